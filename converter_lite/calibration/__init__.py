@@ -1,0 +1,1 @@
+"""Statistics of activations over calibration samples."""

@@ -1,0 +1,1 @@
+"""INI configuration: one declarative table, its parser, and the templates made from it."""

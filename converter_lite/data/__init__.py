@@ -1,0 +1,1 @@
+"""Calibration samples: pictures, BIN files, Python iterables, random data."""

@@ -1,0 +1,102 @@
+"""Running a model. The only module that knows ``onnxruntime``; anything that satisfies ``Engine`` can replace it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.errors import ModelError
+
+Feed = Mapping[str, NDArray[Any]]
+
+LARGE_MODEL = 1_500_000_000
+"""Bytes above which a model goes to the runtime through a file instead of one protobuf message (its limit is 2 GiB)."""
+
+
+class Session(Protocol):
+    """A loaded model."""
+
+    output_names: list[str]
+
+    def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
+        """Outputs by name for one sample.
+
+        Raises:
+            ModelError: The runtime refused the sample.
+        """
+
+
+class Engine(Protocol):
+    """Loads models for calibration, constant folding and proof."""
+
+    def session(self, model: bytes | str | Path, *, threads: int = 0, optimize: bool = True) -> Session:
+        """Load serialized bytes or a file.
+
+        Args:
+            model: A serialized ModelProto, or the path of a file (needed for external data).
+            threads: Threads inside one operator; 0 = all cores.
+            optimize: Let the runtime fuse operators; outputs stay equal up to float rounding.
+
+        Raises:
+            ModelError: The runtime cannot load the model.
+        """
+
+
+class _OrtSession:
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.output_names = [output.name for output in session.get_outputs()]
+        self._inputs = {value.name for value in session.get_inputs()}
+
+    def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
+        import onnxruntime as ort
+
+        try:
+            values = self._session.run(None, {name: array for name, array in feed.items() if name in self._inputs})
+        except (ort.capi.onnxruntime_pybind11_state.Fail, RuntimeError, ValueError) as error:
+            raise ModelError(f"onnxruntime could not run the model: {_first_line(error)}") from error
+        except Exception as error:
+            if type(error).__module__.startswith("onnxruntime"):
+                raise ModelError(f"onnxruntime could not run the model: {_first_line(error)}") from error
+            raise
+        return dict(zip(self.output_names, (np.asarray(v) for v in values), strict=True))
+
+
+class OnnxRuntimeEngine:
+    """CPU execution provider of onnxruntime."""
+
+    def session(self, model: bytes | str | Path, *, threads: int = 0, optimize: bool = True) -> Session:
+        """See :class:`Engine`."""
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads or os.cpu_count() or 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        options.enable_mem_pattern = False
+        level = ort.GraphOptimizationLevel
+        options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+        source = str(model) if isinstance(model, Path) else model
+        try:
+            return _OrtSession(ort.InferenceSession(source, options, providers=["CPUExecutionProvider"]))
+        except Exception as error:
+            if type(error).__module__.startswith("onnxruntime") or isinstance(error, RuntimeError):
+                raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error
+            raise
+
+
+def run_all(session: Session, feeds: Sequence[Feed]) -> list[dict[str, NDArray[Any]]]:
+    """Outputs of every sample, in order."""
+    return [session.run(feed) for feed in feeds]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+DEFAULT_ENGINE: Engine = OnnxRuntimeEngine()

@@ -1,0 +1,73 @@
+"""Errors that a user can cause; everything else that escapes is a defect of this program."""
+
+from __future__ import annotations
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_DEFECT = 3
+EXIT_INTERRUPTED = 130
+
+
+class ConverterError(Exception):
+    """A failure with a place and a remedy.
+
+    Args:
+        message: What is wrong, one sentence.
+        where: Place: ``full_quant.cfg:12 [full_quant_param] bias_correction``, a node and operator, a file.
+        hint: What to do about it.
+    """
+
+    exit_status = EXIT_FAILED
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}\n  {self.hint}" if self.hint else text
+
+
+class UsageError(ConverterError):
+    """The command line or the arguments of an API call are wrong."""
+
+    exit_status = EXIT_USAGE
+
+
+class ConfigError(ConverterError):
+    """The configuration file is wrong; ``problems`` holds every finding, not only the first."""
+
+    exit_status = EXIT_USAGE
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "", problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems) if self.problems else super().__str__()
+
+
+class ModelError(ConverterError):
+    """The model cannot be read, or holds something that cannot be converted."""
+
+
+class DataError(ConverterError):
+    """Calibration data are missing, unreadable, or do not fit the model."""
+
+
+class CalibrationError(ConverterError):
+    """Statistics of an activation cannot be used (not finite, never observed)."""
+
+
+class TargetError(ConverterError):
+    """The chosen device or output format cannot express what is asked."""
+
+
+class FormatError(ConverterError):
+    """A file of a binary model format is damaged or uses something unknown."""
+
+
+class QualityError(ConverterError):
+    """The written model missed the quality gate, or nothing was quantized."""

@@ -1,0 +1,1 @@
+"""Output formats; each has a writer and a reader."""

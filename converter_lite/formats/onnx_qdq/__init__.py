@@ -1,0 +1,1 @@
+"""ONNX with QuantizeLinear / DequantizeLinear pairs."""

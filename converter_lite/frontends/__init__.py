@@ -1,0 +1,1 @@
+"""Readers of trained models: a file becomes an ``onnx_ir`` graph."""

@@ -1,0 +1,136 @@
+"""Questions and small edits on an ``onnx_ir`` graph that every other part needs.
+
+Names: after :func:`assign_names` every node and value has a unique non-empty name. A pass that merges nodes calls
+:func:`absorb_names`, so that a name from the original file still finds the node that does its work (:func:`find_nodes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+ALIASES = "aliases"
+"""Key of ``node.meta``: names of original nodes and tensors whose work this node does now."""
+
+
+def assign_names(model: ir.Model) -> None:
+    """Give every unnamed node a name from its operator and position, and make names unique; values likewise."""
+    taken: set[str] = set()
+    for index, node in enumerate(all_nodes(model.graph)):
+        name = node.name or f"{node.op_type}_{index}"
+        node.name = _unique(name, taken)
+        node.meta.setdefault(ALIASES, set()).update({name, node.name})
+        for output in node.outputs:
+            if not output.name:
+                output.name = f"{node.name}_output_{output.index()}"
+            node.meta[ALIASES].add(output.name)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    candidate, count = name, 1
+    while candidate in taken:
+        candidate, count = f"{name}_{count}", count + 1
+    taken.add(candidate)
+    return candidate
+
+
+def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    """Nodes of the graph and of its subgraphs (If, Loop bodies), in order."""
+    yield from ir.traversal.RecursiveGraphIterator(graph)
+
+
+def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:
+    """Record that ``kept`` does the work of ``removed``, so that their names still find a node."""
+    aliases = kept.meta.setdefault(ALIASES, {kept.name})
+    for node in removed:
+        aliases.update(node.meta.get(ALIASES, {node.name}))
+
+
+def find_nodes(graph: ir.Graph, name: str) -> list[ir.Node]:
+    """Nodes that carry this name now, or do the work of the original node or tensor of this name."""
+    exact = [node for node in graph if node.name == name]
+    return exact or [node for node in graph if name in node.meta.get(ALIASES, ())]
+
+
+def known_names(graph: ir.Graph) -> set[str]:
+    """Every name that :func:`find_nodes` accepts."""
+    return {str(alias) for node in graph for alias in {node.name, *node.meta.get(ALIASES, ())}}
+
+
+def label(node: ir.Node) -> str:
+    """``name (Operator)``, as messages show a node."""
+    return f"{node.name} ({node.op_type})"
+
+
+def constant(value: ir.Value | None) -> NDArray[np.generic] | None:
+    """The array behind an initializer or ``Constant`` node; ``None`` for activations and overridable defaults."""
+    if value is None or value.const_value is None or value.is_graph_input():
+        return None
+    return value.const_value.numpy()
+
+
+def is_constant(value: ir.Value | None) -> bool:
+    """Whether :func:`constant` would return an array, without loading it."""
+    return value is not None and value.const_value is not None and not value.is_graph_input()
+
+
+def scalar(value: ir.Value | None) -> float | None:
+    """The number in a one-element constant, else ``None``."""
+    if not is_constant(value):
+        return None
+    array = constant(value)
+    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    """The shape when every dimension is known, else ``None``."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return value.shape.numpy()
+
+
+def add_initializer(
+    graph: ir.Graph, name: str, array: NDArray[np.generic], *, dtype: ir.DataType | None = None
+) -> ir.Value:
+    """Register a constant under a name made unique in the graph, and return its value."""
+    unique, count = name, 1
+    while unique in graph.initializers:
+        unique, count = f"{name}_{count}", count + 1
+    tensor = ir.Tensor(np.ascontiguousarray(array), dtype=dtype, name=unique)
+    value = ir.Value(name=unique, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    graph.register_initializer(value)
+    return value
+
+
+def single_consumer(value: ir.Value) -> ir.Node | None:
+    """The only node that reads ``value``, or ``None`` if there are more, none, or the value is a graph output."""
+    uses = value.uses()
+    if len(uses) != 1 or value.is_graph_output():
+        return None
+    return next(iter(uses)).node
+
+
+def attribute(node: ir.Node, name: str, default: object = None) -> object:
+    """Value of an attribute as a Python object (int, float, str, list), or ``default`` when it is absent."""
+    attr = node.attributes.get(name)
+    return default if attr is None else attr.value
+
+
+def int_attribute(node: ir.Node, name: str, default: int) -> int:
+    """An integer attribute with its default."""
+    attr = node.attributes.get(name)
+    return default if attr is None else int(attr.as_int())
+
+
+def ints_attribute(node: ir.Node, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """An integer-list attribute with its default."""
+    attr = node.attributes.get(name)
+    return default if attr is None else tuple(int(i) for i in attr.as_ints())
+
+
+def opset(model: ir.Model) -> int:
+    """Version of the default ONNX operator set."""
+    return model.graph.opset_imports.get("", 1)

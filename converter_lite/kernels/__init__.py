@@ -1,0 +1,1 @@
+"""Pure functions on NumPy arrays; nothing here knows about graphs, files or devices."""

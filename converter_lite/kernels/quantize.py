@@ -1,0 +1,66 @@
+"""Affine quantization of arrays: ``real = scale * (q - zero_point)``.
+
+Scales and zero points are scalars (per tensor) or vectors along one axis (per channel).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+IntArray = NDArray[np.int32]
+
+
+def along_axis(values: NDArray[Any], rank: int, axis: int | None) -> NDArray[Any]:
+    """Reshape a per-channel vector so that it broadcasts along ``axis`` of an array of ``rank`` dimensions."""
+    if axis is None or values.ndim == 0:
+        return values
+    shape = [1] * rank
+    shape[axis] = -1
+    return values.reshape(shape)
+
+
+def round_half_even(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Round as QuantizeLinear does (ONNX operator specification): ties go to the even integer."""
+    return np.rint(values)
+
+
+def round_half_away(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Round as the device runtimes do (C ``round``): ties go away from zero."""
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+
+
+def quantize(
+    values: FloatArray,
+    scale: FloatArray,
+    zero_point: IntArray,
+    *,
+    qmin: int,
+    qmax: int,
+    axis: int | None = None,
+) -> IntArray:
+    """Quantize to integers in ``[qmin, qmax]``, ties to even, saturating.
+
+    Shapes:
+        values: any; scale, zero_point: scalar, or ``(values.shape[axis],)``.
+
+    Returns:
+        int32 array of the shape of ``values`` (the caller narrows it to its storage type).
+    """
+    s = along_axis(scale, values.ndim, axis)
+    z = along_axis(zero_point, values.ndim, axis)
+    q = np.rint(values / s)
+    q += z
+    return np.clip(q, qmin, qmax).astype(np.int32)
+
+
+def dequantize(
+    q_values: NDArray[np.integer], scale: FloatArray, zero_point: IntArray, *, axis: int | None = None
+) -> FloatArray:
+    """Inverse of :func:`quantize` up to rounding; float32, the arithmetic of ONNX DequantizeLinear."""
+    s = along_axis(scale, q_values.ndim, axis)
+    z = along_axis(zero_point, q_values.ndim, axis)
+    return ((q_values.astype(np.int32) - z).astype(np.float32) * s).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Graph rewrites, one rule per module; ``pipeline`` says the order."""

@@ -1,0 +1,160 @@
+"""Central types of quantization: the integer grid, its parameters, an observed range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.errors import CalibrationError
+from converter_lite.kernels.quantize import FloatArray, IntArray, dequantize, quantize
+
+MIN_RANGE = 1e-10
+"""Smallest width of a range, real units; the original widens ranges the same way (measured)."""
+
+MIN_SCALE = float(np.finfo(np.float32).tiny)
+"""Scales below the smallest normal float32 divide badly; they are raised to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantSpec:
+    """An integer grid: width, sign, symmetry and granularity.
+
+    Attributes:
+        bits: 1 to 16 (32 for biases).
+        signed: Two's complement when true.
+        symmetric: Zero point is fixed at the middle (0 for signed grids).
+        narrow_range: The lowest signed value is left out, so that the grid is symmetric.
+        axis: Channel axis of per-channel parameters; ``None`` = one scale for the tensor.
+    """
+
+    bits: int = 8
+    signed: bool = True
+    symmetric: bool = False
+    narrow_range: bool = False
+    axis: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.bits <= 16 or self.bits == 32):
+            raise ValueError(f"bits must be 1..16 or 32, got {self.bits}")
+        if self.narrow_range and not self.signed:
+            raise ValueError("narrow_range needs a signed grid")
+
+    @property
+    def qmin(self) -> int:
+        """Lowest integer of the grid."""
+        if not self.signed:
+            return 0
+        return -(2 ** (self.bits - 1)) + (1 if self.narrow_range and self.bits > 1 else 0)
+
+    @property
+    def qmax(self) -> int:
+        """Highest integer of the grid."""
+        return 2**self.bits - 1 if not self.signed else 2 ** (self.bits - 1) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRange:
+    """Observed real range of a tensor.
+
+    Attributes:
+        rmin, rmax: float64, scalar or one value per channel.
+        count: Number of samples behind it.
+        observer: Name of the method that found it.
+    """
+
+    rmin: NDArray[np.float64]
+    rmax: NDArray[np.float64]
+    count: int = 0
+    observer: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantParams:
+    """Scale and zero point on a grid; ``real = scale * (q - zero_point)``.
+
+    Attributes:
+        scale: float32 > 0; shape ``()`` per tensor, ``(channels,)`` per channel.
+        zero_point: int32 within ``[qmin, qmax]``, same shape.
+        spec: The grid.
+    """
+
+    scale: FloatArray
+    zero_point: IntArray
+    spec: QuantSpec
+
+    def __post_init__(self) -> None:
+        if self.scale.shape != self.zero_point.shape:
+            raise ValueError(f"scale {self.scale.shape} and zero_point {self.zero_point.shape} differ in shape")
+        if not np.all(np.isfinite(self.scale)) or np.any(self.scale <= 0):
+            raise CalibrationError("a scale is not finite and positive")
+        self.scale.setflags(write=False)
+        self.zero_point.setflags(write=False)
+
+    @property
+    def is_per_channel(self) -> bool:
+        """Whether there is one scale per channel."""
+        return self.scale.ndim == 1
+
+    def quantize(self, values: FloatArray) -> IntArray:
+        """Integers (int32) of ``values`` on this grid, ties to even."""
+        spec = self.spec
+        return quantize(values, self.scale, self.zero_point, qmin=spec.qmin, qmax=spec.qmax, axis=spec.axis)
+
+    def dequantize(self, q_values: NDArray[np.integer]) -> FloatArray:
+        """Real values of integers on this grid."""
+        return dequantize(q_values, self.scale, self.zero_point, axis=self.spec.axis)
+
+    def fake_quantize(self, values: FloatArray) -> FloatArray:
+        """Quantize and come back: what a device sees of ``values``."""
+        return self.dequantize(self.quantize(values))
+
+    @property
+    def real_range(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Lowest and highest real value that the grid can hold."""
+        low = self.scale * (self.spec.qmin - self.zero_point).astype(np.float32)
+        return low, self.scale * (self.spec.qmax - self.zero_point).astype(np.float32)
+
+
+def params_from_range(rmin: object, rmax: object, spec: QuantSpec) -> QuantParams:
+    """Scale and zero point for a real range (scalar, or one per channel).
+
+    The range is widened to hold zero, so that zero is exact (padding, ReLU). Widths below ``MIN_RANGE`` are widened.
+    The grid is nudged so that zero falls on an integer, as the original does (measured, float32 steps there, float64 here).
+
+    Raises:
+        CalibrationError: A bound is NaN or infinite.
+    """
+    low = np.asarray(rmin, np.float64)
+    high = np.asarray(rmax, np.float64)
+    if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
+        raise CalibrationError("the range is not finite")
+    low = np.minimum(low, 0.0)
+    high = np.maximum(np.maximum(high, 0.0), low + MIN_RANGE)
+    if spec.symmetric:
+        magnitude = np.maximum(-low, high)
+        steps = (spec.qmax - spec.qmin) / 2 if spec.signed and spec.narrow_range else max(spec.qmax - _middle(spec), 1)
+        scale = _as_scale(magnitude / steps)
+        return QuantParams(scale, np.full(scale.shape, _middle(spec), np.int32), spec)
+    scale = _as_scale((high - low) / (spec.qmax - spec.qmin))
+    zero_point = np.clip(np.rint(spec.qmin - low / scale.astype(np.float64)), spec.qmin, spec.qmax)
+    return QuantParams(scale, zero_point.astype(np.int32), spec)
+
+
+def _middle(spec: QuantSpec) -> int:
+    return 0 if spec.signed else 2 ** (spec.bits - 1)
+
+
+def _as_scale(step: NDArray[np.float64]) -> FloatArray:
+    return np.maximum(step, MIN_SCALE).astype(np.float32)
+
+
+def weight_params(weight: FloatArray, spec: QuantSpec) -> QuantParams:
+    """Parameters that cover a weight exactly (its own minimum and maximum), per tensor or along ``spec.axis``."""
+    if weight.size == 0:
+        raise CalibrationError("the weight is empty")
+    if spec.axis is None:
+        return params_from_range(weight.min(), weight.max(), spec)
+    axes = tuple(i for i in range(weight.ndim) if i != spec.axis)
+    return params_from_range(weight.min(axis=axes), weight.max(axis=axes), spec)

@@ -1,0 +1,178 @@
+"""The plan: for each tensor use its quantization parameters, or the reason why it stays float.
+
+A use is one input or output of a node. Parameters belong to tensors (all quantized uses of a tensor share them), the
+decision belongs to nodes: a use is quantized when its node is, and its tensor has parameters. Everything that decides
+writes a plan; everything that writes files reads ``(graph, plan)``.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.errors import ConfigError
+from converter_lite.quantization.params import QuantParams, QuantSpec
+
+
+class NodeMode(enum.Enum):
+    """How a node computes."""
+
+    INTEGER = "integer"
+    """Quantized activations (and weights): Q/DQ around the node."""
+    WEIGHT = "weight"
+    """Float computation, weights stored as integers."""
+    DYNAMIC = "dynamic"
+    """Integer weights, activations quantized at run time."""
+    FLOAT = "float"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """Decision for one node; ``reason`` says why it is float and is empty otherwise."""
+
+    op_type: str
+    mode: NodeMode
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.mode is NodeMode.FLOAT) != bool(self.reason):
+            raise ValueError("a float node needs a reason, a quantized one has none")
+
+
+@dataclass(slots=True)
+class QuantPlan:
+    """What is quantized for one target and output format.
+
+    Attributes:
+        target: Name of the device table that allowed it.
+        nodes: node name -> decision; every node of the graph is in it.
+        activations: tensor name -> parameters of its quantize/dequantize pair.
+        weights: initializer name -> parameters it is stored with.
+    """
+
+    target: str
+    nodes: dict[str, NodePlan] = field(default_factory=dict)
+    activations: dict[str, QuantParams] = field(default_factory=dict)
+    weights: dict[str, QuantParams] = field(default_factory=dict)
+
+    def mode(self, node: ir.Node) -> NodeMode:
+        """Mode of a node; nodes unknown to the plan are float."""
+        decision = self.nodes.get(node.name or "")
+        return decision.mode if decision else NodeMode.FLOAT
+
+    def keep_float(self, node: ir.Node, reason: str) -> None:
+        """Leave a node in float, with the reason that is printed."""
+        self.nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.FLOAT, reason)
+
+    def quantize(self, node: ir.Node, mode: NodeMode) -> None:
+        """Mark a node as quantized."""
+        self.nodes[node.name or ""] = NodePlan(node.op_type, mode)
+
+    @property
+    def quantized_nodes(self) -> list[str]:
+        """Names of nodes that are not float, in plan order."""
+        return [name for name, decision in self.nodes.items() if decision.mode is not NodeMode.FLOAT]
+
+    def float_reasons(self) -> list[tuple[str, int]]:
+        """Reasons for staying float with their node counts, most frequent first."""
+        counts = Counter(d.reason for d in self.nodes.values() if d.mode is NodeMode.FLOAT)
+        return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that :meth:`from_json` reads back."""
+        return {
+            "target": self.target,
+            "nodes": {
+                name: {
+                    "op_type": d.op_type,
+                    "mode": d.mode.value,
+                    **({"reason": d.reason} if d.reason else {}),
+                }
+                for name, d in self.nodes.items()
+            },
+            "activations": {name: _params_to_json(p) for name, p in self.activations.items()},
+            "weights": {name: _params_to_json(p) for name, p in self.weights.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, *, where: str) -> QuantPlan:
+        """Read a plan; ``where`` names the file in messages.
+
+        Raises:
+            ConfigError: A field is missing, unknown, or out of range; it is named.
+        """
+        try:
+            unknown = set(data) - {"target", "nodes", "activations", "weights"}
+            if unknown:
+                raise ValueError(f"unknown fields {sorted(unknown)}")
+            plan = cls(str(data["target"]))
+            for name, d in data["nodes"].items():
+                plan.nodes[name] = NodePlan(str(d["op_type"]), NodeMode(d["mode"]), str(d.get("reason", "")))
+            plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
+            plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"this is not a usable plan: {error}", where=where, hint="write one with --savePlan"
+            ) from error
+        return plan
+
+
+@dataclass(slots=True)
+class QuantizedModel:
+    """A float graph (with its corrections applied), its plan, and integers chosen otherwise than by rounding to nearest.
+
+    Attributes:
+        model: Float graph; the plan's names are its node and tensor names.
+        plan: What is quantized.
+        q_weights: initializer name -> integers, where a rounding search chose them; others are rounded by the writer.
+    """
+
+    model: ir.Model
+    plan: QuantPlan
+    q_weights: dict[str, NDArray[np.int32]] = field(default_factory=dict)
+
+    def integers(self, name: str) -> NDArray[np.int32]:
+        """Stored integers of a planned weight."""
+        if name in self.q_weights:
+            return self.q_weights[name]
+        tensor = self.model.graph.initializers[name].const_value
+        assert tensor is not None
+        return self.plan.weights[name].quantize(tensor.numpy().astype(np.float32, copy=False))
+
+
+def save_plans(plans: dict[str, QuantPlan]) -> str:
+    """JSON text of one plan per output format."""
+    return json.dumps({name: plan.to_json() for name, plan in plans.items()}, indent=1) + "\n"
+
+
+def _params_to_json(params: QuantParams) -> dict[str, Any]:
+    spec = params.spec
+    flags = {name: True for name in ("signed", "symmetric", "narrow_range") if getattr(spec, name)}
+    axis = {} if spec.axis is None else {"axis": spec.axis}
+    scale = [float(str(s)) for s in params.scale] if params.is_per_channel else float(str(params.scale))
+    return {"bits": spec.bits, **flags, **axis, "scale": scale, "zero_point": params.zero_point.tolist()}
+
+
+def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
+    unknown = set(data) - {"bits", "signed", "symmetric", "narrow_range", "axis", "scale", "zero_point"}
+    if unknown:
+        raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
+    spec = QuantSpec(
+        bits=int(data["bits"]),
+        signed=bool(data.get("signed", False)),
+        symmetric=bool(data.get("symmetric", False)),
+        narrow_range=bool(data.get("narrow_range", False)),
+        axis=None if data.get("axis") is None else int(data["axis"]),
+    )
+    scale = np.asarray(data["scale"], np.float32)
+    zero_point = np.asarray(data["zero_point"], np.int32)
+    if np.any(zero_point < spec.qmin) or np.any(zero_point > spec.qmax):
+        raise ValueError(f"{name}: zero_point is outside {spec.qmin}..{spec.qmax}")
+    return QuantParams(scale, zero_point, spec)

@@ -1,0 +1,1 @@
+"""What a conversion did, for people and for programs."""

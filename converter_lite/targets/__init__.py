@@ -1,0 +1,1 @@
+"""What each device can compute in integers: tables, no code."""
