@@ -1,6 +1,6 @@
 """From statistics of a tensor to the real range that is quantized, one function per method.
 
-Every function returns ``(rmin, rmax)`` in real units. The range of a tensor behind a ReLU is one-sided by itself: its minimum is 0.
+Every function returns ``(rmin, rmax)`` in real units. Behind a ReLU the range is one-sided by itself: its minimum is 0.
 """
 
 from __future__ import annotations
@@ -33,8 +33,14 @@ def max_min(stats: TensorStatistics, bits: int) -> Range:
 
 
 def removal_outlier(stats: TensorStatistics, bits: int) -> Range:
-    """Mean over samples of the sorted values at 0.01 % and 99.99 % (REMOVAL_OUTLIER, measured behaviour of the original)."""
+    """Mean over samples of the sorted values at 0.01 % and 99.99 % (REMOVAL_OUTLIER, measured behaviour of the original).
+
+    A tensor with fewer than 10,000 values per sample has nothing beyond these positions: averaging its extremes over samples
+    would only clip half of the samples (mobilenet: cosine 0.951 against 0.997), so it keeps its full range.
+    """
     del bits
+    if stats.outliers == 0:
+        return stats.rmin, stats.rmax
     return stats.low_sum / stats.samples, stats.high_sum / stats.samples
 
 
@@ -100,7 +106,10 @@ def _magnitudes(h: Histogram) -> NDArray[np.float64]:
 
 
 def _kl_threshold(counts: NDArray[np.float64]) -> float:
-    """Threshold in bins. The first bin (zeros of a ReLU, mostly) takes its neighbour's count, as zeros need no level of their own."""
+    """Threshold in bins.
+
+    The first bin (zeros of a ReLU, mostly) takes its neighbour's count: zeros need no level of their own.
+    """
     counts = counts.copy()
     if len(counts) > 1:
         counts[0] = counts[1]

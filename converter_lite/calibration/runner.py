@@ -137,6 +137,7 @@ def _observe(session: Session, names: list[str], need: Need, feed: Feed) -> list
     for i, _ in enumerate(names):
         part = TensorStatistics(1, float(outputs[f"min_{i}"]), float(outputs[f"max_{i}"]))
         if Need.OUTLIER in need:
+            part.outliers = len(outputs[f"low_{i}"]) - 1
             part.low_sum = float(outputs[f"low_{i}"][-1])
             part.high_sum = float(outputs[f"high_{i}"][-1])
         if Need.HISTOGRAM in need and np.isfinite(part.rmin) and np.isfinite(part.rmax):

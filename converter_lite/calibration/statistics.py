@@ -29,6 +29,7 @@ class TensorStatistics:
     Attributes:
         samples: Number of samples seen.
         rmin, rmax: Extreme values, exact.
+        outliers: Largest number of values per sample beyond an outlier position (0: the tensor is too small to have any).
         low_sum, high_sum: Sums over samples of the values at the outlier positions (float64).
         histogram: Distribution, ``None`` when it was not collected.
     """
@@ -36,6 +37,7 @@ class TensorStatistics:
     samples: int = 0
     rmin: float = float("inf")
     rmax: float = float("-inf")
+    outliers: int = 0
     low_sum: float = 0.0
     high_sum: float = 0.0
     histogram: Histogram | None = None
@@ -45,6 +47,7 @@ class TensorStatistics:
         self.samples += other.samples
         self.rmin = min(self.rmin, other.rmin)
         self.rmax = max(self.rmax, other.rmax)
+        self.outliers = max(self.outliers, other.outliers)
         self.low_sum += other.low_sum
         self.high_sum += other.high_sum
         if other.histogram is not None:

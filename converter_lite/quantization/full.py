@@ -94,7 +94,7 @@ def quantize_full(
     """
     ensure_biases(model, operators=BIAS_OPERATORS)
     plan = decide_full(model, target, settings)
-    sources = quantized_tensors(model, plan)
+    sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
     with log.stage("calibration"):
         observed = sorted({s for s in sources.values() if _fixed_range(model, s) is None})

@@ -6,7 +6,8 @@ Rules:
    comes from an integer node (whose float result then needs not exist).
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear, stored once for all its readers.
-4. Graph inputs and outputs keep their names.
+4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.formats.onnx_qdq.dynamic`.
+5. Graph inputs and outputs keep their names.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -19,6 +20,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.formats.onnx_qdq.dynamic import DynamicWriter
 from converter_lite.quantization.decide import clamp_bounds, is_fused_clamp, reads_integer
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -69,6 +71,7 @@ class _Materializer:
 
     def run(self) -> None:
         clamps = [node for node in self.graph if is_fused_clamp(node, self.plan) and self._saturation_does(node)]
+        self._write_dynamic()
         for name, params in self.plan.weights.items():
             self._store_weight(name, params)
         for value in list(self.graph.inputs):
@@ -82,6 +85,15 @@ class _Materializer:
         for name, value in list(self.graph.initializers.items()):
             if value not in used and not value.is_graph_output():
                 del self.graph.initializers[name]
+
+    def _write_dynamic(self) -> None:
+        writer = DynamicWriter(self.graph, self.quantized)
+        for node in list(self.graph):
+            mode = self.plan.mode(node)
+            if mode is NodeMode.DYNAMIC:
+                writer.matmul(node)
+            elif mode is NodeMode.WEIGHT and node.op_type == "Gather":
+                writer.gather(node)
 
     def _store_weight(self, name: str, params: QuantParams) -> None:
         value = self.graph.initializers.get(name)
