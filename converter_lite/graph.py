@@ -17,16 +17,23 @@ ALIASES = "aliases"
 
 
 def assign_names(model: ir.Model) -> None:
-    """Give every unnamed node a name from its operator and position, and make names unique; values likewise."""
+    """Give every unnamed node a name from its operator and position, and make names unique; outputs likewise.
+
+    A generated name never takes one that another node of the file carries. Outputs that the file leaves out (empty
+    name: an optional output nobody asked for) stay left out.
+    """
+    nodes = list(all_nodes(model.graph))
+    given = {node.name for node in nodes if node.name}
     taken: set[str] = set()
-    for index, node in enumerate(all_nodes(model.graph)):
-        name = node.name or f"{node.op_type}_{index}"
+    for index, node in enumerate(nodes):
+        name = node.name or _unique(f"{node.op_type}_{index}", given)
         node.name = _unique(name, taken)
         node.meta.setdefault(ALIASES, set()).update({name, node.name})
         for output in node.outputs:
-            if not output.name:
+            if output.name is None:
                 output.name = f"{node.name}_output_{output.index()}"
-            node.meta[ALIASES].add(output.name)
+            if output.name:
+                node.meta[ALIASES].add(output.name)
 
 
 def _unique(name: str, taken: set[str]) -> str:
