@@ -46,6 +46,6 @@ def _add_constant(proto: onnx.GraphProto, name: str, value: ir.Value, detached: 
         proto.initializer.append(message)
         return
     if not value.is_graph_input():
-        shape = [int(size) for size in tensor.shape]
+        shape = list(tensor.shape.numpy())
         proto.input.append(onnx.helper.make_tensor_value_info(name, int(tensor.dtype), shape))
     detached[name] = value
