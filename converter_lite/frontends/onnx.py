@@ -152,7 +152,7 @@ def _load(path: Path) -> ir.Model:
         raise ModelError("this is a directory, not a model file", where=str(path))
     damaged = "the file is no ONNX model, or it is damaged"
     try:
-        model = ir.load(path)
+        model = ir.load(path, format="protobuf")
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
         raise ModelError(damaged, where=str(path), hint=str(error).strip().splitlines()[0]) from error
     except OSError as error:
