@@ -47,8 +47,8 @@ def read_lines(text: str) -> tuple[list[Line], list[Finding]]:
         try:
             line = _read_line(raw, number, section)
         except ValueError as error:
-            findings.append(Finding(number, section or "", "", str(error)))
             line = _damaged_heading(raw, number)
+            findings.append(Finding(number, "" if line else section or "", "", str(error)))
         if line is not None:
             section = line.section
             lines.append(line)

@@ -79,9 +79,8 @@ def _parse_boolean(key: Key, text: str) -> bool:
 def _parse_choice(key: Key, text: str) -> object:
     word = dict(key.aliases).get(text, text)
     if key.choices is None or word not in key.words:
-        spellings = (*key.words, *(word for word, _ in key.refused))
         expected = " or ".join(filter(None, (", ".join(key.words[:-1]), key.words[-1])))
-        raise ValueError(f"must be {expected}, not {shorten(text)}{did_you_mean(text, spellings)}{_comment_hint(text)}")
+        raise ValueError(f"must be {expected}, not {shorten(text)}{did_you_mean(text, key.words)}{_comment_hint(text)}")
     return key.choices(word)
 
 
@@ -148,7 +147,7 @@ def _parse_shape(part: str, text: str) -> InputShape:
     match = _BRACKETS.fullmatch(brackets.strip())
     dims = [_integer(item.strip()) for item in match[1].split(",")] if match else []
     legal = tuple(dim for dim in dims if dim is not None and (dim == DYNAMIC_DIM or 1 <= dim <= MAX_INT32))
-    if not name.strip() or not dims or len(legal) < len(dims):
+    if not name.strip() or "]" in name or not dims or len(legal) < len(dims):
         raise ValueError(
             f"must be input:[dimensions] separated by semicolons, each dimension -1 or at least 1, not {shorten(text)}"
         )
