@@ -190,7 +190,7 @@ def decode(path: Path) -> NDArray[np.uint8]:
     Raises:
         DataError: The file cannot be read, is no picture, is damaged, or has more than ``MAX_PIXELS`` pixels.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(path.read_bytes())) as picture:
@@ -199,7 +199,7 @@ def decode(path: Path) -> NDArray[np.uint8]:
             return _to_rgb(_upright(picture), path)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large(path, str(error)) from error
-    except Image.UnidentifiedImageError as error:
+    except UnidentifiedImageError as error:
         raise DataError(
             "this is not a picture of a known format",
             where=str(path),
@@ -258,11 +258,11 @@ def is_picture(path: Path) -> bool:
 
 
 def _pillow_knows(path: Path) -> bool:
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         Image.open(path).close()
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         return False
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return True

@@ -94,9 +94,7 @@ def _shape(value: ir.Value, fixed: tuple[int, ...] | None) -> tuple[int | None, 
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
     if fixed is None:
         return shape
-    if len(fixed) != len(shape) or any(
-        own is not None and own != want for own, want in zip(shape, fixed, strict=True)
-    ):
+    if len(fixed) != len(shape) or any(own is not None and own != want for own, want in zip(shape, fixed, strict=True)):
         raise DataError(
             f"shape {format_shape(fixed)} of input '{value.name}' does not fit the model's {format_shape(shape)}",
             where="inputShape",

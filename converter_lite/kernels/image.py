@@ -2,7 +2,7 @@
 
 Pictures are ``(height, width, channels)``. Resizing follows OpenCV's ``INTER_LINEAR``, ``INTER_NEAREST`` and
 ``INTER_CUBIC`` on floating-point pictures: half-pixel centres (nearest: the upper left corner), no antialiasing,
-replicated border. Source: OpenCV 4 and 5, documentation of ``resize`` and ``cvtColor``; checked against recorded outputs.
+replicated border. Source: documentation of OpenCV's ``resize`` and ``cvtColor``; checked against recorded outputs.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def cmyk_to_rgb(raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def normalize(
-    picture: NDArray[np.float32], mean: tuple[float, ...], std: tuple[float, ...], *, out: NDArray[np.float32]
+    picture: NDArray[Any], mean: tuple[float, ...], std: tuple[float, ...], *, out: NDArray[np.float32]
 ) -> None:
     """Write ``x * (1 / std) - mean / std`` of every channel, in float32, into ``out``.
 
@@ -164,14 +164,14 @@ def normalize(
     rounding (about 1e-6 of the value range); after it there are fewer pixels to compute.
 
     Args:
-        picture: ``(H, W, C)``.
+        picture: ``(H, W, C)``, uint8 or float32.
         mean: One number per channel, in units of the picture.
         std: One number per channel, none of them 0.
         out: ``(H, W, C)`` of any memory layout, so that a transposed view is filled without another copy.
     """
     for channel, (center, spread) in enumerate(zip(mean, std, strict=True)):
         plane = out[..., channel]
-        np.multiply(picture[..., channel], np.float32(1.0 / spread), out=plane)
+        np.multiply(picture[..., channel], np.float32(1.0 / spread), out=plane, dtype=np.float32)
         plane -= np.float32(center / spread)
 
 
