@@ -172,7 +172,8 @@ def open_dataset(
         for spec in inputs
     ]
     count, stack = len(opened[0].source.files), _stack(opened)
-    notes = [note for item in (*listed.values(), *opened) for note in item.notes]
+    notes = [note for item in listed.values() for note in item.notes]
+    notes += [note for item in opened for note in item.notes]
     warnings = [warning for item in opened for warning in item.warnings]
     return FileDataset(
         sources=tuple(item.source for item in opened),

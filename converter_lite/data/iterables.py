@@ -39,7 +39,7 @@ class IterableDataset:
     def __init__(self, source: Samples, inputs: Sequence[InputSpec], *, limit: int | None = None) -> None:
         self._inputs = tuple(inputs)
         self._limit = limit
-        self._spool = _Spool(source) if isinstance(source, Iterator) else None
+        self._spool = _Spool(source, inputs) if isinstance(source, Iterator) else None
         self._source: Samples = self._spool or source
         self._length: int | None = None
 
@@ -98,56 +98,42 @@ class IterableDataset:
 
 
 class _Spool:
-    """An iterator that can be read again: what was read is kept in a temporary file, which goes with this object."""
+    """An iterator that can be read again: its feeds are kept in a temporary file, which goes with this object."""
 
-    def __init__(self, source: Iterator[Any]) -> None:
+    def __init__(self, source: Iterator[Any], inputs: Sequence[InputSpec]) -> None:
         self._source = source
+        self._inputs = tuple(inputs)
+        self._starts: list[int] = []
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the object
-        self._index: list[tuple[int, list[str] | int | None]] = []
 
     def __del__(self) -> None:
         self._file.close()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Feed]:
         position = 0
         while True:
-            if position == len(self._index):
+            if position == len(self._starts):
                 try:
                     sample = next(self._source)
                 except StopIteration:
                     return
-                self._keep(sample)
+                self._keep(_feed(sample, self._inputs, _name(position)))
             yield self._read(position)
             position += 1
 
-    def _keep(self, sample: Any) -> None:
+    def _keep(self, feed: Feed) -> None:
         start = self._file.seek(0, 2)
-        layout: list[str] | int | None = None
-        arrays = [sample]
-        if isinstance(sample, Mapping):
-            layout, arrays = [str(key) for key in sample], list(sample.values())
-        elif isinstance(sample, tuple) or (isinstance(sample, list) and _holds_arrays(sample)):
-            layout, arrays = len(sample), list(sample)
-        for array in arrays:
-            np.lib.format.write_array(self._file, _array(array, _name(len(self._index))), allow_pickle=False)
-        self._index.append((start, layout))
+        for spec in self._inputs:
+            np.lib.format.write_array(self._file, feed[spec.name], allow_pickle=False)
+        self._starts.append(start)
 
-    def _read(self, position: int) -> Any:
-        start, layout = self._index[position]
-        self._file.seek(start)
-        count = 1 if layout is None else layout if isinstance(layout, int) else len(layout)
-        arrays = [np.lib.format.read_array(self._file, allow_pickle=False) for _ in range(count)]
-        if layout is None:
-            return arrays[0]
-        return tuple(arrays) if isinstance(layout, int) else dict(zip(layout, arrays, strict=True))
+    def _read(self, position: int) -> Feed:
+        self._file.seek(self._starts[position])
+        return {spec.name: np.lib.format.read_array(self._file, allow_pickle=False) for spec in self._inputs}
 
 
 def _name(index: int) -> str:
     return f"sample {index + 1}"
-
-
-def _holds_arrays(values: Sequence[Any]) -> bool:
-    return any(hasattr(value, "__array__") or isinstance(value, list | tuple) for value in values)
 
 
 def _array(value: Any, where: str) -> NDArray[Any]:
