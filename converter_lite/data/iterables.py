@@ -182,7 +182,7 @@ def _wraps_one(sample: list[Any]) -> bool:
 
 
 def _fit(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
-    place = f"{where}, input '{spec.name}'"
+    place, given = f"{where}, input '{spec.name}'", array.shape
     if array.ndim == len(spec.shape) - 1 and spec.shape[0] in (None, 1):
         array = array[np.newaxis]
     fits = array.ndim == len(spec.shape) and all(
@@ -190,7 +190,7 @@ def _fit(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
     )
     if not fits:
         raise DataError(
-            f"shape {format_shape(array.shape)}, the model wants {format_shape(spec.shape)}",
+            f"shape {format_shape(given)}, the model wants {format_shape(spec.shape)}",
             where=place,
             hint=_shape_hint(array, spec),
         )

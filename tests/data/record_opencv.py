@@ -69,7 +69,7 @@ def record_decode(rng: np.random.Generator) -> None:
         "gray16": (Image.fromarray(rng.integers(0, 65536, (6, 7), dtype=np.uint16)), "PNG", {}),
         "jpeg": (colour, "JPEG", {"quality": 90}),
         "jpeg_gray": (colour.convert("L"), "JPEG", {"quality": 90}),
-        "jpeg_cmyk": (Image.fromarray(base, mode="CMYK"), "JPEG", {"quality": 90}),
+        "jpeg_cmyk": (Image.frombytes("CMYK", base.shape[1::-1], base.tobytes()), "JPEG", {"quality": 90}),
         "bmp": (colour, "BMP", {}),
     }
     for orientation in range(1, 9):

@@ -1,4 +1,4 @@
-import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from converter_lite.data.dataset import FileDataset, InputType, open_dataset
 from converter_lite.data.images import ImagePreprocess
 from converter_lite.data.inputs import InputSpec, input_specs
 from converter_lite.data.layout import Layout
-from converter_lite.errors import DataError
+from converter_lite.errors import DataError, ModelError
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
@@ -199,7 +199,7 @@ def test_extra_missing_and_repeated_entries_are_named(tmp_path: Path) -> None:
     def opened(*names: str) -> None:
         open_dataset([(name, tmp_path) for name in names], inputs, input_type=InputType.BIN, size=1)
 
-    with pytest.raises(DataError, match="no directory for the model input.* mask") as caught:
+    with pytest.raises(DataError, match=r"no directory for the model input.* mask") as caught:
         opened("ids")
     assert "mask:DIRECTORY" in caught.value.hint
     with pytest.raises(DataError, match="no input 'zzz', 'yyy'"):
@@ -328,6 +328,38 @@ def test_input_specs_leave_out_inputs_with_a_default_and_apply_fixed_shapes() ->
         input_specs(model, {"y": (1,)})
 
 
+@pytest.mark.parametrize(
+    ("dtype", "shape", "message"),
+    [
+        (ir.DataType.STRING, [1, 2], "'x' is not a tensor of numbers"),
+        (None, [1, 2], "'x' is not a tensor of numbers"),
+        (ir.DataType.FLOAT, None, "'x' has no shape in the model"),
+    ],
+)
+def test_inputs_that_cannot_be_fed_are_named(dtype: ir.DataType | None, shape: list[int] | None, message: str) -> None:
+    x = ir.Value(
+        name="x",
+        shape=None if shape is None else ir.Shape(shape),
+        type=None if dtype is None else ir.TensorType(dtype),
+    )
+    model = ir.Model(ir.Graph([x], [], nodes=[], opset_imports={"": 17}), ir_version=9)
+    with pytest.raises(ModelError, match=message):
+        input_specs(model)
+
+
+def test_a_rank_that_the_model_leaves_open_comes_from_the_fixed_shape() -> None:
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT))
+    model = ir.Model(ir.Graph([x], [], nodes=[], opset_imports={"": 17}), ir_version=9)
+    assert input_specs(model, {"x": (1, 4)})[0].shape == (1, 4)
+
+
+def test_leaving_the_loop_early_stops_the_decoding_threads(tmp_path: Path) -> None:
+    samples = iter(images(write_pictures(tmp_path / "d", 9), workers=2))
+    next(samples)
+    del samples
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("calibration-data")]
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data are not beside the checkout")
 @pytest.mark.shared
 def test_the_shared_pictures_decode() -> None:
@@ -354,7 +386,7 @@ def test_the_shared_token_sequences_decode() -> None:
     folder = SHARED / "data" / "minilm_calib"
     inputs = [spec((None, None), INT64, name) for name in names]
     data = open_dataset([(n, folder / n) for n in names], inputs, input_type=InputType.BIN, size=None)
-    assert len(data) == len(os.listdir(folder / "input_ids"))
+    assert len(data) == len(list((folder / "input_ids").iterdir()))
     for feed in data:
         assert {array.shape for array in feed.values()} == {(1, 128)}
         assert 0 <= feed["input_ids"].min() < feed["input_ids"].max() < 30522
