@@ -86,7 +86,6 @@ def test_a_constant_that_adds_axes_stays() -> None:
     assert_refuses(fold_scale_shift, model)
 
 
-
 @pytest.mark.parametrize(("node", "number"), [("Div(c, k)", 0.0), ("Div(c, k)", np.nan), ("Mul(c, k)", np.inf)])
 def test_a_result_that_is_not_finite_stays(node: str, number: float) -> None:
     assert_refuses(fold_scale_shift, _conv(f"y = {node}", np.array(number, np.float32)))
