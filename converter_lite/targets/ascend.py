@@ -5,12 +5,12 @@ Source: behaviour of the original for ASCEND (int8 activations, symmetric int8 w
 
 from __future__ import annotations
 
-from converter_lite.targets.cpu import ACTIVATION, SYMMETRIC_WEIGHT
+from converter_lite.targets.cpu import INT8_ACTIVATION, SYMMETRIC_WEIGHT
 from converter_lite.targets.spec import TargetSpec
 
 ASCEND = TargetSpec(
     name="ASCEND",
-    activation=ACTIVATION,
+    activation=INT8_ACTIVATION,
     weight=SYMMETRIC_WEIGHT,
     per_channel=True,
     per_channel_operators=frozenset({"Conv", "Gemm", "MatMul"}),
