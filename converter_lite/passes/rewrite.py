@@ -91,6 +91,7 @@ def replace(nodes: Sequence[ir.Node], new: ir.Node) -> None:
     new.name = last.name
     graph.insert_before(last, new)
     take_over(new.outputs[0], last.outputs[0])
+    new.outputs[0].meta.update(last.outputs[0].meta)
     for node in reversed(nodes):
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             remove(node)
