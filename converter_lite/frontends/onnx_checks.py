@@ -50,7 +50,9 @@ def _check_text(model: ir.Model, path: Path) -> None:
 def _texts(model: ir.Model) -> Iterator[object]:
     yield from model.graph.opset_imports
     yield from model.graph.initializers
-    yield from (value.name for value in (*model.graph.inputs, *model.graph.outputs))
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        yield value.name
+        yield from (dim.value for dim in value.shape or () if not isinstance(dim, int))
     for node in all_nodes(model.graph):
         yield from (node.name, node.op_type, node.domain, *node.attributes)
         yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
