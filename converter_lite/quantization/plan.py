@@ -35,11 +35,19 @@ class NodeMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """Decision for one node; ``reason`` says why it is float and is empty otherwise."""
+    """Decision for one node.
+
+    Attributes:
+        op_type: Operator, for people who read the plan.
+        mode: How it computes.
+        reason: Why it is float; empty otherwise.
+        float_inputs: Positions of data inputs that an integer node reads in float all the same.
+    """
 
     op_type: str
     mode: NodeMode
     reason: str = ""
+    float_inputs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.mode is NodeMode.FLOAT) != bool(self.reason):
@@ -114,7 +122,7 @@ class QuantPlan:
                 raise ValueError(f"unknown fields {sorted(unknown)}")
             plan = cls(str(data["target"]))
             for name, d in data["nodes"].items():
-                plan.nodes[name] = NodePlan(str(d["op_type"]), NodeMode(d["mode"]), str(d.get("reason", "")))
+                plan.nodes[name] = _node_from_json(name, d)
             plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -150,6 +158,21 @@ class QuantizedModel:
 def save_plans(plans: dict[str, QuantPlan]) -> str:
     """JSON text of one plan per output format."""
     return json.dumps({name: plan.to_json() for name, plan in plans.items()}, indent=1) + "\n"
+
+
+def _node_to_json(decision: NodePlan) -> dict[str, Any]:
+    extra: dict[str, Any] = {"reason": decision.reason} if decision.reason else {}
+    if decision.float_inputs:
+        extra["float_inputs"] = list(decision.float_inputs)
+    return {"op_type": decision.op_type, "mode": decision.mode.value, **extra}
+
+
+def _node_from_json(name: str, data: dict[str, Any]) -> NodePlan:
+    unknown = set(data) - {"op_type", "mode", "reason", "float_inputs"}
+    if unknown:
+        raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
+    float_inputs = tuple(int(i) for i in data.get("float_inputs", ()))
+    return NodePlan(str(data["op_type"]), NodeMode(data["mode"]), str(data.get("reason", "")), float_inputs)
 
 
 def _params_to_json(params: QuantParams) -> dict[str, Any]:
