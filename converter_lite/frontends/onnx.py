@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from converter_lite.graph import all_nodes, assign_names, opset
 from converter_lite.passes.common import lift_constants
 from converter_lite.passes.opset import minimal_ir_version, raise_opset
 from converter_lite.passes.shapes import infer_shapes
+from converter_lite.suggest import nearest
 
 _log = logging.getLogger(__name__)
 
@@ -136,10 +136,9 @@ def _shape_text(shape: Sequence[int | ir.SymbolicDim]) -> str:
     return "(" + ", ".join(str(dim if isinstance(dim, int) else dim.value or "?") for dim in shape) + ")"
 
 
-def _suggest(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}"
+def _suggest(name: str, known: Mapping[str, ir.Value]) -> str:
+    match = nearest(name, known)
+    return f"did you mean '{match}'?" if match else f"known are {', '.join(known)}"
 
 
 def _load(path: Path) -> ir.Model:
@@ -172,11 +171,9 @@ def _normalize(model: ir.Model) -> None:
 
 def _raise_to_working_opset(model: ir.Model) -> ir.Model:
     try:
-        raised = raise_opset(model, WORKING_OPSET)
+        return raise_opset(model, WORKING_OPSET)
     except ModelError as error:
         if opset(model) < TOLERABLE_OPSET:
             raise
         _log.warning("%s", error.message)
         return model
-    lift_constants(raised)
-    return raised

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.graph import all_nodes, assign_names, label, opset
+from converter_lite.suggest import nearest
 
 DAMAGED = "the file is no ONNX model, or it is damaged"
 
@@ -148,13 +148,13 @@ def _check_operators(model: ir.Model, path: Path) -> None:
         shown = ", ".join(label(node) for node in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
         known = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
         raise ModelError(
-            f"opset {version} has no such operator: {shown}", where=str(path), hint=_nearest(unknown[0].op_type, known)
+            f"opset {version} has no such operator: {shown}", where=str(path), hint=_advice(unknown[0].op_type, known)
         )
 
 
-def _nearest(op_type: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(op_type, known, n=1)
-    return f"did the exporter mean {near[0]}?" if near else "operators of other domains must name their domain"
+def _advice(op_type: str, known: list[str]) -> str:
+    match = nearest(op_type, known)
+    return f"did the exporter mean {match}?" if match else "operators of other domains must name their domain"
 
 
 def _is_known(node: ir.Node, version: int) -> bool:

@@ -8,6 +8,7 @@ from onnx import version_converter
 
 from converter_lite.errors import ModelError
 from converter_lite.graph import ALIASES, all_nodes, assign_names, opset
+from converter_lite.passes.common import lift_constants
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.skeleton import skeleton
 
@@ -67,6 +68,7 @@ def _convert(model: ir.Model, current: int, target: int) -> ir.Model:
         ) from error
     _reattach(converted.graph, detached)
     _carry_over(model, converted)
+    lift_constants(converted)
     infer_shapes(converted)
     assign_names(converted)
     return converted
