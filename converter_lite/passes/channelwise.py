@@ -92,7 +92,10 @@ def scale_and_shift(layer: LinearLayer, scale: Vector, shift: Vector) -> ir.Node
     statistics = node.outputs[0].meta.get(BATCHNORM)
     if statistics is not None:
         mean, deviation = statistics
-        node.outputs[0].meta[BATCHNORM] = (mean * scale + shift, deviation * np.abs(scale))
+        node.outputs[0].meta[BATCHNORM] = (
+            (mean * scale + shift).astype(np.float32),
+            (deviation * np.abs(scale)).astype(np.float32),
+        )
     return node
 
 

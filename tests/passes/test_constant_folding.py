@@ -1,12 +1,15 @@
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ModelError
-from converter_lite.graph import constant, find_nodes
+from converter_lite.graph import add_initializer, constant, find_nodes
 from converter_lite.passes.constant_folding import fold_constants
+from converter_lite.passes.shapes import infer_shapes
 from tests.support import assert_applies, assert_refuses, build, normal, operators
 
 
@@ -57,6 +60,23 @@ def test_what_the_runtime_refuses_stays_and_the_rest_is_folded() -> None:
     )
     assert fold_constants(model, engine=CountingEngine(refused=b"Erf")) == 2
     assert operators(model) == {"Erf": 1, "Mul": 1, "Add": 1}
+
+
+def test_bfloat16_weights_are_widened_without_the_runtime() -> None:
+    weight = normal(64, 32).astype(ml_dtypes.bfloat16)
+    model = build("g (float[N,64] x) => (float[N,32] y) { y = MatMul(x, w) }", w=normal(64, 32))
+    product = model.graph.node(0)
+    stored = add_initializer(model.graph, "half", weight, dtype=ir.DataType.BFLOAT16)
+    cast = ir.node("Cast", inputs=[stored], attributes={"to": 1}, name="widen")
+    model.graph.insert_before(product, cast)
+    product.replace_input_with(1, cast.outputs[0])
+    infer_shapes(model)
+    engine = CountingEngine()
+    assert fold_constants(model, engine=engine) == 1
+    assert engine.sessions == 0
+    array = constant(product.inputs[1])
+    assert array is not None and np.array_equal(array, weight.astype(np.float32))
+    assert find_nodes(model.graph, "widen") == [product]
 
 
 def test_scalars_stay_scalars() -> None:

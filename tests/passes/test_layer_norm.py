@@ -9,6 +9,7 @@ CONSTANTS = {
     "beta": normal(8),
     "rows": normal(4, 1),
     "eps": np.float32(1e-5),
+    "deep": np.full((1, 1, 1, 1), 1e-5, np.float32),
     "two": np.float32(2),
     "three": np.float32(3),
     "last": np.array([-1]),
@@ -49,6 +50,7 @@ def test_axes_may_be_an_input() -> None:
     [
         f"{MEAN} {VARIANCE} {AFFINE}".replace("[-1]", "[1]"),
         f"{MEAN} {VARIANCE.replace('two', 'three')} {AFFINE}",
+        f"{MEAN} {VARIANCE.replace('eps', 'deep')} {AFFINE}",
         f"{MEAN} {VARIANCE} g = Mul(n, rows) y = Add(g, beta)",
         f"{MEAN} {VARIANCE} y = Neg(n)",
         f"{MEAN} {VARIANCE} g = Mul(n, gamma) t = Add(g, beta) y = Add(t, d)",
