@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import onnx_ir as ir
@@ -31,16 +31,26 @@ GROUP = 256
 LOW_SHARE, HIGH_SHARE = 0.0001, 0.9999
 """Positions of REMOVAL_OUTLIER in the sorted values (measured behaviour of the original)."""
 
-Result = TypeVar("Result")
+
+class Samples(Protocol):
+    """Calibration samples that can be read several times."""
+
+    def __len__(self) -> int:
+        """Samples in one pass."""
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """One pass over the feeds."""
+
+    def head(self, count: int) -> list[dict[str, NDArray[Any]]]:
+        """The first samples, held in memory; fewer than ``count`` where memory is short."""
 
 
 def collect(
     model: ir.Model,
     names: list[str],
     need: Need,
-    samples: Iterable[Feed],
+    samples: Samples,
     *,
-    count: int,
     threads: int,
     log: Log,
     engine: Engine = DEFAULT_ENGINE,
@@ -52,7 +62,6 @@ def collect(
         names: Tensors to observe.
         need: What to collect.
         samples: Feeds by input name; iterated once per group of ``GROUP`` tensors when distributions are needed.
-        count: Number of samples, for progress.
         threads: Samples run side by side, one thread each, so that results do not depend on it.
         log: Receives progress.
         engine: Runs the graph.
@@ -67,7 +76,7 @@ def collect(
         group = names[start : start + size]
         session = engine.session(ir.to_proto(_observed(model, group, need)).SerializeToString(), threads=1)
         observed = map_ordered(lambda feed, s=session, n=group: _observe(s, n, need, feed), samples, threads)
-        for parts in log.track(observed, "calibrating", count):
+        for parts in log.track(observed, "calibrating", len(samples)):
             for name, part in zip(group, parts, strict=True):
                 stats.add(name, part)
     return stats

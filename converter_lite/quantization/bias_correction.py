@@ -24,6 +24,9 @@ from converter_lite.quantization.decide import bias_of, weight_of
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 
+CORRECTION_SAMPLES = 64
+"""Samples whose means are compared; more change the result by less than the noise between calibration sets."""
+
 
 def correct_biases(
     quantized: QuantizedModel, feeds: Sequence[Feed], *, engine: Engine, threads: int, log: Log

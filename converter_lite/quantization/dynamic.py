@@ -47,12 +47,17 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
     return plan
 
 
-def quantize_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -> QuantizedModel:
-    """Plan with weight parameters; activations get none.
+def quantize_dynamic(
+    model: ir.Model, settings: DynamicSettings, *, target: str, plan: QuantPlan | None = None
+) -> QuantizedModel:
+    """Plan with weight parameters; activations get none. A given plan is used as it is.
 
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
     """
+    if plan is not None:
+        plan.check(model)
+        return QuantizedModel(model, plan)
     plan = decide_dynamic(model, settings, target=target)
     for node in model.graph:
         weight = stored_weight(node)

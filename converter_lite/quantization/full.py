@@ -5,7 +5,6 @@ decide -> collect ranges -> parameters of activations -> parameters of weights a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.observers import METHODS
-from converter_lite.calibration.runner import collect
-from converter_lite.calibration.statistics import CalibrationStats, Need
-from converter_lite.engine import Engine, Feed
+from converter_lite.calibration.runner import Samples, collect
+from converter_lite.calibration.statistics import CalibrationStats
+from converter_lite.engine import Engine
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import correct_biases, ensure_biases
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
 from converter_lite.quantization.decide import (
     bias_of,
     clamp_bounds,
@@ -69,9 +68,8 @@ def quantize_full(
     target: TargetSpec,
     settings: FullSettings,
     *,
-    samples: Iterable[Feed],
-    head: Sequence[Feed],
-    count: int,
+    samples: Samples,
+    plan: QuantPlan | None = None,
     engine: Engine,
     threads: int,
     log: Log,
@@ -82,9 +80,8 @@ def quantize_full(
         model: Optimized float graph with names.
         target: Device table.
         settings: Choices.
-        samples: Calibration feeds, iterable more than once.
-        head: The first samples, held in memory, for the corrections.
-        count: Number of samples.
+        samples: Calibration samples.
+        plan: Decisions and parameters to use instead of making them.
         engine: Runs the float model.
         threads: Worker threads.
         log: Receives progress and stage times.
@@ -93,25 +90,24 @@ def quantize_full(
         CalibrationError: A tensor cannot be quantized; it is named.
     """
     ensure_biases(model, operators=BIAS_OPERATORS)
-    plan = decide_full(model, target, settings)
-    sources = quantized_tensors(model, plan, target)
-    need, _ = METHODS[settings.method]
-    with log.stage("calibration"):
-        observed = sorted({s for s in sources.values() if _fixed_range(model, s) is None})
-        stats = collect(model, observed, need, samples, count=count, threads=threads, log=log, engine=engine)
-    with log.stage("quantization"):
-        plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
-        plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
+    if plan is None:
+        plan = decide_full(model, target, settings)
+        sources = quantized_tensors(model, plan, target)
+        need, _ = METHODS[settings.method]
+        with log.stage("calibration"):
+            observed = sorted({s for s in sources.values() if _fixed_range(model, s) is None})
+            stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine)
+        with log.stage("quantization"):
+            plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
+            plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
+    else:
+        plan.check(model)
     quantized = QuantizedModel(model, plan)
     if settings.bias_correction and target.bias_correction:
         with log.stage("bias correction"):
+            head = samples.head(CORRECTION_SAMPLES)
             correct_biases(quantized, head, engine=engine, threads=threads, log=log)
     return quantized
-
-
-def needed_statistics(method: str) -> Need:
-    """What the calibration pass of a method collects."""
-    return METHODS[method][0]
 
 
 def activation_params(

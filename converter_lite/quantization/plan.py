@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.params import QuantParams, QuantSpec
+from converter_lite.suggest import did_you_mean
 
 
 class NodeMode(enum.Enum):
@@ -93,6 +94,32 @@ class QuantPlan:
         counts = Counter(d.reason for d in self.nodes.values() if d.mode is NodeMode.FLOAT)
         return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
+    def check(self, model: ir.Model) -> None:
+        """Refuse a plan that was made for another graph.
+
+        Raises:
+            ConfigError: It names nodes or tensors that the graph does not have, or has too few or too many scales.
+        """
+        graph = model.graph
+        nodes = {node.name for node in graph}
+        tensors = {value.name for value in graph.inputs} | {output.name for node in graph for output in node.outputs}
+        problems = [
+            f"no node is called {name!r}{did_you_mean(name, _names(nodes))}" for name in self.nodes if name not in nodes
+        ]
+        for name in self.activations:
+            if name not in tensors:
+                problems.append(f"no tensor is called {name!r}{did_you_mean(name, _names(tensors))}")
+        for name, params in self.weights.items():
+            value = graph.initializers.get(name)
+            if value is None:
+                problems.append(f"no constant is called {name!r}{did_you_mean(name, graph.initializers)}")
+            elif params.spec.axis is not None and not _fits(value, params):
+                problems.append(
+                    f"{name}: {params.scale.size} scales do not fit the constant along axis {params.spec.axis}"
+                )
+        if problems:
+            raise ConfigError("the plan does not fit the model", problems=tuple(f"plan: {text}" for text in problems))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
         return {
@@ -153,6 +180,16 @@ class QuantizedModel:
         tensor = self.model.graph.initializers[name].const_value
         assert tensor is not None
         return self.plan.weights[name].quantize(tensor.numpy().astype(np.float32, copy=False))
+
+
+def _names(names: set[str | None]) -> list[str]:
+    return [name for name in names if name]
+
+
+def _fits(value: ir.Value, params: QuantParams) -> bool:
+    axis = params.spec.axis
+    shape = tuple(value.shape.numpy()) if value.shape is not None else ()
+    return axis is not None and -len(shape) <= axis < len(shape) and shape[axis] == params.scale.size
 
 
 def save_plans(plans: dict[str, QuantPlan]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +9,13 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import Engine, Feed
+from converter_lite.calibration.runner import Samples
+from converter_lite.engine import Engine
 from converter_lite.errors import CalibrationError
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.kernels.rounding import round_compensated
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import correct_biases, ensure_biases
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
 from converter_lite.quantization.decide import FLOAT_TYPES, bias_of, weight_of
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS, output_channel_axis
@@ -67,7 +67,8 @@ def quantize_weights(
     settings: WeightSettings,
     *,
     target: str,
-    head: Sequence[Feed],
+    samples: Samples | None = None,
+    plan: QuantPlan | None = None,
     engine: Engine,
     threads: int,
     log: Log,
@@ -78,7 +79,8 @@ def quantize_weights(
         model: Optimized float graph with names.
         settings: Choices.
         target: Name written into the plan.
-        head: Calibration samples for the corrections; empty for corrections without data.
+        samples: Calibration samples for the corrections; ``None`` = corrections without data.
+        plan: Decisions and parameters to use instead of making them.
         engine: Runs the float model where there are samples.
         threads: Worker threads.
         log: Receives progress and stage times.
@@ -89,17 +91,20 @@ def quantize_weights(
     with log.stage("quantization"):
         if settings.bias_correction:
             ensure_biases(model, operators=BIAS_OPERATORS)
-        plan = decide_weights(model, settings, target=target)
-        quantized = QuantizedModel(model, plan)
+        if plan is not None:
+            plan.check(model)
+        quantized = QuantizedModel(model, plan or decide_weights(model, settings, target=target))
+        plan = quantized.plan
         for node in model.graph:
             if plan.mode(node) is NodeMode.WEIGHT:
                 _quantize_node(node, quantized, settings)
-        if settings.bias_correction and not head:
+        if settings.bias_correction and samples is None:
             for node in model.graph:
                 if plan.mode(node) is NodeMode.WEIGHT:
                     _correct_from_batchnorm(node, quantized)
-    if settings.bias_correction and head:
+    if settings.bias_correction and samples is not None:
         with log.stage("bias correction"):
+            head = samples.head(CORRECTION_SAMPLES)
             correct_biases(quantized, head, engine=engine, threads=threads, log=log)
     return quantized
 
@@ -148,23 +153,25 @@ def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSet
         return
     axis = stored_axis(node, weight) if settings.per_channel else None
     known = quantized.plan.weights.get(weight.name)
-    if known is not None:
-        if known.spec.axis == axis:
+    if weight.name in quantized.q_weights:
+        if known is not None and known.spec.axis == axis:
             return
-        axis = None
+        known, axis = None, None
     spec = QuantSpec(bits=settings.bits, signed=True, symmetric=settings.bits == 1, axis=axis)
     array = g.constant(weight)
     assert array is not None
     values = array.astype(np.float32, copy=False)
     try:
-        params = weight_params(values, spec) if settings.bits > 1 else one_bit_params(values, spec)
+        params = known or (weight_params(values, spec) if settings.bits > 1 else one_bit_params(values, spec))
     except CalibrationError as error:
         raise CalibrationError(
             error.message, where=f"constant {weight.name}", hint="repair the model's weights"
         ) from error
     quantized.plan.weights[weight.name] = params
-    if settings.bias_correction and node.op_type != "Gather":
-        quantized.q_weights[weight.name] = compensated_integers(node, values, params)
+    is_compensated = settings.bias_correction and node.op_type != "Gather"
+    quantized.q_weights[weight.name] = (
+        compensated_integers(node, values, params) if is_compensated else params.quantize(values)
+    )
 
 
 def one_bit_params(weight: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
@@ -206,7 +213,9 @@ def _correct_from_batchnorm(node: ir.Node, quantized: QuantizedModel) -> None:
     else:
         shift = _conv_shift(error, mean, g.int_attribute(node, "group", 1))
     if shift is not None:
-        bias.const_value = ir.Tensor((old - shift.reshape(old.shape)).astype(np.float32), name=bias.name)
+        bias.const_value = ir.Tensor(
+            (old.astype(np.float64) - shift.reshape(old.shape)).astype(np.float32), name=bias.name
+        )
 
 
 def _conv_shift(error: NDArray[np.float64], mean: NDArray[np.float64], group: int) -> NDArray[np.float64] | None:
