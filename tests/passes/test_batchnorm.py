@@ -5,6 +5,7 @@ import pytest
 from converter_lite.graph import find_nodes
 from converter_lite.passes.batchnorm import fold_batchnorm
 from converter_lite.passes.channelwise import BATCHNORM
+from converter_lite.passes.scale_shift import fold_scale_shift
 from tests.support import assert_applies, assert_refuses, build, normal, operators, positive
 
 
@@ -67,6 +68,19 @@ def test_the_layer_remembers_mean_and_deviation_and_answers_to_the_removed_name(
     np.testing.assert_allclose(deviation, np.abs(_statistics(4)["gamma"]))
     for name in ("BatchNormalization_1", "n", "c", "Conv_0"):
         assert find_nodes(model.graph, name) == [conv]
+
+
+def test_statistics_stay_with_a_value_that_a_later_rule_keeps() -> None:
+    model = build(
+        f"g (float[1,3,8,8] x) => (float[1,4,6,6] y) {{ c = Conv(x, w) n = {BN} s = Mul(n, k) y = Relu(s) }}",
+        w=normal(4, 3, 3, 3),
+        k=positive(4, 1, 1),
+        **_statistics(4) | {"beta": np.zeros(4, np.float32), "mean": np.zeros(4, np.float32)},
+    )
+    assert fold_batchnorm(model) == 1
+    assert len(model.graph.node(0).inputs) == 2
+    assert fold_scale_shift(model) == 1
+    assert BATCHNORM in model.graph.node(0).outputs[0].meta
 
 
 def test_a_weight_that_two_layers_read_is_scaled_for_one_of_them_only() -> None:

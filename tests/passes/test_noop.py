@@ -55,7 +55,8 @@ def test_a_subgraph_reads_the_value_that_stays() -> None:
     model = build(
         """g (float[3] x, bool c) => (float[3] y) {
             r = Relu(x) i = Identity(r)
-            y = If (c) <then_branch = t () => (float[3] a) { a = Neg(i) }, else_branch = e () => (float[3] b) { b = Abs(i) }>
+            y = If (c) <then_branch = t () => (float[3] a) { a = Neg(i) },
+                        else_branch = e () => (float[3] b) { b = Abs(i) }>
         }"""
     )
     feed = {"x": np.array([1, -2, 3], np.float32), "c": np.array(True)}
