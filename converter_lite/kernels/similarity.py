@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 65_536
-"""Elements converted to float64 at a time: they stay in the processor's cache (measured: 30x faster than whole arrays)."""
+"""Elements converted to float64 at a time: they stay in the processor's cache (measured: 20x faster than whole arrays)."""
 
 
 def cosine_similarity(a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -19,9 +19,14 @@ def cosine_similarity(a: NDArray[Any], b: NDArray[Any]) -> float:
     for start in range(0, x.size, BLOCK):
         u = x[start : start + BLOCK].astype(np.float64)
         v = y[start : start + BLOCK].astype(np.float64)
-        product += float(u @ v)
-        x_square += float(u @ u)
-        y_square += float(v @ v)
+        product += _dot(u, v)
+        x_square += _dot(u, u)
+        y_square += _dot(v, v)
     if min(x_square, y_square) == 0.0:
         return 1.0 if x_square == y_square else 0.0
     return product / (sqrt(x_square) * sqrt(y_square))
+
+
+def _dot(u: NDArray[np.float64], v: NDArray[np.float64]) -> float:
+    # not ``u @ v``: BLAS would start threads of its own, which wait busily, and sum in an order that depends on their number
+    return float(np.einsum("i,i->", u, v))
