@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.quantization.decide import FLOAT_TYPES, is_fused_clamp
+from converter_lite.quantization.decide import is_fused_clamp
 from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.weights import FLOAT_TYPES
 
 
 @dataclass(frozen=True, slots=True)
