@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from converter_lite.calibration.statistics import Need, TensorStatistics
 from converter_lite.errors import CalibrationError
-from converter_lite.kernels.histogram import Histogram
+from converter_lite.kernels.histogram import MAX_BINS, Histogram, coarsen
 
 PERCENTILE = 99.99
 """Share of values kept by PERCENTILE, per cent; the default of common tools."""
@@ -79,8 +79,8 @@ def kl(stats: TensorStatistics, bits: int) -> Range:
     """
     h = _histogram(stats)
     full = (min(stats.rmin, 0.0), max(stats.rmax, 0.0))
-    magnitudes = _magnitudes(h)
-    threshold = _kl_threshold(magnitudes) * h.width
+    near = _reaching_zero(h)
+    threshold = _kl_threshold(_magnitudes(near)) * near.width
     clipped = (max(full[0], -threshold), min(full[1], threshold))
     return clipped if quantization_error(h, clipped, bits) <= quantization_error(h, full, bits) else full
 
@@ -96,6 +96,12 @@ def quantization_error(h: Histogram, candidate: Range, bits: int) -> float:
     inside = (centers >= low) & (centers <= high)
     rounding = step * step / 12
     return float(np.sum(h.counts * np.where(inside, rounding, outside**2)) / h.total)
+
+
+def _reaching_zero(h: Histogram) -> Histogram:
+    """The histogram in bins so wide that ``MAX_BINS`` of them reach from zero to its far end (narrow ones far away do not)."""
+    reach = max(-h.first, h.first + len(h.counts))
+    return coarsen(h, h.exponent + max(int(np.ceil(np.log2(reach / MAX_BINS))), 0))
 
 
 def _magnitudes(h: Histogram) -> NDArray[np.float64]:
