@@ -7,7 +7,7 @@ import pytest
 from converter_lite.quantization.plan import NodeMode
 from converter_lite.targets import TARGETS
 from tests.quantization.cases import CASES
-from tests.support import full, optimized, random_feed, samples_of, sqnr, written
+from tests.support import full, optimized, samples_of, sqnr, written
 
 LEAST_SQNR = 20.0
 """Decibels; three layers of 8 bits give 25 to 40 on these models."""
