@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_means
 from converter_lite.engine import Engine, Feed
-from converter_lite.formats.onnx_qdq.materialize import materialize
+from converter_lite.formats.onnx_qdq.materialize import materialize, required_opset
 from converter_lite.log import Log
+from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
@@ -33,12 +34,13 @@ def correct_biases(
 ) -> dict[str, NDArray[np.float64]]:
     """Add the measured shift of every channel to the biases of the float graph in ``quantized``, in place.
 
-    Every weighted integer node to be corrected must have a bias of its own (see :func:`ensure_biases`).
+    Every weighted integer node to be corrected must have a bias of its own (see :func:`ensure_biases`). The graph is raised to
+    the operator set that its plan needs, since it is run.
 
     Returns:
         node name -> shift per output channel, real units.
     """
-    model = quantized.model
+    model = quantized.model = raise_opset(quantized.model, required_opset(quantized.plan))
     nodes = correctable(quantized)
     if not nodes or not feeds:
         return {}
@@ -83,11 +85,16 @@ def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
 def correctable(quantized: QuantizedModel) -> list[ir.Node]:
     """Integer nodes with a constant weight and a planned or float bias, in graph order."""
     modes = (NodeMode.INTEGER, NodeMode.WEIGHT)
-    return [
-        node
-        for node in quantized.model.graph
-        if quantized.plan.mode(node) in modes and weight_of(node) is not None and g.is_constant(bias_of(node))
-    ]
+    return [node for node in quantized.model.graph if quantized.plan.mode(node) in modes and has_channel_bias(node)]
+
+
+def has_channel_bias(node: ir.Node) -> bool:
+    """Whether the node has a constant bias of one value per output channel (Gemm allows other shapes)."""
+    weight, bias = weight_of(node), bias_of(node)
+    if weight is None or bias is None or not g.is_constant(bias):
+        return False
+    shape = g.static_shape(bias) or ()
+    return bool(shape) and shape[-1] == _output_channels(node, weight) and all(size == 1 for size in shape[:-1])
 
 
 def _output_channels(node: ir.Node, weight: ir.Value) -> int | None:

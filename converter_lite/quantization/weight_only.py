@@ -15,7 +15,7 @@ from converter_lite.errors import CalibrationError
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.kernels.rounding import round_compensated
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases, has_channel_bias
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
@@ -185,6 +185,8 @@ def _correct_from_batchnorm(node: ir.Node, quantized: QuantizedModel) -> None:
     weight, bias = weight_of(node), bias_of(node)
     mean = expected_channel_mean(node.inputs[0])
     if weight is None or bias is None or mean is None or weight.name is None or node.op_type not in ("Conv", "Gemm"):
+        return
+    if not has_channel_bias(node):
         return
     array, old = g.constant(weight), g.constant(bias)
     if array is None or old is None:
