@@ -39,7 +39,7 @@ class RememberingDataset:
         return len(self._dataset)
 
     def __iter__(self) -> Iterator[Feed]:
-        if len(self._held) == len(self._dataset):
+        if self._held and len(self._held) == len(self._dataset):  # an empty data set says itself that it is
             yield from self._held
             return
         for index, feed in enumerate(self._dataset):
@@ -49,7 +49,7 @@ class RememberingDataset:
 
     def head(self, count: int) -> list[Feed]:
         """The first samples, at most ``count`` and at most as many as fit in memory (one at least)."""
-        wanted = min(count, len(self._dataset))
+        wanted = max(min(count, len(self._dataset)), 1)
         if len(self._held) < wanted and not self._full:
             for index, feed in enumerate(islice(self._dataset, wanted)):
                 if index == len(self._held):
