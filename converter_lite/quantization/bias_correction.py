@@ -21,6 +21,7 @@ from converter_lite.engine import Engine, Feed
 from converter_lite.formats.onnx_qdq.materialize import materialize, required_opset
 from converter_lite.log import Log
 from converter_lite.passes.opset import raise_opset
+from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
@@ -48,7 +49,8 @@ def correct_biases(
     float_means = channel_means(model, names, feeds, engine=engine, threads=threads)
     working = materialize(quantized)
     by_name = {node.name: node for node in working.graph}
-    outputs = [by_name[node.name].outputs[0] for node in nodes]
+    copies = [by_name[node.name] for node in nodes]
+    outputs = [copy.outputs[0] for copy in copies]
     run = StagedRun(working, feeds, engine=engine, threads=threads)
     shifts: dict[str, NDArray[np.float64]] = {}
     for i, node in enumerate(log.track(nodes, "correcting biases", len(nodes))):
@@ -58,7 +60,7 @@ def correct_biases(
         bias = bias_of(node)
         assert bias is not None and bias.name is not None
         corrected = _add(bias, shift)
-        _update_working(working, quantized, bias.name, corrected)
+        _update_copy(copies[i], quantized.plan.weights.get(bias.name), corrected)
     return shifts
 
 
@@ -116,10 +118,11 @@ def _add(bias: ir.Value, shift: NDArray[np.float64]) -> NDArray[np.float32]:
     return corrected
 
 
-def _update_working(working: ir.Model, quantized: QuantizedModel, name: str, corrected: NDArray[np.float32]) -> None:
+def _update_copy(copy: ir.Node, params: QuantParams | None, corrected: NDArray[np.float32]) -> None:
     """Bring the corrected bias into the graph that the next stages run."""
-    params = quantized.plan.weights.get(name)
-    stored = working.graph.initializers.get(f"{name}_quantized" if params is not None else name)
+    stored = bias_of(copy)
+    if params is not None and stored is not None and (dequantize := stored.producer()) is not None:
+        stored = dequantize.inputs[0]
     assert stored is not None
     array = corrected if params is None else params.quantize(corrected)
     stored.const_value = ir.Tensor(array, name=stored.name)

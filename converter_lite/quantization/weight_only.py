@@ -15,7 +15,12 @@ from converter_lite.errors import CalibrationError
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.kernels.rounding import round_compensated
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases, has_channel_bias
+from converter_lite.quantization.bias_correction import (
+    CORRECTION_SAMPLES,
+    correct_biases,
+    ensure_biases,
+    has_channel_bias,
+)
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
