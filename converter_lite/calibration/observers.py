@@ -21,7 +21,7 @@ KL_LEVELS = 128
 """Quantization levels of the KL search on magnitudes (Migacz, 8-bit Inference with TensorRT, 2017)."""
 
 CANDIDATES = 100
-"""Number of clips that the MSE search tries per side."""
+"""Number of clips that the MSE search tries per direction."""
 
 Range = tuple[float, float]
 
@@ -56,16 +56,18 @@ def percentile(stats: TensorStatistics, bits: int) -> Range:
 
 
 def mse(stats: TensorStatistics, bits: int) -> Range:
-    """The clip of least mean squared error among ``CANDIDATES`` shrunken ranges; a side without values stays at zero."""
+    """The clip of least mean squared error: both sides shrunken together, then each by itself, ``CANDIDATES`` steps each."""
     h = _histogram(stats)
-    best: tuple[float, Range] | None = None
-    for factor in np.linspace(1.0, 0.3, CANDIDATES):
-        candidate = (min(stats.rmin, 0.0) * factor, max(stats.rmax, 0.0) * factor)
-        error = quantization_error(h, candidate, bits)
-        if best is None or error < best[0]:
-            best = (error, candidate)
-    assert best is not None
-    return best[1]
+    best = (min(stats.rmin, 0.0), max(stats.rmax, 0.0))
+    least = quantization_error(h, best, bits)
+    for shrinks_low, shrinks_high in ((True, True), (True, False), (False, True)):
+        low, high = best
+        for factor in np.linspace(1.0, 0.3, CANDIDATES)[1:]:
+            candidate = (low * float(factor) if shrinks_low else low, high * float(factor) if shrinks_high else high)
+            error = quantization_error(h, candidate, bits)
+            if error < least:
+                least, best = error, candidate
+    return best
 
 
 def kl(stats: TensorStatistics, bits: int) -> Range:
