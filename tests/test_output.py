@@ -139,7 +139,7 @@ def test_the_suffix_is_appended_unless_it_is_there(output: str, suffix: str, exp
 
 
 def test_a_folder_is_no_output_file(tmp_path: Path) -> None:
-    for path in (tmp_path, Path("/"), Path(".")):
+    for path in (tmp_path, Path("/"), Path()):
         with pytest.raises(UsageError, match="names a directory"):
             destination(path, ".onnx")
 

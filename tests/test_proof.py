@@ -60,7 +60,14 @@ def test_outputs_are_compared_by_position_and_named_as_in_the_float_model() -> N
 
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
-    [([0, 0], [0, 0], 1), ([0, 0], [1, 0], 0), ([1, 0], [0, 0], 0), ([1, 0], [0, 2], 0), ([1, 1], [-3, -3], -1), ([], [], 1)],
+    [
+        ([0, 0], [0, 0], 1),
+        ([0, 0], [1, 0], 0),
+        ([1, 0], [0, 0], 0),
+        ([1, 0], [0, 2], 0),
+        ([1, 1], [-3, -3], -1),
+        ([], [], 1),
+    ],
 )
 def test_the_cosine_of_zeros_is_one_only_where_both_are(a: list[float], b: list[float], expected: float) -> None:
     assert cosine_similarity(np.array(a), np.array(b)) == pytest.approx(expected)

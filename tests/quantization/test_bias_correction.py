@@ -131,7 +131,9 @@ def test_corrected_outputs_keep_their_mean(name: str) -> None:
 
     def shift(quantized: QuantizedModel) -> float:
         result = written(quantized)
-        return float(np.abs(np.mean([channel_mean(run(result, f)["y"] - run(model, f)["y"]) for f in feeds], axis=0)).mean())
+        return float(
+            np.abs(np.mean([channel_mean(run(result, f)["y"] - run(model, f)["y"]) for f in feeds], axis=0)).mean()
+        )
 
     assert shift(full(model, samples=feeds, bias_correction=True)) < 0.5 * shift(full(model, samples=feeds))
 

@@ -136,9 +136,15 @@ def test_a_table_keeps_one_scale_per_row() -> None:
 
 
 REASONS = {
-    "dynamic quantization does not apply to Conv": ("g (float[1,1,4,4] x) => (float[1,1,4,4] y) { y = Conv(x, w) }", normal(1, 1, 1, 1)),
+    "dynamic quantization does not apply to Conv": (
+        "g (float[1,1,4,4] x) => (float[1,1,4,4] y) { y = Conv(x, w) }",
+        normal(1, 1, 1, 1),
+    ),
     "its weight is not constant": ("g (float[2,2] x) => (float[2,2] y) { y = MatMul(x, x) }", None),
-    "its weight is not a matrix of float32": ("g (float[2,2,3] x) => (float[2,2,3] y) { y = MatMul(x, w) }", normal(2, 3, 3)),
+    "its weight is not a matrix of float32": (
+        "g (float[2,2,3] x) => (float[2,2,3] y) { y = MatMul(x, w) }",
+        normal(2, 3, 3),
+    ),
     "Gemm with transA, alpha, beta or a computed bias has no integer form": (
         "g (float[3,2] x) => (float[2,4] y) { y = Gemm<transA=1>(x, w) }",
         normal(3, 4),

@@ -88,7 +88,9 @@ def test_every_width_is_stored_in_the_narrowest_type_and_stays_close(bits: int, 
 def test_the_error_decreases_with_every_second_bit(per_channel: bool) -> None:
     model = all_kinds()
     samples = samples_of(model)
-    quality = [sqnr(model, written(weights(model, bits=bits, per_channel=per_channel)), samples) for bits in range(2, 17, 2)]
+    quality = [
+        sqnr(model, written(weights(model, bits=bits, per_channel=per_channel)), samples) for bits in range(2, 17, 2)
+    ]
     assert quality == sorted(quality)
     assert quality[-1] > quality[0] + 60
 
@@ -114,7 +116,9 @@ def test_corrections_work_at_every_width_with_and_without_data(bits: int, with_d
 
 
 def test_one_bit_is_zero_or_the_lower_end() -> None:
-    model = build("g (float[1,3] x) => (float[1,2] y) { y = MatMul(x, w) }", w=np.array([[-4, 1], [-1, -2], [3, 0]], np.float32))
+    model = build(
+        "g (float[1,3] x) => (float[1,2] y) { y = MatMul(x, w) }", w=np.array([[-4, 1], [-1, -2], [3, 0]], np.float32)
+    )
     quantized = weights(model, bits=1)
     np.testing.assert_array_equal(quantized.integers("w"), [[-1, 0], [0, -1], [0, 0]])
     np.testing.assert_array_equal(quantized.plan.weights["w"].scale, [4, 2])
@@ -244,7 +248,9 @@ def test_zero_weights_stay_zero(bits: int) -> None:
 
 
 def test_corrections_keep_the_mean_of_every_output_channel() -> None:
-    model = build("g (float[1,6,8,8] x) => (float[1,20,6,6] y) { y = Conv(x, w, b) }", w=normal(20, 6, 3, 3), b=normal(20))
+    model = build(
+        "g (float[1,6,8,8] x) => (float[1,20,6,6] y) { y = Conv(x, w, b) }", w=normal(20, 6, 3, 3), b=normal(20)
+    )
     samples = Samples([{"x": np.abs(feed["x"])} for feed in samples_of(model, 8)])
     plain = weights(model, bits=4)
     corrected = weights(model, bits=4, bias_correction=True, samples=samples)
