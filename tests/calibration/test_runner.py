@@ -106,7 +106,8 @@ def test_a_sample_of_the_wrong_shape_is_an_error_of_the_model() -> None:
 @pytest.mark.parametrize("opset", [13, 18])
 def test_channel_means_are_over_everything_but_the_channel(opset: int) -> None:
     model = build(
-        "g (float[2,3,6,6] x) => (float[2,5] y, float[2,4,4,4] a) { a = Conv(x, w) p = GlobalAveragePool(a) f = Flatten(p) y = Gemm(f, v) }",
+        """g (float[2,3,6,6] x) => (float[2,5] y, float[2,4,4,4] a) {
+            a = Conv(x, w) p = GlobalAveragePool(a) f = Flatten(p) y = Gemm(f, v) }""",
         opset=opset,
         w=normal(4, 3, 3, 3),
         v=normal(4, 5),
@@ -124,7 +125,8 @@ def test_mapping_keeps_the_order_and_runs_only_a_little_ahead(threads: int) -> N
 
     def items() -> Iterator[int]:
         nonlocal taken
-        for taken in range(1, 51):
+        while taken < 50:
+            taken += 1
             yield taken
 
     def slow(item: int) -> int:

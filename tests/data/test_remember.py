@@ -18,11 +18,10 @@ Feed = dict[str, NDArray[Any]]
 class Counting:
     """A data set that counts how often each sample is decoded."""
 
-    names: list[str] = []
-    notes: list[str] = []
-    warnings: list[str] = []
-
     def __init__(self, count: int, size: int = 1) -> None:
+        self.names: list[str] = []
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.decoded = [0] * count
         self._size = size
 

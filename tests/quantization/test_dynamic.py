@@ -116,7 +116,8 @@ def test_a_weight_used_along_both_axes_has_one_scale(first: str, alwc: bool) -> 
 @pytest.mark.parametrize("alwc", [True, False])
 def test_an_embedding_table_that_is_the_last_weight_too(alwc: bool) -> None:
     model = build(
-        "g (int64[1,5] ids) => (float[1,5,30] y) { e = Gather(w, ids) t = Transpose<perm=[1,0]>(w) f = Reshape(e, s) g1 = Gemm<transB=1>(f, w) y = Reshape(g1, o) }",
+        """g (int64[1,5] ids) => (float[1,5,30] y) {
+            e = Gather(w, ids) f = Reshape(e, s) h = Gemm<transB=1>(f, w) y = Reshape(h, o) }""",
         w=normal(30, 8),
         s=np.array([5, 8], np.int64),
         o=np.array([1, 5, 30], np.int64),

@@ -6,8 +6,8 @@ Forms:
   quantization of one tensor serves every product that reads it.
 * ACWL: symmetric int8 per row, since MatMulInteger takes no zero point per row:
   ``scale_x = max|x| / 127`` along the last axis, ``MatMulInteger(Round(x / scale_x), w) * scale_x * scale_w``.
-* Gather from an integer table: rows and their scales are gathered (scales per row along axis 0 only), then multiplied. A DequantizeLinear before the Gather would
-  convert the whole table in every run.
+* Gather from an integer table: rows and their scales (per row along axis 0 only) are gathered, then multiplied. A
+  DequantizeLinear before the Gather would convert the whole table in every run.
 """
 
 from __future__ import annotations

@@ -110,7 +110,8 @@ def test_a_float_reader_of_a_float_tensor_keeps_reading_it() -> None:
 
 def test_names_that_are_taken_already_are_avoided() -> None:
     model = build(
-        "g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] w_dequantized) { y = Conv(x, w, w_scale) w_dequantized = Neg(y) }",
+        """g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] w_dequantized) {
+            y = Conv(x, w, w_scale) w_dequantized = Neg(y) }""",
         w=normal(4, 3, 3, 3),
         w_scale=normal(4),
     )
