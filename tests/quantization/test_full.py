@@ -74,6 +74,29 @@ def test_tensors_that_hold_the_same_values_share_parameters() -> None:
     assert activations["x"] is not activations["a"]
 
 
+@pytest.mark.parametrize(
+    ("attributes", "value", "shares"),
+    [
+        ("", 0.0, True),
+        ("", -50.0, False),
+        ("", -np.inf, True),
+        ('<mode="edge">', -50.0, True),
+        ('<mode="reflect">', -50.0, True),
+    ],
+)
+def test_padding_with_a_value_of_its_own_has_a_range_of_its_own(attributes: str, value: float, shares: bool) -> None:
+    case = Case(
+        "Pad",
+        f"r = Relu(a) q = Pad{attributes}(r, p, v) z = MaxPool<kernel_shape=[3,3]>(q)",
+        {"p": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "v": np.float32(value)},
+    )
+    model = case.model()
+    samples = samples_of(model)
+    quantized = full(model, "DSP", samples=samples)
+    assert (quantized.plan.activations["q"] is quantized.plan.activations["r"]) == shares
+    assert sqnr(model, written(quantized), samples) > 15
+
+
 def test_operands_of_a_concat_keep_their_own_scales() -> None:
     case = Case("Concat", "z = Concat<axis=1>(a, c)", channels=8)
     activations = full(case.model()).plan.activations
