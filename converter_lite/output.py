@@ -43,14 +43,16 @@ class Transaction:
                     os.link(destination, backup)
                 done.append((destination, backup))
                 made.replace(destination)
-        except OSError as error:
+        except BaseException as error:  # also Ctrl-C
             for destination, backup in reversed(done):
                 with contextlib.suppress(OSError):
                     if backup is not None and backup.exists():
                         backup.replace(destination)
                     elif backup is None:
                         destination.unlink(missing_ok=True)
-            raise _cannot_write(error) from error
+            if isinstance(error, OSError):
+                raise _cannot_write(error) from error
+            raise
 
 
 @contextlib.contextmanager

@@ -184,6 +184,8 @@ def _observe(session: Session, names: list[str], need: Need, feed: Feed) -> list
     parts = []
     for i, _ in enumerate(names):
         part = TensorStatistics(1, float(outputs[f"min_{i}"]), float(outputs[f"max_{i}"]))
+        if np.isnan(outputs[f"sum_{i}"]):
+            part.rmin = part.rmax = float("nan")
         if Need.OUTLIER in need:
             part.outliers = len(outputs[f"low_{i}"]) - 1
             part.low_sum = float(outputs[f"low_{i}"][-1])
@@ -205,6 +207,8 @@ def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
         value = values[name]
         build.output(f"min_{i}", build.node("ReduceMin", [value], keepdims=0))
         build.output(f"max_{i}", build.node("ReduceMax", [value], keepdims=0))
+        # onnxruntime's ReduceMin and ReduceMax pass over NaN
+        build.output(f"sum_{i}", build.node("ReduceSum", [value], keepdims=0))
         if Need.OUTLIER not in need and Need.HISTOGRAM not in need:
             continue
         flat = build.node("Reshape", [value, build.int64(-1)])

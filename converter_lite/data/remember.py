@@ -41,14 +41,15 @@ class RememberingDataset:
     def __iter__(self) -> Iterator[Feed]:
         yield from list(self._held)
         start = len(self._held)
-        for index, feed in enumerate(self._dataset.tail(start) if start < len(self) else (), start):
+        complete = start > 0 and start == len(self)  # an empty data set says itself that it is empty
+        for index, feed in enumerate(() if complete else self._dataset.tail(start), start):
             if index == len(self._held):
                 self._hold(feed)
             yield feed
 
     def head(self, count: int) -> list[Feed]:
         """The first samples, at most ``count`` and at most as many as fit in memory (one at least)."""
-        wanted = min(count, len(self._dataset))
+        wanted = max(min(count, len(self._dataset)), 1)
         if len(self._held) < wanted and not self._full:
             for feed in islice(self._dataset.tail(len(self._held)), wanted - len(self._held)):
                 self._hold(feed)

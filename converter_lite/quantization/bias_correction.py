@@ -43,7 +43,8 @@ def correct_layers(
 ) -> dict[str, NDArray[np.float64]]:
     """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
 
-    Every weighted node to be corrected must have a bias of its own (see :func:`ensure_biases`).
+    Every weighted node to be corrected must have a bias of its own (see :func:`ensure_biases`). The graph is raised to the
+    operator set that its plan needs, since it is run.
 
     Args:
         quantized: Graph and plan.
@@ -61,7 +62,7 @@ def correct_layers(
     nodes = correctable(quantized)
     if not nodes or not feeds:
         return {}
-    with_bias = [node for node in nodes if biases and g.is_constant(bias_of(node))]
+    with_bias = [node for node in nodes if biases and has_channel_bias(node)]
     names = [node.outputs[0].name or "" for node in with_bias]
     means = channel_means(quantized.model, names, feeds, engine=engine, threads=threads) if names else []
     float_means = {node.name: mean for node, mean in zip(with_bias, means, strict=True)}
@@ -69,7 +70,8 @@ def correct_layers(
     original = {node.name: node for node in before.graph}
     working = materialize(quantized)
     by_name = {node.name: node for node in working.graph}
-    outputs = [by_name[node.name].outputs[0] for node in nodes]
+    copies = [by_name[node.name] for node in nodes]
+    outputs = [copy.outputs[0] for copy in copies]
     run = StagedRun(working, feeds, engine=engine, threads=threads)
     run_float = StagedRun(before, feeds, engine=engine, threads=threads)
     fitting = _Rounding(quantized, feeds, run, run_float) if rounding else None
@@ -78,12 +80,12 @@ def correct_layers(
         start = time.perf_counter()
         if fitting is not None:
             float_later = [original[later.name].outputs[0] for later in nodes[i:]]
-            fitting.fit(node, by_name[node.name], original[node.name], float_later)
+            fitting.fit(node, copies[i], original[node.name], float_later)
         if node.name in float_means:
             rows = run.means(outputs[i], later=outputs[i + 1 :])
             shift = float_means[node.name] - mean_over_samples(rows)
             shifts[node.name or ""] = shift
-            _shift_bias(node, shift, quantized, working)
+            _shift_bias(node, shift, quantized, copies[i])
         log.debug(f"  {node.name}: corrected in {time.perf_counter() - start:.2f} s")
     return shifts
 
@@ -126,7 +128,7 @@ class _Rounding:
             params,
             self._run_float.map(float_data, rows),
             self._run.map(data, rows),
-            has_bias=g.is_constant(bias_of(node)),
+            has_bias=has_channel_bias(node),
         )
         self._run_float.forget(later)
         self._quantized.q_weights[weight.name] = fitted
@@ -134,15 +136,17 @@ class _Rounding:
         initializer.const_value = ir.Tensor(fitted.astype(dtype.numpy()), dtype=dtype, name=initializer.name)
 
 
-def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedModel, working: ir.Model) -> None:
-    """Change the bias of the float graph, and of the graph that the next layers run in."""
+def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedModel, copy: ir.Node) -> None:
+    """Change the bias of the float graph, and of the node's copy in the graph that the next layers run in."""
     bias = bias_of(node)
     array = g.constant(bias)
     assert bias is not None and bias.name is not None and array is not None
     corrected = (array.astype(np.float64) + shift.reshape(array.shape)).astype(np.float32)
     bias.const_value = ir.Tensor(corrected, name=bias.name)
     params = quantized.plan.weights.get(bias.name)
-    stored = working.graph.initializers.get(f"{bias.name}_quantized" if params is not None else bias.name)
+    stored = bias_of(copy)
+    if params is not None and stored is not None and (dequantize := stored.producer()) is not None:
+        stored = dequantize.inputs[0]
     assert stored is not None
     stored.const_value = ir.Tensor(corrected if params is None else params.quantize(corrected), name=stored.name)
 
@@ -171,6 +175,15 @@ def correctable(quantized: QuantizedModel) -> list[ir.Node]:
     """Nodes whose constant weight is stored as integers, in graph order."""
     modes = (NodeMode.INTEGER, NodeMode.WEIGHT)
     return [n for n in quantized.model.graph if quantized.plan.mode(n) in modes and weight_of(n) is not None]
+
+
+def has_channel_bias(node: ir.Node) -> bool:
+    """Whether the node has a constant bias of one value per output channel (Gemm allows other shapes)."""
+    weight, bias = weight_of(node), bias_of(node)
+    if weight is None or bias is None or not g.is_constant(bias):
+        return False
+    shape = g.static_shape(bias) or ()
+    return bool(shape) and shape[-1] == _output_channels(node, weight) and all(size == 1 for size in shape[:-1])
 
 
 def _output_channels(node: ir.Node, weight: ir.Value) -> int | None:

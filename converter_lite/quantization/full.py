@@ -111,16 +111,18 @@ def quantize_full(
     reference = model.clone()
     if plan is None:
         plan = decide_full(model, target, settings)
+        _refuse_broken_constants(model, plan)
         sources = quantized_tensors(model, plan, target)
         need, _ = METHODS[settings.method]
         with log.stage("calibration"):
-            observed = sorted({s for s in sources.values() if _fixed_range(model, s) is None})
+            observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
             stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine)
         with log.stage("quantization"):
             plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
             plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
     else:
         plan.check(model)
+        _refuse_broken_constants(model, plan)
     quantized = QuantizedModel(model, plan, reference=reference)
     if settings.bias_correction:
         round_weights(quantized)
@@ -143,6 +145,19 @@ def round_weights(quantized: QuantizedModel) -> None:
             params = plan.weights[weight.name]
             values = array.astype(np.float32, copy=False)
             quantized.q_weights[weight.name] = compensated_integers(node, values, params)
+
+
+def _refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
+    """Name a broken constant before calibration would name the first tensor that it spoils."""
+    for node in model.graph:
+        if plan.mode(node) is NodeMode.FLOAT:
+            continue
+        for value in dict.fromkeys((*data_inputs(node), weight_of(node), bias_of(node))):
+            array = g.constant(value)
+            if value is not None and array is not None and not np.isfinite(array.astype(np.float32, copy=False)).all():
+                raise CalibrationError(
+                    "it holds NaN or infinite values", where=f"constant {value.name}", hint="repair the model's weights"
+                )
 
 
 def activation_params(
@@ -199,9 +214,10 @@ def constant_params(
             if g.is_constant(value) and value.name is not None and value.name not in found:
                 found[value.name] = _constant(value, target.activation)
     if target.quantize_bias:
-        for node in model.graph:
-            if plan.mode(node) is NodeMode.INTEGER:
-                _add_bias(node, plan, found)
+        integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
+        for add in (_widen_for_bias, _add_bias):  # a weight may serve several nodes: all of them widen it first
+            for node in integer:
+                add(node, plan, found)
     return found
 
 
@@ -225,27 +241,41 @@ def _constant(value: ir.Value, spec: QuantSpec) -> QuantParams:
         ) from error
 
 
-def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
-    """int32 bias with scale ``s_input * s_weight``; a weight scale that would overflow it grows."""
+def _bias_operands(
+    node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]
+) -> tuple[ir.Value, ir.Value, QuantParams, QuantParams] | None:
+    """Bias and weight of a node, and the parameters of its input and weight; ``None`` for a node without bias."""
     bias, weight, data = bias_of(node), weight_of(node), node.inputs[0]
-    if bias is None or weight is None or data is None or bias.name is None or weight.name is None:
-        return
+    if bias is None or weight is None or data is None:
+        return None
     activation = plan.activations.get(data.name or "")
-    if activation is None:
+    return None if activation is None else (bias, weight, activation, found[weight.name or ""])
+
+
+def _widen_for_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
+    """Let the weight scale grow where the int32 bias would overflow (a dead channel with a bias)."""
+    operands = _bias_operands(node, plan, found)
+    if operands is None:
         return
-    params = found[weight.name]
+    bias, weight, activation, params = operands
     values = np.abs(g.constant(bias).astype(np.float64)).reshape(-1)  # type: ignore[union-attr]
-    scale: NDArray[np.float64] = activation.scale.astype(np.float64) * params.scale
     needed = values / (BIAS_LIMIT * float(activation.scale))
     widened = np.maximum(params.scale, needed if params.is_per_channel else needed.max())
     if np.any(widened > params.scale):
-        params = QuantParams(widened.astype(np.float32), params.zero_point.copy(), params.spec)
-        found[weight.name] = params
-        scale = activation.scale.astype(np.float64) * params.scale
+        found[weight.name or ""] = QuantParams(widened.astype(np.float32), params.zero_point.copy(), params.spec)
+
+
+def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
+    """int32 bias with scale ``s_input * s_weight``."""
+    operands = _bias_operands(node, plan, found)
+    if operands is None:
+        return
+    bias, _, activation, params = operands
+    scale: NDArray[np.float64] = activation.scale.astype(np.float64) * params.scale
     axis = None if not params.is_per_channel else len(g.static_shape(bias) or (0,)) - 1
     spec = QuantSpec(bits=32, signed=True, symmetric=True, axis=axis)
     float_scale = np.maximum(scale, np.finfo(np.float32).tiny).astype(np.float32)
-    found[bias.name] = QuantParams(float_scale, np.zeros(float_scale.shape, np.int32), spec)
+    found[bias.name or ""] = QuantParams(float_scale, np.zeros(float_scale.shape, np.int32), spec)
 
 
 def _fixed_range(model: ir.Model, tensor: str) -> tuple[float, float] | None:

@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.errors import ConfigError
+from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.suggest import did_you_mean
 
@@ -124,14 +124,7 @@ class QuantPlan:
         """Plain data that :meth:`from_json` reads back."""
         return {
             "target": self.target,
-            "nodes": {
-                name: {
-                    "op_type": d.op_type,
-                    "mode": d.mode.value,
-                    **({"reason": d.reason} if d.reason else {}),
-                }
-                for name, d in self.nodes.items()
-            },
+            "nodes": {name: _node_to_json(decision) for name, decision in self.nodes.items()},
             "activations": {name: _params_to_json(p) for name, p in self.activations.items()},
             "weights": {name: _params_to_json(p) for name, p in self.weights.items()},
         }
@@ -152,7 +145,7 @@ class QuantPlan:
                 plan.nodes[name] = _node_from_json(name, d)
             plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, CalibrationError) as error:
             raise ConfigError(
                 f"this is not a usable plan: {error}", where=where, hint="write one with --savePlan"
             ) from error

@@ -13,7 +13,12 @@ from converter_lite.calibration.runner import Samples
 from converter_lite.engine import Engine
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
+from converter_lite.quantization.bias_correction import (
+    CORRECTION_SAMPLES,
+    correct_layers,
+    ensure_biases,
+    has_channel_bias,
+)
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
@@ -186,6 +191,8 @@ def _correct_from_batchnorm(node: ir.Node, quantized: QuantizedModel) -> None:
     weight, bias = weight_of(node), bias_of(node)
     mean = expected_channel_mean(node.inputs[0])
     if weight is None or bias is None or mean is None or weight.name is None or node.op_type not in ("Conv", "Gemm"):
+        return
+    if not has_channel_bias(node):
         return
     array, old = g.constant(weight), g.constant(bias)
     if array is None or old is None:
