@@ -33,13 +33,11 @@ def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:
         UsageError: The text has another form.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    for part in filter(None, (p.strip() for p in text.split(";"))):
-        name, colon, dims = part.rpartition(":")
-        try:
-            shape = tuple(int(d) for d in dims.split(","))
-        except ValueError:
-            shape = ()
-        if not colon or not name.strip() or not shape or any(d <= 0 for d in shape):
+    for part in text.strip().removesuffix(";").split(";") if text else ():
+        name, colon, dims = part.strip().rpartition(":")
+        sizes = [size.strip() for size in dims.split(",")]
+        shape = tuple(int(size) for size in sizes if size.isascii() and size.isdigit() and int(size) > 0)
+        if not colon or not name.strip() or len(shape) != len(sizes):
             raise UsageError(
                 f"{part!r} is not a shape",
                 where="--inputShape",

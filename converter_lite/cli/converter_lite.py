@@ -179,7 +179,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         input_data_type=one_of(options["input_data_type"], DATA_TYPES, "--inputDataType"),
         output_data_type=one_of(options["output_data_type"], output_types, "--outputDataType"),
         fp16=switch(options["fp16"], "--fp16", on="on", off="off"),
-        optimize=one_of(options["optimize"].split(":")[0], OPTIMIZE, "--optimize"),
+        optimize=_optimize_level(options["optimize"]),
         save_type=tuple(name.strip() for name in options["save_type"].split(",") if name.strip()) or ("ONNX",),
         infer=switch(options["infer"], "--infer"),
         min_cosine=_number(options["min_cosine"], "--minCosine"),
@@ -218,6 +218,14 @@ def _output_path(text: str) -> Path:
             "outputFile names a directory", where=f"--outputFile={text}", hint="add a file name, without suffix"
         )
     return Path(text)
+
+
+def _optimize_level(text: str) -> str:
+    """The level; the chip that may follow ``ascend_oriented:`` changes nothing here."""
+    level, colon, chip = text.partition(":")
+    if colon and (level != "ascend_oriented" or not chip):
+        raise UsageError("only ascend_oriented takes a chip: ascend_oriented:CHIP", where=f"--optimize={text}")
+    return one_of(level, OPTIMIZE, "--optimize")
 
 
 def _number(text: str, flag: str) -> float | None:

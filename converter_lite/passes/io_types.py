@@ -100,7 +100,8 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
             node.replace_input_with(position, cast.outputs[0])
         cast.replace_input_with(0, value)
         graph.insert_before(next(iter(graph)), cast)
-    value.dtype = wanted
+    # Clones share the type object: it is replaced, not changed.
+    value.type = ir.TensorType(wanted)
 
 
 def _change_output(graph: ir.Graph, index: int, value: ir.Value, wanted: ir.DataType) -> None:
