@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,12 +20,12 @@ from converter_lite.data.layout import Layout
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
-from converter_lite.errors import ConfigError, ModelError, QualityError
+from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
 from converter_lite.formats.registry import OutputFormat, output_format
 from converter_lite.frontends.ascend import apply_ascend_context
 from converter_lite.frontends.onnx import is_quantized, read_onnx
 from converter_lite.log import Log
-from converter_lite.output import Transaction, destination, refuse_overwrite, transaction, write_text
+from converter_lite.output import Transaction, destination, refuse_overwrite, transaction
 from converter_lite.passes.io_types import IoTypes, feed_for
 from converter_lite.passes.pipeline import optimize
 from converter_lite.proof import compare
@@ -34,7 +33,7 @@ from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
 from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.full import FullSettings, decide_full, quantize_full
-from converter_lite.quantization.plan import QuantizedModel, QuantPlan, save_plans
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
 from converter_lite.reports.summary import peak_memory, versions
 from converter_lite.request import (
@@ -93,7 +92,7 @@ class _Conversion:
         for fmt in self.formats:
             fmt.check(model)
         choice = choose(self.config, model, done.vanished) if self.config is not None else None
-        given_plans = self._read_plans()
+        given_plans = self._read_plans(choice)
         if request.dry_run:
             return self._dry_run(model, choice, given_plans, result)
         dataset = self._open_data(model)
@@ -107,9 +106,9 @@ class _Conversion:
                 if choice is not None:
                     result.plans[fmt.name] = quantized.plan
             self._gate(written, choice, real=dataset is not None)
+            plans = self._stage_plans(stack, result)
             self._commit(written, files, result, real=dataset is not None, samples=self._proof_count(dataset))
-        if request.save_plan is not None and result.plans:
-            write_text(request.save_plan, save_plans(result.plans))
+            plans.commit()
         result.warnings = list(log.warnings)
         result.seconds = dict(log.seconds)
         result.peak_memory = peak_memory()
@@ -135,8 +134,11 @@ class _Conversion:
         request = self.request
         targets = [destination(request.output_file, fmt.suffix) for fmt in self.formats]
         inputs = [request.model_file, *(p for p in (request.config_file, request.weight_file, request.plan) if p)]
-        for target in targets:
-            refuse_overwrite(target, inputs)
+        outputs = [*targets, *(p for p in (request.save_plan, request.json) if p)]
+        for index, output in enumerate(outputs):
+            refuse_overwrite(output, inputs, also=outputs[:index])
+        if request.dry_run and request.save_plan is not None:
+            raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
         return targets
 
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -155,20 +157,20 @@ class _Conversion:
         if self.config is not None:
             apply_ascend_context(model, self.config.ascend_context, self.request.input_shape)
 
-    def _read_plans(self) -> dict[str, QuantPlan]:
+    def _read_plans(self, choice: Choice | None) -> dict[str, QuantPlan]:
         path = self.request.plan
-        if path is None:
+        if choice is None and (path is not None or self.request.save_plan is not None):
+            raise UsageError(
+                "there is no plan without quantization",
+                where=str(path or self.request.save_plan),
+                hint="name a configuration with quant_type",
+            )
+        if path is None or choice is None:
             return {}
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"the plan cannot be read: {error}", where=str(path)) from error
-        if not isinstance(data, dict):
-            raise ConfigError("this is not a plan file", where=str(path), hint="write one with --savePlan")
-        missing = [fmt.name for fmt in self.formats if fmt.name not in data]
-        if missing:
-            raise ConfigError(f"there is no plan for {', '.join(missing)}", where=str(path))
-        return {name: QuantPlan.from_json(plan, where=f"{path}: {name}") for name, plan in data.items()}
+        plans = load_plans(path, [fmt.name for fmt in self.formats])
+        for name, plan in plans.items():
+            choice.check_plan(plan, where=f"{path}: {name}")
+        return plans
 
     def _open_data(self, model: ir.Model) -> RememberingDataset | None:
         request = self.request
@@ -261,6 +263,9 @@ class _Conversion:
     ) -> ConvertResult:
         for fmt in self.formats:
             plan = plans.get(fmt.name) or decide(model, choice)
+            if fmt.name in plans and choice is not None:
+                choice.prepare(model)
+                plan.check(model)
             bits = choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8
             result.forecast_bytes[fmt.name] = forecast_bytes(model, plan, bits=bits)
             if choice is not None:
@@ -363,6 +368,17 @@ class _Conversion:
             digest = _sha256(item.files)
             result.artefacts.append(Artefact(item.format.name, item.target, size, digest, item.accuracy, samples, real))
         files.commit()
+
+    def _stage_plans(self, stack: ExitStack, result: ConvertResult) -> Transaction:
+        """The plan file, ready to be put into place behind the models."""
+        path = self.request.save_plan
+        if path is None:
+            return Transaction(Path())
+        files = stack.enter_context(transaction(path.parent))
+        made = files.work / path.name
+        made.write_text(save_plans(result.plans), encoding="utf-8", newline="\n")
+        files.add(made, path)
+        return files
 
 
 def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:
