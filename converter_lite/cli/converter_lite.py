@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -128,10 +129,9 @@ def cli(context: click.Context, /, **options: Any) -> int:
     if not any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in options):
         click.echo(context.get_help())
         return 0
-    request = _request(options)
     return run_conversion(
-        lambda: _convert(request, verbose=options["verbose"], quiet=options["quiet"]),
-        json_file=request.json,
+        lambda: _convert(_request(options), verbose=options["verbose"], quiet=options["quiet"]),
+        json_file=_json_file(options),
         details=options["verbose"],
     )
 
@@ -193,12 +193,13 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
 
 def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
     from converter_lite.conversion import run
-    from converter_lite.log import DETAILED, NORMAL, QUIET, Log
+    from converter_lite.log import DETAILED, NORMAL, QUIET, Log, library_messages
     from converter_lite.output import write_text
     from converter_lite.reports.summary import summary
 
     log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
-    result = run(request, log)
+    with library_messages(log):
+        result = run(request, log)
     log.info(summary(result))
     if request.json is not None:
         write_text(request.json, json.dumps(result.to_json(), indent=1) + "\n")
@@ -210,6 +211,28 @@ def _parameter(flag: str) -> str:
 
 def _path(text: str) -> Path | None:
     return Path(text) if text else None
+
+
+def _json_file(options: dict[str, Any]) -> Path | None:
+    """Where the result for programs goes; checked first, since failures are written there too.
+
+    Raises:
+        UsageError: The path is a directory, an input, or the model that is to be written.
+    """
+    path = _path(options["json"])
+    if path is None:
+        return None
+    from converter_lite.formats.registry import FORMATS
+    from converter_lite.output import refuse_overwrite
+
+    inputs = [Path(options[name]) for name in ("model_file", "config_file", "weight_file", "plan") if options[name]]
+    output = Path(options["output_file"] or "model")
+    names = {output.name.removesuffix(fmt.suffix) + fmt.suffix for fmt in FORMATS.values()}
+    save_plan = [Path(options["save_plan"])] if options["save_plan"] else []
+    refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *save_plan])
+    if options["json"].endswith("/"):
+        raise UsageError("the path is a directory", where=f"--json={options['json']}", hint="add a file name")
+    return path
 
 
 def _output_path(text: str) -> Path:
@@ -247,5 +270,8 @@ def _threads(text: str) -> int:
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point. Names that the terminal cannot show are escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     cli.main()

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_means
 from converter_lite.engine import Engine, Feed
-from converter_lite.formats.onnx_qdq.materialize import materialize
+from converter_lite.formats.onnx_qdq.materialize import materialize, required_opset
 from converter_lite.log import Log
+from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
@@ -38,7 +39,8 @@ def correct_biases(
     Returns:
         node name -> shift per output channel, real units.
     """
-    model = quantized.model
+    # The integer types of the plan may need a newer operator set than the model has.
+    model = quantized.model = raise_opset(quantized.model, required_opset(quantized.plan))
     nodes = correctable(quantized)
     if not nodes or not feeds:
         return {}

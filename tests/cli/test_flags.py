@@ -42,7 +42,6 @@ BAD = [
     ("--threads=-1", "--threads", "0 to 1024"),
     ("--threads=1025", "--threads", "0 to 1024"),
     ("--threads=two", "--threads", "0 to 1024"),
-    ("--plan=absent.json", "absent.json", "cannot be read"),
 ]
 
 REFUSED = [

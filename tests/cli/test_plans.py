@@ -55,8 +55,15 @@ def test_a_saved_plan_of_a_residual_network_gives_the_same_bytes(workshop: Works
     onnx.save(model_proto(RESIDUAL, w_second=normal(20, 20, 3, 3, seed=5)), workshop.model)
     config = changed(FULL, full_quant_param={"target_device": device})
     workshop.succeed("--savePlan=plan.json", config=config)
-    workshop.succeed("--plan=plan.json", config=config, output="second")
+    workshop.succeed("--plan=plan.json", "--savePlan=again.json", config=config, output="second")
     assert (workshop.folder / "second.onnx").read_bytes() == (workshop.folder / "out.onnx").read_bytes()
+    assert saved(workshop) == saved(workshop, "again.json")
+
+
+def test_a_plan_says_which_inputs_of_an_integer_node_stay_float(workshop: Workshop) -> None:
+    onnx.save(model_proto(RESIDUAL, w_second=normal(20, 20, 3, 3, seed=5)), workshop.model)
+    workshop.succeed("--savePlan=plan.json", config=changed(FULL, full_quant_param={"target_device": "NVGPU"}))
+    assert saved(workshop)["ONNX"]["nodes"]["node_s"]["float_inputs"] == [0]
 
 
 def test_a_plan_holds_one_plan_for_each_output_format(workshop: Workshop) -> None:
@@ -199,6 +206,10 @@ def test_a_plan_in_which_everything_is_float_is_refused(workshop: Workshop) -> N
     spoil_nothing_quantized(plan["ONNX"])
     store(workshop, plan)
     assert "nothing would be quantized: 5 x by hand" in workshop.fail(1, "--plan=plan.json", config=FULL)
+
+
+def test_a_missing_plan_is_named(workshop: Workshop) -> None:
+    assert "absent.json: the plan cannot be read: No such file" in workshop.fail(2, "--plan=absent.json", config=FULL)
 
 
 @pytest.mark.parametrize("flag", ["--savePlan=plan.json", "--plan=plan.json"])
