@@ -22,11 +22,11 @@ from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
 from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
 from converter_lite.formats.registry import OutputFormat, output_format
-from converter_lite.frontends.ascend import apply_ascend_context
+from converter_lite.frontends.ascend import apply_ascend_context, effective_context
 from converter_lite.frontends.onnx import is_quantized, read_onnx
 from converter_lite.log import Log
 from converter_lite.output import Transaction, destination, refuse_overwrite, transaction
-from converter_lite.passes.io_types import IoTypes, feed_for
+from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
 from converter_lite.passes.pipeline import optimize
 from converter_lite.proof import compare
 from converter_lite.quantization.choose import Choice, choose
@@ -73,7 +73,6 @@ class _Conversion:
         self.threads = request.threads or os.cpu_count() or 1
         self.formats = [output_format(name) for name in dict.fromkeys(request.save_type)]
         self.config = self._load_config()
-        self._interface: ir.Model | None = None
 
     def run(self) -> ConvertResult:
         request, log = self.request, self.log
@@ -143,9 +142,7 @@ class _Conversion:
 
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic serve the calibration only."""
-        if self.config is not None and self.config.ascend_context.input_shape:
-            return {}
-        return dict(self.request.input_shape)
+        return {} if effective_context(self.config) is not None else dict(self.request.input_shape)
 
     def _refuse_quantized(self, model: ir.Model) -> None:
         if self.config is not None and self.config.common_quant_param.quant_type is not None and is_quantized(model):
@@ -154,8 +151,9 @@ class _Conversion:
                 where=str(self.request.model_file),
                 hint="start from the float model, or convert without a quantization section",
             )
-        if self.config is not None:
-            apply_ascend_context(model, self.config.ascend_context, self.request.input_shape)
+        context = effective_context(self.config)
+        if context is not None:
+            apply_ascend_context(model, context, self.request.input_shape)
 
     def _read_plans(self, choice: Choice | None) -> dict[str, QuantPlan]:
         path = self.request.plan
@@ -305,9 +303,12 @@ class _Conversion:
         with self.log.stage("prove"):
             runnable = fmt.runnable(made[0])
             session = self.engine.session(runnable, threads=self.threads)
-            accuracy = compare(reference, session, self._proof_feeds(quantized, made[0], dataset, model))
+            interface = self._changed_interface(quantized, io_types)
+            if interface is not None:
+                session = RealOutputs(session, interface)
+            accuracy = compare(reference, session, self._proof_feeds(interface, dataset, model))
             if request.infer and dataset is not None:
-                list(map(session.run, (pair[1] for pair in self._proof_feeds(quantized, made[0], None, model))))
+                list(map(session.run, (pair[1] for pair in self._proof_feeds(interface, None, model))))
         folder = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
         if folder is not None and quantized.plan.quantized_nodes:
             from converter_lite.reports.debug_csv import DebugReport
@@ -319,7 +320,7 @@ class _Conversion:
         return _Written(fmt, made, target, accuracy)
 
     def _proof_feeds(
-        self, quantized: QuantizedModel, path: Path, dataset: RememberingDataset | None, model: ir.Model
+        self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model
     ) -> Iterator[tuple[Feed, Feed]]:
         request = self.request
         feeds = (
@@ -327,18 +328,18 @@ class _Conversion:
             if dataset is not None
             else random_samples(model, PROOF_SAMPLES, fixed_shapes=dict(request.input_shape))
         )
-        changed = request.input_data_type != "DEFAULT"
         for feed in feeds:
-            yield feed, self._changed_feed(quantized, feed) if changed else feed
+            yield feed, feed if interface is None else feed_for(interface, feed)
 
-    def _changed_feed(self, quantized: QuantizedModel, feed: Feed) -> Feed:
+    def _changed_interface(self, quantized: QuantizedModel, wanted: IoTypes) -> ir.Model | None:
+        """The quantized graph with the wanted inputs and outputs, where they differ from those of the float model."""
         from converter_lite.formats.onnx_qdq.materialize import materialize
-        from converter_lite.passes.io_types import change_io_types
 
-        if self._interface is None:
-            self._interface = materialize(quantized)
-            change_io_types(self._interface, IoTypes(self.request.input_data_type))
-        return feed_for(self._interface, feed)
+        if wanted == IoTypes():
+            return None
+        interface = materialize(quantized)
+        change_io_types(interface, wanted)
+        return interface
 
     def _proof_count(self, dataset: RememberingDataset | None) -> int:
         return min(PROOF_SAMPLES, len(dataset)) if dataset is not None else PROOF_SAMPLES
