@@ -265,7 +265,9 @@ class _Conversion:
                 choice.prepare(model)
                 plan.check(model)
             bits = choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8
-            result.forecast_bytes[fmt.name] = forecast_bytes(model, plan, bits=bits)
+            full = choice is not None and isinstance(choice.settings, FullSettings) and choice.settings.per_channel
+            scales = full and choice is not None and choice.target.quantize_bias
+            result.forecast_bytes[fmt.name] = forecast_bytes(model, plan, bits=bits, bias_scales=scales)
             if choice is not None:
                 result.plans[fmt.name] = plan
                 self._report_plan(plan, fmt)

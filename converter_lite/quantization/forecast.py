@@ -17,8 +17,19 @@ PAIR_BYTES = 2 * NODE_BYTES
 """A quantize/dequantize pair."""
 
 
-def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int) -> int:
-    """Estimated bytes of the written ONNX file: constants as stored, nodes at their typical size."""
+BIAS_BYTES = 8
+"""Scale and zero point of one channel of an integer bias; its values take as much as in float."""
+
+
+def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, bias_scales: bool = False) -> int:
+    """Estimated bytes of the written ONNX file: constants as stored, nodes at their typical size.
+
+    Args:
+        model: Optimized float graph.
+        plan: Decisions.
+        bits: Width of weights.
+        bias_scales: Whether biases of integer nodes get one scale per channel.
+    """
     total = 0
     stored: set[str] = set()
     nodes = 0
@@ -29,6 +40,8 @@ def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int) -> int:
         if mode is not NodeMode.FLOAT and weight is not None and weight.name:
             stored.add(weight.name)
             total += _stored_bytes(node, weight, bits)
+            if bias_scales and mode is NodeMode.INTEGER:
+                total += BIAS_BYTES * _channels(node, weight) + PAIR_BYTES
         if mode is NodeMode.INTEGER:
             total += PAIR_BYTES
     for name, value in model.graph.initializers.items():
@@ -42,7 +55,10 @@ def _stored_bytes(node: ir.Node, weight: ir.Value, bits: int) -> int:
     elements = 1
     for size in shape:
         elements *= size
-    axis = stored_axis(node, weight)
-    channels = shape[axis] if axis is not None else 1
     width = storage_bits(QuantSpec(bits=bits))
-    return elements * width // 8 + channels * 5 + 2 * NODE_BYTES
+    return elements * width // 8 + _channels(node, weight) * 5 + 2 * NODE_BYTES
+
+
+def _channels(node: ir.Node, weight: ir.Value) -> int:
+    axis = stored_axis(node, weight)
+    return (g.static_shape(weight) or (0,))[axis] if axis is not None else 1
