@@ -264,10 +264,13 @@ class _Conversion:
             if fmt.name in plans and choice is not None:
                 choice.prepare(model)
                 plan.check(model)
-            bits = choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8
-            full = choice is not None and isinstance(choice.settings, FullSettings) and choice.settings.per_channel
-            scales = full and choice is not None and choice.target.quantize_bias
-            result.forecast_bytes[fmt.name] = forecast_bytes(model, plan, bits=bits, bias_scales=scales)
+            result.forecast_bytes[fmt.name] = forecast_bytes(
+                model,
+                plan,
+                bits=choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8,
+                per_channel=choice is not None and choice.is_per_channel,
+                integer_bias=choice is not None and choice.target.quantize_bias,
+            )
             if choice is not None:
                 result.plans[fmt.name] = plan
                 self._report_plan(plan, fmt)

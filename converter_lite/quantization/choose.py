@@ -39,11 +39,14 @@ class Choice:
     @property
     def is_gated(self) -> bool:
         """Whether the default quality gate holds: 8 bits and more, and no per-tensor weights."""
-        if isinstance(self.settings, WeightSettings):
-            return self.settings.bits >= 8 and self.settings.per_channel
-        if isinstance(self.settings, FullSettings):
-            return self.settings.per_channel
-        return True
+        return self.is_per_channel and (not isinstance(self.settings, WeightSettings) or self.settings.bits >= 8)
+
+    @property
+    def is_per_channel(self) -> bool:
+        """Whether a weight has one scale per channel."""
+        if isinstance(self.settings, DynamicSettings):
+            return self.settings.weight_per_channel
+        return self.settings.per_channel
 
     def check_plan(self, plan: QuantPlan, *, where: str) -> None:
         """Refuse a plan that was made for another device or another kind of quantization.

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, model_proto
+from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Workshop, changed, model_proto
 
 DATA = {"data_preprocess_param": FULL["data_preprocess_param"]}
 
@@ -85,3 +85,24 @@ def test_an_output_that_is_no_longer_finite_is_refused_whatever_the_gate(worksho
         assert "NaN or infinite" in outcome.err
     else:
         assert "nan" not in outcome.out
+
+
+def test_dynamic_weights_of_one_scale_are_not_gated_by_default(workshop: Workshop) -> None:
+    weight = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
+    weight[:, 0] *= 1e4
+    onnx.save(
+        model_proto(
+            "g (float[1,8] x) => (float[1,15] y) { p = MatMul(x, w) y = Slice(p, one, end, one) }",
+            w=weight,
+            one=np.array([1]),
+            end=np.array([16]),
+        ),
+        "model.onnx",
+    )
+    for path in (workshop.folder / "bins").iterdir():
+        np.random.default_rng(1).normal(size=8).astype(np.float32).tofile(path)
+    config = {**DYNAMIC, **DATA}
+    workshop.succeed(config=config)
+    per_layer = changed(config, dynamic_quant_param={"quant_strategy": "ACWL"})
+    workshop.succeed(config=per_layer)
+    assert "quality gate 0.95" in workshop.fail(1, "--minCosine=0.95", config=per_layer)
