@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -352,7 +353,7 @@ class _Conversion:
     def _gate(self, written: list[_Written], choice: Choice | None, *, real: bool) -> None:
         asked = self.request.min_cosine
         default = DEFAULT_MIN_COSINE if real and (choice is None or choice.is_gated) else 0.0
-        limit = default if asked is None else asked
+        limit = (default if asked is None else asked) or -math.inf
         for item in written:
             for output in item.accuracy:
                 self.log.debug(f"{item.format.name} {output.name}: cosine {output.cosine:.6f}")

@@ -39,7 +39,7 @@ class RememberingDataset:
         return len(self._dataset)
 
     def __iter__(self) -> Iterator[Feed]:
-        if len(self._held) == len(self._dataset):
+        if self._held and len(self._held) == len(self._dataset):
             yield from self._held
             return
         for index, feed in enumerate(self._dataset):
