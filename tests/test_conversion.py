@@ -167,3 +167,18 @@ def test_destinations_get_their_suffix_once() -> None:
 def test_two_outputs_of_a_run_have_different_paths(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="another output"):
         refuse_overwrite(tmp_path / "x", [], also=[tmp_path / "sub/../x"])
+
+
+@pytest.mark.parametrize("strategy", ["ALWC", "ACWL"])
+def test_dynamic_products_with_a_bias_keep_the_scale_of_each_row(workshop: Workshop, strategy: str) -> None:
+    graph = "g (float[1,16,64] x) => (float[1,16,32] y) { p = MatMul(x, w) y = Add(p, b) }"
+    onnx.save(model_proto(graph, w=normal(64, 32), b=normal(32)), "model.onnx")
+    sections = {
+        "common_quant_param": {"quant_type": "DYNAMIC_QUANT"},
+        "dynamic_quant_param": {"quant_strategy": strategy},
+    }
+    rows = normal(1, 16, 64, seed=3) * np.geomspace(5, 0.5, 16, dtype=np.float32).reshape(1, 16, 1)
+    config = config_from_mapping(sections, external_data=True)
+    result = run(ConvertRequest(Path("model.onnx"), Path("out"), config=config, calibration_data=[rows]), Log())
+    accuracy = result.artefacts[0].accuracy[0]
+    assert accuracy.max_error < 0.02 * accuracy.max_value
