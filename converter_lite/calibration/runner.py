@@ -74,7 +74,7 @@ def collect(
     size = GROUP if Need.HISTOGRAM in need else max(len(names), 1)
     for start in range(0, len(names), size):
         group = names[start : start + size]
-        session = engine.session(ir.to_proto(_observed(model, group, need)).SerializeToString(), threads=1)
+        session = engine.session(g.serialized(_observed(model, group, need)), threads=1)
         observed = map_ordered(lambda feed, s=session, n=group: _observe(s, n, need, feed), samples, threads)
         for parts in log.track(observed, "calibrating", len(samples)):
             for name, part in zip(group, parts, strict=True):
@@ -97,7 +97,7 @@ def channel_means(
     for i, name in enumerate(names):
         build.output(f"mean_{i}", mean_node(graph, values[name]))
     remove_unused(graph)
-    session = engine.session(ir.to_proto(observed).SerializeToString(), threads=1)
+    session = engine.session(g.serialized(observed), threads=1)
     sums = [np.zeros(0)] * len(names)
     count = 0
     for outputs in map_ordered(session.run, feeds, threads):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import enum
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,6 +192,25 @@ def _fits(value: ir.Value, params: QuantParams) -> bool:
 def save_plans(plans: dict[str, QuantPlan]) -> str:
     """JSON text of one plan per output format."""
     return json.dumps({name: plan.to_json() for name, plan in plans.items()}, indent=1) + "\n"
+
+
+def load_plans(path: Path, formats: Sequence[str]) -> dict[str, QuantPlan]:
+    """Plans of a file that :func:`save_plans` made.
+
+    Raises:
+        ConfigError: The file cannot be read, is no plan, or has none for one of ``formats``.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"the plan cannot be read: {reason}", where=str(path)) from error
+    if not isinstance(data, dict):
+        raise ConfigError("this is not a plan file", where=str(path), hint="write one with --savePlan")
+    missing = [name for name in formats if name not in data]
+    if missing:
+        raise ConfigError(f"there is no plan for {', '.join(missing)}", where=str(path))
+    return {name: QuantPlan.from_json(plan, where=f"{path}: {name}") for name, plan in data.items()}
 
 
 def _node_to_json(decision: NodePlan) -> dict[str, Any]:

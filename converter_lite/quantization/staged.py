@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, mean_node
 from converter_lite.engine import Engine, Feed
 
@@ -97,7 +98,7 @@ class StagedRun:
             reduced.dtype = ir.DataType.FLOAT
             graph.outputs[0] = reduced
         model = ir.Model(graph, ir_version=self._model.ir_version)
-        return bytes(ir.to_proto(model).SerializeToString())
+        return g.serialized(model)
 
     def forget(self, later: Sequence[ir.Value]) -> None:
         """Drop stored tensors that none of the outputs asked for later depends on."""

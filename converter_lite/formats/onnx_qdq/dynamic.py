@@ -5,7 +5,7 @@ Forms:
 * ALWC: ``DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale_x * scale_w)``; onnxruntime makes one kernel of it. The
   quantization of one tensor serves every product that reads it.
 * ACWL: symmetric int8 per row, since MatMulInteger takes no zero point per row:
-  ``scale_x = max|x| / 127`` along the last axis, ``MatMulInteger(Round(x / scale_x), w) * scale_x * scale_w``.
+  ``scale_x = max|x| / 127`` along the last axis, ``MatMulInteger(Round(x / scale_x), w) * scale_w * scale_x``.
 * Gather from an integer table: rows and their scales (per row along axis 0 only) are gathered, then multiplied. A
   DequantizeLinear before the Gather would convert the whole table in every run.
 """
@@ -45,8 +45,13 @@ class DynamicWriter:
             q_x, scale_x = self._per_row(x, node)
             product = self._insert(node, "MatMulInteger", [q_x, q_weight], "product")
         real = self._insert(node, "Cast", [product], "product_float", to=ir.DataType.FLOAT.value)
-        scale = self._insert(node, "Mul", [scale_x, scale_w], "scale")
-        result = self._insert(node, "Mul", [real, scale], "result")
+        if per_channel:
+            scale = self._insert(node, "Mul", [scale_x, scale_w], "scale")
+            result = self._insert(node, "Mul", [real, scale], "result")
+        else:
+            # A product of the scales would make onnxruntime (seen in 1.31) fuse all this with a following bias into a
+            # kernel that applies the scale of the first row to every row.
+            result = self._insert(node, "Mul", [self._insert(node, "Mul", [real, scale_w], "steps"), scale_x], "result")
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         if bias is not None:
             result = self._insert(node, "Add", [result, bias], "biased")
