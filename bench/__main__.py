@@ -19,11 +19,13 @@ from bench.tables import failure_list, goal_tables, noise_line, task_tables, twi
 ROOT = Path(__file__).resolve().parents[1]
 
 HOW = """\
-Every conversion is a process of its own, measured from start to end: wall time and the largest resident memory. Cases that
-are compared ran in turns (A B A B ...) after each program ran once untimed; a figure is the median over the turns, a ratio the median of the ratios turn by turn.
-Latency is the time of one sample with one thread; all models of a task ran in turns in one process. Accuracy is measured
-against the float model on evaluation data that calibration never sees. Absolute times depend on what else the machine did;
-ratios count. *Cosine* is the mean over samples and outputs, *least* the smallest one. Bold rows are ours.
+Every conversion is a process of its own, measured from start to end: wall time and the largest resident memory. Cases
+that are compared ran in turns (A B A B ...) after each program ran once untimed; a figure is the median over the
+turns, a ratio the median of the ratios turn by turn, with its spread in brackets (extremes; quartiles for latency): a
+goal inside the spread is neither safely met nor safely missed. Latency is the time of one sample with one thread; all models of
+a task ran in turns in one process. Accuracy is measured against the float model on evaluation data that calibration
+never sees. Absolute times depend on what else the machine did; ratios count. *Cosine* is the mean over samples and
+outputs, *least* the smallest one. Bold rows are ours.
 """
 
 

@@ -175,6 +175,14 @@ _MOBILENET_FULL = (
         repeats=1,
     ),
     Case("mb_nncf", "NNCF, fast bias correction", "nncf", "mobilenet", repeats=1),
+    Case(
+        "mb_nncf_plain",
+        "NNCF, full bias correction, the file as it is",
+        "nncf",
+        "mobilenet",
+        options=("--full-bias-correction", "--plain"),
+        repeats=1,
+    ),
 )
 
 _MOBILENET_WEIGHT = (
@@ -254,9 +262,10 @@ _MEMORY = tuple(
         f"FULL {name}, {samples} samples",
         OURS,
         "mobilenet",
+        f"memory_{name}",
         ini=ini,
         samples=samples,
-        repeats=1,
+        repeats=2,
         evaluated=False,
     )
     for name, ini in MEMORY_METHODS.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 FLOAT = "float"
@@ -61,5 +62,22 @@ class Figures:
 
     def ratio(self, metric: str, above: str, below: str) -> float | None:
         """Median of the ratios of the turns that both cases took part in; ``None`` where one has no value."""
-        pairs = list(zip(self.values.get((above, metric), ()), self.values.get((below, metric), ()), strict=False))
-        return statistics.median(a / b for a, b in pairs) if pairs else None
+        ratios = self.ratios(metric, above, below)
+        return statistics.median(ratios) if ratios else None
+
+    def ratios(self, metric: str, above: str, below: str) -> list[float]:
+        """Ratio of each turn that both cases took part in."""
+        pairs = zip(self.values.get((above, metric), ()), self.values.get((below, metric), ()), strict=False)
+        return [a / b for a, b in pairs]
+
+
+MANY_TURNS = 8
+"""Turns from which on single ones no longer count for the spread."""
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Lowest and highest value; with many values, the quartiles."""
+    if len(values) < MANY_TURNS:
+        return min(values), max(values)
+    low, _, high = statistics.quantiles(values, n=4)
+    return low, high

@@ -47,6 +47,12 @@ class Goal:
         ours, theirs = figures.median(self.case, self.metric), figures.median(self.peer, self.metric)
         return None if ours is None or theirs is None else theirs - ours
 
+    def turns(self, figures: Figures) -> list[float]:
+        """The compared figure of each turn; empty where turns are not compared."""
+        if self.how == "ratio":
+            return figures.ratios(self.metric, self.case, self.peer)
+        return figures.ratios(self.metric, self.peer, self.case) if self.how == "speedup" else []
+
     def is_met(self, figures: Figures) -> bool | None:
         """Whether the limit is reached; ``None`` where nothing can be said."""
         value = self.measured(figures)

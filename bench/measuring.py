@@ -33,7 +33,7 @@ def run_cases(cases: Sequence[Case], places: Places, figures: Figures, *, repeat
         for turn in range(max((case.repeats for case, _ in group), default=0)):
             for case, call in group:
                 if turn < min(case.repeats, repeats or case.repeats) and case.name not in figures.failures:
-                    _record(case, measure(call.command, cwd=places.work, env=call.env), figures, say)
+                    _record(case, measure(call.command, cwd=places.work, env=call.env), places, figures, say)
 
 
 def _warm_up(cases: Sequence[Case], places: Places, say: Say) -> None:
@@ -57,10 +57,10 @@ def _invocations(cases: Sequence[Case], places: Places, figures: Figures) -> lis
     return group
 
 
-def _record(case: Case, run: ProcessRun, figures: Figures, say: Say) -> None:
+def _record(case: Case, run: ProcessRun, places: Places, figures: Figures, say: Say) -> None:
     say(f"{case.name:24} status {run.status}  {run.seconds:6.2f} s  {run.peak_bytes / 2**20:6.0f} MiB")
     if run.status:
-        figures.failures[case.name] = failure_reason(run)
+        figures.failures[case.name] = places.without_folders(failure_reason(run))
         return
     figures.add(case.name, "seconds", run.seconds)
     figures.add(case.name, "peak", float(run.peak_bytes))
@@ -97,7 +97,7 @@ def _evaluate(task: str, cases: list[Case], places: Places, figures: Figures) ->
         if not lines or len(lines) > len(cases):
             raise RuntimeError(f"{script} {task} failed: {failure_reason(run)}")
         failed = cases[len(lines) - 1]
-        figures.failures[failed.name] = f"its model does not run: {failure_reason(run)}"
+        figures.failures[failed.name] = f"its model does not run: {places.without_folders(failure_reason(run))}"
         cases = [case for case in cases if case is not failed]
     for name, line in zip([f"{task}/{FLOAT}", *(case.name for case in cases)], lines, strict=True):
         for metric, value in line.items():

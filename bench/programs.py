@@ -31,6 +31,12 @@ class Places:
     work: Path
     runtimes: Path
 
+    def without_folders(self, text: str) -> str:
+        """The text with file names in place of paths into the run's folders, which mean nothing to a reader."""
+        for folder in (self.work, self.shared, self.root):
+            text = text.replace(f"{folder}/", "")
+        return text
+
     def model(self, task: str) -> Path:
         """The float model of a task."""
         return self.shared / "data/models" / TASKS[task].model
@@ -158,7 +164,7 @@ def _peer(module: str, interpreter: Callable[[Places], Path]) -> Callable[[Case,
 def _mindspore_lite(case: Case, places: Places) -> Invocation:
     python = places.runtimes / "ms20/bin/python"
     if not python.is_file():
-        raise NotInstalledError(f"{python} is not there")
+        raise NotInstalledError(f"no ms20/bin/python in the folder {places.runtimes.name}")
     script = places.shared / "conformance/convert_ms.py"
     config = _written_config(case, places)
     shape = f"{TASKS[case.task].inputs[0]}:1,3,224,224"
@@ -170,7 +176,7 @@ def _mindspore_lite(case: Case, places: Places) -> Invocation:
 def _paddle_lite(case: Case, places: Places) -> Invocation:
     program = next((p for p in places.runtimes.glob("pd*/bin/paddle_lite_opt") if p.is_file()), None)
     if program is None:
-        raise NotInstalledError(f"no pd*/bin/paddle_lite_opt in {places.runtimes}")
+        raise NotInstalledError(f"no pd*/bin/paddle_lite_opt in the folder {places.runtimes.name}")
     folder = places.shared / "data/models/paddle_mobilenet_v1_075/fp32"
     model, params = next(folder.glob("*.pdmodel")), next(folder.glob("*.pdiparams"))
     return Invocation(

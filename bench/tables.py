@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bench.cases import CASES, OURS, TASKS, Case
-from bench.figures import FLOAT, FLOAT_AGAIN, Figures
+from bench.figures import FLOAT, FLOAT_AGAIN, Figures, spread
 from bench.goals import GOALS, MIB, Goal
 
 ABSENT = "–"
@@ -95,7 +95,9 @@ def _goal_row(goal: Goal, figures: Figures) -> list[str]:
         compared, limit = _points_text(value), f"{sign} {100 * goal.limit:.1f} points"
     elif goal.how != "value":
         shown = ABSENT if value is None else f"{value:.2f}"
-        compared, limit = f"{_HOW[goal.how]} = {shown}", f"{sign} {goal.limit:.2f}"
+        turns = goal.turns(figures)
+        between = "{:.2f}–{:.2f}".format(*spread(turns)) if len(turns) > 1 else "one turn"
+        compared, limit = f"{_HOW[goal.how]} = {shown} ({between})", f"{sign} {goal.limit:.2f}"
     met = goal.is_met(figures)
     result = {True: "met", False: "**missed**", None: "not measured"}[met]
     peer = format_figure(goal.metric, figures.median(goal.peer, goal.metric)) if goal.peer else ""

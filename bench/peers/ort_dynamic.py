@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import onnxruntime as ort
 from onnxruntime.quantization import QuantType, quant_pre_process, quantize_dynamic
 
 from bench.peers.command_line import PeerArguments, peer_parser
+from bench.peers.folding import fold_constants
 
 
 def main() -> None:
@@ -23,18 +23,10 @@ def main() -> None:
         if arguments.plain:
             prepared = arguments.model
         elif arguments.folded:
-            _fold(arguments.model, prepared)
+            fold_constants(arguments.model, prepared)
         else:
             quant_pre_process(arguments.model, prepared)
         quantize_dynamic(prepared, arguments.output, per_channel=arguments.per_channel, weight_type=QuantType.QInt8)
-
-
-def _fold(model: Path, to: Path) -> None:
-    """Write the model as the runtime sees it after its basic optimizations."""
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.optimized_model_filepath = str(to)
-    ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 if __name__ == "__main__":

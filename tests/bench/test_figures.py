@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.figures import Figures, parse_evaluation
+from bench.figures import Figures, parse_evaluation, spread
 
 
 def test_a_line_with_labels_gives_all_figures() -> None:
@@ -56,3 +56,12 @@ def test_there_is_no_ratio_to_something_that_was_not_measured(above: str, below:
     figures = Figures()
     figures.add("a", "seconds", 1.0)
     assert figures.ratio("seconds", above, below) is None
+
+
+def test_the_spread_of_few_turns_is_their_extremes() -> None:
+    assert spread([2.0, 1.0, 9.0]) == (1.0, 9.0)
+
+
+def test_the_spread_of_many_turns_leaves_single_ones_out() -> None:
+    low, high = spread([1.0] * 10 + [100.0])
+    assert (low, high) == (1.0, 1.0)

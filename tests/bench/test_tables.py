@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bench.cases import CASES, OURS, TASKS, Case
 from bench.figures import FLOAT, Figures
 from bench.goals import GOALS, Goal
-from bench.programs import PROGRAMS, config_text
+from bench.programs import PROGRAMS, Places, config_text
 from bench.tables import failure_list, format_figure, goal_tables, noise_line, task_tables, twin_list
 
 
@@ -62,8 +64,16 @@ def test_a_figure_that_is_missing_is_neither_met_nor_missed() -> None:
 
 def test_a_missed_goal_stands_out() -> None:
     goal = Goal("Speed", "row", "a", "seconds", 0.5, "b", "ratio")
-    expected = "| row | 3.00 s | 4.00 s | ours : peer = 0.75 | ≤ 0.50 | **missed** |"
+    expected = "| row | 3.00 s | 4.00 s | ours : peer = 0.75 (one turn) | ≤ 0.50 | **missed** |"
     assert expected in goal_tables(_figures(a=3.0, b=4.0), [goal])
+
+
+def test_a_ratio_shows_how_far_its_turns_are_apart() -> None:
+    figures = Figures()
+    figures.add("a", "seconds", 1.0, 3.0, 2.0)
+    figures.add("b", "seconds", 2.0, 2.0, 2.0)
+    goal = Goal("Speed", "row", "a", "seconds", 1.2, "b", "ratio")
+    assert "ours : peer = 1.00 (0.50–1.50) | ≤ 1.20 | met |" in goal_tables(figures, [goal])
 
 
 def test_points_lost_are_percentage_points() -> None:
@@ -122,3 +132,8 @@ def test_every_configuration_has_the_data_that_its_case_asks_for(
     text = config_text(case, tmp_path_factory.getbasetemp() if case.samples else None)
     assert ("[data_preprocess_param]" in text) is bool(case.samples)
     assert text.startswith("[common_quant_param]\nquant_type=")
+
+
+def test_reasons_name_files_without_the_folders_of_the_run() -> None:
+    places = Places(Path("/r"), Path("/s"), Path("/r/work"), Path("/r/.runtimes"))
+    assert places.without_folders("ERROR /r/work/a.cfg:3 /s/m.onnx /r/x") == "ERROR a.cfg:3 m.onnx x"
