@@ -124,7 +124,7 @@ def channel_ranges(
         for kind in ("Min", "Max"):
             build.output(f"{kind}_{i}", channel_node(graph, values[name], f"Reduce{kind}"))
     remove_unused(graph)
-    session = engine.session(ir.to_proto(observed).SerializeToString(), threads=1)
+    session = engine.session(g.serialized(observed), threads=1)
     found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
     for outputs in map_ordered(session.run, feeds, threads):
         for i, name in enumerate(names):

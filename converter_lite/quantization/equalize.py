@@ -102,6 +102,7 @@ def equalize(
     for pair in pairs:
         low, high = ranges[pair.tensor.name or ""]
         pair.original = pair.magnitude = np.maximum(-low, high)
+    pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration names the others
     for _ in range(SWEEPS):
         change = 0.0
         for pair in pairs:

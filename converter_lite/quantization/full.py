@@ -103,26 +103,18 @@ def quantize_full(
         CalibrationError: A tensor cannot be quantized; it is named.
     """
     ensure_biases(model, operators=BIAS_OPERATORS)
+    given = plan
+    plan = given or decide_full(model, target, settings)
+    plan.check(model)
+    _refuse_broken_constants(model, plan)
     head = samples.head(CORRECTION_SAMPLES)
     if settings.equalization:
         with log.stage("equalization"):
             per_channel = settings.per_channel
             equalize(model, head, per_channel=per_channel, alpha=settings.smooth_alpha, engine=engine, threads=threads)
     reference = model.clone()
-    if plan is None:
-        plan = decide_full(model, target, settings)
-        _refuse_broken_constants(model, plan)
-        sources = quantized_tensors(model, plan, target)
-        need, _ = METHODS[settings.method]
-        with log.stage("calibration"):
-            observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
-            stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine)
-        with log.stage("quantization"):
-            plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
-            plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
-    else:
-        plan.check(model)
-        _refuse_broken_constants(model, plan)
+    if given is None:
+        _find_params(model, plan, target, settings, samples=samples, engine=engine, threads=threads, log=log)
     quantized = QuantizedModel(model, plan, reference=reference)
     if settings.bias_correction:
         round_weights(quantized)
@@ -132,6 +124,28 @@ def quantize_full(
             rounding = settings.adaptive_rounding
             correct_layers(quantized, head, biases=biases, rounding=rounding, engine=engine, threads=threads, log=log)
     return quantized
+
+
+def _find_params(
+    model: ir.Model,
+    plan: QuantPlan,
+    target: TargetSpec,
+    settings: FullSettings,
+    *,
+    samples: Samples,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> None:
+    """Fill in the parameters of a plan that has decisions only."""
+    sources = quantized_tensors(model, plan, target)
+    need, _ = METHODS[settings.method]
+    with log.stage("calibration"):
+        observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
+        stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine)
+    with log.stage("quantization"):
+        plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
+        plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
 
 
 def round_weights(quantized: QuantizedModel) -> None:
