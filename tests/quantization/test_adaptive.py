@@ -241,3 +241,35 @@ def test_a_weight_that_two_layers_read_keeps_one_set_of_integers() -> None:
     plain = weights(model, samples, bits=4)
     np.testing.assert_array_equal(fitted.q_weights["w"], plain.q_weights["w"])
     assert sqnr(model, written(fitted), samples) > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("g (float[6,12] x) => (float[12,5] y) { y = Gemm<transA=1>(x, w) }", (6, 5)),
+        ("g (float[6,12] x) => (float[12,5] y) { y = Gemm<transA=1, transB=1>(x, w) }", (5, 6)),
+        ("g (float[3,4,12] x) => (float[3,4,5] y) { y = MatMul(x, w) }", (3, 12, 5)),
+        ("g (float[4,12] x) => (float[3,4,5] y) { y = MatMul(x, w) }", (3, 12, 5)),
+        ("g (float[12] x) => (float[5] y) { y = MatMul(x, w) }", (12, 5)),
+        ("g (float[1,4,20] x) => (float[1,6,18] y) { y = Conv(x, w) }", (6, 4, 3)),
+        ("g (float[1,2,6,6,6] x) => (float[1,3,5,5,5] y) { y = Conv(x, w) }", (3, 2, 2, 2, 2)),
+    ],
+)
+def test_layers_of_every_shape_are_fitted_or_left(text: str, shape: tuple[int, ...]) -> None:
+    model = build(text, w=normal(*shape))
+    samples = samples_of(model, 16)
+    settings = {"bits": 4, "bias_correction": False}
+    fitted, rounded = (weights(model, samples, adaptive_rounding=on, **settings) for on in (True, False))
+    assert sqnr(model, written(fitted), samples) >= sqnr(model, written(rounded), samples)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 1e30])
+def test_a_layer_that_reads_broken_values_is_rounded_to_nearest(bad: float) -> None:
+    model, node, weight = layer("Gemm")
+    params = grid(node, weight, 4)
+    x = input_of(model, 0)
+    x[3, 5] = bad
+    rows = [input_rows(node, x, weight.shape, 500, 0)]
+    np.testing.assert_array_equal(
+        fit_rounding(node, weight, params, rows, rows, has_bias=False), params.quantize(weight)
+    )
