@@ -27,7 +27,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
 
-CORRECTION_SAMPLES = 64
+CORRECTION_SAMPLES = 48
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""
 
 
