@@ -96,8 +96,8 @@ def _goal_row(goal: Goal, figures: Figures) -> list[str]:
     elif goal.how != "value":
         shown = ABSENT if value is None else f"{value:.2f}"
         turns = goal.turns(figures)
-        between = "{:.2f}–{:.2f}".format(*spread(turns)) if len(turns) > 1 else "one turn"
-        compared, limit = f"{_HOW[goal.how]} = {shown} ({between})", f"{sign} {goal.limit:.2f}"
+        between = " ({:.2f}–{:.2f})".format(*spread(turns)) if len(turns) > 1 else " (one turn)" if turns else ""
+        compared, limit = f"{_HOW[goal.how]} = {shown}{between}", f"{sign} {goal.limit:.2f}"
     met = goal.is_met(figures)
     result = {True: "met", False: "**missed**", None: "not measured"}[met]
     peer = format_figure(goal.metric, figures.median(goal.peer, goal.metric)) if goal.peer else ""

@@ -20,6 +20,9 @@ PERCENTILE = 99.99
 KL_LEVELS = 128
 """Quantization levels of the KL search on magnitudes (Migacz, 8-bit Inference with TensorRT, 2017)."""
 
+COARSE_STEPS, FINE_STEPS = 64, 4
+"""Thresholds that the KL search tries over the whole range, and between two of them around the best."""
+
 CANDIDATES = 100
 """Number of clips that the MSE search tries per direction."""
 
@@ -123,14 +126,15 @@ def _kl_threshold(counts: NDArray[np.float64]) -> float:
         counts[0] = counts[1]
     if len(counts) <= KL_LEVELS:
         return float(len(counts))
-    stride = max(len(counts) // 512, 1)
-    best, best_divergence = len(counts), np.inf
     tail = np.cumsum(counts[::-1])[::-1]
-    for end in range(KL_LEVELS, len(counts) + 1, stride):
-        divergence = _divergence(counts[:end], tail[end] if end < len(counts) else 0.0)
-        if divergence < best_divergence:
-            best, best_divergence = end, divergence
-    return float(best)
+
+    def divergence(end: int) -> float:
+        return _divergence(counts[:end], float(tail[end]) if end < len(counts) else 0.0)
+
+    stride = max(len(counts) // COARSE_STEPS, 1)
+    best = min(range(KL_LEVELS, len(counts) + 1, stride), key=divergence)
+    near = range(max(best - stride + 1, KL_LEVELS), min(best + stride, len(counts) + 1), max(stride // FINE_STEPS, 1))
+    return float(min(near, key=divergence))
 
 
 def _divergence(inside: NDArray[np.float64], clipped: float) -> float:

@@ -12,7 +12,7 @@ from converter_lite.data.dataset import Dataset
 
 Feed = dict[str, NDArray[Any]]
 
-MAX_SAMPLES = 64
+MAX_SAMPLES = 48
 """Samples held at most; more of them change corrections by less than the noise between calibration sets."""
 
 MAX_BYTES = 96 << 20

@@ -27,7 +27,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
 
-CORRECTION_SAMPLES = 64
+CORRECTION_SAMPLES = 48
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""
 
 
@@ -122,14 +122,13 @@ class _Rounding:
             return adaptive.input_rows(node, x, array.shape, count, index)
 
         params = self._quantized.plan.weights[weight.name]
-        fitted = adaptive.fit_rounding(
-            node,
-            array.astype(np.float32, copy=False),
-            params,
-            self._run_float.map(float_data, rows),
-            self._run.map(data, rows),
-            has_bias=has_channel_bias(node),
-        )
+        moments = adaptive.Moments()
+        for float_rows, quantized_rows in zip(
+            self._run_float.map(float_data, rows), self._run.map(data, rows), strict=True
+        ):
+            moments.add(float_rows, quantized_rows)
+        values = array.astype(np.float32, copy=False)
+        fitted = adaptive.fit_rounding(node, values, params, moments, has_bias=has_channel_bias(node))
         self._run_float.forget(later)
         self._quantized.q_weights[weight.name] = fitted
         initializer, dtype = source.inputs[0], storage_type(params.spec)
