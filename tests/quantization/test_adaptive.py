@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
-from converter_lite.quantization.adaptive import fit_rounding, input_rows, rows_per_sample
+from converter_lite.quantization.adaptive import ROW_BYTES, ROWS, Moments, fit_rounding, input_rows, rows_per_sample
 from converter_lite.quantization.bias_correction import correct_layers
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import QuantizedModel
@@ -58,6 +58,13 @@ def correlated(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
     return own.astype(np.float32)
 
 
+def gathered(float_rows: list[NDArray[np.float32]], quantized_rows: list[NDArray[np.float32]]) -> Moments:
+    moments = Moments()
+    for x, q in zip(float_rows, quantized_rows, strict=True):
+        moments.add(x, q)
+    return moments
+
+
 def outputs(model: ir.Model, weight: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32]:
     changed = clone(model)
     changed.graph.initializers["w"].const_value = ir.Tensor(weight, name="w")
@@ -93,7 +100,7 @@ def test_fitted_layers_are_closer_to_the_float_ones_than_rounded_ones(name: str,
         model, node, weight = layer(name, seed)
         params = grid(node, weight, bits)
         rows = [input_rows(node, input_of(model, i), weight.shape, 500, i) for i in range(12)]
-        fitted = fit_rounding(node, weight, params, rows, rows, has_bias=False)
+        fitted = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=False)
         assert fitted.shape == weight.shape
         assert fitted.dtype == np.int32
         assert fitted.min() >= params.spec.qmin
@@ -118,8 +125,8 @@ def test_it_makes_up_for_the_errors_of_earlier_layers(per_channel: bool) -> None
     def error(q: NDArray[np.int32]) -> float:
         return float(np.mean((outputs(model, params.dequantize(q), given[0]) - expected) ** 2))
 
-    makes_up = fit_rounding(node, weight, params, rows, wrong, has_bias=False)
-    does_not = fit_rounding(node, weight, params, wrong, wrong, has_bias=False)
+    makes_up = fit_rounding(node, weight, params, gathered(rows, wrong), has_bias=False)
+    does_not = fit_rounding(node, weight, params, gathered(wrong, wrong), has_bias=False)
     assert error(makes_up) < 0.6 * error(does_not)
 
 
@@ -129,10 +136,10 @@ def test_what_a_bias_takes_up_does_not_count() -> None:
     samples = [input_of(model, seed) for seed in range(10)]
     rows = [input_rows(node, x, weight.shape, 500, 0) for x in samples]
     shifted = [r + np.float32(50) for r in rows]
-    near = fit_rounding(node, weight, params, rows, rows, has_bias=True)
-    far = fit_rounding(node, weight, params, shifted, shifted, has_bias=True)
+    near = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=True)
+    far = fit_rounding(node, weight, params, gathered(shifted, shifted), has_bias=True)
     assert np.mean(near != far) < 0.02  # only by the accuracy of float32
-    without = fit_rounding(node, weight, params, shifted, shifted, has_bias=False)
+    without = fit_rounding(node, weight, params, gathered(shifted, shifted), has_bias=False)
     assert np.mean(near != without) > 0.05
 
 
@@ -141,15 +148,15 @@ def test_inputs_that_are_always_zero_do_no_harm(name: str) -> None:
     model, node, weight = layer(name)
     params = grid(node, weight, 4)
     rows = [input_rows(node, np.zeros_like(input_of(model, 0)), weight.shape, 500, 0)]
-    fitted = fit_rounding(node, weight, params, rows, rows, has_bias=True)
+    fitted = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=True)
     np.testing.assert_array_equal(fitted, params.quantize(weight))
 
 
 def test_rows_are_bounded_in_number_and_in_bytes() -> None:
     small, wide = np.zeros((8, 4, 3, 3)), np.zeros((1000, 100_000), np.int8)
-    assert rows_per_sample(small, 1) * 1 == 16_384
-    assert rows_per_sample(small, 64) * 64 == 16_384
-    assert rows_per_sample(wide, 64) * 64 * 100_000 * 4 <= 64 << 20
+    assert rows_per_sample(small, 1) == ROWS
+    assert rows_per_sample(small, 64) * 64 == ROWS
+    assert rows_per_sample(wide, 64) * 64 * 100_000 * 4 <= ROW_BYTES
     assert rows_per_sample(small, 10**6) == 1
 
 
@@ -271,5 +278,5 @@ def test_a_layer_that_reads_broken_values_is_rounded_to_nearest(bad: float) -> N
     x[3, 5] = bad
     rows = [input_rows(node, x, weight.shape, 500, 0)]
     np.testing.assert_array_equal(
-        fit_rounding(node, weight, params, rows, rows, has_bias=False), params.quantize(weight)
+        fit_rounding(node, weight, params, gathered(rows, rows), has_bias=False), params.quantize(weight)
     )
