@@ -221,7 +221,7 @@ _FULL = Section(
         Key(
             "smooth_alpha",
             Kind.FLOAT,
-            0.6,
+            0.7,
             "Share of the spread between the channels of an activation that equalization moves into the weights behind it.",
             high=1,
         ),
