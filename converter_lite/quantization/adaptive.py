@@ -121,6 +121,16 @@ def fit_rounding(
     return np.ascontiguousarray((rows.T if _is_transposed(node) else rows).reshape(weight.shape))
 
 
+def mean_shift(
+    node: ir.Node, error: NDArray[np.float32], rows: Sequence[NDArray[np.float32]]
+) -> NDArray[np.float64]:
+    """Mean that an error of the weight adds to each output channel over the given inputs. Shape ``(output channels,)``."""
+    mean = np.concatenate(rows).astype(np.float64).mean(axis=0)
+    matrix = _to_rows(node, error)
+    grouped = matrix.reshape(len(mean), matrix.shape[0] // len(mean), -1)
+    return np.einsum("goc,gc->go", grouped.astype(np.float64), mean).reshape(-1)
+
+
 def _by_group(rows: Sequence[NDArray[np.float32]], *, centered: bool) -> NDArray[np.float32]:
     x = np.concatenate(rows).astype(np.float32)
     if centered:
