@@ -48,10 +48,11 @@ class Choice:
 
     @property
     def is_gated(self) -> bool:
-        """Whether the default quality gate holds: 8 bits and more, or searched widths, and no per-tensor weights."""
-        if isinstance(self.settings, WeightSettings) and self.settings.mixed is not None:
-            return self.is_per_channel and self.settings.mixed.search
-        return self.is_per_channel and (not isinstance(self.settings, WeightSettings) or self.settings.bits >= 8)
+        """Whether the default quality gate holds: 8 bits and more, or searched widths."""
+        if not isinstance(self.settings, WeightSettings):
+            return True
+        mixed = self.settings.mixed
+        return self.settings.bits >= 8 if mixed is None else mixed.search
 
     @property
     def is_per_channel(self) -> bool:
@@ -111,13 +112,15 @@ def choose(
 def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
     full = config.full_quant_param
     target = target_spec(full.target_device.value)
+    per_channel = target.per_channel if full.per_channel is None else full.per_channel
+    is_coarse = not per_channel and full.bias_correction
     settings = FullSettings(
         method=full.activation_quant_method.value,
-        per_channel=target.per_channel if full.per_channel is None else full.per_channel,
+        per_channel=per_channel,
         bias_correction=full.bias_correction,
         equalization=full.equalization,
         smooth_alpha=full.smooth_alpha,
-        adaptive_rounding=full.rounding is Rounding.ADAPTIVE,
+        adaptive_rounding=is_coarse if full.rounding is None else full.rounding is Rounding.ADAPTIVE,
         skip=skip,
     )
     return Choice(settings, target)

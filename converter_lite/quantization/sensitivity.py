@@ -84,35 +84,38 @@ def measure_losses(
     run = StagedRun(before, feeds, engine=engine, threads=threads)
     losses: dict[str, dict[int, float]] = {}
     for i, use in enumerate(log.track(uses, "measuring layers", len(uses))):
-        rows = _rows(use, copies, run, len(feeds))
+        moments = _moments(use, copies, run, len(feeds))
         run.forget([copies[node.name].outputs[0] for later in uses[i:] for node in later.nodes])
         found = {}
         for bits, params in grids[use.name].items():
-            candidate = _with_weight(model, use, params, rows)
+            candidate = _with_weight(model, use, params, moments)
             found[bits] = max(1.0 - scorer(candidate).cosine, 0.0)
         losses[use.name] = found
         log.debug(f"  {use.name}: " + ", ".join(f"{bits} bits lose {loss:.2e}" for bits, loss in found.items()))
     return losses
 
 
-def _rows(use: WeightUse, copies: dict[str | None, ir.Node], run: StagedRun, samples: int) -> list[FloatArray]:
-    """Inputs of a layer whose rounding can be fitted; empty for others."""
-    node = use.nodes[0]
+def _moments(
+    use: WeightUse, copies: dict[str | None, ir.Node], run: StagedRun, samples: int
+) -> adaptive.Moments | None:
+    """Moments of the inputs of a layer whose rounding can be fitted; ``None`` for others."""
+    node, array = use.nodes[0], use.array
     data = copies[node.name].inputs[0]
-    is_fittable = len(use.nodes) == 1 and node.op_type in adaptive.OPERATORS and weight_of(node) is use.value
-    if not is_fittable or data is None:
-        return []
-    array = use.array
+    if len(use.nodes) > 1 or data is None or weight_of(node) is not use.value or not adaptive.can_fit(node, array):
+        return None
     count = adaptive.rows_per_sample(array, samples)
-    return run.map(data, lambda index, x: adaptive.input_rows(node, x, array.shape, count, index))
+    moments = adaptive.Moments()
+    for rows in run.map(data, lambda index, x: adaptive.input_rows(node, x, array.shape, count, index)):
+        moments.add(rows, rows)
+    return moments
 
 
-def _with_weight(model: ir.Model, use: WeightUse, params: QuantParams, rows: list[FloatArray]) -> ir.Model:
+def _with_weight(model: ir.Model, use: WeightUse, params: QuantParams, moments: adaptive.Moments | None) -> ir.Model:
     """A copy of the model that computes with the rounded weight."""
     node, array = use.nodes[0], use.array
-    has_bias = bool(rows) and has_channel_bias(node)
-    if rows and params.spec.bits < FITTED_BELOW_BITS:
-        integers = adaptive.fit_rounding(node, array, params, rows, rows, has_bias=has_bias)
+    has_bias = has_channel_bias(node)
+    if moments is not None and params.spec.bits < FITTED_BELOW_BITS:
+        integers = adaptive.fit_rounding(node, array, params, moments, has_bias=has_bias)
     elif node.op_type == "Gather":
         integers = params.quantize(array)
     else:
@@ -121,10 +124,10 @@ def _with_weight(model: ir.Model, use: WeightUse, params: QuantParams, rows: lis
     copy = model.clone()
     _replace(copy, use.name, rounded)
     bias = bias_of(node)
-    if has_bias and bias is not None and bias.name is not None:
+    if moments is not None and moments.is_finite and has_bias and bias is not None and bias.name is not None:
         old = g.constant(bias)
         assert old is not None
-        shift = adaptive.mean_shift(node, rounded - array, rows)
+        shift = adaptive.mean_shift(node, rounded - array, moments)
         _replace(copy, bias.name, (old.astype(np.float64) - shift.reshape(old.shape)).astype(np.float32))
     return copy
 
