@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
 from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.full import FullSettings, decide_full, quantize_full
+from converter_lite.quantization.mixed_bits import SEARCH_SAMPLES
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
 from converter_lite.reports.summary import peak_memory, versions
@@ -247,6 +248,7 @@ class _Conversion:
                 target=choice.target.name,
                 plan=plan,
                 samples=dataset,
+                tuning=self._tuning(settings, dataset, model),
                 engine=self.engine,
                 threads=self.threads,
                 log=self.log,
@@ -256,6 +258,13 @@ class _Conversion:
         self._report_plan(quantized.plan, fmt)
         _refuse_nothing(quantized.plan)
         return quantized
+
+    def _tuning(self, settings: WeightSettings, dataset: RememberingDataset | None, model: ir.Model) -> Sequence[Feed]:
+        """Random samples for a search of widths without data."""
+        if settings.mixed is None or not settings.mixed.search or dataset is not None:
+            return ()
+        self.log.warning("the widths are tuned on random samples: calibration data would give better ones")
+        return list(random_samples(model, SEARCH_SAMPLES, fixed_shapes=dict(self.request.input_shape)))
 
     def _report_plan(self, plan: QuantPlan, fmt: OutputFormat) -> None:
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
