@@ -45,14 +45,19 @@ class NodePlan:
         mode: How it computes.
         reason: Why it is float; empty otherwise.
         float_inputs: Positions of data inputs that an integer node reads in float all the same.
+        row_zero_point: Zero point (1..254, uint8) around which a dynamic node quantizes each row of its input with a scale
+            of its own; ``None``: one scale for the tensor.
     """
 
     op_type: str
     mode: NodeMode
     reason: str = ""
     float_inputs: tuple[int, ...] = ()
+    row_zero_point: int | None = None
 
     def __post_init__(self) -> None:
+        if self.row_zero_point is not None and not (self.mode is NodeMode.DYNAMIC and 1 <= self.row_zero_point <= 254):
+            raise ValueError("only dynamic nodes have a row_zero_point, from 1 to 254")
         if (self.mode is NodeMode.FLOAT) != bool(self.reason):
             raise ValueError("a float node needs a reason, a quantized one has none")
 
@@ -82,9 +87,9 @@ class QuantPlan:
         """Leave a node in float, with the reason that is printed."""
         self.nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.FLOAT, reason)
 
-    def quantize(self, node: ir.Node, mode: NodeMode) -> None:
+    def quantize(self, node: ir.Node, mode: NodeMode, *, row_zero_point: int | None = None) -> None:
         """Mark a node as quantized."""
-        self.nodes[node.name or ""] = NodePlan(node.op_type, mode)
+        self.nodes[node.name or ""] = NodePlan(node.op_type, mode, row_zero_point=row_zero_point)
 
     @property
     def quantized_nodes(self) -> list[str]:
@@ -217,15 +222,20 @@ def _node_to_json(decision: NodePlan) -> dict[str, Any]:
     extra: dict[str, Any] = {"reason": decision.reason} if decision.reason else {}
     if decision.float_inputs:
         extra["float_inputs"] = list(decision.float_inputs)
+    if decision.row_zero_point is not None:
+        extra["row_zero_point"] = decision.row_zero_point
     return {"op_type": decision.op_type, "mode": decision.mode.value, **extra}
 
 
 def _node_from_json(name: str, data: dict[str, Any]) -> NodePlan:
-    unknown = set(data) - {"op_type", "mode", "reason", "float_inputs"}
+    unknown = set(data) - {"op_type", "mode", "reason", "float_inputs", "row_zero_point"}
     if unknown:
         raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
     float_inputs = tuple(int(i) for i in data.get("float_inputs", ()))
-    return NodePlan(str(data["op_type"]), NodeMode(data["mode"]), str(data.get("reason", "")), float_inputs)
+    row_zero_point = None if data.get("row_zero_point") is None else int(data["row_zero_point"])
+    return NodePlan(
+        str(data["op_type"]), NodeMode(data["mode"]), str(data.get("reason", "")), float_inputs, row_zero_point
+    )
 
 
 def _params_to_json(params: QuantParams) -> dict[str, Any]:
