@@ -100,8 +100,9 @@ def choose(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]
         return Choice(full_settings, target)
     target = target_spec(TargetDevice.CPU.value)
     if common.quant_type is QuantType.DYNAMIC_QUANT:
-        strategy = config.dynamic_quant_param.quant_strategy
-        return Choice(DynamicSettings(strategy is DynamicQuantStrategy.ALWC, skip), target)
+        dynamic = config.dynamic_quant_param
+        per_channel = dynamic.quant_strategy is DynamicQuantStrategy.ALWC
+        return Choice(DynamicSettings(per_channel, dynamic.smoothing, skip), target)
     if common.bit_num == 0:
         raise ConfigError(
             "mixed-bit quantization (bit_num=0) is not available yet",

@@ -71,12 +71,15 @@ class QuantPlan:
         nodes: node name -> decision; every node of the graph is in it.
         activations: tensor name -> parameters of its quantize/dequantize pair.
         weights: initializer name -> parameters it is stored with.
+        smoothing: tensor name -> factors (last axis) that it is divided by before its products read it, and that their
+            weights are multiplied with. The quotient is called as :func:`smoothed_name` says.
     """
 
     target: str
     nodes: dict[str, NodePlan] = field(default_factory=dict)
     activations: dict[str, QuantParams] = field(default_factory=dict)
     weights: dict[str, QuantParams] = field(default_factory=dict)
+    smoothing: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def mode(self, node: ir.Node) -> NodeMode:
         """Mode of a node; nodes unknown to the plan are float."""
@@ -113,7 +116,8 @@ class QuantPlan:
         problems = [
             f"no node is called {name!r}{did_you_mean(name, _names(nodes))}" for name in self.nodes if name not in nodes
         ]
-        for name in self.activations:
+        tensors |= {smoothed_name(name) for name in self.smoothing}
+        for name in (*self.activations, *self.smoothing):
             if name not in tensors:
                 problems.append(f"no tensor is called {name!r}{did_you_mean(name, _names(tensors))}")
         for name, params in self.weights.items():
@@ -134,6 +138,11 @@ class QuantPlan:
             "nodes": {name: _node_to_json(decision) for name, decision in self.nodes.items()},
             "activations": {name: _params_to_json(p) for name, p in self.activations.items()},
             "weights": {name: _params_to_json(p) for name, p in self.weights.items()},
+            **(
+                {"smoothing": {n: [float(str(v)) for v in f] for n, f in self.smoothing.items()}}
+                if self.smoothing
+                else {}
+            ),
         }
 
     @classmethod
@@ -144,7 +153,7 @@ class QuantPlan:
             ConfigError: A field is missing, unknown, or out of range; it is named.
         """
         try:
-            unknown = set(data) - {"target", "nodes", "activations", "weights"}
+            unknown = set(data) - {"target", "nodes", "activations", "weights", "smoothing"}
             if unknown:
                 raise ValueError(f"unknown fields {sorted(unknown)}")
             plan = cls(str(data["target"]))
@@ -152,6 +161,7 @@ class QuantPlan:
                 plan.nodes[name] = _node_from_json(name, d)
             plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
+            plan.smoothing = {n: _factors_from_json(n, f) for n, f in data.get("smoothing", {}).items()}
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, CalibrationError) as error:
             raise ConfigError(
                 f"this is not a usable plan: {error}", where=where, hint="write one with --savePlan"
@@ -192,6 +202,11 @@ def _fits(value: ir.Value, params: QuantParams) -> bool:
     axis = params.spec.axis
     shape = tuple(value.shape.numpy()) if value.shape is not None else ()
     return axis is not None and -len(shape) <= axis < len(shape) and shape[axis] == params.scale.size
+
+
+def smoothed_name(tensor: str) -> str:
+    """Name of a tensor divided by its smoothing factors."""
+    return f"{tensor}_smoothed"
 
 
 def save_plans(plans: dict[str, QuantPlan]) -> str:
@@ -262,3 +277,10 @@ def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
     if np.any(zero_point < spec.qmin) or np.any(zero_point > spec.qmax):
         raise ValueError(f"{name}: zero_point is outside {spec.qmin}..{spec.qmax}")
     return QuantParams(scale, zero_point, spec)
+
+
+def _factors_from_json(name: str, data: Any) -> NDArray[np.float32]:
+    factors = np.asarray(data, np.float32)
+    if factors.ndim != 1 or not factors.size or not np.all(np.isfinite(factors) & (factors > 0)):
+        raise ValueError(f"{name}: smoothing factors are positive numbers")
+    return factors

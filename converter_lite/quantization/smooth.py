@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, remove_unused
 from converter_lite.engine import Engine, Feed
+from converter_lite.errors import ConfigError
 from converter_lite.log import Log
-from converter_lite.quantization.plan import NodeMode, QuantPlan
+from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
 from converter_lite.quantization.weights import weight_of
 
-ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9)
+ALPHAS = (0.5, 0.65, 0.8)
 """Exponents that are tried; the noise is flat between neighbours."""
 
 NOISE_LIMIT = 6e-4
@@ -42,7 +43,7 @@ WORTH = 0.5
 ROW_ZERO_POINTS = (1, 4, 8, 16, 32, 64, 96, 128)
 """Zero points tried for rows with scales of their own: 128 for symmetric values, small ones behind Gelu and Relu."""
 
-SAMPLES = 16
+SAMPLES = 8
 """Samples looked at; with more the choice stays the same."""
 
 TENSORS_AT_ONCE = 32
@@ -73,6 +74,11 @@ class Smoothing:
     row_zero_point: int | None
     noise_before: float
     noise: float
+
+    def __str__(self) -> str:
+        factors = f", factors with alpha {self.alpha:g}" if self.alpha else ""
+        rows = "" if self.row_zero_point is None else ", a scale per row"
+        return f"{self.tensor}: noise {self.noise_before:.2g} -> {self.noise:.2g}{factors}{rows}"
 
 
 @dataclass(slots=True)
@@ -158,11 +164,13 @@ def smooth_products(
     threads: int,
     log: Log,
 ) -> list[Smoothing]:
-    """Rewrite the float model in place; what it computes stays the same. Plans of dynamic nodes get row zero points.
+    """Choose factors and row zero points, enter them into the plan, and rewrite the float model in place.
+
+    What the model computes stays the same. The Muls that are added are not in the plan and thus stay float.
 
     Args:
         model: Optimized float graph.
-        plan: Which nodes are quantized; the Muls that are added are not in it and thus stay float.
+        plan: Which nodes are quantized.
         feeds: Calibration samples; the first :data:`SAMPLES` are used.
         mode: Of the nodes to serve: DYNAMIC (ranges per sample, rows may have scales) or INTEGER (one range).
         alphas: Exponents to choose from; none leaves factors out.
@@ -176,28 +184,52 @@ def smooth_products(
     """
     inputs = find_inputs(model, plan, mode, operators)
     feeds = feeds[:SAMPLES]
+    static = mode is not NodeMode.DYNAMIC
     done = []
     for start in range(0, len(inputs) if feeds else 0, TENSORS_AT_ONCE):
         part = inputs[start : start + TENSORS_AT_ONCE]
         _observe(model, part, [[item] for item in part], feeds, engine, threads)
         part = [item for item in part if np.all(np.isfinite(item.peak)) and item.peak.any()]
-        static = mode is not NodeMode.DYNAMIC
         steps = [{a: _Steps(item.factors(a), static) for a in (0.0, *alphas)} for item in part]
         _observe(model, part, [list(s.values()) for s in steps], feeds, engine, threads)
         for item, by_alpha in zip(part, steps, strict=True):
             chosen = _choose(item, by_alpha, rows=not static)
-            if chosen is None:
-                continue
-            log.debug(
-                f"  {chosen.tensor}: noise {chosen.noise_before:.2g} -> {chosen.noise:.2g}, alpha {chosen.alpha:g}"
-            )
-            done.append(chosen)
-            if chosen.alpha:
-                _divide(model.graph, item, by_alpha[chosen.alpha].factors)
-            if chosen.row_zero_point is not None:
-                for node in item.readers:
-                    plan.quantize(node, mode, row_zero_point=chosen.row_zero_point)
+            if chosen is not None:
+                log.debug(f"  {chosen}")
+                done.append(chosen)
+                _enter(plan, item, chosen, mode)
+    apply_smoothing(model, plan, mode=mode, operators=operators)
     return done
+
+
+def apply_smoothing(
+    model: ir.Model, plan: QuantPlan, *, mode: NodeMode, operators: tuple[str, ...] = ("MatMul", "Gemm")
+) -> None:
+    """Rewrite the float model as the plan's factors say.
+
+    Raises:
+        ConfigError: The factors do not fit the weights.
+    """
+    for item in find_inputs(model, plan, mode, operators):
+        factors = plan.smoothing.get(item.value.name or "")
+        if factors is None:
+            continue
+        if len(factors) != len(item.weight):
+            raise ConfigError(
+                "the plan does not fit the model",
+                problems=(
+                    f"plan: {len(factors)} smoothing factors for {len(item.weight)} columns of {item.value.name}",
+                ),
+            )
+        _divide(model.graph, item, factors)
+
+
+def _enter(plan: QuantPlan, item: _Input, chosen: Smoothing, mode: NodeMode) -> None:
+    if chosen.alpha:
+        plan.smoothing[chosen.tensor] = item.factors(chosen.alpha).astype(np.float32)
+    if chosen.row_zero_point is not None:
+        for node in item.readers:
+            plan.quantize(node, mode, row_zero_point=chosen.row_zero_point)
 
 
 def find_inputs(model: ir.Model, plan: QuantPlan, mode: NodeMode, operators: tuple[str, ...]) -> list[_Input]:
@@ -278,22 +310,21 @@ def _noise(item: _Input, steps: _Steps, zero_point: int | None) -> float:
     return (activation + float(np.square(weight_step).mean()) / 12 * energy) / item.signal
 
 
-def _divide(graph: ir.Graph, item: _Input, factors: Vector) -> None:
+def _divide(graph: ir.Graph, item: _Input, factors: NDArray[np.float32]) -> None:
     """Divide the tensor by the factors for its products, and multiply their weights with them."""
     value = item.value
-    inverse = g.add_initializer(graph, f"{value.name}_smoothing", (1.0 / factors).astype(np.float32))
+    inverse = g.add_initializer(graph, f"{value.name}_smoothing", np.float32(1.0) / factors)
     node = ir.node("Mul", [value, inverse], name=f"{value.name}_smooth")
-    node.outputs[0].name = g.unique_name(graph, f"{value.name}_smoothed")
+    node.outputs[0].name = g.unique_name(graph, smoothed_name(value.name or ""))
     node.outputs[0].dtype, node.outputs[0].shape = ir.DataType.FLOAT, value.shape
     graph.insert_before(item.readers[0], node)
     for reader in item.readers:
         reader.replace_input_with(0, node.outputs[0])
         weight = weight_of(reader)
         assert weight is not None
-        scaled = (_matrix(reader) * factors[:, None]).astype(np.float32)
-        weight.const_value = ir.Tensor(
-            np.ascontiguousarray(scaled.T if _is_transposed(reader) else scaled), name=weight.name
-        )
+        scaled = _matrix(reader) * factors[:, None]
+        stored = np.ascontiguousarray(scaled.T if _is_transposed(reader) else scaled)
+        weight.const_value = ir.Tensor(stored, name=weight.name)
 
 
 def _matrix(node: ir.Node) -> NDArray[np.float32]:
