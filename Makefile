@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint bench clean
+.PHONY: demo test test-all check lint bench clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -16,6 +16,17 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto
+
+test-all:
+	@for v in 3.10 3.11 3.12 3.13; do \
+	  py=; for c in python$$v "$$(pyenv root 2>/dev/null)"/versions/$$v.*/bin/python; do \
+	    "$$c" -c 'import sys' 2>/dev/null && { py=$$c; break; }; done; \
+	  [ -n "$$py" ] || { echo "no Python $$v: left out"; continue; }; \
+	  echo "== Python $$v"; \
+	  [ -x .venvs/$$v/bin/python ] || "$$py" -m venv .venvs/$$v || exit 1; \
+	  .venvs/$$v/bin/python -m pip install -q --disable-pip-version-check -e '.[dev]' || exit 1; \
+	  .venvs/$$v/bin/python -m pytest -n auto || exit 1; \
+	done
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

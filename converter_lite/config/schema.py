@@ -121,7 +121,7 @@ _WEIGHT = Section(
             Kind.CHOICE,
             None,
             "NEAREST: to the nearest integer (with bias_correction so that errors cancel within a layer); ADAPTIVE: fitted "
-            "to what calibration samples make each layer read. Not set: ADAPTIVE where there are calibration samples.",
+            "to what calibration samples make each layer read. Not set: ADAPTIVE with less than 8 bits where there are samples.",
             choices=Rounding,
             example="ADAPTIVE",
             is_ours=True,
@@ -212,18 +212,24 @@ _FULL = Section(
         Key(
             "rounding",
             Kind.CHOICE,
-            Rounding.NEAREST,
+            None,
             "NEAREST: to the nearest integer (with bias_correction so that errors cancel within a layer); ADAPTIVE: fitted "
-            "to what calibration samples make each layer read.",
+            "to what calibration samples make each layer read. Not set: ADAPTIVE with one scale per layer and bias_correction.",
             choices=Rounding,
+            example="NEAREST",
             is_ours=True,
         ),
         Key(
             "smooth_alpha",
             Kind.FLOAT,
+<<<<<<< HEAD
             0.6,
             "Share of the spread between the channels of an activation that equalization and smoothing move into the "
             "weights behind it.",
+=======
+            0.7,
+            "Share of the spread between the channels of an activation that equalization moves into the weights behind it.",
+>>>>>>> main
             high=1,
         ),
         Key(

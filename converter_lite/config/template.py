@@ -69,6 +69,10 @@ def _weight(title: str, common: Mapping[str, str], **sections: Mapping[str, str]
     return Template(title, settings, ("data_preprocess_param",))
 
 
+README_BEGIN = "<!-- keys:begin (made by python -m converter_lite.config.template) -->"
+README_END = "<!-- keys:end -->"
+"""Markers around the table of keys in the README."""
+
 TEMPLATES: Mapping[str, Template] = MappingProxyType(
     {
         "full_quant": _full(
@@ -235,9 +239,20 @@ def _text(value: Any) -> str:
     return str(value).lower()
 
 
+def write_keys_table(readme: Path) -> None:
+    """Bring the table between the markers of a README up to date."""
+    head, rest = readme.read_text(encoding="utf-8").split(README_BEGIN)
+    _, tail = rest.split(README_END)
+    text = f"{head}{README_BEGIN}\n{keys_table_markdown().strip()}\n{README_END}{tail}"
+    readme.write_text(text, encoding="utf-8", newline="\n")
+
+
 def main(arguments: list[str]) -> None:
-    """Write the files into the directory that is named, or into the ``configs/`` of the checkout."""
-    write_templates(Path(arguments[0]) if arguments else Path(__file__).parents[2] / "configs")
+    """Write the files into the directory that is named, or into ``configs/`` and ``README.md`` of the checkout."""
+    checkout = Path(__file__).parents[2]
+    write_templates(Path(arguments[0]) if arguments else checkout / "configs")
+    if not arguments:
+        write_keys_table(checkout / "README.md")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+BLOCK = 64
+"""Columns whose updates of later columns are gathered into one matrix product."""
+
 DAMPING = 0.01
 """Share of the mean curvature added to the diagonal, so that channels that hardly vary do not take arbitrary weights."""
 
@@ -41,12 +44,16 @@ def round_gptq(
     scale = np.broadcast_to(scale, (*weight.shape[:2], 1))[..., 0]
     zero = np.broadcast_to(zero_point, (*weight.shape[:2], 1))[..., 0]
     q = np.empty_like(w)
-    for j in range(columns):
-        column = np.clip(np.rint(w[:, :, j] / scale + zero), qmin, qmax)
-        q[:, :, j] = column
-        error = (w[:, :, j] - (column - zero) * scale) / upper[:, j, j][:, None]
-        if j + 1 < columns:
-            w[:, :, j + 1 :] -= error[:, :, None] * upper[:, None, j, j + 1 :]
+    for start in range(0, columns, BLOCK):
+        end = min(start + BLOCK, columns)
+        errors = np.empty((*w.shape[:2], end - start))
+        for j in range(start, end):
+            column = np.clip(np.rint(w[:, :, j] / scale + zero), qmin, qmax)
+            q[:, :, j] = column
+            error = (w[:, :, j] - (column - zero) * scale) / upper[:, j, j][:, None]
+            errors[:, :, j - start] = error
+            w[:, :, j + 1 : end] -= error[:, :, None] * upper[:, None, j, j + 1 : end]
+        w[:, :, end:] -= errors @ upper[:, start:end, end:]
     result = np.empty_like(q)
     np.put_along_axis(result, np.broadcast_to(order[:, None, :], q.shape).copy(), q, axis=2)
     return result.astype(np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from converter_lite.quantization.params import QuantParams
 ROWS = 16_384
 """Input rows (output positions of all samples) that a layer is fitted to; more change the result below noise."""
 
-ROW_BYTES = 64 << 20
-"""Memory for them."""
+ROW_BYTES = 256 << 20
+"""Bytes of all of them; bounds the time, as only a few samples' rows exist at a time."""
 
 DAMPING_BY_SHORTAGE = 0.3
 """Damping per column and input: a classifier of 768 inputs seen 64 times would otherwise fit the samples, not the data."""
@@ -30,9 +31,14 @@ TINY = 1e-6
 """Added to it, so that channels that are always zero can be inverted."""
 
 OPERATORS = ("Conv", "Gemm", "MatMul")
-"""Operators whose rounding can be fitted."""
+"""Operators whose rounding can be fitted (a MatMul with one matrix, not with a stack of them)."""
 
 Matrix = NDArray[np.float64]
+
+
+def can_fit(node: ir.Node, weight: NDArray[Any]) -> bool:
+    """Whether the rounding of a layer can be fitted."""
+    return node.op_type in OPERATORS and (node.op_type != "MatMul" or weight.ndim == 2)
 
 
 def rows_per_sample(weight: NDArray[Any], samples: int) -> int:
@@ -46,7 +52,8 @@ def input_rows(
 ) -> NDArray[np.float32]:
     """What the layer multiplies its weights with. Shape ``(chosen rows, groups, columns)``."""
     if node.op_type != "Conv":
-        flat = x.reshape(-1, x.shape[-1])
+        is_turned = node.op_type == "Gemm" and g.int_attribute(node, "transA", 0)
+        flat = x.T if is_turned else x.reshape(-1, x.shape[-1])
         return flat[choose(len(flat), rows, seed)][:, None, :]
     spatial = len(weight_shape) - 2
     group = g.int_attribute(node, "group", 1)
@@ -79,14 +86,54 @@ def explicit_pads(
     return (*begins, *ends)
 
 
+@dataclass(slots=True)
+class Moments:
+    """Second moments of a layer's inputs in the float and in the quantized network, gathered sample by sample.
+
+    Shapes:
+        quantized, cross: ``(groups, columns, columns)``, sums of ``q q^T`` and ``x q^T``; the means ``(groups, columns)``, sums.
+    """
+
+    count: int = 0
+    quantized: Matrix | None = None
+    cross: Matrix | None = None
+    quantized_sum: Matrix | None = None
+    float_sum: Matrix | None = None
+
+    def add(self, float_rows: NDArray[np.float32], quantized_rows: NDArray[np.float32]) -> None:
+        """Add one sample: the same rows in both networks, ``(rows, groups, columns)``."""
+        x, q = np.moveaxis(float_rows, 1, 0), np.moveaxis(quantized_rows, 1, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = (np.swapaxes(q, 1, 2) @ q, np.swapaxes(x, 1, 2) @ q, q.sum(axis=1), x.sum(axis=1))
+        wide = [part.astype(np.float64) for part in parts]
+        self.count += len(float_rows)
+        if self.quantized is None or self.cross is None or self.quantized_sum is None or self.float_sum is None:
+            self.quantized, self.cross, self.quantized_sum, self.float_sum = wide
+            return
+        self.quantized += wide[0]
+        self.cross += wide[1]
+        self.quantized_sum += wide[2]
+        self.float_sum += wide[3]
+
+    def means(self, *, centered: bool) -> tuple[Matrix, Matrix]:
+        """Mean moments of the quantized inputs, and of float with quantized inputs; covariances if ``centered``."""
+        assert self.quantized is not None and self.cross is not None
+        assert self.quantized_sum is not None and self.float_sum is not None
+        quantized, cross = self.quantized / self.count, self.cross / self.count
+        if centered:
+            q, x = self.quantized_sum / self.count, self.float_sum / self.count
+            quantized = quantized - q[:, :, None] * q[:, None, :]
+            cross = cross - x[:, :, None] * q[:, None, :]
+        return quantized, cross
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the inputs were numbers whose products float32 holds."""
+        return all(m is not None and bool(np.isfinite(m).all()) for m in (self.quantized, self.cross))
+
+
 def fit_rounding(
-    node: ir.Node,
-    weight: NDArray[np.float32],
-    params: QuantParams,
-    float_rows: Sequence[NDArray[np.float32]],
-    quantized_rows: Sequence[NDArray[np.float32]],
-    *,
-    has_bias: bool,
+    node: ir.Node, weight: NDArray[np.float32], params: QuantParams, gathered: Moments, *, has_bias: bool
 ) -> NDArray[np.int32]:
     """Integers with which the layer, fed by the quantized network, gives what the float layer gives in the float network.
 
@@ -97,20 +144,18 @@ def fit_rounding(
         node: The layer.
         weight: Float weight.
         params: Its grid.
-        float_rows: Per sample what :func:`input_rows` gave in the float network.
-        quantized_rows: The same rows in the quantized network.
+        gathered: Moments of its inputs.
         has_bias: Whether a bias takes the mean of the error; then only its variance counts.
 
     Returns:
-        Integers in the layout of ``weight``.
+        Integers in the layout of ``weight``; the nearest ones where the inputs are not finite.
     """
-    x, q = (_by_group(rows, centered=has_bias) for rows in (float_rows, quantized_rows))
-    count, columns = q.shape[1:]
-    moments = (np.swapaxes(q, 1, 2) @ q).astype(np.float64) / count
-    cross = (np.swapaxes(x, 1, 2) @ q).astype(np.float64) / count
+    if not gathered.is_finite:
+        return params.quantize(weight)
+    moments, cross = gathered.means(centered=has_bias)
     matrix = _to_rows(node, weight)
     grouped = matrix.reshape(len(moments), matrix.shape[0] // len(moments), -1).astype(np.float64)
-    shortage = DAMPING_BY_SHORTAGE * columns / count
+    shortage = DAMPING_BY_SHORTAGE * moments.shape[1] / max(gathered.count, 1)
     grouped = grouped + grouped @ _correction(moments, cross, max(TRUST, 5 * shortage))
     scale, zero = params.scale.astype(np.float64), params.zero_point.astype(np.float64)
     if params.spec.axis is not None:
@@ -119,13 +164,6 @@ def fit_rounding(
     fitted = round_gptq(grouped, moments, scale, zero, qmin=params.spec.qmin, qmax=params.spec.qmax, damping=damping)
     rows = fitted.reshape(matrix.shape)
     return np.ascontiguousarray((rows.T if _is_transposed(node) else rows).reshape(weight.shape))
-
-
-def _by_group(rows: Sequence[NDArray[np.float32]], *, centered: bool) -> NDArray[np.float32]:
-    x = np.concatenate(rows).astype(np.float32)
-    if centered:
-        x -= x.mean(axis=0, keepdims=True)
-    return np.moveaxis(x, 1, 0)
 
 
 def _correction(moments: Matrix, cross: Matrix, trust: float) -> Matrix:

@@ -112,9 +112,11 @@ class _Rounding:
         data, float_data = working.inputs[0], original.inputs[0]
         source = stored.producer() if stored is not None else None
         array = g.constant(weight)
-        if node.op_type not in adaptive.OPERATORS or weight is None or weight.name is None or len(weight.uses()) != 1:
+        if weight is None or weight.name is None or len(weight.uses()) != 1:
             return
         if source is None or source.inputs[0] is None or array is None or data is None or float_data is None:
+            return
+        if not adaptive.can_fit(node, array):
             return
         count = adaptive.rows_per_sample(array, self._samples)
 
@@ -122,14 +124,13 @@ class _Rounding:
             return adaptive.input_rows(node, x, array.shape, count, index)
 
         params = self._quantized.plan.weights[weight.name]
-        fitted = adaptive.fit_rounding(
-            node,
-            array.astype(np.float32, copy=False),
-            params,
-            self._run_float.map(float_data, rows),
-            self._run.map(data, rows),
-            has_bias=has_channel_bias(node),
-        )
+        moments = adaptive.Moments()
+        for float_rows, quantized_rows in zip(
+            self._run_float.map(float_data, rows), self._run.map(data, rows), strict=True
+        ):
+            moments.add(float_rows, quantized_rows)
+        values = array.astype(np.float32, copy=False)
+        fitted = adaptive.fit_rounding(node, values, params, moments, has_bias=has_channel_bias(node))
         self._run_float.forget(later)
         self._quantized.q_weights[weight.name] = fitted
         initializer, dtype = source.inputs[0], storage_type(params.spec)

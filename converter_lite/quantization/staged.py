@@ -7,7 +7,7 @@ outputs of QuantizeLinear), one byte per value, and float tensors in half precis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,21 +53,21 @@ class StagedRun:
         """
         node = value.producer()
         keep = [v for v in _stored_form(node.inputs if node else ()) if v.name not in self._values]
-        results = self._run(value, keep, lambda _, array: array, mean=True)
+        results = list(self._run(value, keep, lambda _, array: array, mean=True))
         self.forget(later)
         return results
 
-    def map(self, value: ir.Value, function: Callable[[int, NDArray[Any]], Result]) -> list[Result]:
-        """``function(sample number, array of value)`` for every sample; only a few arrays exist at a time.
+    def map(self, value: ir.Value, function: Callable[[int, NDArray[Any]], Result]) -> Iterator[Result]:
+        """``function(sample number, array of value)`` for every sample, in order; only a few arrays exist at a time.
 
-        The value's stored form is kept for a following :meth:`means` of the node that reads it.
+        The value's stored form is kept for a following :meth:`means` of the node that reads it, once all results were taken.
         """
         keep = [v for v in _stored_form([value]) if v.name not in self._values]
         return self._run(value, keep, function, mean=False)
 
     def _run(
         self, value: ir.Value, keep: list[ir.Value], function: Callable[[int, NDArray[Any]], Result], *, mean: bool
-    ) -> list[Result]:
+    ) -> Iterator[Result]:
         session = self._engine.session(self._piece(value, keep, mean=mean), threads=1)
         asked = session.output_names[0]
         kept = {v.name for v in keep}
@@ -77,13 +77,11 @@ class StagedRun:
             result = function(item[0], outputs[asked])
             return result, {name: _packed(array) for name, array in outputs.items() if name in kept}
 
-        results = []
         done = map_ordered(work, enumerate(self._stored), self._threads)
         for stored, (result, outputs) in zip(self._stored, done, strict=True):
-            results.append(result)
             stored.update(outputs)
+            yield result
         self._values.update({v.name: v for v in keep})
-        return results
 
     def _unpacked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         is_packed = array.dtype == np.float16 and self._values[name].dtype is not ir.DataType.FLOAT16
