@@ -222,14 +222,9 @@ _FULL = Section(
         Key(
             "smooth_alpha",
             Kind.FLOAT,
-<<<<<<< HEAD
-            0.6,
+            0.7,
             "Share of the spread between the channels of an activation that equalization and smoothing move into the "
             "weights behind it.",
-=======
-            0.7,
-            "Share of the spread between the channels of an activation that equalization moves into the weights behind it.",
->>>>>>> main
             high=1,
         ),
         Key(
