@@ -254,7 +254,16 @@ class _Conversion:
                 log=self.log,
             )
         else:
-            quantized = quantize_dynamic(model, settings, target=choice.target.name, plan=plan)
+            quantized = quantize_dynamic(
+                model,
+                settings,
+                target=choice.target.name,
+                plan=plan,
+                samples=dataset,
+                engine=self.engine,
+                threads=self.threads,
+                log=self.log,
+            )
         self._report_plan(quantized.plan, fmt)
         _refuse_nothing(quantized.plan)
         return quantized
