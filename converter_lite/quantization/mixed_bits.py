@@ -78,7 +78,7 @@ class Step:
     saved: int
 
 
-def split(samples: Samples) -> tuple[list[Feed], list[Feed]]:
+def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
     """Samples to fit to and samples to judge by: what was fitted to 48 pictures looks far better on them than on others.
 
     A single sample serves both.

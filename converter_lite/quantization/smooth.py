@@ -99,7 +99,8 @@ class _Input:
         rows = x.reshape(-1, len(self.peak))
         self.peak = np.maximum(self.peak, np.abs(rows).max(axis=0))
         self.energy = self.energy + np.square(rows, dtype=np.float64).sum(axis=0)
-        product = (rows @ self.weight).astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):  # calibration names values that are not finite
+            product = (rows @ self.weight).astype(np.float64)
         self.rows += len(rows)
         self.output_sum = self.output_sum + product.sum(axis=0)
         self.output_energy = self.output_energy + np.square(product).sum(axis=0)
