@@ -271,10 +271,11 @@ def _observe(
     def run(feed: Feed) -> Feed:
         return {**feed, **(session.run(feed) if session is not None else {})}
 
-    for outputs in map_ordered(run, feeds, threads):
-        for name, seen_by in zip(names, observers, strict=True):
-            for observer in seen_by:
-                observer.see(outputs[name])
+    with np.errstate(over="ignore", invalid="ignore"):  # broken tensors are left to calibration, which names them
+        for outputs in map_ordered(run, feeds, threads):
+            for name, seen_by in zip(names, observers, strict=True):
+                for observer in seen_by:
+                    observer.see(outputs[name])
 
 
 def _choose(item: _Input, by_alpha: dict[float, _Steps], *, rows: bool) -> Smoothing | None:
