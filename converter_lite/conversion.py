@@ -12,6 +12,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.config.settings import DataPreprocessParam, QuantizationConfig
 from converter_lite.data.dataset import Dataset, InputType, open_dataset
 from converter_lite.data.images import ImagePreprocess
@@ -240,6 +241,7 @@ class _Conversion:
                 engine=self.engine,
                 threads=self.threads,
                 log=self.log,
+                cache=self._cache(dataset),
             )
         elif isinstance(settings, WeightSettings):
             quantized = quantize_weights(
@@ -274,6 +276,10 @@ class _Conversion:
             return ()
         self.log.warning("the widths are tuned on random samples: calibration data would give better ones")
         return list(random_samples(model, SEARCH_SAMPLES, fixed_shapes=dict(self.request.input_shape)))
+
+    def _cache(self, dataset: RememberingDataset) -> StatisticsCache | None:
+        folder = self.request.cache
+        return None if folder is None else StatisticsCache(folder, dataset.fingerprint(), self.log)
 
     def _report_plan(self, plan: QuantPlan, fmt: OutputFormat) -> None:
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]

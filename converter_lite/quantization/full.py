@@ -13,6 +13,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats
@@ -91,6 +92,7 @@ def quantize_full(
     engine: Engine,
     threads: int,
     log: Log,
+    cache: StatisticsCache | None = None,
 ) -> QuantizedModel:
     """Quantize weights and activations of ``model`` (changed in place: biases).
 
@@ -103,6 +105,7 @@ def quantize_full(
         engine: Runs the float model.
         threads: Worker threads.
         log: Receives progress and stage times.
+        cache: Statistics of earlier runs.
 
     Raises:
         CalibrationError: A tensor cannot be quantized; it is named.
@@ -120,7 +123,9 @@ def quantize_full(
     _smooth(model, plan, settings, head, is_given=given is not None, engine=engine, threads=threads, log=log)
     reference = model.clone()
     if given is None:
-        _find_params(model, plan, target, settings, samples=samples, engine=engine, threads=threads, log=log)
+        _find_params(
+            model, plan, target, settings, samples=samples, engine=engine, threads=threads, log=log, cache=cache
+        )
     quantized = QuantizedModel(model, plan, reference=reference)
     if settings.bias_correction:
         round_weights(quantized)
@@ -172,13 +177,14 @@ def _find_params(
     engine: Engine,
     threads: int,
     log: Log,
+    cache: StatisticsCache | None,
 ) -> None:
     """Fill in the parameters of a plan that has decisions only."""
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
     with log.stage("calibration"):
         observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
-        stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine)
+        stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine, cache=cache)
     with log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
         plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)

@@ -43,8 +43,9 @@ WORTH = 0.5
 ROW_ZERO_POINTS = (1, 4, 8, 16, 32, 64, 96, 128)
 """Zero points tried for rows with scales of their own: 128 for symmetric values, small ones behind Gelu and Relu."""
 
-SAMPLES = 8
-"""Samples looked at; with more the choice stays the same."""
+SAMPLES = 16
+"""Samples for dynamic quantization. One range for all samples (full quantization) needs more: a channel that is large in a
+sample not looked at would get a factor that blows it up (MiniLM with 8 samples: cosine 0.87 instead of 0.99)."""
 
 TENSORS_AT_ONCE = 32
 """Tensors whose values one run gives; bounds the memory."""
@@ -172,7 +173,7 @@ def smooth_products(
     Args:
         model: Optimized float graph.
         plan: Which nodes are quantized.
-        feeds: Calibration samples; the first :data:`SAMPLES` are used.
+        feeds: Calibration samples, :data:`SAMPLES` or more.
         mode: Of the nodes to serve: DYNAMIC (ranges per sample, rows may have scales) or INTEGER (one range).
         alphas: Exponents to choose from; none leaves factors out.
         operators: Operators to serve.
@@ -184,7 +185,6 @@ def smooth_products(
         What was changed, in graph order.
     """
     inputs = find_inputs(model, plan, mode, operators)
-    feeds = feeds[:SAMPLES]
     static = mode is not NodeMode.DYNAMIC
     done = []
     for start in range(0, len(inputs) if feeds else 0, TENSORS_AT_ONCE):
@@ -272,10 +272,11 @@ def _observe(
     def run(feed: Feed) -> Feed:
         return {**feed, **(session.run(feed) if session is not None else {})}
 
-    for outputs in map_ordered(run, feeds, threads):
-        for name, seen_by in zip(names, observers, strict=True):
-            for observer in seen_by:
-                observer.see(outputs[name])
+    with np.errstate(over="ignore", invalid="ignore"):  # broken tensors are left to calibration, which names them
+        for outputs in map_ordered(run, feeds, threads):
+            for name, seen_by in zip(names, observers, strict=True):
+                for observer in seen_by:
+                    observer.see(outputs[name])
 
 
 def _choose(item: _Input, by_alpha: dict[float, _Steps], *, rows: bool) -> Smoothing | None:

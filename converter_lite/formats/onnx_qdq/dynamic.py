@@ -21,10 +21,14 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.quantize import along_axis
+from converter_lite.passes.gelu import spelled_out_gelus
 from converter_lite.quantization.plan import QuantizedModel
 
 INT8_MAX = 127.0
 UINT8_MAX = 255
+
+LOWER_BOUNDS = {"Gelu": -0.17005, "Relu": 0.0, "Sigmoid": 0.0, "Softmax": 0.0}
+"""Operator -> a number that its results never fall below (the tanh form of Gelu has its minimum at -0.17004)."""
 
 SMALLEST_SCALE = 1e-30
 """Scale of a row of zeros."""
@@ -38,6 +42,7 @@ class DynamicWriter:
         self._quantized = quantized
         self._activations: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
         self._rows: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
+        self._gelus = spelled_out_gelus(graph)
         self._row_grids: dict[tuple[ir.Value, int], tuple[ir.Value, ir.Value, ir.Value]] = {}
         self._constants: dict[str, ir.Value] = {}
         self._weights: dict[str, tuple[ir.Value, ir.Value, ir.Value]] = {}
@@ -127,13 +132,7 @@ class DynamicWriter:
         """uint8 rows around one zero point, their scales (shape of ``x``, 1 along the last axis) and the zero point."""
         key = (x, zero_point)
         if key not in self._row_grids:
-            bounds = []
-            for op_type, steps in (("ReduceMax", UINT8_MAX - zero_point), ("ReduceMin", -zero_point)):
-                extreme = self._reduce(node, op_type, x, f"row_{op_type[6:].lower()}")
-                factor = self._constant(f"steps_{steps}", np.array(1.0 / steps, np.float32))
-                bounds.append(self._insert(node, "Mul", [extreme, factor], f"row_scale_{op_type[6:].lower()}"))
-            tiny = self._constant("smallest_row_scale", np.array(SMALLEST_SCALE, np.float32))
-            scale = self._insert(node, "Max", [*bounds, tiny], "row_scale")
+            scale = self._row_scales(x, node, zero_point)
             vector = self._constant("row_vector", np.array([-1], np.int64))
             flat_scale = self._insert(node, "Reshape", [scale, vector], "row_scale_flat")
             count = self._insert(node, "Shape", [flat_scale], "row_count")
@@ -150,6 +149,28 @@ class DynamicWriter:
             zero_x = self._constant(f"zero_point_{zero_point}", np.array(zero_point, np.uint8))
             self._row_grids[key] = (q_x, scale, zero_x)
         return self._row_grids[key]
+
+    def _row_scales(self, x: ir.Value, node: ir.Node, zero_point: int) -> ir.Value:
+        """For every row the smallest scale whose grid around the zero point holds it."""
+        low = self._lower_bound(x)
+        least = SMALLEST_SCALE if low is None else max(-low / zero_point, SMALLEST_SCALE)
+        bounds = [self._constant(f"smallest_row_scale_{least:g}", np.array(least, np.float32))]
+        for op_type, steps in (("ReduceMax", UINT8_MAX - zero_point), ("ReduceMin", -zero_point)):
+            if op_type == "ReduceMin" and low is not None:
+                continue
+            extreme = self._reduce(node, op_type, x, f"row_{op_type[6:].lower()}")
+            factor = self._constant(f"steps_{steps}", np.array(1.0 / steps, np.float32))
+            bounds.insert(0, self._insert(node, "Mul", [extreme, factor], f"row_scale_{op_type[6:].lower()}"))
+        return self._insert(node, "Max", bounds, "row_scale")
+
+    def _lower_bound(self, x: ir.Value) -> float | None:
+        """What a tensor never falls below whatever the input, where its operator says so."""
+        producer = x.producer()
+        if x in self._gelus:
+            return LOWER_BOUNDS["Gelu"]
+        return (
+            LOWER_BOUNDS.get(producer.op_type) if producer is not None and producer.domain in ("", "ai.onnx") else None
+        )
 
     def _constant(self, name: str, array: NDArray[np.generic]) -> ir.Value:
         if name not in self._constants:
