@@ -252,10 +252,11 @@ def test_a_cache_changes_no_byte_of_the_result(workshop: Workshop, method: str) 
     assert [path.suffix for path in (workshop.folder / "cache").iterdir()] == [".npz"]
 
 
-def test_statistics_of_other_preprocessing_are_other_statistics(workshop: Workshop) -> None:
-    mean = {"normalize_mean": "[1,2,3]", "normalize_std": "[60,60,60]"}
+def test_statistics_of_other_samples_or_of_another_layout_are_other_statistics(workshop: Workshop) -> None:
     for i, config in enumerate((FULL, changed(FULL, full_quant_param={"activation_quant_method": "MSE"}))):
         run(request(config, output_file=Path(f"out{i}"), cache=Path("cache")), Log())
     assert len(list((workshop.folder / "cache").iterdir())) == 1
-    run(request(changed(FULL, data_preprocess_param=mean), cache=Path("cache"), min_cosine=0), Log())
+    run(request(changed(FULL, data_preprocess_param={"calibrate_size": "3"}), cache=Path("cache"), min_cosine=0), Log())
     assert len(list((workshop.folder / "cache").iterdir())) == 2
+    run(request(FULL, cache=Path("cache"), min_cosine=0, input_data_format="NCHW"), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 3

@@ -54,8 +54,8 @@ SMOOTHED = ("MatMul",)
 """Operators whose inputs are smoothed; equalization does it for the others without a Mul."""
 
 SMOOTH_ALPHAS = (0.4, 0.5, 0.6)
-"""Exponents that are tried for them, up to ``smooth_alpha``. Larger ones inflate channels that are seldom large, and one range has
-to hold them all (MiniLM: cosine 0.9905 at 0.6, 0.960 at 0.7)."""
+"""Exponents that are tried for them, up to ``smooth_alpha``. Larger ones inflate channels that are seldom large, and one range
+has to hold them all (MiniLM: cosine 0.9905 at 0.6, 0.960 at 0.7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,18 +157,17 @@ def _smooth(
         apply_smoothing(model, plan, mode=NodeMode.INTEGER, operators=SMOOTHED)
     elif settings.equalization and settings.per_channel:
         alphas = [alpha for alpha in SMOOTH_ALPHAS if alpha <= settings.smooth_alpha] or [settings.smooth_alpha]
-        with log.stage("smoothing"):
-            smooth_products(
-                model,
-                plan,
-                feeds,
-                mode=NodeMode.INTEGER,
-                alphas=alphas,
-                operators=SMOOTHED,
-                engine=engine,
-                threads=threads,
-                log=log,
-            )
+        smooth_products(
+            model,
+            plan,
+            feeds,
+            mode=NodeMode.INTEGER,
+            alphas=alphas,
+            operators=SMOOTHED,
+            engine=engine,
+            threads=threads,
+            log=log,
+        )
 
 
 def _find_params(

@@ -190,22 +190,37 @@ def smooth_products(
         What was changed, in graph order.
     """
     inputs = find_inputs(model, plan, mode, operators)
-    static = mode is not NodeMode.DYNAMIC
+    if not inputs or not feeds:
+        return []
     done = []
-    for start in range(0, len(inputs) if feeds else 0, TENSORS_AT_ONCE):
-        part = inputs[start : start + TENSORS_AT_ONCE]
-        _observe(model, part, [[item] for item in part], feeds, engine, threads)
-        part = [item for item in part if np.all(np.isfinite(item.peak)) and item.peak.any()]
-        steps = [{a: _Steps(item.factors(a), static) for a in (0.0, *alphas)} for item in part]
-        _observe(model, part, [list(s.values()) for s in steps], feeds, engine, threads)
-        for item, by_alpha in zip(part, steps, strict=True):
-            chosen = _choose(item, by_alpha, rows=not static)
-            if chosen is not None:
+    with log.stage("smoothing"):
+        for start in range(0, len(inputs), TENSORS_AT_ONCE):
+            part = inputs[start : start + TENSORS_AT_ONCE]
+            for item, chosen in _search(model, part, feeds, mode, alphas, engine, threads):
                 log.debug(f"  {chosen}")
                 done.append(chosen)
                 _enter(plan, item, chosen, mode)
-    apply_smoothing(model, plan, mode=mode, operators=operators)
+        apply_smoothing(model, plan, mode=mode, operators=operators)
     return done
+
+
+def _search(
+    model: ir.Model,
+    inputs: Sequence[_Input],
+    feeds: Sequence[Feed],
+    mode: NodeMode,
+    alphas: Sequence[float],
+    engine: Engine,
+    threads: int,
+) -> list[tuple[_Input, Smoothing]]:
+    """What to do about each tensor that needs something."""
+    static = mode is not NodeMode.DYNAMIC
+    _observe(model, inputs, [[item] for item in inputs], feeds, engine, threads)
+    inputs = [item for item in inputs if np.all(np.isfinite(item.peak)) and item.peak.any()]
+    steps = [{a: _Steps(item.factors(a), static) for a in (0.0, *alphas)} for item in inputs]
+    _observe(model, inputs, [list(s.values()) for s in steps], feeds, engine, threads)
+    found = [(item, _choose(item, by_alpha, rows=not static)) for item, by_alpha in zip(inputs, steps, strict=True)]
+    return [(item, chosen) for item, chosen in found if chosen is not None]
 
 
 def apply_smoothing(
