@@ -240,3 +240,24 @@ def test_samples_of_the_caller_serve_adaptive_rounding_and_their_absence_is_refu
     with pytest.raises(ConfigError, match="fitted to calibration samples, and there are none"):
         run(ConvertRequest(model_file=Path("model.onnx"), output_file=Path("refused"), config=config), Log())
     assert not Path("refused.onnx").exists()
+
+
+@pytest.mark.parametrize("method", ["MAX_MIN", "KL", "REMOVAL_OUTLIER"])
+def test_a_cache_changes_no_byte_of_the_result(workshop: Workshop, method: str) -> None:
+    config = changed(FULL, full_quant_param={"activation_quant_method": method})
+    digests = [
+        run(request(config, output_file=Path(f"out{i}"), cache=cache), Log()).artefacts[0].sha256
+        for i, cache in enumerate((None, Path("cache"), "cache"))
+    ]
+    assert len(set(digests)) == 1
+    assert [path.suffix for path in (workshop.folder / "cache").iterdir()] == [".npz"]
+
+
+def test_statistics_of_other_samples_or_of_another_layout_are_other_statistics(workshop: Workshop) -> None:
+    for i, config in enumerate((FULL, changed(FULL, full_quant_param={"activation_quant_method": "MSE"}))):
+        run(request(config, output_file=Path(f"out{i}"), cache=Path("cache")), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 1
+    run(request(changed(FULL, data_preprocess_param={"calibrate_size": "3"}), cache=Path("cache"), min_cosine=0), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 2
+    run(request(FULL, cache=Path("cache"), min_cosine=0, input_data_format="NCHW"), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 3

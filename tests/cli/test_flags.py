@@ -193,7 +193,7 @@ def test_help_lists_every_flag_and_ends_with_0(flags: list[str]) -> None:
     outcome = command(*flags)
     assert outcome.status == 0
     names = ("fmk", "modelFile", "outputFile", "configFile", "inputShape", "inputDataFormat", "inputDataType", "fp16")
-    ours = ("saveType", "infer", "minCosine", "plan", "savePlan", "dryRun", "json", "threads", "quiet")
+    ours = ("saveType", "infer", "minCosine", "plan", "savePlan", "dryRun", "json", "threads", "cache", "quiet")
     assert [name for name in (*names, "outputDataType", "optimize", *ours) if f"--{name}" not in outcome.out] == []
 
 
