@@ -140,10 +140,17 @@ class _Rounding:
             moments.add(float_rows, quantized_rows)
         values = array.astype(np.float32, copy=False)
         has_bias = has_channel_bias(node)
-        if self._grids and params.spec.bits < GRID_BELOW_BITS and self._quantized.plan.mode(node) is NodeMode.WEIGHT:
+        if (
+            working.graph is not None
+            and self._grids
+            and params.spec.bits < GRID_BELOW_BITS
+            and self._quantized.plan.mode(node) is NodeMode.WEIGHT
+        ):
             params, fitted = adaptive.fit_grid(node, values, params, moments, has_bias=has_bias)
             self._quantized.plan.weights[weight.name] = params
-            scale = g.add_initializer(working.graph, f"{weight.name}_fitted_scale", params.scale)  # others may share the old
+            scale = g.add_initializer(
+                working.graph, f"{weight.name}_fitted_scale", params.scale
+            )  # others may share the old
             source.replace_input_with(1, scale)
         else:
             fitted = adaptive.fit_rounding(node, values, params, moments, has_bias=has_bias)

@@ -32,8 +32,11 @@ from converter_lite.quantization.weights import stored_axis, stored_weight
 WIDTHS = (4, 8, 16)
 """Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0006."""
 
-TARGET_COSINE = 0.995
-"""Output cosine that the search keeps (that of the original's auto_tune)."""
+TUNED_COSINE = 0.995
+"""Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
+
+DATA_COSINE = 0.99
+"""Output cosine that is kept where calibration data are given and nothing else is said."""
 
 SEARCH_SAMPLES = 48
 """Samples on which losses and cosines are measured."""
@@ -57,7 +60,7 @@ class MixedBits:
 
     init_scale: float = 0.02
     search: bool = False
-    target_cosine: float = TARGET_COSINE
+    target_cosine: float = TUNED_COSINE
     max_iterations: int = 40
 
 
@@ -78,7 +81,7 @@ class Step:
     saved: int
 
 
-def split(samples: Samples) -> tuple[list[Feed], list[Feed]]:
+def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
     """Samples to fit to and samples to judge by: what was fitted to 48 pictures looks far better on them than on others.
 
     A single sample serves both.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -128,7 +128,13 @@ def ranked(shares: Mapping[str, float], price: Mapping[str, float]) -> list[str]
 
 
 def rescue(
-    first: Trial, order: Sequence[str], goal: Goal, *, quantize: Quantize, score: Callable[[QuantizedModel], Score], log: Log
+    first: Trial,
+    order: Sequence[str],
+    goal: Goal,
+    *,
+    quantize: Quantize,
+    score: Callable[[QuantizedModel], Score],
+    log: Log,
 ) -> Trial:
     """The trial with the fewest nodes left out that reaches the goal; if none does, the most accurate one.
 
@@ -188,12 +194,9 @@ def _fewest(
 def _row(log: Log, trial: Trial, added: Sequence[str]) -> None:
     shown = ", ".join(added[:4]) + (f", ... {len(added) - 4} more" if len(added) > 4 else "")
     score = trial.score
-    log.info(f"  {len(trial.skip):>8} {score.cosine:9.6f} {score.error:10.4g}  {'+ ' + shown if added else ''}".rstrip())
-
-
-def edited(quantized: QuantizedModel, modes: QuantizedModel) -> QuantizedModel:
-    """``quantized`` with the decisions of ``modes``, parameters and integers kept."""
-    return replace(quantized, plan=replace(quantized.plan, nodes=dict(modes.plan.nodes)))
+    log.info(
+        f"  {len(trial.skip):>8} {score.cosine:9.6f} {score.error:10.4g}  {'+ ' + shown if added else ''}".rstrip()
+    )
 
 
 def _multiplications(node: ir.Node) -> float:

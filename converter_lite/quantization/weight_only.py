@@ -141,7 +141,7 @@ class _Run:
     """What all networks of one quantization have in common."""
 
     settings: WeightSettings
-    feeds: list[Feed] | None
+    feeds: Sequence[Feed] | None
     engine: Engine
     threads: int
     log: Log
@@ -183,7 +183,14 @@ class _Run:
         scorer = Scorer(model, judges, engine=self.engine, threads=self.threads)
         with log.stage("sensitivity"):
             losses = measure_losses(
-                model, uses, grids, self.feeds or judges, scorer=scorer, engine=self.engine, threads=self.threads, log=log
+                model,
+                uses,
+                grids,
+                self.feeds or judges,
+                scorer=scorer,
+                engine=self.engine,
+                threads=self.threads,
+                log=log,
             )
 
         def planned(widths: dict[str, int]) -> QuantPlan:
