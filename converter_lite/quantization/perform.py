@@ -107,20 +107,24 @@ class Quantizer:
         return best.quantized
 
     def _order(self, first: QuantizedModel, feeds: Sequence[Feed]) -> list[str]:
-        """Nodes to leave out, best first."""
+        """Nodes to leave out, best first.
+
+        Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
+        any more (measured: leaving out the worst layer alone then looks seven times worse than leaving out none).
+        """
         scorer = Scorer(self.model, feeds, engine=self.engine, threads=self.threads)
         names = rescue.candidates(first)
-        reference = first.reference or self.model
+        plain = replace(first, model=first.reference or self.model)
 
-        def alone(name: str) -> Score:
-            edited = self._edited(first, frozenset(names) - {name})
-            return scorer(build(replace(edited, model=reference.clone())))
+        def left(skip: frozenset[str]) -> Score:
+            edited = self._edited(plain, skip)
+            return scorer(build(replace(edited, model=edited.model.clone())))
 
         shares = rescue.sensitivities(
             names,
-            alone=alone,
-            without=lambda name: scorer(build(self._edited(first, frozenset({name})))),
-            everything=scorer(build(first)),
+            alone=lambda name: left(frozenset(names) - {name}),
+            without=lambda name: left(frozenset({name})),
+            everything=left(frozenset()),
             log=self.log,
         )
         return rescue.ranked(shares, rescue.prices(first.model, names))
