@@ -88,10 +88,10 @@ def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
     """
     fitted = samples.head(CORRECTION_SAMPLES)
     others = list(islice(samples, len(fitted), len(fitted) + SEARCH_SAMPLES))
-    if len(others) >= len(fitted) // 2:
+    if others and len(others) >= len(fitted) // 2:
         return fitted, others
     cut = max(2 * len(fitted) // 3, 1)
-    return fitted[:cut], [*fitted[cut:], *others] or fitted
+    return fitted[:cut], [*fitted[cut:], *others] or fitted[:cut]
 
 
 def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
