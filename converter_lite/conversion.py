@@ -12,6 +12,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.config.settings import DataPreprocessParam, QuantizationConfig
 from converter_lite.data.dataset import Dataset, InputType, open_dataset
 from converter_lite.data.images import ImagePreprocess
@@ -226,7 +227,14 @@ class _Conversion:
         if choice is None:
             return QuantizedModel(model.clone(), QuantPlan("FLOAT"))
         quantizer = Quantizer(
-            model, choice, dataset, self._substitutes(choice, dataset, model), self.engine, self.threads, self.log
+            model,
+            choice,
+            dataset,
+            substitutes=self._substitutes(choice, dataset, model),
+            cache=self._cache(dataset),
+            engine=self.engine,
+            threads=self.threads,
+            log=self.log,
         )
         quantized = quantizer.run(plan)
         self._report_plan(quantized.plan, fmt)
@@ -239,6 +247,10 @@ class _Conversion:
             return []
         self.log.warning("accuracy is measured on random samples: calibration data would show what matters")
         return list(random_samples(model, PROOF_SAMPLES, fixed_shapes=dict(self.request.input_shape)))
+
+    def _cache(self, dataset: RememberingDataset | None) -> StatisticsCache | None:
+        folder = self.request.cache
+        return None if folder is None or dataset is None else StatisticsCache(folder, dataset.fingerprint(), self.log)
 
     def _report_plan(self, plan: QuantPlan, fmt: OutputFormat) -> None:
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]

@@ -72,6 +72,7 @@ class ConvertRequest:
         dry_run: Make decisions and forecast the size, write nothing.
         json: Where to write a machine-readable result.
         threads: Worker threads; 0 = one per core.
+        cache: Folder for statistics of activations, which later runs on the same graph and data use.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         calibration_size: How many of them, ``None`` = all.
     """
@@ -96,6 +97,7 @@ class ConvertRequest:
     dry_run: bool = False
     json: Path | None = None
     threads: int = 0
+    cache: Path | None = None
     calibration_data: Any = None
     calibration_size: int | None = None
 
@@ -106,7 +108,7 @@ class ConvertRequest:
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        for name in ("model_file", "output_file", "weight_file", "config_file", "plan", "save_plan", "json"):
+        for name in ("model_file", "output_file", "weight_file", "config_file", "plan", "save_plan", "json", "cache"):
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
         if isinstance(self.save_type, str):

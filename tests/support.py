@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,9 @@ class Samples(list[dict[str, NDArray[Any]]]):
 
     def head(self, count: int) -> list[dict[str, NDArray[Any]]]:
         return self[:count]
+
+    def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
+        return iter(self[start:])
 
 
 def random_feed(model: ir.Model, *, seed: int = 0, dynamic: int = 2) -> dict[str, NDArray[Any]]:

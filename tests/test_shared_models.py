@@ -121,8 +121,7 @@ def test_every_method_keeps_the_outputs(tmp_path: Path, method: str) -> None:
     assert cosine > 0.99
 
 
-@pytest.mark.parametrize("device", ["CPU", "DSP"])
-@pytest.mark.parametrize("model", [RESNET, ULTRAFACE])
+@pytest.mark.parametrize(("model", "device"), [(RESNET, "CPU"), (RESNET, "DSP"), (ULTRAFACE, "DSP")])
 def test_one_scale_per_layer_converts(tmp_path: Path, model: str, device: str) -> None:
     config = {**full(target_device=device, per_channel="false"), **calibration(model, 10)}
     assert convert(tmp_path, model, config)[1] < 0.5
@@ -165,7 +164,6 @@ def test_a_text_model_is_quantized_dynamically(tmp_path: Path, strategy: str) ->
 def test_a_model_without_matrix_products_is_refused_for_dynamic_quantization(workshop: Workshop, model: str) -> None:
     message = workshop.fail(1, model=str(shared_model(model)), config=DYNAMIC)
     assert "nothing would be quantized" in message
-    assert "Conv" in message
 
 
 @pytest.mark.parametrize("config", [full(), weight(8)], ids=["full", "weight"])

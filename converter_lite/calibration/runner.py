@@ -17,6 +17,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.calibration.cache import SAVE_EVERY, StatisticsCache
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
 from converter_lite.kernels.histogram import histogram
@@ -27,6 +28,9 @@ OBSERVED_VALUES = 65_536
 
 GROUP = 256
 """Tensors observed in one pass over the data when distributions are collected: 256 tensors x 0.5 MB bound the memory."""
+
+EVERYTHING = Need.MINMAX | Need.OUTLIER | Need.HISTOGRAM
+"""What a cache holds."""
 
 LOW_SHARE, HIGH_SHARE = 0.0001, 0.9999
 """Positions of REMOVAL_OUTLIER in the sorted values (measured behaviour of the original)."""
@@ -41,6 +45,9 @@ class Samples(Protocol):
     def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
         """One pass over the feeds."""
 
+    def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
+        """One pass over the feeds from number ``start`` on."""
+
     def head(self, count: int) -> list[dict[str, NDArray[Any]]]:
         """The first samples, held in memory; fewer than ``count`` where memory is short."""
 
@@ -54,6 +61,7 @@ def collect(
     threads: int,
     log: Log,
     engine: Engine = DEFAULT_ENGINE,
+    cache: StatisticsCache | None = None,
 ) -> CalibrationStats:
     """Statistics of the named tensors over all samples.
 
@@ -65,21 +73,51 @@ def collect(
         threads: Samples run side by side, one thread each, so that results do not depend on it.
         log: Receives progress.
         engine: Runs the graph.
+        cache: Statistics of earlier runs; with one, all kinds are collected, for every method that may follow.
 
     Raises:
         CalibrationError: A tensor is NaN or infinite.
         ModelError: The runtime refuses the model or a sample.
     """
     stats = CalibrationStats()
+    if cache is not None:
+        need = EVERYTHING
     size = GROUP if Need.HISTOGRAM in need else max(len(names), 1)
     for start in range(0, len(names), size):
-        group = names[start : start + size]
-        session = engine.session(g.serialized(_observed(model, group, need)), threads=1)
-        observed = map_ordered(lambda feed, s=session, n=group: _observe(s, n, need, feed), samples, threads)
-        for parts in log.track(observed, "calibrating", len(samples)):
-            for name, part in zip(group, parts, strict=True):
-                stats.add(name, part)
+        _collect_group(stats, model, names[start : start + size], need, samples, threads, log, engine, cache)
     return stats
+
+
+def _collect_group(
+    stats: CalibrationStats,
+    model: ir.Model,
+    group: list[str],
+    need: Need,
+    samples: Samples,
+    threads: int,
+    log: Log,
+    engine: Engine,
+    cache: StatisticsCache | None,
+) -> None:
+    """Observe tensors over all samples, or over those that the cache does not cover yet."""
+    graph = g.serialized(_observed(model, group, need))
+    path = cache.path(graph, group) if cache is not None else None
+    done, known = cache.load(path, group) if cache is not None and path is not None else (0, [])
+    for name, part in zip(group, known or [], strict=False):
+        stats.add(name, part)
+    if done:
+        log.info(f"{done} of {len(samples)} samples are known from earlier runs")
+    if done >= len(samples):
+        return
+    session = engine.session(graph, threads=1)
+    feeds = samples.tail(done) if done else samples
+    observed = map_ordered(lambda feed: _observe(session, group, need, feed), feeds, threads)
+    for parts in log.track(observed, "calibrating", len(samples) - done):
+        done += 1
+        for name, part in zip(group, parts, strict=True):
+            stats.add(name, part)
+        if cache is not None and path is not None and (done % SAVE_EVERY == 0 or done == len(samples)):
+            cache.save(path, done, [stats[name] for name in group])
 
 
 def channel_means(

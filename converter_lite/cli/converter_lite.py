@@ -94,6 +94,9 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the plan and the size forecast, write nothing.")
 @_option("json", "Write a machine-readable result to this file.", metavar="FILE")
 @_option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
+@_option(
+    "cache", "Folder for statistics of activations: later runs on the same data read no sample for them.", metavar="DIR"
+)
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
 @click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
 @_option("trainModel", "Known, not available.", "false", hidden=True)
@@ -164,6 +167,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         dry_run=options["dry_run"],
         json=_path(options["json"]),
         threads=_threads(options["threads"]),
+        cache=_path(options["cache"]),
     )
 
 

@@ -252,7 +252,8 @@ _FULL = Section(
             "equalization",
             Kind.BOOLEAN,
             True,
-            "Rescale channels between neighbouring layers, so that weights and activations use their grids evenly.",
+            "Rescale channels between neighbouring layers and before matrix products, so that weights and activations use "
+            "their grids evenly.",
             is_ours=True,
         ),
         Key(
@@ -268,8 +269,9 @@ _FULL = Section(
         Key(
             "smooth_alpha",
             Kind.FLOAT,
-            0.6,
-            "Share of the spread between the channels of an activation that equalization moves into the weights behind it.",
+            0.7,
+            "Share of the spread between the channels of an activation that equalization and smoothing move into the "
+            "weights behind it.",
             high=1,
         ),
         Key(
@@ -377,6 +379,14 @@ _DYNAMIC = Section(
             DynamicQuantStrategy.ALWC,
             "ALWC: activations per layer, weights per channel; ACWL: activations per row, weights per layer.",
             choices=DynamicQuantStrategy,
+        ),
+        Key(
+            "smoothing",
+            Kind.BOOLEAN,
+            True,
+            "ALWC with calibration data: spread between channels moves into the weights, and tensors with a few large rows "
+            "get a scale per row, where that lowers the estimated noise.",
+            is_ours=True,
         ),
     ),
     (Use(DYNAMIC),),

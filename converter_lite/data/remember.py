@@ -47,6 +47,17 @@ class RememberingDataset:
                 self._hold(feed)
             yield feed
 
+    def fingerprint(self) -> str:
+        """See :meth:`converter_lite.data.dataset.Dataset.fingerprint`."""
+        return self._dataset.fingerprint()
+
+    def tail(self, start: int) -> Iterator[Feed]:
+        """One pass over the samples from number ``start`` on; those in memory are not read again."""
+        held = list(self._held)
+        yield from held[start:]
+        if max(start, len(held)) < len(self):
+            yield from self._dataset.tail(max(start, len(held)))
+
     def head(self, count: int) -> list[Feed]:
         """The first samples, at most ``count`` and at most as many as fit in memory (one at least)."""
         wanted = max(min(count, len(self._dataset)), 1)

@@ -29,20 +29,32 @@ def fuse_gelu(model: ir.Model) -> int:
     return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Erf"))
 
 
+def spelled_out_gelus(graph: ir.Graph) -> set[ir.Value]:
+    """Results of exact Gelus that are spelled out with Erf, at any operator set."""
+    matches = [_match(node) for node in graph if is_op(node, "Erf")]
+    return {nodes[-1].outputs[0] for match in matches if match is not None for _, nodes in [match]}
+
+
 def _fuse(erf: ir.Node) -> bool:
+    match = _match(erf)
+    if match is not None:
+        source, nodes = match
+        replace(nodes, ir.node("Gelu", inputs=[source]))
+    return match is not None
+
+
+def _match(erf: ir.Node) -> tuple[ir.Value, list[ir.Node]] | None:
+    """The argument of a Gelu and its nodes, the last one last."""
     scaled = erf.inputs[0]
     scaling = scaled.producer() if scaled is not None else None
     if scaled is None or scaling is None or single_consumer(scaled) is not erf:
-        return False
+        return None
     source = _scaled_source(scaling)
     plus = single_consumer(erf.outputs[0])
     if source is None or not is_op(plus, "Add") or plus is None or scalar_operand(plus, 1.0) is None:
-        return False
+        return None
     tail = _product(plus, source)
-    if tail is None:
-        return False
-    replace([scaling, erf, plus, *tail], ir.node("Gelu", inputs=[source]))
-    return True
+    return None if tail is None else (source, [scaling, erf, plus, *tail])
 
 
 def _scaled_source(node: ir.Node) -> ir.Value | None:

@@ -22,8 +22,9 @@ from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_s
 from converter_lite.passes.layer_norm import fuse_layer_norm
 from converter_lite.passes.noop import remove_noops
 from converter_lite.passes.pad import fold_pad
+from converter_lite.passes.reshape_target import simplify_reshape
 from converter_lite.passes.scale_shift import fold_scale_shift
-from converter_lite.passes.shape_chain import fold_shapes
+from converter_lite.passes.shape_chain import fold_shapes, share_sizes
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.transpose import merge_transposes
 
@@ -47,6 +48,8 @@ ONCE: tuple[Pass, ...] = (common.remove_unused, common.deduplicate_initializers)
 RULES: tuple[Pass, ...] = (
     common.lift_constants,
     fold_shapes,
+    share_sizes,
+    simplify_reshape,
     fold_constants,
     remove_noops,
     merge_transposes,

@@ -35,6 +35,51 @@ def fold_shapes(model: ir.Model) -> int:
     return folded
 
 
+def share_sizes(model: ir.Model) -> int:
+    """Read a size that several tensors have in common off the first of them only.
+
+    ::
+
+        x (B, 4) ─ Shape ─ Gather(0) ─ m        becomes      x ─ Shape ─ Gather(0) ─┬─ m
+        y (B, 9) ─ Shape ─ Gather(0) ─ n                                            └─ n
+
+    Sizes are the same when their symbolic names are. Refused: several indices at once, nodes inside of branches, results
+    that are graph outputs.
+    """
+    known: dict[tuple[str, int], ir.Node] = {}
+    shared = 0
+    for node in list(model.graph):
+        key = _symbol(node)
+        if key is None or known.setdefault(key, node) is node or node.outputs[0].is_graph_output():
+            continue
+        node.outputs[0].replace_all_uses_with(known[key].outputs[0])
+        absorb_names(known[key], [node])
+        remove(node)
+        shared += 1
+    return shared
+
+
+def _symbol(node: ir.Node) -> tuple[str, int] | None:
+    """Name of the one dimension that a Gather reads off a Shape, and the rank of the result."""
+    shape = node.inputs[0].producer() if is_op(node, "Gather") and node.inputs[0] is not None else None
+    indices = input_at(node, 1) if shape is not None else None
+    numbers = int_values(indices)
+    if shape is None or indices is None or numbers is None or len(numbers) != 1 or not is_op(shape, "Shape"):
+        return None
+    source = shape.inputs[0]
+    if (
+        source is None
+        or source.shape is None
+        or shape.attributes
+        or not -len(source.shape) <= numbers[0] < len(source.shape)
+    ):
+        return None
+    dim = source.shape[numbers[0]]
+    if isinstance(dim, int) or dim.value is None or indices.shape is None:
+        return None
+    return str(dim.value), len(indices.shape)
+
+
 def _answer(node: ir.Node) -> NDArray[np.int64] | None:
     if is_op(node, "Shape"):
         return _vector(_sizes(node))

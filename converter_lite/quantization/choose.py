@@ -129,8 +129,9 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
     if common.quant_type is QuantType.FULL_QUANT:
         return _choose_full(config, skip)
     if common.quant_type is QuantType.DYNAMIC_QUANT:
-        strategy = config.dynamic_quant_param.quant_strategy
-        settings = DynamicSettings(strategy is DynamicQuantStrategy.ALWC, skip)
+        dynamic = config.dynamic_quant_param
+        per_channel = dynamic.quant_strategy is DynamicQuantStrategy.ALWC
+        settings = DynamicSettings(per_channel, dynamic.smoothing, skip)
         return Choice(settings, target_spec(TargetDevice.CPU.value))
     return _choose_weights(config, skip, has_samples=has_samples)
 

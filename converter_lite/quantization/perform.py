@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import onnx_ir as ir
 
+from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.calibration.runner import Samples
 from converter_lite.engine import Engine, Feed
 from converter_lite.errors import ConfigError
@@ -37,13 +38,16 @@ class Quantizer:
         choice: Settings, device and goal.
         samples: Calibration samples, ``None`` if there are none.
         substitutes: What is measured on where there are no samples.
+        cache: Statistics of earlier runs.
         engine, threads, log: As everywhere.
     """
 
     model: ir.Model
     choice: Choice
     samples: Samples | None
-    substitutes: Sequence[Feed]
+    substitutes: Sequence[Feed] = ()
+    cache: StatisticsCache | None = None
+    _: KW_ONLY
     engine: Engine
     threads: int
     log: Log
@@ -73,7 +77,15 @@ class Quantizer:
             if samples is None:
                 raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
             return quantize_full(
-                model, target, settings, samples=samples, plan=plan, engine=engine, threads=threads, log=log
+                model,
+                target,
+                settings,
+                samples=samples,
+                plan=plan,
+                engine=engine,
+                threads=threads,
+                log=log,
+                cache=self.cache,
             )
         if isinstance(settings, WeightSettings):
             return quantize_weights(
@@ -87,7 +99,16 @@ class Quantizer:
                 threads=threads,
                 log=log,
             )
-        return quantize_dynamic(model, settings, target=target.name, plan=plan)
+        return quantize_dynamic(
+            model,
+            settings,
+            target=target.name,
+            plan=plan,
+            samples=samples,
+            engine=engine,
+            threads=threads,
+            log=log,
+        )
 
     def _reach(self, goal: rescue.Goal, first: QuantizedModel) -> QuantizedModel:
         feeds = self.samples.head(JUDGES) if self.samples is not None else self.substitutes

@@ -44,7 +44,7 @@ def net() -> ir.Model:
 def run(settings: Any, goal: Goal | None, *, log: Log | None = None, plan: QuantPlan | None = None) -> QuantizedModel:
     model = net()
     choice = Choice(settings, target_spec("CPU"), goal)
-    return Quantizer(model, choice, samples_of(model), (), DEFAULT_ENGINE, 1, log or Log()).run(plan)
+    return Quantizer(model, choice, samples_of(model), engine=DEFAULT_ENGINE, threads=1, log=log or Log()).run(plan)
 
 
 FULL = FullSettings(per_channel=False, bias_correction=False, equalization=False)

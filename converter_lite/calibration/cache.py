@@ -1,0 +1,105 @@
+"""Statistics on disk, so that a second calibration of the same graph on the same data reads no sample, and a killed one goes on.
+
+One file per group of tensors, named by a hash of everything that its content depends on: the graph that computes the statistics
+(weights included, hence also equalization and smoothing), the data and their preprocessing, and this module's format. Files
+are replaced as a whole, so a killed run leaves the last complete state; a file that cannot be read is ignored with a warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.calibration.statistics import TensorStatistics
+from converter_lite.kernels.histogram import Histogram
+from converter_lite.log import Log
+
+FORMAT = 1
+"""Raised when the content of the files changes its meaning."""
+
+SAVE_EVERY = 16
+"""Samples between two writes: what a killed run loses at most."""
+
+_BROKEN = (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error)
+
+Group = list[TensorStatistics]
+
+
+class StatisticsCache:
+    """Statistics in a folder.
+
+    Args:
+        folder: Made when something is saved.
+        fingerprint: Hash of the data and of their preprocessing (``Dataset.fingerprint``).
+        log: Receives warnings.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, log: Log) -> None:
+        self._folder = folder
+        self._fingerprint = fingerprint
+        self._log = log
+
+    def path(self, graph: bytes, names: Sequence[str]) -> Path:
+        """File of a group of tensors that ``graph`` observes."""
+        digest = hashlib.sha256(graph)
+        digest.update(repr((FORMAT, self._fingerprint, list(names))).encode())
+        return self._folder / f"{digest.hexdigest()}.npz"
+
+    def load(self, path: Path, names: Sequence[str]) -> tuple[int, Group]:
+        """Samples seen and the statistics of each tensor so far; ``(0, [])`` where there are none."""
+        if not path.exists():
+            return 0, []
+        try:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+                count = int(arrays["count"])
+                numbers, grids, bins = arrays["numbers"], arrays["grids"], arrays["bins"]
+            ends = np.cumsum(grids[:, 2])
+            if count < 1 or numbers.shape != (len(names), 6) or grids.shape != (len(names), 3) or ends[-1] != len(bins):
+                raise ValueError("its arrays do not fit each other")
+            parts = np.split(bins.astype(np.int64), ends[:-1])
+            return count, [_unpacked(row, grid, part) for row, grid, part in zip(numbers, grids, parts, strict=True)]
+        except _BROKEN as error:
+            self._log.warning(f"{path}: this statistics file cannot be used ({error}); the samples are read again")
+            return 0, []
+
+    def save(self, path: Path, count: int, group: Group) -> None:
+        """Replace the file of a group by the statistics over its first ``count`` samples."""
+        histograms = [item.histogram or Histogram(0, 0, np.zeros(0, np.int64)) for item in group]
+        numbers = np.array([_numbers(item) for item in group], np.float64)
+        grids = np.array([(h.exponent, h.first, len(h.counts)) for h in histograms], np.int64)
+        bins = np.concatenate([h.counts for h in histograms])
+        made = ""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".", suffix=".part", delete=False) as stream:
+                made = stream.name
+                np.savez(stream, count=np.array(count), numbers=numbers, grids=grids, bins=bins)
+            Path(made).replace(path)
+        except OSError as error:
+            if made:
+                Path(made).unlink(missing_ok=True)
+            self._log.warning(f"{self._folder}: statistics cannot be kept ({error.strerror or error})")
+
+
+def _numbers(item: TensorStatistics) -> tuple[float, ...]:
+    return (item.samples, item.rmin, item.rmax, item.outliers, item.low_sum, item.high_sum)
+
+
+def _unpacked(
+    row: NDArray[np.float64],
+    grid: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> TensorStatistics:
+    samples, rmin, rmax, outliers, low_sum, high_sum = (float(number) for number in row)
+    if samples < 1 or not np.isfinite(row).all() or rmin > rmax or len(counts) == 0 or counts.min() < 0:
+        raise ValueError("its numbers are impossible")
+    found = Histogram(int(grid[0]), int(grid[1]), counts)
+    return TensorStatistics(int(samples), rmin, rmax, int(outliers), low_sum, high_sum, found)
