@@ -153,10 +153,8 @@ class Quantizer:
     def _edited(self, first: QuantizedModel, skip: frozenset[str]) -> QuantizedModel:
         """The quantized model with more nodes in float and all else as it is."""
         decided = decide(first.model, skipping(self.choice, skip))
-        nodes = {
-            name: decision if first.plan.nodes[name].mode is not NodeMode.FLOAT else first.plan.nodes[name]
-            for name, decision in decided.nodes.items()
-        }
+        kept = {name: d for name, d in first.plan.nodes.items() if d.mode is NodeMode.FLOAT}
+        nodes = {**{name: d for name, d in decided.nodes.items() if name in first.plan.nodes}, **kept}
         plan = replace(first.plan, nodes=nodes)
         if isinstance(self.choice.settings, FullSettings):
             needed = quantized_tensors(first.model, plan, self.choice.target)

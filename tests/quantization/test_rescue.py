@@ -11,6 +11,7 @@ import pytest
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import NORMAL, Log
 from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.perform import Quantizer
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -100,6 +101,21 @@ def test_weight_quantization_gives_16_bits_to_what_costs_most() -> None:
     plan = run(settings, Goal(cosine=0.99)).plan
     assert plan.weights["w2"].spec.bits == 16
     assert {plan.weights["w1"].spec.bits, plan.weights["w3"].spec.bits} <= {4, 16}
+
+
+def test_dynamic_quantization_leaves_products_in_float() -> None:
+    w2 = normal(32, 32, seed=2)
+    w2[3, 5] = 200.0
+    model = build(
+        "g (float[4,24] x) => (float[4,8] y) { a = MatMul(x, w1) r = Relu(a) b = MatMul(r, w2) t = Tanh(b) y = MatMul(t, w3) }",
+        w1=normal(24, 32, seed=1) * 0.2,
+        w2=w2,
+        w3=normal(32, 8, seed=3),
+    )
+    choice = Choice(DynamicSettings(weight_per_channel=False, smoothing=False), target_spec("CPU"), Goal(cosine=0.999))
+    plan = Quantizer(model, choice, samples_of(model), engine=DEFAULT_ENGINE, threads=1, log=Log()).run().plan
+    modes = [decision.mode for decision in plan.nodes.values() if decision.op_type == "MatMul"]
+    assert modes == [NodeMode.DYNAMIC, NodeMode.FLOAT, NodeMode.DYNAMIC]
 
 
 def test_a_given_plan_is_followed_with_a_warning() -> None:
