@@ -177,9 +177,11 @@ def fit_grid(
     if params.spec.axis is None or not gathered.is_finite:
         return params, fit_rounding(node, weight, params, gathered, has_bias=has_bias)
     goal, moments, damping = _problem(node, weight, gathered, has_bias=has_bias)
-    scale, zero = _per_row(params, len(moments))
-    clips, spec = np.asarray(CLIPS), params.spec
-    scales = (scale[:, None] * clips[None, :, None, None]).reshape(len(moments), -1, 1)
+    _, zero = _per_row(params, len(moments))
+    clips, spec = np.asarray(CLIPS, np.float32), params.spec
+    shrunk = params.scale * clips[:, None]  # as they are stored: a plan that is read back gives the same integers
+    per_group = np.moveaxis(shrunk.reshape(len(clips), len(moments), -1), 0, 1)
+    scales = per_group.reshape(len(moments), -1, 1).astype(np.float64)
     zeros = np.tile(zero, (1, len(clips), 1))
     goals = np.tile(goal, (1, len(clips), 1))
     fitted = round_gptq(goals, moments, scales, zeros, qmin=spec.qmin, qmax=spec.qmax, damping=damping)
@@ -188,8 +190,8 @@ def fit_grid(
     cost = np.sum((error @ (moments + damping * mean * np.eye(moments.shape[1]))) * error, axis=2)
     best = np.argmin(cost.reshape(len(moments), len(clips), -1), axis=1)
     chosen = np.take_along_axis(fitted.reshape(len(moments), len(clips), *goal.shape[1:]), best[:, None, :, None], 1)
-    shrunk = (params.scale * clips[best.reshape(-1)].astype(np.float32)).astype(np.float32)
-    return QuantParams(shrunk, params.zero_point.copy(), spec), _from_rows(node, chosen[:, 0], weight)
+    kept = np.take_along_axis(shrunk, best.reshape(1, -1), axis=0)[0]
+    return QuantParams(kept, params.zero_point.copy(), spec), _from_rows(node, chosen[:, 0], weight)
 
 
 def _problem(

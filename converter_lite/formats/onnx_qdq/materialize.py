@@ -8,7 +8,7 @@ Rules:
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear, stored once for all its readers.
 4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.formats.onnx_qdq.dynamic`.
 5. Graph inputs and outputs keep their names.
-6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu or Clip) stands a Max with the lowest
+6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max with the lowest
    number, which changes nothing: onnxruntime from 1.22 on takes ``DequantizeLinear, Conv with float weights, QuantizeLinear`` for
    a Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its optimized graphs).
 
@@ -194,13 +194,14 @@ class _Materializer:
 
 
 def _is_weighted_result(node: ir.Node | None, plan: QuantPlan) -> bool:
-    """Whether a float tensor comes from a float node with weights, directly or through Relu or Clip (rule 6)."""
+    """Whether a float tensor comes from a float node with weights, directly or through what optimizers see through (rule 6)."""
     while node is not None and plan.mode(node) is NodeMode.FLOAT:
         entry = operator(node)
-        if entry is None or entry.role not in (Role.CLAMP, Role.WEIGHTED):
-            return False
-        if entry.role is Role.WEIGHTED:
+        if entry is not None and entry.role is Role.WEIGHTED:
             return weight_of(node) is not None
+        is_transparent = entry is not None and entry.role in (Role.CLAMP, Role.SAME)
+        if not is_transparent and node.op_type not in ("Identity", "Dropout"):
+            return False
         value = node.inputs[0]
         node = value.producer() if value is not None else None
     return False
