@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from converter_lite.data.layout import Layout
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
-from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
+from converter_lite.errors import ModelError, QualityError, UsageError
 from converter_lite.formats.registry import OutputFormat, output_format
 from converter_lite.frontends.ascend import apply_ascend_context, effective_context
 from converter_lite.frontends.onnx import is_quantized, read_onnx
@@ -32,12 +32,10 @@ from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types
 from converter_lite.passes.pipeline import optimize
 from converter_lite.proof import compare
 from converter_lite.quantization.choose import Choice, choose
-from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
 from converter_lite.quantization.forecast import forecast_bytes
-from converter_lite.quantization.full import FullSettings, decide_full, quantize_full
-from converter_lite.quantization.mixed_bits import SEARCH_SAMPLES
+from converter_lite.quantization.perform import Quantizer, decide
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
-from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
+from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.reports.summary import peak_memory, versions
 from converter_lite.request import (
     DEFAULT_MIN_COSINE,
@@ -106,7 +104,7 @@ class _Conversion:
             reference = self._reference(original, files)
             written = []
             for fmt, target in zip(self.formats, targets, strict=True):
-                quantized = self._quantize(model.clone(), choice, dataset, given_plans.get(fmt.name), fmt)
+                quantized = self._quantize(model, choice, dataset, given_plans.get(fmt.name), fmt)
                 written.append(self._write(fmt, quantized, target, files, reference, dataset, model))
                 if choice is not None:
                     result.plans[fmt.name] = quantized.plan
@@ -227,59 +225,32 @@ class _Conversion:
         fmt: OutputFormat,
     ) -> QuantizedModel:
         if choice is None:
-            return QuantizedModel(model, QuantPlan("FLOAT"))
-        settings = choice.settings
-        if isinstance(settings, FullSettings):
-            if dataset is None:
-                raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
-            quantized = quantize_full(
-                model,
-                choice.target,
-                settings,
-                samples=dataset,
-                plan=plan,
-                engine=self.engine,
-                threads=self.threads,
-                log=self.log,
-                cache=self._cache(dataset),
-            )
-        elif isinstance(settings, WeightSettings):
-            quantized = quantize_weights(
-                model,
-                settings,
-                target=choice.target.name,
-                plan=plan,
-                samples=dataset,
-                tuning=self._tuning(settings, dataset, model),
-                engine=self.engine,
-                threads=self.threads,
-                log=self.log,
-            )
-        else:
-            quantized = quantize_dynamic(
-                model,
-                settings,
-                target=choice.target.name,
-                plan=plan,
-                samples=dataset,
-                engine=self.engine,
-                threads=self.threads,
-                log=self.log,
-            )
+            return QuantizedModel(model.clone(), QuantPlan("FLOAT"))
+        quantizer = Quantizer(
+            model,
+            choice,
+            dataset,
+            substitutes=self._substitutes(choice, dataset, model),
+            cache=self._cache(dataset),
+            engine=self.engine,
+            threads=self.threads,
+            log=self.log,
+        )
+        quantized = quantizer.run(plan)
         self._report_plan(quantized.plan, fmt)
         _refuse_nothing(quantized.plan)
         return quantized
 
-    def _tuning(self, settings: WeightSettings, dataset: RememberingDataset | None, model: ir.Model) -> Sequence[Feed]:
-        """Random samples for a search of widths without data."""
-        if settings.mixed is None or not settings.mixed.search or dataset is not None:
-            return ()
-        self.log.warning("the widths are tuned on random samples: calibration data would give better ones")
-        return list(random_samples(model, SEARCH_SAMPLES, fixed_shapes=dict(self.request.input_shape)))
+    def _substitutes(self, choice: Choice, dataset: RememberingDataset | None, model: ir.Model) -> list[Feed]:
+        """Random samples, where something has to be measured and there are no others."""
+        if dataset is not None or not choice.measures:
+            return []
+        self.log.warning("accuracy is measured on random samples: calibration data would show what matters")
+        return list(random_samples(model, PROOF_SAMPLES, fixed_shapes=dict(self.request.input_shape)))
 
-    def _cache(self, dataset: RememberingDataset) -> StatisticsCache | None:
+    def _cache(self, dataset: RememberingDataset | None) -> StatisticsCache | None:
         folder = self.request.cache
-        return None if folder is None else StatisticsCache(folder, dataset.fingerprint(), self.log)
+        return None if folder is None or dataset is None else StatisticsCache(folder, dataset.fingerprint(), self.log)
 
     def _report_plan(self, plan: QuantPlan, fmt: OutputFormat) -> None:
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
@@ -426,18 +397,6 @@ class _Conversion:
         made.write_text(save_plans(result.plans), encoding="utf-8", newline="\n")
         files.add(made, path)
         return files
-
-
-def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:
-    """Node decisions without parameters, for a forecast."""
-    if choice is None:
-        return QuantPlan("FLOAT")
-    settings = choice.settings
-    if isinstance(settings, FullSettings):
-        return decide_full(model, choice.target, settings)
-    if isinstance(settings, WeightSettings):
-        return decide_weights(model, settings, target=choice.target.name)
-    return decide_dynamic(model, settings, target=choice.target.name)
 
 
 def _refuse_nothing(plan: QuantPlan) -> None:

@@ -71,6 +71,32 @@ _COMMON = Section(
             example="conv_1,add_8",
         ),
         Key(
+            "target_cosine",
+            Kind.FLOAT,
+            None,
+            "Cosine with the float model that every output must reach on calibration samples. Layers that cost the most are "
+            "left in float (16-bit weights with WEIGHT_QUANT) until it holds.",
+            high=1,
+            example="0.99",
+            is_ours=True,
+        ),
+        Key(
+            "target_error",
+            Kind.FLOAT,
+            None,
+            "The same for the largest absolute error of any output value: detectors err in few values, which a cosine hardly "
+            "shows.",
+            example="0.1",
+            is_ours=True,
+        ),
+        Key(
+            "max_float_nodes",
+            Kind.INTEGER,
+            0,
+            "Layers that target_cosine and target_error may leave in float; 0 = no limit.",
+            is_ours=True,
+        ),
+        Key(
             "debug_info_save_path",
             Kind.TEXT,
             None,
@@ -156,9 +182,30 @@ _MIXED_BIT = Section(
             "Relative error that each layer may have: larger gives smaller files and larger errors.",
             high=1,
         ),
-        Key("auto_tune", Kind.BOOLEAN, False, "Search init_scale for an output cosine of about 0.995."),
-        Key("use_cv_data", Kind.BOOLEAN, False, "Search with built-in pictures.", uses=_AUTO_TUNE_USES),
-        Key("max_iterations", Kind.INTEGER, 40, "Steps of the search.", low=40, uses=_AUTO_TUNE_USES),
+        Key(
+            "auto_tune",
+            Kind.BOOLEAN,
+            False,
+            "Search the smallest file with an output cosine of 0.995. With calibration data and neither this nor init_scale "
+            "written: of 0.99.",
+        ),
+        Key(
+            "use_cv_data",
+            Kind.BOOLEAN,
+            False,
+            "Search with built-in pictures.",
+            refused=(
+                (
+                    "true",
+                    "there are no built-in pictures: what they tell about another model's data is misleading; name pictures "
+                    "of your own in [data_preprocess_param]",
+                ),
+            ),
+            uses=_AUTO_TUNE_USES,
+        ),
+        Key(
+            "max_iterations", Kind.INTEGER, 40, "Networks that the search tries at most.", low=40, uses=_AUTO_TUNE_USES
+        ),
     ),
     (Use(WEIGHT, when=(_MIXED,)),),
 )

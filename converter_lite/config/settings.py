@@ -51,6 +51,9 @@ class CommonQuantParam:
     min_quant_weight_size: int
     min_quant_weight_channel: int
     skip_quant_node: tuple[str, ...]
+    target_cosine: float | None
+    target_error: float | None
+    max_float_nodes: int
     debug_info_save_path: str | None
     enable_encode: bool
     workspace: str | None

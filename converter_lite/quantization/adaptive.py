@@ -30,6 +30,9 @@ TRUST = 0.3
 TINY = 1e-6
 """Added to it, so that channels that are always zero can be inverted."""
 
+CLIPS = (1.0, 0.9, 0.8, 0.7)
+"""Steps to choose from per output channel, shares of the step that covers the weight's extremes."""
+
 OPERATORS = ("Conv", "Gemm", "MatMul")
 """Operators whose rounding can be fitted (a MatMul with one matrix, not with a stack of them)."""
 
@@ -152,18 +155,69 @@ def fit_rounding(
     """
     if not gathered.is_finite:
         return params.quantize(weight)
+    goal, moments, damping = _problem(node, weight, gathered, has_bias=has_bias)
+    scale, zero = _per_row(params, len(moments))
+    spec = params.spec
+    return _from_rows(
+        node, round_gptq(goal, moments, scale, zero, qmin=spec.qmin, qmax=spec.qmax, damping=damping), weight
+    )
+
+
+def fit_grid(
+    node: ir.Node, weight: NDArray[np.float32], params: QuantParams, gathered: Moments, *, has_bias: bool
+) -> tuple[QuantParams, NDArray[np.int32]]:
+    """Grid and integers: :func:`fit_rounding` with the step of each output channel chosen among ``CLIPS``.
+
+    The step that leaves the least error in the layer's output is kept. (The step of least error in the weights is
+    another one, and far worse: weights that are cut off err in one direction, which only the inputs can judge.)
+
+    Returns:
+        Parameters, and integers on their grid. Per-tensor parameters come back as they are.
+    """
+    if params.spec.axis is None or not gathered.is_finite:
+        return params, fit_rounding(node, weight, params, gathered, has_bias=has_bias)
+    goal, moments, damping = _problem(node, weight, gathered, has_bias=has_bias)
+    _, zero = _per_row(params, len(moments))
+    clips, spec = np.asarray(CLIPS, np.float32), params.spec
+    shrunk = params.scale * clips[:, None]  # as they are stored: a plan that is read back gives the same integers
+    per_group = np.moveaxis(shrunk.reshape(len(clips), len(moments), -1), 0, 1)
+    scales = per_group.reshape(len(moments), -1, 1).astype(np.float64)
+    zeros = np.tile(zero, (1, len(clips), 1))
+    goals = np.tile(goal, (1, len(clips), 1))
+    fitted = round_gptq(goals, moments, scales, zeros, qmin=spec.qmin, qmax=spec.qmax, damping=damping)
+    error = (fitted - zeros) * scales - goals
+    mean = np.diagonal(moments, axis1=1, axis2=2).mean(axis=1)[:, None, None]
+    cost = np.sum((error @ (moments + damping * mean * np.eye(moments.shape[1]))) * error, axis=2)
+    best = np.argmin(cost.reshape(len(moments), len(clips), -1), axis=1)
+    chosen = np.take_along_axis(fitted.reshape(len(moments), len(clips), *goal.shape[1:]), best[:, None, :, None], 1)
+    kept = np.take_along_axis(shrunk, best.reshape(1, -1), axis=0)[0]
+    return QuantParams(kept, params.zero_point.copy(), spec), _from_rows(node, chosen[:, 0], weight)
+
+
+def _problem(
+    node: ir.Node, weight: NDArray[np.float32], gathered: Moments, *, has_bias: bool
+) -> tuple[Matrix, Matrix, float]:
+    """Float rows to round ``(groups, rows, columns)``, moments ``(groups, columns, columns)``, and their damping."""
     moments, cross = gathered.means(centered=has_bias)
     matrix = _to_rows(node, weight)
     grouped = matrix.reshape(len(moments), matrix.shape[0] // len(moments), -1).astype(np.float64)
     shortage = DAMPING_BY_SHORTAGE * moments.shape[1] / max(gathered.count, 1)
-    grouped = grouped + grouped @ _correction(moments, cross, max(TRUST, 5 * shortage))
+    corrected = grouped + grouped @ _correction(moments, cross, max(TRUST, 5 * shortage))
+    return corrected, moments, max(DAMPING, shortage)
+
+
+def _per_row(params: QuantParams, groups: int) -> tuple[Matrix, Matrix]:
+    """Scale and zero point, broadcast to ``(groups, rows, 1)`` where they are per channel."""
     scale, zero = params.scale.astype(np.float64), params.zero_point.astype(np.float64)
-    if params.spec.axis is not None:
-        scale, zero = scale.reshape(len(moments), -1, 1), zero.reshape(len(moments), -1, 1)
-    damping = max(DAMPING, shortage)
-    fitted = round_gptq(grouped, moments, scale, zero, qmin=params.spec.qmin, qmax=params.spec.qmax, damping=damping)
-    rows = fitted.reshape(matrix.shape)
-    return np.ascontiguousarray((rows.T if _is_transposed(node) else rows).reshape(weight.shape))
+    if params.spec.axis is None:
+        return scale, zero
+    return scale.reshape(groups, -1, 1), zero.reshape(groups, -1, 1)
+
+
+def _from_rows(node: ir.Node, rows: NDArray[np.int32], weight: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Grouped rows in the layout of the weight."""
+    matrix = rows.reshape(_to_rows(node, weight).shape)
+    return np.ascontiguousarray((matrix.T if _is_transposed(node) else matrix).reshape(weight.shape))
 
 
 def mean_shift(node: ir.Node, error: NDArray[np.float32], gathered: Moments) -> NDArray[np.float64]:

@@ -30,6 +30,9 @@ from converter_lite.quantization.weights import bias_of, weight_of
 CORRECTION_SAMPLES = 48
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""
 
+GRID_BELOW_BITS = 8
+"""Widths below it get fitted steps: with more bits the steps are fine enough."""
+
 
 def correct_layers(
     quantized: QuantizedModel,
@@ -37,6 +40,7 @@ def correct_layers(
     *,
     biases: bool = True,
     rounding: bool = False,
+    grids: bool = False,
     engine: Engine,
     threads: int,
     log: Log,
@@ -51,6 +55,8 @@ def correct_layers(
         feeds: Calibration samples.
         biases: Correct biases.
         rounding: Fit the rounding of weights to the layer's inputs (:mod:`converter_lite.quantization.adaptive`).
+        grids: Fit the steps of weights of less than ``GRID_BELOW_BITS`` bits too, where they are stored only (their scales
+            change in the plan).
         engine: Runs the graphs.
         threads: Worker threads.
         log: Receives progress and, as details, seconds per layer.
@@ -74,7 +80,7 @@ def correct_layers(
     outputs = [copy.outputs[0] for copy in copies]
     run = StagedRun(working, feeds, engine=engine, threads=threads)
     run_float = StagedRun(before, feeds, engine=engine, threads=threads)
-    fitting = _Rounding(quantized, feeds, run, run_float) if rounding else None
+    fitting = _Rounding(quantized, len(feeds), run, run_float, grids=grids) if rounding else None
     shifts: dict[str, NDArray[np.float64]] = {}
     for i, node in enumerate(log.track(nodes, "correcting layers", len(nodes))):
         start = time.perf_counter()
@@ -93,9 +99,12 @@ def correct_layers(
 class _Rounding:
     """Fits the rounding of one layer after the other, with the float network running beside the quantized one."""
 
-    def __init__(self, quantized: QuantizedModel, feeds: Sequence[Feed], run: StagedRun, run_float: StagedRun) -> None:
+    def __init__(
+        self, quantized: QuantizedModel, samples: int, run: StagedRun, run_float: StagedRun, *, grids: bool
+    ) -> None:
         self._quantized = quantized
-        self._samples = len(feeds)
+        self._samples = samples
+        self._grids = grids
         self._run = run
         self._run_float = run_float
 
@@ -130,7 +139,21 @@ class _Rounding:
         ):
             moments.add(float_rows, quantized_rows)
         values = array.astype(np.float32, copy=False)
-        fitted = adaptive.fit_rounding(node, values, params, moments, has_bias=has_channel_bias(node))
+        has_bias = has_channel_bias(node)
+        if (
+            working.graph is not None
+            and self._grids
+            and params.spec.bits < GRID_BELOW_BITS
+            and self._quantized.plan.mode(node) is NodeMode.WEIGHT
+        ):
+            params, fitted = adaptive.fit_grid(node, values, params, moments, has_bias=has_bias)
+            self._quantized.plan.weights[weight.name] = params
+            scale = g.add_initializer(
+                working.graph, f"{weight.name}_fitted_scale", params.scale
+            )  # others may share the old
+            source.replace_input_with(1, scale)
+        else:
+            fitted = adaptive.fit_rounding(node, values, params, moments, has_bias=has_bias)
         self._run_float.forget(later)
         self._quantized.q_weights[weight.name] = fitted
         initializer, dtype = source.inputs[0], storage_type(params.spec)

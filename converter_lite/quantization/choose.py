@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -19,8 +19,9 @@ from converter_lite.errors import ConfigError
 from converter_lite.quantization.bias_correction import ensure_biases
 from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
-from converter_lite.quantization.mixed_bits import WIDTHS, MixedBits
+from converter_lite.quantization.mixed_bits import DATA_COSINE, TUNED_COSINE, WIDTHS, MixedBits
 from converter_lite.quantization.plan import NodeMode, QuantPlan
+from converter_lite.quantization.rescue import Goal
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.suggest import did_you_mean
 from converter_lite.targets import target_spec
@@ -41,10 +42,11 @@ Settings = FullSettings | WeightSettings | DynamicSettings
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Algorithm settings and the device they are for."""
+    """Algorithm settings, the device they are for, and the accuracy that nodes may be left in float for."""
 
     settings: Settings
     target: TargetSpec
+    goal: Goal | None = None
 
     @property
     def is_gated(self) -> bool:
@@ -60,6 +62,12 @@ class Choice:
         if isinstance(self.settings, DynamicSettings):
             return self.settings.weight_per_channel
         return self.settings.per_channel
+
+    @property
+    def measures(self) -> bool:
+        """Whether nodes or widths are chosen by measured accuracy."""
+        mixed = self.settings.mixed if isinstance(self.settings, WeightSettings) else None
+        return self.goal is not None or (mixed is not None and mixed.search)
 
     def check_plan(self, plan: QuantPlan, *, where: str) -> None:
         """Refuse a plan that was made for another device or another kind of quantization.
@@ -100,6 +108,24 @@ def choose(
     if common.quant_type is None:
         return None
     skip = skipped_nodes(config, model, vanished)
+    choice = _choose(config, skip, has_samples=has_samples)
+    if common.target_cosine is None and common.target_error is None:
+        return choice
+    goal = Goal(common.target_cosine, common.target_error, common.max_float_nodes)
+    mixed = choice.settings.mixed if isinstance(choice.settings, WeightSettings) else None
+    if mixed is None or not mixed.search or not isinstance(choice.settings, WeightSettings):
+        return replace(choice, goal=goal)
+    if goal.cosine is None or goal.error is not None:
+        raise ConfigError(
+            "widths are searched for a cosine, not for a largest error",
+            where=config.location("common_quant_param", "target_error"),
+            hint="set target_cosine, or init_scale with auto_tune=false",
+        )
+    return replace(choice, settings=replace(choice.settings, mixed=replace(mixed, target_cosine=goal.cosine)))
+
+
+def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bool) -> Choice:
+    common = config.common_quant_param
     if common.quant_type is QuantType.FULL_QUANT:
         return _choose_full(config, skip)
     if common.quant_type is QuantType.DYNAMIC_QUANT:
@@ -150,6 +176,7 @@ def _mixed_bits(config: QuantizationConfig, *, has_samples: bool) -> MixedBits:
     return MixedBits(
         init_scale=mixed.init_scale,
         search=mixed.auto_tune or (has_samples and is_silent),
+        target_cosine=TUNED_COSINE if mixed.auto_tune else DATA_COSINE,
         max_iterations=mixed.max_iterations,
     )
 

@@ -32,14 +32,20 @@ from converter_lite.quantization.weights import stored_axis, stored_weight
 WIDTHS = (4, 8, 16)
 """Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0006."""
 
-TARGET_COSINE = 0.995
-"""Output cosine that the search keeps (that of the original's auto_tune)."""
+TUNED_COSINE = 0.995
+"""Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
+
+DATA_COSINE = 0.99
+"""Output cosine that is kept where calibration data are given and nothing else is said."""
 
 SEARCH_SAMPLES = 48
 """Samples on which losses and cosines are measured."""
 
 CLOSE_ENOUGH = 0.03
 """The search ends when the steps still in question would save less than this share of the weights' bytes."""
+
+DETOURS = 4
+"""Networks tried to make use of what the first too costly step leaves of the goal."""
 
 TOO_SMALL = "its weight does not get smaller"
 
@@ -57,7 +63,7 @@ class MixedBits:
 
     init_scale: float = 0.02
     search: bool = False
-    target_cosine: float = TARGET_COSINE
+    target_cosine: float = TUNED_COSINE
     max_iterations: int = 40
 
 
@@ -85,10 +91,10 @@ def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
     """
     fitted = samples.head(CORRECTION_SAMPLES)
     others = list(islice(samples, len(fitted), len(fitted) + SEARCH_SAMPLES))
-    if len(others) >= len(fitted) // 2:
+    if others and len(others) >= len(fitted) // 2:
         return fitted, others
     cut = max(2 * len(fitted) // 3, 1)
-    return fitted[:cut], [*fitted[cut:], *others] or fitted
+    return fitted[:cut], [*fitted[cut:], *others] or fitted[:cut]
 
 
 def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
@@ -189,43 +195,102 @@ def search(
     total_bytes: int,
     log: Log,
 ) -> dict[str, int]:
-    """Widths of the smallest network that keeps the goal; if none does, the largest widths.
+    """Widths of the smallest network found that keeps the goal; if none does, the largest widths.
 
     Losses of single weights add up to a forecast. Each network that is really quantized corrects the forecast, so that a few
-    suffice; they are never more than ``mixed.max_iterations``.
+    suffice; they are never more than ``mixed.max_iterations``. Where the next step costs too much, later ones that still fit
+    the forecast are taken instead.
 
     Args:
-        ordered: Steps, best first; the state after ``k`` of them is a candidate.
+        ordered: Steps, best first.
         mixed: Goal and bounds.
         cosine: Quantizes with the given width per weight and gives the output cosine with the float network.
         names: All weights.
         total_bytes: Bytes of all weights at the largest width.
         log: Receives one line per network.
     """
-    budget = 1.0 - mixed.target_cosine
+    trials = _Trials(cosine, names, total_bytes, mixed, log)
+    good, loss = _last_good(ordered, trials)
+    if good < 0:
+        log.warning(f"no widths keep the output cosine at {mixed.target_cosine:g}; the largest are used")
+        return _widths(names, ())
+    taken = list(ordered[:good])
+    extra = _still_fitting(ordered, good, trials.budget - loss, loss)
+    for _ in range(DETOURS):
+        if not extra or trials.left == 0:
+            break
+        if trials.loss([*taken, *extra]) <= trials.budget:
+            return _widths(names, [*taken, *extra])
+        extra.pop()
+    return _widths(names, taken)
+
+
+@dataclass(slots=True)
+class _Trials:
+    """Networks quantized so far and what they lose."""
+
+    cosine: Callable[[dict[str, int]], float]
+    names: Sequence[str]
+    total_bytes: int
+    mixed: MixedBits
+    log: Log
+    count: int = 0
+
+    @property
+    def budget(self) -> float:
+        """Loss that the goal allows."""
+        return 1.0 - self.mixed.target_cosine
+
+    @property
+    def left(self) -> int:
+        """Networks that may still be tried."""
+        return self.mixed.max_iterations - self.count
+
+    def loss(self, taken: Sequence[Step]) -> float:
+        """Loss of the network after these steps."""
+        self.count += 1
+        widths = _widths(self.names, taken)
+        loss = 1.0 - self.cosine(widths)
+        size = self.total_bytes - sum(step.saved for step in taken)
+        self.log.info(f"  {_counts(widths)}: cosine {1.0 - loss:.5f}, about {size:,} bytes of weights")
+        return loss
+
+
+def _last_good(ordered: Sequence[Step], trials: _Trials) -> tuple[int, float]:
+    """Number of leading steps that the network bears and their loss; -1 if it bears not even none."""
     forecast = [0.0, *accumulate(step.loss for step in ordered)]
     saved = [0, *accumulate(step.saved for step in ordered)]
-    good, bad = -1, len(ordered) + 1
-    k = bisect_right(forecast, budget) - 1
-    for turn in range(mixed.max_iterations):
-        widths = _widths(names, ordered[:k])
-        loss = 1.0 - cosine(widths)
-        size = total_bytes - saved[k]
-        log.info(f"  {_counts(widths)}: cosine {1.0 - loss:.5f}, about {size:,} bytes of weights")
-        if loss <= budget:
-            good = k
+    good, bad, good_loss = -1, len(ordered) + 1, 0.0
+    k = bisect_right(forecast, trials.budget) - 1
+    while trials.left > 0:
+        loss = trials.loss(ordered[:k])
+        if loss <= trials.budget:
+            good, good_loss = k, loss
         else:
             bad = k
         in_question = saved[bad - 1] - saved[max(good, 0)]
-        if bad - good <= 1 or (good >= 0 and in_question < CLOSE_ENOUGH * (total_bytes - saved[good])):
+        if bad - good <= 1 or (good >= 0 and in_question < CLOSE_ENOUGH * (trials.total_bytes - saved[good])):
             break
         scale = loss / forecast[k] if forecast[k] > 0 else 0.0
-        k = bisect_right(forecast, budget / scale) - 1 if scale > 0 else bad
-        if turn % 3 == 2 or not good < k < bad:
+        k = bisect_right(forecast, trials.budget / scale) - 1 if scale > 0 else bad
+        if trials.count % 3 == 0 or not good < k < bad:
             k = (good + bad) // 2
-    if good < 0:
-        log.warning(f"no widths keep the output cosine at {mixed.target_cosine:g}; the largest are used")
-    return _widths(names, ordered[: max(good, 0)])
+    return good, good_loss
+
+
+def _still_fitting(ordered: Sequence[Step], good: int, room: float, loss: float) -> list[Step]:
+    """Steps behind the first that is too costly whose forecast losses fit into ``room`` together."""
+    forecast = sum(step.loss for step in ordered[:good])
+    scale = loss / forecast if forecast > 0 else 1.0
+    width = _widths([step.name for step in ordered], ordered[:good])
+    fitting: list[Step] = []
+    for step in ordered[good + 1 :]:
+        is_next = WIDTHS[WIDTHS.index(step.bits) + 1] == width[step.name]
+        if is_next and step.loss * scale <= room:
+            room -= step.loss * scale
+            width[step.name] = step.bits
+            fitting.append(step)
+    return fitting
 
 
 def report(quantized: QuantizedModel, log: Log) -> None:

@@ -29,10 +29,12 @@ class Score:
     Attributes:
         cosine: Mean cosine with the float outputs, of the output where it is least; -1 where values are not finite.
         error: Largest absolute difference of any output value; infinite where values are not finite.
+        noise: Squared error over squared signal, mean over outputs and samples; infinite likewise.
     """
 
     cosine: float
     error: float
+    noise: float
 
 
 class Scorer:
@@ -70,7 +72,9 @@ class Scorer:
         pairs = zip(self._feeds, self._expected, strict=True)
         rows = list(map_ordered(compare, pairs, self._threads))
         cosines = [sum(row[i].cosine for row in rows) / len(rows) for i in range(len(rows[0]))]
-        return Score(min(cosines, default=1.0), max((s.error for row in rows for s in row), default=0.0))
+        scores = [score for row in rows for score in row]
+        noise = sum(score.noise for score in scores) / max(len(scores), 1)
+        return Score(min(cosines, default=1.0), max((score.error for score in scores), default=0.0), noise)
 
     def _session(self, model: ir.Model) -> Session:
         return self._engine.session(g.serialized(model), threads=1)
@@ -86,6 +90,8 @@ def _score(expected: NDArray[Any], given: NDArray[Any]) -> Score:
     x, y = expected.astype(np.float64).reshape(-1), given.astype(np.float64).reshape(-1)
     finite = np.isfinite(x)
     if x.shape != y.shape or not np.all(np.isfinite(y[finite])):
-        return Score(-1.0, math.inf)
+        return Score(-1.0, math.inf, math.inf)
     x, y = x[finite], y[finite]
-    return Score(cosine_similarity(x, y), float(np.abs(x - y).max(initial=0.0)))
+    difference = x - y
+    noise = float(np.sum(difference * difference)) / max(float(np.sum(x * x)), np.finfo(np.float64).tiny)
+    return Score(cosine_similarity(x, y), float(np.abs(difference).max(initial=0.0)), noise)

@@ -115,7 +115,7 @@ def _with_weight(model: ir.Model, use: WeightUse, params: QuantParams, moments: 
     node, array = use.nodes[0], use.array
     has_bias = has_channel_bias(node)
     if moments is not None and params.spec.bits < FITTED_BELOW_BITS:
-        integers = adaptive.fit_rounding(node, array, params, moments, has_bias=has_bias)
+        params, integers = adaptive.fit_grid(node, array, params, moments, has_bias=has_bias)
     elif node.op_type == "Gather":
         integers = params.quantize(array)
     else:

@@ -124,7 +124,7 @@ def quantize_weights(
             plan.check(model)
     run = _Run(settings, samples.head(CORRECTION_SAMPLES) if samples is not None else None, engine, threads, log)
     if plan is not None:
-        return run.as_planned(model, plan)
+        return replace(run, grids=False).as_planned(model, plan)
     plan = decide_weights(model, settings, target=target)
     if settings.mixed is None:
         return run.as_planned(model, plan)
@@ -145,6 +145,7 @@ class _Run:
     engine: Engine
     threads: int
     log: Log
+    grids: bool = True
 
     def as_planned(self, model: ir.Model, plan: QuantPlan) -> QuantizedModel:
         """Parameters, integers and corrections for a plan with decisions; widths it names are kept."""
@@ -164,6 +165,7 @@ class _Run:
                     self.feeds,
                     biases=settings.bias_correction,
                     rounding=settings.adaptive_rounding,
+                    grids=self.grids,
                     engine=self.engine,
                     threads=self.threads,
                     log=self.log,

@@ -10,6 +10,8 @@ from converter_lite.errors import ConverterError
 from converter_lite.quantization.plan import QuantPlan
 from converter_lite.request import Artefact, ConvertResult
 
+MAX_WEIGHT_BITS = 16
+
 
 def result_to_json(result: ConvertResult) -> dict[str, Any]:
     """Plain data; numbers that JSON lacks (infinite SQNR) are ``null``."""
@@ -52,4 +54,14 @@ def _plan(plan: QuantPlan) -> dict[str, Any]:
         "quantized_nodes": len(plan.quantized_nodes),
         "float_nodes": len(plan.nodes) - len(plan.quantized_nodes),
         "float_reasons": dict(plan.float_reasons()),
+        "weight_bits": dict(sorted(_weight_bits(plan).items())),
     }
+
+
+def _weight_bits(plan: QuantPlan) -> dict[str, list[str]]:
+    """Width -> names of the weights that have it; biases are not weights."""
+    found: dict[str, list[str]] = {}
+    for name, params in plan.weights.items():
+        if params.spec.bits <= MAX_WEIGHT_BITS:
+            found.setdefault(str(params.spec.bits), []).append(name)
+    return found

@@ -51,7 +51,13 @@ def test_the_json_result_of_a_success_is_complete(workshop: Workshop) -> None:
     assert data["model_bytes"] == workshop.model.stat().st_size
     assert data["nodes"] == {"read": 5, "optimized": 5}
     assert data["warnings"] == []
-    assert data["plans"]["ONNX"] == {"target": "CPU", "quantized_nodes": 5, "float_nodes": 0, "float_reasons": {}}
+    assert data["plans"]["ONNX"] == {
+        "target": "CPU",
+        "quantized_nodes": 5,
+        "float_nodes": 0,
+        "float_reasons": {},
+        "weight_bits": {"8": ["w_conv", "w_fc"]},
+    }
     assert data["peak_memory_bytes"] > 1e6
     assert set(data["versions"]) == {"python", "converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime"}
     artefact = data["artefacts"][0]

@@ -34,22 +34,13 @@ def test_every_file_in_configs_is_a_template() -> None:
     assert {path.stem for path in (ROOT / "configs").iterdir()} == set(TEMPLATES)
 
 
-@pytest.mark.parametrize("use", sorted(set(TEMPLATES) - {"weight_quant_mixed"}))
+@pytest.mark.parametrize("use", sorted(TEMPLATES))
 def test_a_template_converts_the_sample_model_without_a_warning(tmp_path: Path, use: str) -> None:
     outcome = convert_sample(tmp_path, command("template", use).out, use)
     assert outcome.status == 0, outcome
     assert "WARNING" not in outcome.out
     operators = {node.op_type for node in onnx.load(tmp_path / f"{use}.onnx").graph.node}
     assert operators & {"DequantizeLinear", "MatMulInteger", "DynamicQuantizeLinear"}
-
-
-def test_mixed_bits_convert_or_are_refused_with_a_sentence(tmp_path: Path) -> None:
-    outcome = convert_sample(tmp_path, command("template", "weight_quant_mixed").out, "weight_quant_mixed")
-    if outcome.status:
-        assert outcome.status == 2
-        assert "bit_num: mixed-bit quantization (bit_num=0) is not available yet" in outcome.err
-    else:
-        assert (tmp_path / "weight_quant_mixed.onnx").is_file()
 
 
 @pytest.mark.parametrize("use", ["full_quant", "weight_quant", "dynamic_quant"])
@@ -74,7 +65,7 @@ def test_every_method_gives_the_same_bytes_again(tmp_path: Path, method: str) ->
     assert len(results) == 1
 
 
-@pytest.mark.parametrize("use", sorted(set(TEMPLATES) - {"weight_quant_mixed"}))
+@pytest.mark.parametrize("use", sorted(TEMPLATES))
 def test_the_forecast_of_a_dry_run_is_within_ten_percent(tmp_path: Path, use: str) -> None:
     import json
 

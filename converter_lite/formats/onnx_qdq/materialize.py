@@ -8,6 +8,9 @@ Rules:
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear, stored once for all its readers.
 4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.formats.onnx_qdq.dynamic`.
 5. Graph inputs and outputs keep their names.
+6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max with the lowest
+   number, which changes nothing: onnxruntime from 1.22 on takes ``DequantizeLinear, Conv with float weights, QuantizeLinear`` for
+   a Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its optimized graphs).
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -24,6 +27,8 @@ from converter_lite.formats.onnx_qdq.dynamic import DynamicWriter
 from converter_lite.quantization.decide import clamp_bounds, is_fused_clamp, reads_integer
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weights import operator, weight_of
+from converter_lite.targets.operators import Role
 
 STORAGE: dict[tuple[int, bool], ir.DataType] = {
     (4, True): ir.DataType.INT4,
@@ -68,6 +73,7 @@ class _Materializer:
         self.quantized = quantized
         self.plan = quantized.plan
         self.constants: dict[tuple[str, bytes, bytes], tuple[ir.Value, ir.Value]] = {}
+        self.lowest: ir.Value | None = None
 
     def run(self) -> None:
         clamps = [node for node in self.graph if is_fused_clamp(node, self.plan) and self._saturation_does(node)]
@@ -132,7 +138,9 @@ class _Materializer:
         if replaces_output:
             value.name = g.unique_name(self.graph, f"{name}_float")
         scale, zero_point = self._grid(name, params)
-        quantize = _node("QuantizeLinear", [value, scale, zero_point], f"{name}_quantize")
+        first = self._guard(value) if _is_weighted_result(producer, self.plan) else None
+        source = value if first is None else first.outputs[0]
+        quantize = _node("QuantizeLinear", [source, scale, zero_point], f"{name}_quantize")
         quantize.outputs[0].name = g.unique_name(self.graph, f"{name}_quantized")
         quantize.outputs[0].dtype = storage_type(params.spec)
         quantize.outputs[0].shape = value.shape
@@ -140,16 +148,23 @@ class _Materializer:
         result = name if replaces_output else g.unique_name(self.graph, f"{name}_dequantized")
         _describe(dequantize.outputs[0], value, result)
         if producer is None:
-            first = next(iter(self.graph))
-            self.graph.insert_before(first, [quantize, dequantize])
+            self.graph.insert_before(next(iter(self.graph)), [quantize, dequantize])
         else:
-            self.graph.insert_after(producer, [quantize, dequantize])
+            self.graph.insert_after(producer, [*([first] if first is not None else []), quantize, dequantize])
         for user, i in readers:
             user.replace_input_with(i, dequantize.outputs[0])
         if replaces_output:
             for i, output in enumerate(self.graph.outputs):
                 if output is value:
                     self.graph.outputs[i] = dequantize.outputs[0]
+
+    def _guard(self, value: ir.Value) -> ir.Node:
+        """A node that gives back its input, unknown to graph optimizers (rule 6)."""
+        if self.lowest is None:
+            self.lowest = g.add_initializer(self.graph, "lowest_float", np.array(np.finfo(np.float32).min, np.float32))
+        node = _node("Max", [value, self.lowest], f"{value.name}_guard")
+        _describe(node.outputs[0], value, g.unique_name(self.graph, f"{value.name}_guarded"))
+        return node
 
     def _grid(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
         """Scale and zero point initializers; equal ones are stored once."""
@@ -176,6 +191,20 @@ class _Materializer:
         if value is not None:
             node.outputs[0].replace_all_uses_with(value)
             self.graph.remove(node, safe=True)
+
+
+def _is_weighted_result(node: ir.Node | None, plan: QuantPlan) -> bool:
+    """Whether a float tensor comes from a float node with weights, directly or through what optimizers see through (rule 6)."""
+    while node is not None and plan.mode(node) is NodeMode.FLOAT:
+        entry = operator(node)
+        if entry is not None and entry.role is Role.WEIGHTED:
+            return weight_of(node) is not None
+        is_transparent = entry is not None and entry.role in (Role.CLAMP, Role.SAME)
+        if not is_transparent and node.op_type not in ("Identity", "Dropout"):
+            return False
+        value = node.inputs[0]
+        node = value.producer() if value is not None else None
+    return False
 
 
 def _node(op_type: str, inputs: list[ir.Value], name: str, *, axis: int | None = None) -> ir.Node:

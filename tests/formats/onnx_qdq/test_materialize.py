@@ -4,6 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.onnx_qdq.materialize import STORAGE, materialize, required_opset, storage_bits, storage_type
 from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range
 from converter_lite.quantization.plan import QuantPlan
@@ -124,3 +125,42 @@ def test_dynamic_nodes_are_not_touched_by_a_float_plan() -> None:
     model = CASES["Add"].model()
     quantized = full(model, skip=frozenset(str(node.name) for node in model.graph))
     assert operators(materialize(quantized)) == operators(model)
+
+
+BETWEEN = """g (float[1,3,8,8] x) => (float[1,5,h,w] y) {{
+    a = Conv<pads=[1,1,1,1]>(x, w1, b1)  r = Relu(a)
+    c = Conv<pads=[1,1,1,1]>(r, w2, b2)  {clamp}
+    y = Conv(s, w3, b3) }}"""
+
+
+@pytest.mark.parametrize(
+    "clamp",
+    [
+        "s = Relu(c)",
+        "s = Clip(c, low, high)",
+        "s = Identity(c)",
+        "s = Sigmoid(c)",
+        "s = MaxPool<kernel_shape=[2,2]>(c)",
+    ],
+)
+def test_a_float_layer_between_integer_ones_stays_float_in_the_runtime(clamp: str) -> None:
+    w2 = normal(4, 4, 3, 3, seed=3) * 0.2
+    w2[0] = -20.0  # a single scale for all of it would ruin the other channels
+    clip = {"low": np.float32(0), "high": np.float32(6)} if "Clip" in clamp else {}
+    model = build(
+        BETWEEN.format(clamp=clamp),
+        w1=normal(4, 3, 3, 3, seed=1) * 0.3,
+        b1=normal(4, seed=2),
+        w2=w2,
+        b2=normal(4, seed=4),
+        w3=np.concatenate([np.zeros((5, 1, 1, 1)), normal(5, 3, 1, 1, seed=5)], axis=1).astype(np.float32),
+        b3=normal(5, seed=6),
+        **clip,
+    )
+    skip = next(str(n.name) for n in list(model.graph)[2:] if n.op_type == "Conv")
+    made = written(full(model, skip=frozenset({skip})))
+    for seed in range(3):
+        feed = random_feed(model, seed=seed)
+        plain = run(made, feed)["y"]
+        fused = DEFAULT_ENGINE.session(ir.to_proto(made).SerializeToString(), threads=1).run(feed)["y"]
+        np.testing.assert_allclose(fused, plain, atol=0.02 * float(np.abs(plain).max()))

@@ -1,0 +1,198 @@
+"""Quantizing as chosen, and again with nodes left out where the outputs miss their goal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+
+import onnx_ir as ir
+
+from converter_lite.calibration.cache import StatisticsCache
+from converter_lite.calibration.runner import Samples
+from converter_lite.engine import Engine, Feed
+from converter_lite.errors import ConfigError
+from converter_lite.formats.onnx_qdq.writer import build
+from converter_lite.log import Log
+from converter_lite.quantization import rescue
+from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.decide import quantized_tensors
+from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
+from converter_lite.quantization.full import FullSettings, decide_full, quantize_full
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.score import Score, Scorer
+from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
+
+JUDGES = 48
+"""Samples on which a goal is measured."""
+
+RANKING = 16
+"""Samples on which single nodes are measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantizer:
+    """A model and everything that quantizes it.
+
+    Attributes:
+        model: Optimized float graph; not changed.
+        choice: Settings, device and goal.
+        samples: Calibration samples, ``None`` if there are none.
+        substitutes: What is measured on where there are no samples.
+        cache: Statistics of earlier runs.
+        engine, threads, log: As everywhere.
+    """
+
+    model: ir.Model
+    choice: Choice
+    samples: Samples | None
+    substitutes: Sequence[Feed] = ()
+    cache: StatisticsCache | None = None
+    _: KW_ONLY
+    engine: Engine
+    threads: int
+    log: Log
+
+    def run(self, plan: QuantPlan | None = None) -> QuantizedModel:
+        """The quantized model; a given plan is followed as it is.
+
+        Raises:
+            ConverterError: It cannot be quantized.
+        """
+        first = self._quantize(self.choice, plan)
+        goal = self.choice.goal
+        if goal is None or not first.plan.quantized_nodes:
+            return first
+        if plan is not None:
+            self.log.warning(
+                "the given plan decides which nodes stay float: target_cosine and target_error have no effect"
+            )
+            return first
+        with self.log.stage("rescue"):
+            return self._reach(goal, first)
+
+    def _quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
+        settings, target = choice.settings, choice.target
+        model, samples, engine, threads, log = self.model.clone(), self.samples, self.engine, self.threads, self.log
+        if isinstance(settings, FullSettings):
+            if samples is None:
+                raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
+            return quantize_full(
+                model,
+                target,
+                settings,
+                samples=samples,
+                plan=plan,
+                engine=engine,
+                threads=threads,
+                log=log,
+                cache=self.cache,
+            )
+        if isinstance(settings, WeightSettings):
+            return quantize_weights(
+                model,
+                settings,
+                target=target.name,
+                samples=samples,
+                tuning=self.substitutes,
+                plan=plan,
+                engine=engine,
+                threads=threads,
+                log=log,
+            )
+        return quantize_dynamic(
+            model,
+            settings,
+            target=target.name,
+            plan=plan,
+            samples=samples,
+            engine=engine,
+            threads=threads,
+            log=log,
+        )
+
+    def _reach(self, goal: rescue.Goal, first: QuantizedModel) -> QuantizedModel:
+        feeds = self.samples.head(JUDGES) if self.samples is not None else self.substitutes
+        scorer = Scorer(self.model, feeds, engine=self.engine, threads=self.threads)
+        start = rescue.Trial((), first, scorer(build(first)))
+        if goal.shortfall(start.score) <= 1.0:
+            return first
+        best = rescue.rescue(
+            start,
+            self._order(first, feeds[:RANKING]),
+            goal,
+            quantize=lambda skip: self._quantize(leaving_out(self.choice, skip)),
+            score=lambda quantized: scorer(build(quantized)),
+            log=self.log,
+        )
+        self._report(goal, best)
+        return best.quantized
+
+    def _order(self, first: QuantizedModel, feeds: Sequence[Feed]) -> list[str]:
+        """Nodes to leave out, best first.
+
+        Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
+        any more (measured: leaving out the worst layer alone then looks seven times worse than leaving out none).
+        """
+        scorer = Scorer(self.model, feeds, engine=self.engine, threads=self.threads)
+        names = rescue.candidates(first)
+        plain = replace(first, model=first.reference or self.model)
+
+        def left(skip: frozenset[str]) -> Score:
+            edited = self._edited(plain, skip)
+            return scorer(build(replace(edited, model=edited.model.clone())))
+
+        shares = rescue.sensitivities(
+            names,
+            alone=lambda name: left(frozenset(names) - {name}),
+            without=lambda name: left(frozenset({name})),
+            everything=left(frozenset()),
+            log=self.log,
+        )
+        return rescue.ranked(shares, rescue.prices(first.model, names))
+
+    def _edited(self, first: QuantizedModel, skip: frozenset[str]) -> QuantizedModel:
+        """The quantized model with more nodes in float and all else as it is."""
+        decided = decide(first.model, skipping(self.choice, skip))
+        kept = {name: d for name, d in first.plan.nodes.items() if d.mode is NodeMode.FLOAT}
+        nodes = {**{name: d for name, d in decided.nodes.items() if name in first.plan.nodes}, **kept}
+        plan = replace(first.plan, nodes=nodes)
+        if isinstance(self.choice.settings, FullSettings):
+            needed = quantized_tensors(first.model, plan, self.choice.target)
+            plan.activations = {name: p for name, p in first.plan.activations.items() if name in needed}
+        return replace(first, plan=plan)
+
+    def _report(self, goal: rescue.Goal, best: rescue.Trial) -> None:
+        form = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
+        if goal.shortfall(best.score) > 1.0:
+            bound = f" with at most {goal.max_nodes} nodes {form}" if goal.max_nodes else ""
+            self.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
+        if best.skip:
+            names = sorted(self.choice.settings.skip) + list(best.skip)
+            line = ",".join(f"'{name}'" if "," in name else name for name in names)
+            exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
+            self.log.info(f"{len(best.skip)} nodes {form}; {exact} with skip_quant_node={line}")
+
+
+def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:
+    """Node decisions without parameters, for a forecast."""
+    if choice is None:
+        return QuantPlan("FLOAT")
+    settings = choice.settings
+    if isinstance(settings, FullSettings):
+        return decide_full(model, choice.target, settings)
+    if isinstance(settings, WeightSettings):
+        return decide_weights(model, settings, target=choice.target.name)
+    return decide_dynamic(model, settings, target=choice.target.name)
+
+
+def skipping(choice: Choice, names: frozenset[str]) -> Choice:
+    """The choice with more nodes in float."""
+    return replace(choice, settings=replace(choice.settings, skip=choice.settings.skip | names))
+
+
+def leaving_out(choice: Choice, names: frozenset[str]) -> Choice:
+    """The choice with more nodes in float, or with 16 bits where only weights are quantized."""
+    settings = choice.settings
+    if isinstance(settings, WeightSettings):
+        return replace(choice, settings=replace(settings, wide=settings.wide | names))
+    return skipping(choice, names)
