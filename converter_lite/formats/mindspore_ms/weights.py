@@ -1,0 +1,149 @@
+"""Constant weights and biases of ``.ms`` nodes, as the plan wants them stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.formats.mindspore_ms.container import MsQuant, MsTensor
+from converter_lite.formats.mindspore_ms.encodings import Encoded, store
+from converter_lite.formats.mindspore_ms.enums import Compression, DataType, QuantType
+from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_ms.permutation import Perm
+from converter_lite.graph import constant, label
+from converter_lite.kernels.quantize import along_axis, round_half_away
+from converter_lite.quantization.params import QuantParams
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+
+_SAFE_CORRECTION = 10.0
+_SMALLEST_DEVIATION = 2e-16
+"""Bounds of the corrections in the original converter (measured)."""
+
+
+def quantized_weight(ctx: Lowering, node: ir.Node, value: ir.Value) -> QuantParams | None:
+    """Parameters of a weight, or ``None`` when this node computes with floats."""
+    mode = ctx.mode(node)
+    return None if mode is NodeMode.FLOAT else ctx.plan.weights.get(value.name or "")
+
+
+def weight(ctx: Lowering, node: ir.Node, value: ir.Value, order: Perm, *, axis: int) -> tuple[int, QuantType]:
+    """Number of a weight's tensor in axis order ``order``, and how the node must be marked.
+
+    Args:
+        ctx: The conversion.
+        node: The node that uses the weight.
+        value: The initializer.
+        order: Axis order of the file.
+        axis: Axis (in the file's order) along which the runtime expects per-channel parameters.
+    """
+    params = quantized_weight(ctx, node, value)
+    if params is None or ctx.mode(node) is NodeMode.INTEGER:
+        return ctx.use(value, order), QuantType.NONE
+    if params.is_per_channel and order.index(params.spec.axis or 0) != axis:
+        ctx.notes.append(f"{label(node)}: stored in float32, the runtime needs one scale per entry of another axis")
+        return ctx.use(value, order), QuantType.NONE
+    if ctx.mode(node) is NodeMode.DYNAMIC:
+        return ctx.cached((value, "int8", order), lambda: _int8(ctx, value, params, order)), QuantType.DYNAMIC
+    return ctx.cached((value, "weight", order), lambda: _packed(ctx, value, params, order)), QuantType.WEIGHT
+
+
+def int8_weight(ctx: Lowering, node: ir.Node, value: ir.Value, order: Perm, *, axis: int) -> tuple[int, MsQuant]:
+    """A weight of the integer kernels: int8, symmetric.
+
+    Raises:
+        Unsupported: The plan has other parameters for it.
+    """
+    params = quantized_weight(ctx, node, value)
+    if params is None:
+        raise Unsupported(f"the weight {value.name} has no quantization parameters")
+    if params.spec.bits != 8 or (params.is_per_channel and order.index(params.spec.axis or 0) != axis):
+        raise Unsupported(f"the weight {value.name} must be 8 bits per tensor or per output channel")
+    index = ctx.cached((value, "int8", order), lambda: _int8(ctx, value, params, order))
+    quant = ctx.ms.tensors[index].quant
+    assert quant is not None
+    if np.any(quant.zero_point != 0) and params.is_per_channel:
+        raise Unsupported(f"the weight {value.name} must have zero point 0")
+    return index, quant
+
+
+def int32_bias(ctx: Lowering, array: NDArray[np.float32], x: MsQuant, w: MsQuant, name: str) -> int:
+    """A bias of the integer kernels: int32 in units of input scale times weight scale."""
+    scale = x.scale[0] * w.scale
+    limits = np.iinfo(np.int32)
+    q = np.clip(round_half_away(array.astype(np.float64) / scale), limits.min, limits.max).astype(np.int32)
+    quant = MsQuant.of(np.broadcast_to(scale, len(w.scale)), np.zeros(len(w.scale), np.int32), 32)
+    return ctx.tensor(MsTensor(f"{name}_int32", DataType.INT32, q.shape, q, quant=quant))
+
+
+def stored_integers(quantized: QuantizedModel, name: str) -> NDArray[np.int32]:
+    """Integers of a planned weight, ties away from zero as the device tools do, in a signed range."""
+    params = quantized.plan.weights[name]
+    spec = params.spec
+    if name in quantized.q_weights:
+        q = quantized.q_weights[name]
+    else:
+        tensor = quantized.model.graph.initializers[name].const_value
+        assert tensor is not None
+        values = tensor.numpy().astype(np.float32, copy=False)
+        scale = along_axis(params.scale, values.ndim, spec.axis)
+        zero = along_axis(params.zero_point, values.ndim, spec.axis)
+        q = np.clip(round_half_away(values / scale + zero.astype(np.float32)), spec.qmin, spec.qmax).astype(np.int32)
+    return q - _shift(params)
+
+
+def _shift(params: QuantParams) -> int:
+    return 0 if params.spec.signed else 2 ** (params.spec.bits - 1)
+
+
+def _quant(params: QuantParams) -> MsQuant:
+    return MsQuant.of(params.scale, params.zero_point - _shift(params), params.spec.bits)
+
+
+def _int8(ctx: Lowering, value: ir.Value, params: QuantParams, order: Perm) -> int:
+    q = stored_integers(ctx.quantized, value.name or "").transpose(order).astype(np.int8)
+    return ctx.tensor(MsTensor(value.name or "", DataType.INT8, q.shape, q, quant=_quant(params)))
+
+
+def _packed(ctx: Lowering, value: ir.Value, params: QuantParams, order: Perm) -> int:
+    q = stored_integers(ctx.quantized, value.name or "")
+    quant = _quant(params)
+    if ctx.options.corrections and params.is_per_channel:
+        quant = with_corrections(quant, np.asarray(constant(value), np.float32), q, params.spec.axis or 0)
+    stored = store(np.ascontiguousarray(q.transpose(order)), quant, encode=ctx.options.encode)
+    return ctx.tensor(_tensor(value.name or "", stored, quant))
+
+
+def _tensor(name: str, stored: Encoded, quant: MsQuant) -> MsTensor:
+    dtype = DataType.INT8 if quant.bits <= 8 else DataType.INT16
+    return MsTensor(name, dtype, stored.dims, stored.data, quant=quant, compression=Compression(stored.compression))
+
+
+def with_corrections(quant: MsQuant, values: NDArray[np.float32], q: NDArray[np.int32], axis: int) -> MsQuant:
+    """Variance and mean corrections per channel.
+
+    After ``x * var_corr + mean_corr`` the dequantized channel has the mean and the (population) deviation of the float
+    channel; a correction outside of the range that the runtime accepts is left out.
+    """
+    channels = values.shape[axis]
+    real = np.moveaxis(values, axis, 0).reshape(channels, -1).astype(np.float64)
+    steps = np.moveaxis(q, axis, 0).reshape(channels, -1) - quant.zero_point[:, None]
+    back = steps * quant.scale[:, None]
+    deviation, got = real.std(axis=1), back.std(axis=1)
+    usable = (deviation > _SMALLEST_DEVIATION) & (got > _SMALLEST_DEVIATION)
+    var = np.divide(deviation, got, out=np.ones(channels), where=usable)
+    var = np.where((var > 0) & (var < _SAFE_CORRECTION), var, 1.0)
+    mean = real.mean(axis=1) - back.mean(axis=1) * var
+    return MsQuant(quant.scale, quant.zero_point, quant.bits, var.astype(np.float32), mean.astype(np.float32))
+
+
+def bias_array(ctx: Lowering, value: ir.Value | None) -> NDArray[np.float32] | None:
+    """A constant bias, or ``None`` if the node has none."""
+    return None if value is None else np.asarray(ctx.array(value, "the bias"), np.float32)
+
+
+def any_quantized(values: Any) -> bool:
+    """Whether one of the marks says that a weight is stored as integers."""
+    return any(v is not QuantType.NONE for v in values)
