@@ -126,7 +126,7 @@ def _raw(tensor: MsTensor) -> bytes | memoryview:
     data = tensor.data
     if isinstance(data, np.ndarray):
         array = np.ascontiguousarray(data, tensor.dtype.numpy)
-        return memoryview(array.reshape(-1).view(np.uint8)) if array.size else b""
+        return array.reshape(-1).view(np.uint8).data if array.size else b""
     return data or b""
 
 

@@ -131,7 +131,7 @@ def encode_columns(builder: flatbuffers.Builder, columns: Columns) -> int:
     kept.sort(key=lambda item: (COLUMN_TYPES[item[1].kind] != "<i4", -np.dtype(COLUMN_TYPES[item[1].kind]).itemsize))
     row, places = _row_type(kept)
     rows = np.zeros(count, row)
-    for index, field, values in kept:
+    for _, field, values in kept:
         rows[field.name] = values
     vtable = np.zeros(2 + len(layout), "<u2")
     vtable[:2] = vtable.nbytes, row.itemsize

@@ -171,6 +171,7 @@ class Lowering:
         op: str,
         inputs: Sequence[int],
         dims: Sequence[int],
+        /,
         *,
         dtype: DataType | None = None,
         quant: MsQuant | None = None,
@@ -189,6 +190,7 @@ class Lowering:
         op: str,
         inputs: Sequence[int],
         outputs: Sequence[tuple[Sequence[int], DataType]],
+        /,
         *,
         name: str = "",
         quant_type: QuantType = QuantType.NONE,
@@ -247,7 +249,9 @@ class Lowering:
         key = (value, "operand", rank, perm)
         if key not in self._constants:
             array = np.asarray(constant(value))
-            array = array.reshape((1,) * (rank - own) + array.shape).transpose(perm) if array.size > 1 else array.ravel()
+            array = (
+                array.reshape((1,) * (rank - own) + array.shape).transpose(perm) if array.size > 1 else array.ravel()
+            )
             self._constants[key] = self.constant(array, value.name or "constant")
         return self._constants[key]
 
@@ -363,7 +367,7 @@ def narrow(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype in (np.int64, np.uint64, np.uint32):
         limits = np.iinfo(np.int32)
         return np.clip(array, max(limits.min, np.iinfo(array.dtype).min), limits.max).astype(np.int32)
-    if array.dtype == np.float64 or array.dtype.itemsize == 2 and array.dtype not in (np.int16, np.uint16):
+    if array.dtype == np.float64 or (array.dtype.itemsize == 2 and array.dtype not in (np.int16, np.uint16)):
         return array.astype(np.float32)
     return array
 

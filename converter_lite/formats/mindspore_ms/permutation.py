@@ -1,6 +1,7 @@
 """Axis permutations: in which order a tensor's axes are stored, compared with the ONNX value.
 
-A form ``p`` of a value ``x`` is the array ``transpose(x, p)``: axis ``i`` of the stored array is axis ``p[i]`` of ``x``.
+A form ``p`` of a value ``x`` is the array ``transpose(x, p)``: axis ``i`` of the stored array is axis ``p[i]`` of
+``x``.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ A table is a line of ``name:kind[=default]`` items; the position is the field id
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 IDENTIFIER = b"MSL2"
 VERSION = "MindSpore Lite 2.0.0"
 FMK_ONNX = 2
 
-OPERATORS = tuple(
-    """NONE Abs Activation ActivationGrad Adam AddFusion AdderFusion AddGrad AddN All ApplyMomentum ArgMaxFusion
+_OPERATOR_NAMES = """
+NONE Abs Activation ActivationGrad Adam AddFusion AdderFusion AddGrad AddN All ApplyMomentum ArgMaxFusion
 ArgMinFusion Assert Assign AssignAdd AudioSpectrogram AvgPoolFusion AvgPoolGrad BatchNorm BatchNormGrad
 BatchToSpace BatchToSpaceND BiasAdd BinaryCrossEntropy BinaryCrossEntropyGrad BiasAddGrad BroadcastTo Cast Ceil
 Clip Concat Attention Conv2DBackpropFilterFusion Conv2DBackpropInputFusion Conv2DFusion Conv2dTransposeFusion
@@ -40,12 +40,15 @@ UniformReal AbsGrad RsqrtGrad SqrtGrad LayerNormGrad ResizeGrad Splice LogSoftma
 SplitWithOverlap GenOP RaggedRange GLU TensorArray TensorArrayRead TensorArrayWrite Affine AllGather
 ReduceScatter DynamicQuant LSTMGradData LSTMGradWeight RandomNormal NLLLoss NLLLossGrad FormatTranspose GatherD
 GroupNormFusion Log1p TensorScatterAdd SparseFillEmptyRows SparseReshape SparseSegmentSum ScatterElements Triu
-Tril AdamWeightDecay FillV2""".split()
-)
+Tril AdamWeightDecay FillV2
+"""
+
+OPERATORS = tuple(_OPERATOR_NAMES.split())
 """Operator names; the index is the union type byte. The list is only ever appended to."""
 
 _POOL = (
-    "kernel_size:longs strides:longs pad:longs pad_mode:byte round_mode:byte format:int global:bool activation_type:byte"
+    "kernel_size:longs strides:longs pad:longs pad_mode:byte round_mode:byte format:int global:bool "
+    "activation_type:byte"
 )
 
 _TABLES: dict[str, str] = {
@@ -138,7 +141,7 @@ class Field:
     default: float = 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def fields(table: str) -> tuple[Field, ...]:
     """Fields of a table by id; an operator that is not listed has no attributes."""
     return tuple(_parse(item) for item in _TABLES.get(table, "").split())

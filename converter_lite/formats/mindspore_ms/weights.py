@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.formats.mindspore_ms.container import MsQuant, MsTensor
-from converter_lite.formats.mindspore_ms.encodings import Encoded, store
-from converter_lite.formats.mindspore_ms.enums import Compression, DataType, QuantType
+from converter_lite.formats.mindspore_ms.encodings import store
+from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_ms.permutation import Perm
 from converter_lite.graph import constant, label
@@ -112,13 +110,11 @@ def _packed(ctx: Lowering, value: ir.Value, params: QuantParams, order: Perm) ->
     quant = _quant(params)
     if ctx.options.corrections and params.is_per_channel:
         quant = with_corrections(quant, np.asarray(constant(value), np.float32), q, params.spec.axis or 0)
-    stored = store(np.ascontiguousarray(q.transpose(order)), quant, encode=ctx.options.encode)
-    return ctx.tensor(_tensor(value.name or "", stored, quant))
-
-
-def _tensor(name: str, stored: Encoded, quant: MsQuant) -> MsTensor:
+    q = np.ascontiguousarray(q.transpose(order))
+    stored = store(q, quant, encode=ctx.options.encode)
     dtype = DataType.INT8 if quant.bits <= 8 else DataType.INT16
-    return MsTensor(name, dtype, stored.dims, stored.data, quant=quant, compression=Compression(stored.compression))
+    name = value.name or ""
+    return ctx.tensor(MsTensor(name, dtype, q.shape, stored.data, quant=quant, compression=stored.compression))
 
 
 def with_corrections(quant: MsQuant, values: NDArray[np.float32], q: NDArray[np.int32], axis: int) -> MsQuant:
@@ -142,8 +138,3 @@ def with_corrections(quant: MsQuant, values: NDArray[np.float32], q: NDArray[np.
 def bias_array(ctx: Lowering, value: ir.Value | None) -> NDArray[np.float32] | None:
     """A constant bias, or ``None`` if the node has none."""
     return None if value is None else np.asarray(ctx.array(value, "the bias"), np.float32)
-
-
-def any_quantized(values: Any) -> bool:
-    """Whether one of the marks says that a weight is stored as integers."""
-    return any(v is not QuantType.NONE for v in values)

@@ -145,7 +145,7 @@ def _scaled_elu(ctx: Lowering, node: ir.Node, alpha: float, gamma: float) -> Non
 
 
 def _swish_like(kind: Kind) -> Lower:
-    """x * kind(x)."""
+    """X * kind(x)."""
 
     def lower(ctx: Lowering, node: ir.Node) -> None:
         x = required(node, 0)

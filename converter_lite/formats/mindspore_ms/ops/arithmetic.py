@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -15,7 +16,7 @@ from converter_lite.graph import int_attribute, scalar
 from converter_lite.quantization.plan import NodeMode
 
 
-def _unary(op: str, **attributes: float) -> Lower:
+def _unary(op: str, **attributes: Any) -> Lower:
     """A float operator; integers go through float32, which is exact up to 2^24."""
 
     def lower(ctx: Lowering, node: ir.Node) -> None:
@@ -49,7 +50,7 @@ def broadcast(
     kind, out = ctx.fused_activation(out, integer=integer) if activation else (0, out)
     shape = ctx.shape(out)
     perm = ctx.best_perm([a, b], len(shape))
-    attributes = {"activation_type": kind} if activation else {}
+    attributes: dict[str, Any] = {"activation_type": kind} if activation else {}
     dims = pm.permute(shape, perm)
     if integer:
         inputs = [ctx.use(v, perm, integer=True) for v in (a, b)]
@@ -155,7 +156,8 @@ def _sign(ctx: Lowering, node: ir.Node) -> None:
     source, dims = ctx.cast(ctx.use(x, perm), DataType.FLOAT32), pm.permute(ctx.shape(x), perm)
     zero = ctx.float_constant(0.0)
     parts = [
-        ctx.cast(ctx.emit(op, [source, zero], dims, dtype=DataType.BOOL), DataType.FLOAT32) for op in ("Greater", "Less")
+        ctx.cast(ctx.emit(op, [source, zero], dims, dtype=DataType.BOOL), DataType.FLOAT32)
+        for op in ("Greater", "Less")
     ]
     ctx.bind(out, ctx.cast(ctx.emit("SubFusion", parts, dims), ctx.dtype(out)), perm)
 

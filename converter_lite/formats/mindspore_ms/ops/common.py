@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -82,7 +83,7 @@ def reshape(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
     return ctx.emit("Reshape", [index, target], dims, quant=source.quant, quant_type=ctx.shape_quant_type(index))
 
 
-def elementwise(ctx: Lowering, node: ir.Node, op: str, **attributes: object) -> None:
+def elementwise(ctx: Lowering, node: ir.Node, op: str, **attributes: Any) -> None:
     """An operator with one input and one output of the same shape, in whatever order the input has."""
     x, out = required(node, 0), node.outputs[0]
     perm = ctx.best_perm([x], len(ctx.shape(x)))
@@ -90,7 +91,7 @@ def elementwise(ctx: Lowering, node: ir.Node, op: str, **attributes: object) -> 
     ctx.bind(out, index, perm)
 
 
-def activation(ctx: Lowering, index: int, kind: ActivationType, **attributes: object) -> int:
+def activation(ctx: Lowering, index: int, kind: ActivationType, **attributes: Any) -> int:
     """An Activation node on a tensor."""
     dims = ctx.ms.tensors[index].dims
     return ctx.emit("Activation", [index], dims, activation_type=int(kind), **attributes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from converter_lite.formats.mindspore_ms import permutation as pm
@@ -24,7 +25,10 @@ from converter_lite.formats.mindspore_ms.weights import bias_array, int8_weight,
 from converter_lite.graph import int_attribute, ints_attribute
 from converter_lite.quantization.plan import NodeMode
 
-_TO_IMAGE = {3: lambda values, fill: [fill, *values], 4: lambda values, fill: list(values)}
+
+def _widened(values: Sequence[int], fill: int) -> list[int]:
+    """Numbers per spatial axis as numbers for height and width; a 1-D convolution has height 1."""
+    return [fill] * (2 - len(values)) + list(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,11 @@ def _window(ctx: Lowering, node: ir.Node) -> _Window:
     stride, dilation = ints_attribute(node, "strides", ones), ints_attribute(node, "dilations", ones)
     pads = window_pads(node, shape[2:], kernel, stride, dilation)
     half = rank - 2
-    widen = _TO_IMAGE[rank]
     return _Window(
-        widen(kernel, 1),
-        widen(stride, 1),
-        widen(dilation, 1),
-        top_bottom_left_right(widen(pads[:half], 0) + widen(pads[half:], 0)),
+        _widened(kernel, 1),
+        _widened(stride, 1),
+        _widened(dilation, 1),
+        top_bottom_left_right(_widened(pads[:half], 0) + _widened(pads[half:], 0)),
         int_attribute(node, "group", 1),
     )
 
@@ -71,7 +74,7 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
     if len(set(window.stride)) > 1 and len(set(window.pads)) > 1:
         image, window = _padded(ctx, image, window)
     channels = ctx.shape(w)
-    attributes = {
+    attributes: dict[str, Any] = {
         "format": int(Format.NHWC),
         "kernel_size": window.kernel,
         "stride": window.stride,
@@ -126,7 +129,7 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
     rank, shape, out_shape = len(ctx.shape(x)), ctx.shape(x), ctx.shape(node.outputs[0])
     if rank not in (3, 4):
         raise Unsupported(f"a transposed convolution over {rank - 2} axes")
-    widen, spatial = _TO_IMAGE[rank], rank - 2
+    spatial = rank - 2
     group, filters = int_attribute(node, "group", 1), ctx.shape(w)
     depthwise = group == filters[0] and filters[1] == 1
     if group > 1 and not depthwise:
@@ -145,16 +148,16 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
         _image_dims(out_shape),
         quant_type=mark,
         format=int(Format.NHWC),
-        kernel_size=widen(filters[2:], 1),
-        stride=widen(stride, 1),
-        dilation=widen(dilation, 1),
+        kernel_size=_widened(filters[2:], 1),
+        stride=_widened(stride, 1),
+        dilation=_widened(dilation, 1),
         pad_mode=int(PadMode.PAD),
-        pad_list=top_bottom_left_right(widen(pads[:spatial], 0) + widen(pads[spatial:], 0)),
+        pad_list=top_bottom_left_right(_widened(pads[:spatial], 0) + _widened(pads[spatial:], 0)),
         group=group,
         in_channel=filters[0],
         out_channel=filters[1] * group,
         activation_type=kind,
-        output_paddings=widen(extra, 0),
+        output_paddings=_widened(extra, 0),
     )
     bind_image(ctx, out, result)
 
@@ -181,7 +184,6 @@ def _transposed_pads(
         raise Unsupported("output_shape is larger than the convolution gives")
     small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
     return small + large if name == "SAME_UPPER" else large + small
-
 
 
 TABLE: dict[str, Lower] = {"Conv": _conv, "ConvTranspose": _conv_transpose}

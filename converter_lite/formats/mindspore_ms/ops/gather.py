@@ -41,7 +41,8 @@ def _positive(ctx: Lowering, picks: ir.Value, size: int) -> int:
     array = constant(picks)
     if array is None:
         return ctx.cast(ctx.use(picks), DataType.INT32)
-    fixed = np.where(array < 0, array + size, array).astype(np.int32)
+    signed = array.astype(np.int64)
+    fixed = np.where(signed < 0, signed + size, signed).astype(np.int32)
     return ctx.cached((picks, "positive", size), lambda: ctx.constant(fixed, picks.name or "indices"))
 
 

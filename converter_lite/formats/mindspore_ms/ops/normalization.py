@@ -23,9 +23,7 @@ def _number(node: ir.Node, name: str, default: float) -> float:
 def _batch_norm(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     shape, rank = ctx.shape(x), len(ctx.shape(x))
-    gamma, beta, mean, var = (
-        np.asarray(ctx.array(required(node, i), "a parameter"), np.float64) for i in range(1, 5)
-    )
+    gamma, beta, mean, var = (np.asarray(ctx.array(required(node, i), "a parameter"), np.float64) for i in range(1, 5))
     scale = gamma / np.sqrt(var + _number(node, "epsilon", 1e-5))
     offset = beta - mean * scale
     if rank == 4:

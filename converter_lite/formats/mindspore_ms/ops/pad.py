@@ -25,7 +25,12 @@ def pad_image(ctx: Lowering, index: int, pads: Sequence[int]) -> int:
 
 
 def pad_tensor(
-    ctx: Lowering, index: int, pairs: Sequence[int], dims: Sequence[int], *, mode: PaddingMode = PaddingMode.CONSTANT,
+    ctx: Lowering,
+    index: int,
+    pairs: Sequence[int],
+    dims: Sequence[int],
+    *,
+    mode: PaddingMode = PaddingMode.CONSTANT,
     value: float = 0.0,
 ) -> int:
     """Pads are ``[begin, end]`` of every axis."""

@@ -61,9 +61,7 @@ def _covering(
 ) -> list[int]:
     """End pads that give exactly the known output size by rounding down; ceil_mode needs no other treatment."""
     begins = list(pads[: len(kernel)])
-    ends = [
-        max(0, (o - 1) * s + k - n - b) for n, o, k, s, b in zip(size, out, kernel, stride, begins, strict=True)
-    ]
+    ends = [max(0, (o - 1) * s + k - n - b) for n, o, k, s, b in zip(size, out, kernel, stride, begins, strict=True)]
     return begins + ends
 
 
@@ -90,9 +88,7 @@ def _windows(
     bind_image(ctx, out, index, integer=_is_integer(ctx, node))
 
 
-def _emit(
-    ctx: Lowering, node: ir.Node, op: str, image: int, dims: Sequence[int], attributes: dict[str, Any]
-) -> int:
+def _emit(ctx: Lowering, node: ir.Node, op: str, image: int, dims: Sequence[int], attributes: dict[str, Any]) -> int:
     integer = _is_integer(ctx, node)
     return ctx.emit(
         op,

@@ -6,7 +6,7 @@ Gather along each axis, linear and cubic are a product with the matrix of interp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -52,14 +52,13 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
         _nearest(ctx, x, out, {axis: _pick(c, nearest, before[axis]) for axis, c in centres.items()})
         return
     exact = all(scales[axis] * before[axis] == after[axis] for axis in centres)
-    if mode == "linear" and exact and len(before) == 4 and set(centres) <= {2, 3} and transform in _NATIVE_LINEAR:
-        if not (transform == "pytorch_half_pixel" and 1 in after[2:]):
-            _native(ctx, x, out, ResizeMethod.LINEAR, _NATIVE_LINEAR[transform])
-            return
+    image = len(before) == 4 and set(centres) <= {2, 3}
+    single = transform == "pytorch_half_pixel" and 1 in after[2:]
+    if mode == "linear" and exact and image and transform in _NATIVE_LINEAR and not single:
+        _native(ctx, x, out, ResizeMethod.LINEAR, _NATIVE_LINEAR[transform])
+        return
     coefficient = float(attribute(node, "cubic_coeff_a", -0.75))  # type: ignore[arg-type]
-    _interpolated(
-        ctx, x, out, {axis: _matrix(c, before[axis], mode, coefficient) for axis, c in centres.items()}
-    )
+    _interpolated(ctx, x, out, {axis: _matrix(c, before[axis], mode, coefficient) for axis, c in centres.items()})
 
 
 def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence[int]) -> list[float]:
@@ -94,16 +93,18 @@ def _source_positions(transform: str, size: int, result: int, scale: float) -> N
     raise Unsupported(f"coordinate_transformation_mode {transform}")
 
 
+_ROUNDINGS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda p: np.ceil(p - 0.5),
+    "round_prefer_ceil": lambda p: np.floor(p + 0.5),
+}
+
+
 def _pick(positions: NDArray[np.float64], mode: str, size: int) -> list[int]:
-    rounding = {
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "round_prefer_floor": lambda p: np.ceil(p - 0.5),
-        "round_prefer_ceil": lambda p: np.floor(p + 0.5),
-    }
-    if mode not in rounding:
+    if mode not in _ROUNDINGS:
         raise Unsupported(f"nearest_mode {mode}")
-    return [int(i) for i in np.clip(rounding[mode](positions), 0, size - 1)]
+    return [int(i) for i in np.clip(_ROUNDINGS[mode](positions), 0, size - 1)]
 
 
 def _nearest(ctx: Lowering, x: ir.Value, out: ir.Value, picks: dict[int, list[int]]) -> None:
