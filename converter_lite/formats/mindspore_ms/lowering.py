@@ -201,7 +201,11 @@ class Lowering:
         node_name = self._unique(name or (self._current.name if self._current else None) or op, op)
         params = list(quants) or [None] * len(outputs)
         indices = [
-            self.tensor(MsTensor(f"{node_name}:{i}", kind, tuple(int(d) for d in dims), quant=quant))
+            self.tensor(
+                MsTensor(
+                    f"{node_name}:{i}", kind, tuple(int(d) for d in dims), quant=quant, format=self._format(inputs)
+                )
+            )
             for i, ((dims, kind), quant) in enumerate(zip(outputs, params, strict=True))
         ]
         self.ms.nodes.append(MsNode(node_name, op, list(inputs), indices, attributes, quant_type))
@@ -276,21 +280,32 @@ class Lowering:
         forms[moved] = self._transpose(value, forms[source], pm.compose(pm.invert(source.perm), form.perm))
         return forms[moved] if moved == form else self._cast(value, forms[moved], to_integer=form.integer)
 
-    def _transpose(self, value: ir.Value, source: int, perm: Perm) -> int:
+    def transpose(self, source: int, perm: Perm, *, name: str = "") -> int:
+        """A Transpose of a tensor; the runtime derives the layout label of the result from the order."""
         before = self.ms.tensors[source]
-        order = self.cached(("perm", perm), lambda: self.constant(np.array(perm, np.int32), f"perm_{_digits(perm)}"))
-        index = self.emit(
-            "Transpose",
-            [source, order],
-            pm.permute(before.dims, perm),
-            quant=before.quant,
-            name=f"{value.name}_transpose_{_digits(perm)}",
-            quant_type=self.shape_quant_type(source),
-        )
-        after = self.ms.tensors[index]
-        after.name = f"{value.name}_{_digits(perm)}"
-        if perm == pm.NCHW_FROM_NHWC:
-            after.format = Format.NCHW
+        order = self.int_constant(perm, f"perm_{_digits(perm)}")
+        quant_type = self.shape_quant_type(source)
+        dims = pm.permute(before.dims, perm)
+        index = self.emit("Transpose", [source, order], dims, quant=before.quant, name=name, quant_type=quant_type)
+        if perm == pm.NHWC:
+            self.ms.tensors[index].format = Format.NHWC
+        elif perm == pm.NCHW_FROM_NHWC or len(perm) == 3:
+            self.ms.tensors[index].format = Format.NCHW
+        return index
+
+    def image(self, index: int) -> int:
+        """The tensor under the label NHWC, without which image operators refuse it."""
+        if self.ms.tensors[index].format == Format.NHWC:
+            return index
+        return self.transpose(self.transpose(index, pm.NCHW_FROM_NHWC), pm.NHWC)
+
+    def _format(self, inputs: Sequence[int]) -> Format | int:
+        """The label that the runtime gives to an output: that of the first input."""
+        return self.ms.tensors[inputs[0]].format if inputs else Format.NHWC
+
+    def _transpose(self, value: ir.Value, source: int, perm: Perm) -> int:
+        index = self.transpose(source, perm, name=f"{value.name}_transpose_{_digits(perm)}")
+        self.ms.tensors[index].name = f"{value.name}_{_digits(perm)}"
         return index
 
     def _cast(self, value: ir.Value, source: int, *, to_integer: bool) -> int:

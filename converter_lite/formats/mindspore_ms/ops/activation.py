@@ -9,7 +9,7 @@ from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.enums import ActivationType as Kind
 from converter_lite.formats.mindspore_ms.enums import DataType
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
-from converter_lite.formats.mindspore_ms.ops.common import Lower, elementwise, optional, required
+from converter_lite.formats.mindspore_ms.ops.common import Lower, as_image, elementwise, optional, required
 from converter_lite.graph import attribute, scalar
 
 _FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -111,7 +111,7 @@ def _prelu(ctx: Lowering, node: ir.Node) -> None:
     values = np.asarray(ctx.array(slope, "the slope"), np.float32)
     if rank == 4 and values.size == shape[1] and ctx.shape(slope)[-2:] == (1, 1):
         slopes = ctx.constant(values.reshape(-1), slope.name or "slope")
-        index = ctx.emit("PReLUFusion", [ctx.use(x, pm.NHWC), slopes], pm.permute(shape, pm.NHWC))
+        index = ctx.emit("PReLUFusion", [as_image(ctx, x), slopes], pm.permute(shape, pm.NHWC))
         ctx.bind(out, index, pm.NHWC)
         return
     perm = ctx.best_perm([x], rank)

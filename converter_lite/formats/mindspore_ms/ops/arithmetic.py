@@ -144,9 +144,24 @@ def expanded(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
         lifted = array.reshape((1,) * (len(dims) - array.ndim) + array.shape)
         return ctx.constant(np.broadcast_to(lifted, tuple(dims)), tensor.name)
     kind = tensor.dtype
-    source = ctx.cast(index, DataType.INT32) if kind is DataType.BOOL else index
     target = ctx.int_constant(list(dims), "shape")
-    return ctx.cast(ctx.emit("BroadcastTo", [source, target], dims, shape=list(dims)), kind)
+    if kind is not DataType.BOOL:
+        return ctx.emit("BroadcastTo", [index, target], dims, shape=list(dims))
+    number = ctx.emit("BroadcastTo", [ctx.cast(index, DataType.FLOAT32), target], dims, shape=list(dims))
+    return ctx.emit("NotEqual", [number, ctx.float_constant(0.0)], dims, dtype=DataType.BOOL)
+
+
+def _div(ctx: Lowering, node: ir.Node) -> None:
+    """The runtime does not divide integers: the quotient of the floats, cut off, is the same below 2^23."""
+    out = node.outputs[0]
+    if ctx.dtype(out) is DataType.FLOAT32:
+        broadcast(ctx, node, "DivFusion", activation=True)
+        return
+    values, shape = [required(node, 0), required(node, 1)], ctx.shape(out)
+    perm = ctx.best_perm(values, len(shape))
+    inputs = [ctx.cast(ctx.operand(v, len(shape), perm), DataType.FLOAT32) for v in values]
+    quotient = ctx.emit("DivFusion", inputs, pm.permute(shape, perm))
+    ctx.bind(out, ctx.cast(quotient, ctx.dtype(out)), perm)
 
 
 def _sign(ctx: Lowering, node: ir.Node) -> None:
@@ -206,7 +221,7 @@ TABLE: dict[str, Lower] = {
     "Add": _binary("AddFusion", activation=True),
     "Sub": _binary("SubFusion", activation=True),
     "Mul": _binary("MulFusion", activation=True),
-    "Div": _binary("DivFusion", activation=True),
+    "Div": _div,
     "Pow": _pow,
     "Mod": _mod,
     "Max": _variadic("Maximum"),

@@ -62,9 +62,12 @@ def as_image(ctx: Lowering, value: ir.Value, *, integer: bool = False) -> int:
     """A 4-D value in NHWC, or a 3-D one (N, C, W) as the image (N, 1, W, C)."""
     shape = ctx.shape(value)
     if len(shape) == 4:
-        return ctx.use(value, pm.NHWC, integer=integer)
-    source = ctx.use(value, pm.NWC, integer=integer)
-    return reshape(ctx, source, (shape[0], 1, shape[2], shape[1]))
+        return ctx.image(ctx.use(value, pm.NHWC, integer=integer))
+    if any(form.perm == pm.NWC for form in ctx.forms(value)):
+        source = ctx.use(value, pm.NWC, integer=integer)
+        return ctx.image(reshape(ctx, source, (shape[0], 1, shape[2], shape[1])))
+    flat = ctx.use(value, integer=integer)
+    return ctx.transpose(reshape(ctx, flat, (shape[0], shape[1], 1, shape[2])), pm.NHWC)
 
 
 def bind_image(ctx: Lowering, value: ir.Value, index: int, *, integer: bool = False) -> None:
@@ -100,3 +103,21 @@ def activation(ctx: Lowering, index: int, kind: ActivationType, **attributes: An
 def moved_axes(perm: Perm, axes: Sequence[int]) -> list[int]:
     """Where axes of the ONNX value stand in the form ``perm``."""
     return [perm.index(a) for a in axes]
+
+
+def strided_slice(ctx: Lowering, index: int, ranges: Sequence[tuple[int, int, int, int]]) -> int:
+    """A StridedSlice; ranges are (begin, end, axis of the tensor, step > 0)."""
+    dims = list(ctx.ms.tensors[index].dims)
+    for begin, end, axis, step in ranges:
+        dims[axis] = -(-(end - begin) // step)
+    columns = [[r[i] for r in ranges] for i in range(4)]
+    names = ("begin", "end", "axes", "strides")
+    inputs = [ctx.int_constant(values, name) for values, name in zip(columns, names, strict=True)]
+    return ctx.emit("StridedSlice", [index, *inputs], dims)
+
+
+def gather_axis(ctx: Lowering, index: int, axis: int, picks: Sequence[int]) -> int:
+    """Entries of one axis of a tensor, in a given order."""
+    dims = list(ctx.ms.tensors[index].dims)
+    dims[axis] = len(picks)
+    return ctx.emit("Gather", [index, ctx.int_constant(list(picks), "indices"), ctx.int_constant([axis], "axis")], dims)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.enums import DataType, ReduceMode
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
-from converter_lite.formats.mindspore_ms.ops.common import Lower, axis_of, moved_axes, optional, required
+from converter_lite.formats.mindspore_ms.ops.common import Lower, as_image, axis_of, moved_axes, optional, required
 from converter_lite.formats.mindspore_ms.ops.reduce import reduce_tensor
 from converter_lite.graph import attribute, int_attribute, ints_attribute
 
@@ -27,7 +27,7 @@ def _batch_norm(ctx: Lowering, node: ir.Node) -> None:
     scale = gamma / np.sqrt(var + _number(node, "epsilon", 1e-5))
     offset = beta - mean * scale
     if rank == 4:
-        inputs = [ctx.use(x, pm.NHWC), _named(ctx, node, "scale", scale), _named(ctx, node, "offset", offset)]
+        inputs = [as_image(ctx, x), _named(ctx, node, "scale", scale), _named(ctx, node, "offset", offset)]
         ctx.bind(out, ctx.emit("ScaleFusion", inputs, pm.permute(shape, pm.NHWC), axis=-1), pm.NHWC)
         return
     perm = ctx.best_perm([x], rank)
@@ -148,12 +148,12 @@ def _lrn(ctx: Lowering, node: ir.Node) -> None:
         raise Unsupported("a window of even size")
     index = ctx.emit(
         "LRN",
-        [ctx.use(x, pm.NHWC)],
+        [as_image(ctx, x)],
         pm.permute(ctx.shape(x), pm.NHWC),
         dtype=DataType.FLOAT32,
         depth_radius=size // 2,
         bias=_number(node, "bias", 1.0),
-        alpha=_number(node, "alpha", 1e-4),
+        alpha=_number(node, "alpha", 1e-4) / size,
         beta=_number(node, "beta", 0.75),
         norm_region="ACROSS_CHANNELS",
     )

@@ -109,7 +109,7 @@ def _global(op: str, mode: ReduceMode) -> Lower:
             reduce(ctx, x, out, mode, list(range(2, len(shape))), keep_dims=True)
             return
         integer = _is_integer(ctx, node)
-        image = ctx.use(x, pm.NHWC, integer=integer)
+        image = as_image(ctx, x, integer=integer)
         attributes: dict[str, Any] = {"strides": [1, 1], "pad": [0, 0, 0, 0], "global": True}
         index = _emit(ctx, node, op, image, (shape[0], 1, 1, shape[1]), attributes)
         ctx.bind(out, index, pm.NHWC, integer=integer)

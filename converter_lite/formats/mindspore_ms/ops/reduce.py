@@ -101,11 +101,15 @@ def _arg(op: str) -> Lower:
 
 
 def _topk(ctx: Lowering, node: ir.Node) -> None:
+    """The runtime always takes the largest; the smallest are the largest of the negated values."""
     x, rank = required(node, 0), len(ctx.shape(required(node, 0)))
     axis = axis_of(node, rank, -1)
     count = ctx.ints(required(node, 1), "k")[0] if len(node.inputs) > 1 else int_attribute(node, "k", 1)
     order = (*(a for a in range(rank) if a != axis), axis)
     source = ctx.use(x, order)
+    smallest = not int_attribute(node, "largest", 1)
+    if smallest:
+        source = ctx.emit("Neg", [source], ctx.ms.tensors[source].dims)
     dims = (*ctx.ms.tensors[source].dims[:-1], count)
     values, indices = ctx.emit_many(
         "TopKFusion",
@@ -113,8 +117,10 @@ def _topk(ctx: Lowering, node: ir.Node) -> None:
         [(dims, ctx.dtype(x)), (dims, DataType.INT32)],
         sorted=bool(int_attribute(node, "sorted", 1)),
         axis=rank - 1,
-        largest=int_attribute(node, "largest", 1),
+        largest=1,
     )
+    if smallest:
+        values = ctx.emit("Neg", [values], dims)
     ctx.bind(node.outputs[0], values, order)
     ctx.bind(node.outputs[1], indices, order)
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.enums import CoordinateMode, Format, NearestMode, ResizeMethod
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
-from converter_lite.formats.mindspore_ms.ops.common import Lower, optional, required
-from converter_lite.formats.mindspore_ms.ops.shape import gather_axis
+from converter_lite.formats.mindspore_ms.ops.common import Lower, as_image, gather_axis, optional, required
 from converter_lite.graph import attribute, constant, int_attribute, ints_attribute
 
 _NATIVE_LINEAR = {
@@ -76,20 +75,25 @@ def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence
 
 
 def _source_positions(transform: str, size: int, result: int, scale: float) -> NDArray[np.float64]:
-    """Where every output element lies in the input (ONNX operator specification, Resize)."""
-    places = np.arange(result, dtype=np.float64)
+    """Where every output element lies in the input (ONNX operator specification, Resize); float32 as in onnxruntime."""
+    places, scale = np.arange(result, dtype=np.float32), np.float32(scale)
+    return _positions(transform, size, result, scale, places).astype(np.float64)
+
+
+def _positions(
+    transform: str, size: int, result: int, scale: np.float32, places: NDArray[np.float32]
+) -> NDArray[np.float32]:
     if transform == "asymmetric":
         return places / scale
     if transform == "align_corners":
-        return places * (size - 1) / (result - 1) if result > 1 else np.zeros(result)
+        return places * np.float32(size - 1) / np.float32(result - 1) if result > 1 else np.zeros(result, np.float32)
     if transform == "pytorch_half_pixel" and result == 1:
-        return np.zeros(1)
+        return np.zeros(1, np.float32)
     if transform == "half_pixel_symmetric":
-        adjustment = result / (scale * size)
-        offset = size / 2 * (1 - adjustment)
-        return offset + (places + 0.5) / scale - 0.5
+        offset = np.float32(size / 2 * (1 - result / (float(scale) * size)))
+        return offset + (places + np.float32(0.5)) / scale - np.float32(0.5)
     if transform in ("half_pixel", "pytorch_half_pixel"):
-        return (places + 0.5) / scale - 0.5
+        return (places + np.float32(0.5)) / scale - np.float32(0.5)
     raise Unsupported(f"coordinate_transformation_mode {transform}")
 
 
@@ -131,7 +135,7 @@ def _native(ctx: Lowering, x: ir.Value, out: ir.Value, method: ResizeMethod, mod
     height, width = ctx.shape(out)[2:]
     index = ctx.emit(
         "Resize",
-        [ctx.use(x, pm.NHWC), ctx.int_constant([height, width], "size")],
+        [as_image(ctx, x), ctx.int_constant([height, width], "size")],
         pm.permute(ctx.shape(out), pm.NHWC),
         format=int(Format.NHWC),
         method=int(method),
@@ -187,8 +191,7 @@ def _reordered(ctx: Lowering, index: int, order: pm.Perm, wanted: pm.Perm) -> in
     step = pm.compose(pm.invert(order), wanted)
     if step == pm.identity(len(step)):
         return index
-    dims = pm.permute(ctx.ms.tensors[index].dims, step)
-    return ctx.emit("Transpose", [index, ctx.int_constant(step, "perm")], dims)
+    return ctx.transpose(index, step)
 
 
 TABLE: dict[str, Lower] = {"Resize": _resize, "Upsample": _resize}

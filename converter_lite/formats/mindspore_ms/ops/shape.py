@@ -11,7 +11,15 @@ from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.enums import DataType, Format, QuantType
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_ms.ops.arithmetic import expanded
-from converter_lite.formats.mindspore_ms.ops.common import Lower, axis_of, optional, required
+from converter_lite.formats.mindspore_ms.ops.common import (
+    Lower,
+    as_image,
+    axis_of,
+    gather_axis,
+    optional,
+    required,
+    strided_slice,
+)
 from converter_lite.formats.mindspore_ms.permutation import Perm
 from converter_lite.graph import attribute, int_attribute, ints_attribute, is_constant
 from converter_lite.quantization.plan import NodeMode
@@ -37,6 +45,10 @@ def _still_order(ctx: Lowering, x: ir.Value, before: Sequence[int], after: Seque
         result = pm.reshaped(before, after, form.perm)
         if result is not None:
             return form.perm, result
+    if len(after) == 4 and not any(form.perm == pm.identity(len(before)) for form in ctx.forms(x)):
+        order = pm.reshaped(after, before, pm.NHWC)
+        if order is not None:
+            return order, pm.NHWC
     return pm.identity(len(before)), pm.identity(len(after))
 
 
@@ -123,24 +135,6 @@ def _slice_ranges(ctx: Lowering, node: ir.Node, rank: int) -> tuple[list[int], l
     return starts, ends, [a % rank for a in axes], steps
 
 
-def strided_slice(ctx: Lowering, index: int, ranges: Sequence[tuple[int, int, int, int]]) -> int:
-    """A StridedSlice; ranges are (begin, end, axis of the tensor, step > 0)."""
-    dims = list(ctx.ms.tensors[index].dims)
-    for begin, end, axis, step in ranges:
-        dims[axis] = -(-(end - begin) // step)
-    columns = [[r[i] for r in ranges] for i in range(4)]
-    names = ("begin", "end", "axes", "strides")
-    inputs = [ctx.int_constant(values, name) for values, name in zip(columns, names, strict=True)]
-    return ctx.emit("StridedSlice", [index, *inputs], dims)
-
-
-def gather_axis(ctx: Lowering, index: int, axis: int, picks: Sequence[int]) -> int:
-    """Entries of one axis of a tensor, in a given order."""
-    dims = list(ctx.ms.tensors[index].dims)
-    dims[axis] = len(picks)
-    return ctx.emit("Gather", [index, ctx.int_constant(list(picks), "indices"), ctx.int_constant([axis], "axis")], dims)
-
-
 def _expand(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     shape = ctx.shape(out)
@@ -206,7 +200,7 @@ def _depth_to_space(ctx: Lowering, node: ir.Node) -> None:
     """The runtime's order is DCR; CRD is DCR of reordered channels."""
     x, out = required(node, 0), node.outputs[0]
     block = int_attribute(node, "blocksize", 2)
-    source = ctx.use(x, pm.NHWC)
+    source = as_image(ctx, x)
     if attribute(node, "mode", "DCR") == "CRD":
         channels = np.arange(ctx.shape(x)[1]).reshape(-1, block * block).T.reshape(-1)
         source = gather_axis(ctx, source, 3, channels.tolist())
@@ -219,7 +213,7 @@ def _space_to_depth(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     block = int_attribute(node, "blocksize", 2)
     dims = pm.permute(ctx.shape(out), pm.NHWC)
-    index = ctx.emit("SpaceToDepth", [ctx.use(x, pm.NHWC)], dims, block_size=block, format=int(Format.NHWC))
+    index = ctx.emit("SpaceToDepth", [as_image(ctx, x)], dims, block_size=block, format=int(Format.NHWC))
     ctx.bind(out, index, pm.NHWC)
 
 
