@@ -390,9 +390,13 @@ def recurrent() -> Iterator[Case]:
                 const((directions, gates * 6), 3),
             )
             outputs = 3 if op == "LSTM" else 2
-            yield case(f"{op.lower()}_{name}", op, x, w, r, b, outputs=outputs, hidden_size=3, tolerance=5e-4, **attributes)
+            yield case(
+                f"{op.lower()}_{name}", op, x, w, r, b, outputs=outputs, hidden_size=3, tolerance=5e-4, **attributes
+            )
     w, r, b = const((1, 9, 4)), const((1, 9, 3), 2), const((1, 18), 3)
-    yield case("gru_linear_before_reset", "GRU", x, w, r, b, outputs=2, hidden_size=3, linear_before_reset=1, tolerance=5e-4)
+    yield case(
+        "gru_linear_before_reset", "GRU", x, w, r, b, outputs=2, hidden_size=3, linear_before_reset=1, tolerance=5e-4
+    )
     w, r, b = const((1, 12, 4)), const((1, 12, 3), 2), const((1, 24), 3)
     state = values((1, 2, 3), 7), values((1, 2, 3), 8)
     yield case("lstm_initial", "LSTM", x, w, r, b, None, *state, outputs=3, hidden_size=3, tolerance=5e-4)

@@ -200,12 +200,9 @@ class Lowering:
         """Add a node with several outputs, given as dimensions and types."""
         node_name = self._unique(name or (self._current.name if self._current else None) or op, op)
         params = list(quants) or [None] * len(outputs)
+        layout = self._format(inputs)
         indices = [
-            self.tensor(
-                MsTensor(
-                    f"{node_name}:{i}", kind, tuple(int(d) for d in dims), quant=quant, format=self._format(inputs)
-                )
-            )
+            self.tensor(MsTensor(f"{node_name}:{i}", kind, tuple(int(d) for d in dims), quant=quant, format=layout))
             for i, ((dims, kind), quant) in enumerate(zip(outputs, params, strict=True))
         ]
         self.ms.nodes.append(MsNode(node_name, op, list(inputs), indices, attributes, quant_type))

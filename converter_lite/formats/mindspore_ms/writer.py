@@ -10,6 +10,7 @@ from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.container import MsModel, MsTensor, to_bytes
 from converter_lite.formats.mindspore_ms.enums import DataType, Format
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_ms.ops.common import Lower
 from converter_lite.formats.mindspore_ms.ops.table import LOWERINGS
 from converter_lite.formats.mindspore_ms.options import MsOptions, Problem
 from converter_lite.graph import is_constant
@@ -87,7 +88,7 @@ def _lower_all(ctx: Lowering) -> list[Problem]:
     return problems
 
 
-def _lowering(node: ir.Node):  # type: ignore[no-untyped-def]
+def _lowering(node: ir.Node) -> Lower:
     lowering = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if lowering is None:
         name = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type

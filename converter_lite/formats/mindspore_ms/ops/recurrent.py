@@ -26,6 +26,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 class _Cell:
     """Constants of one direction; ``inner`` is the bias of the recurrent product of GRU's candidate."""
 
+    name: str
     w: NDArray[np.float32]
     r: NDArray[np.float32]
     bias: NDArray[np.float32]
@@ -79,7 +80,9 @@ def _cell(ctx: Lowering, node: ir.Node, number: int, batch: int, hidden: int) ->
     bias, inner = halves[:size].copy(), halves[size:].copy()
     apart = node.op_type == "GRU" and bool(int_attribute(node, "linear_before_reset", 0))
     bias[: 2 * hidden if apart else size] += inner[: 2 * hidden if apart else size]
-    return _Cell(w, r, bias, inner[2 * hidden :] if apart else np.zeros(0, np.float32), batch, hidden)
+    return _Cell(
+        f"{node.name}_{number}", w, r, bias, inner[2 * hidden :] if apart else np.zeros(0, np.float32), batch, hidden
+    )
 
 
 def _initial(ctx: Lowering, node: ir.Node, place: int, number: int, directions: int) -> int | None:
@@ -131,7 +134,7 @@ def _gates(ctx: Lowering, index: int, count: int, hidden: int) -> list[int]:
 
 
 def _recurrent_product(ctx: Lowering, cell: _Cell, h: int, rows: slice, bias: NDArray[np.float32] | None = None) -> int:
-    key = ("recurrent", id(cell), rows.start, rows.stop)
+    key = ("recurrent", cell.name, rows.start, rows.stop)
     matrix = ctx.cached(key, lambda: ctx.constant(cell.r[rows], "r"))
     inputs = [h, matrix]
     if bias is not None:
@@ -167,7 +170,7 @@ def _gru_step(ctx: Lowering, cell: _Cell, x: int, state: State) -> State:
     reset = activation(ctx, _plus(ctx, cell, xr, h, slice(size, 2 * size)), ActivationType.SIGMOID)
     rows = slice(2 * size, 3 * size)
     if cell.inner.size:
-        bias = ctx.cached(("inner", id(cell)), lambda: ctx.constant(cell.inner, "r_bias"))
+        bias = ctx.cached(("inner", cell.name), lambda: ctx.constant(cell.inner, "r_bias"))
         product = bias if h is None else _recurrent_product(ctx, cell, h, rows, cell.inner)
         inner = _two(ctx, "MulFusion", reset, product)
         xh = _two(ctx, "AddFusion", xh, inner)

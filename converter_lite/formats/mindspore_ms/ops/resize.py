@@ -76,8 +76,8 @@ def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence
 
 def _source_positions(transform: str, size: int, result: int, scale: float) -> NDArray[np.float64]:
     """Where every output element lies in the input (ONNX operator specification, Resize); float32 as in onnxruntime."""
-    places, scale = np.arange(result, dtype=np.float32), np.float32(scale)
-    return _positions(transform, size, result, scale, places).astype(np.float64)
+    places = np.arange(result, dtype=np.float32)
+    return _positions(transform, size, result, np.float32(scale), places).astype(np.float64)
 
 
 def _positions(

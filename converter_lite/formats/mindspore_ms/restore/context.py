@@ -1,0 +1,368 @@
+"""The state of a conversion from a ``.ms`` graph to an ONNX graph: the mirror image of :mod:`lowering`.
+
+A ``.ms`` tensor may exist as several ONNX values, one per axis order; an operator asks for the order that ONNX wants,
+and a Transpose is made only where that order does not exist. Casts between int8 and float are no nodes here: they are
+parameters in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.errors import FormatError
+from converter_lite.formats.mindspore_ms import permutation as pm
+from converter_lite.formats.mindspore_ms.container import MsModel, MsNode, MsQuant
+from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
+from converter_lite.formats.mindspore_ms.permutation import Perm
+from converter_lite.formats.mindspore_ms.stored import Stored, load
+from converter_lite.quantization.params import QuantParams, QuantSpec
+from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan
+
+OPSET = 20
+
+ONNX_TYPES = {
+    DataType.BOOL: ir.DataType.BOOL,
+    DataType.INT8: ir.DataType.INT8,
+    DataType.INT16: ir.DataType.INT16,
+    DataType.INT32: ir.DataType.INT32,
+    DataType.INT64: ir.DataType.INT64,
+    DataType.UINT8: ir.DataType.UINT8,
+    DataType.FLOAT16: ir.DataType.FLOAT,
+    DataType.FLOAT32: ir.DataType.FLOAT,
+}
+
+_MODES = {
+    QuantType.WEIGHT: NodeMode.WEIGHT,
+    QuantType.ALL: NodeMode.INTEGER,
+    QuantType.DYNAMIC: NodeMode.DYNAMIC,
+}
+
+
+class Restoring:
+    """Builds a :class:`QuantizedModel` from a ``.ms`` model, one node after the other."""
+
+    def __init__(self, ms: MsModel, *, file_size: int) -> None:
+        self.ms = ms
+        self.plan = QuantPlan("ms")
+        self.q_weights: dict[str, NDArray[np.int32]] = {}
+        self.nodes: list[ir.Node] = []
+        self.inputs: list[ir.Value] = []
+        self._initializers: dict[str, ir.Value] = {}
+        self._forms: list[dict[Perm, ir.Value]] = [{} for _ in ms.tensors]
+        self._stored: dict[int, Stored] = {}
+        self._constants: dict[tuple[Any, ...], ir.Value] = {}
+        self._names: set[str] = set()
+        self._limit = 64 * file_size
+        self._node = MsNode("", "", [], [])
+        self._reason = ""
+
+    # Questions about tensors
+
+    def stored(self, index: int) -> Stored:
+        """The decoded constant behind a tensor.
+
+        Raises:
+            FormatError: It is not a constant, or its data are damaged.
+        """
+        tensor = self.ms.tensors[index]
+        if tensor.data is None:
+            raise FormatError(f"{tensor.name or index} must be constant", where=self.where)
+        if index not in self._stored:
+            self._stored[index] = load(tensor, limit=self._limit)
+        return self._stored[index]
+
+    def is_constant(self, index: int) -> bool:
+        """Whether the file holds the tensor's value."""
+        return self.ms.tensors[index].is_constant
+
+    def array(self, index: int) -> NDArray[Any]:
+        """A constant as numbers; quantized ones as the reals that they stand for."""
+        stored, tensor = self.stored(index), self.ms.tensors[index]
+        return (
+            stored.array
+            if stored.quant is None
+            else _real(stored.array, stored.quant, self._weight_axis(index), tensor.dims)
+        )
+
+    def ints(self, index: int) -> list[int]:
+        """A constant vector of integers."""
+        return [int(i) for i in self.stored(index).array.reshape(-1)]
+
+    def rank(self, index: int) -> int | None:
+        """Number of axes, where it is known."""
+        tensor = self.ms.tensors[index]
+        forms = self._forms[index]
+        return len(tensor.dims) if tensor.dims or tensor.is_constant else len(next(iter(forms))) if forms else None
+
+    def orders(self, index: int) -> list[Perm]:
+        """Axis orders in which a tensor exists."""
+        return list(self._forms[index])
+
+    @property
+    def where(self) -> str:
+        """The node at work, for messages."""
+        return f"{self._node.name} ({self._node.op})"
+
+    # Using and making values
+
+    def start(self, node: MsNode) -> None:
+        """Set the node at work."""
+        self._node = node
+        self._reason = "" if node.quant_type in _MODES else "float in the file"
+
+    def value(self, index: int, perm: Perm | None = None) -> ir.Value:
+        """The ONNX value that is ``transpose(tensor, perm)``.
+
+        Raises:
+            FormatError: No node has made the tensor yet.
+        """
+        if self.is_constant(index):
+            order = perm or pm.identity(self.array(index).ndim)
+            return self.initializer(self.array(index).transpose(order), self.ms.tensors[index].name, key=(index, order))
+        forms = self._forms[index]
+        if not forms:
+            raise FormatError(f"{self.ms.tensors[index].name or index} is used before it is made", where=self.where)
+        order = perm or pm.identity(len(next(iter(forms))))
+        if order not in forms:
+            source, value = next(iter(forms.items()))
+            if len(source) != len(order):
+                raise FormatError(f"{self.ms.tensors[index].name or index} has another rank", where=self.where)
+            step = pm.compose(pm.invert(source), order)
+            name = f"{value.name}_{''.join(map(str, step))}"
+            moved = self.add("Transpose", [value], name=name, perm=list(step))
+            forms[order] = moved
+            self._take_params(index, moved)
+        return forms[order]
+
+    def bind(self, index: int, value: ir.Value, perm: Perm | None = None) -> None:
+        """Say that an ONNX value is ``transpose(tensor, perm)``."""
+        tensor = self.ms.tensors[index]
+        rank = len(tensor.dims)
+        order = perm or pm.identity(rank)
+        if value.name and value.producer() is not None:
+            self._rename(value, tensor.name if order == pm.identity(len(order)) else f"{tensor.name}_onnx")
+        self._forms[index] = {order: value}
+        self._take_params(index, value)
+
+    def same(self, index: int, source: int) -> None:
+        """Say that two tensors are the same value (casts between int8 and float)."""
+        self._forms[index] = self._forms[source]
+        for value in self._forms[index].values():
+            self._take_params(index, value)
+
+    def reorder(self, index: int, source: int, perm: Perm) -> None:
+        """Say that a tensor is ``transpose(source, perm)``."""
+        if self.is_constant(source):
+            self.bind(index, self.value(source, perm))
+            return
+        self.value(source)
+        back = pm.invert(perm)
+        self._forms[index] = {pm.compose(back, order): value for order, value in self._forms[source].items()}
+        for value in self._forms[index].values():
+            self._take_params(index, value)
+
+    def quant(self, index: int) -> tuple[float, int] | None:
+        """Scale and zero point of an activation."""
+        quant = self.ms.tensors[index].quant
+        return None if quant is None else (float(quant.scale[0]), int(quant.zero_point[0]))
+
+    def add(self, op: str, inputs: Sequence[ir.Value | None], *, name: str = "", **attributes: Any) -> ir.Value:
+        """A node with one output."""
+        return self.add_many(op, inputs, 1, name=name, **attributes)[0]
+
+    def add_many(
+        self, op: str, inputs: Sequence[ir.Value | None], count: int, *, name: str = "", **attributes: Any
+    ) -> list[ir.Value]:
+        """A node with several outputs; it carries the name of the node at work unless told otherwise."""
+        node_name = self._unique(name or self._node.name or op)
+        outputs = [ir.Value(name=self._unique(f"{node_name}:{i}")) for i in range(count)]
+        present = {key: value for key, value in attributes.items() if value is not None}
+        node = ir.node(op, list(inputs), attributes=present, outputs=outputs, name=node_name)
+        self.nodes.append(node)
+        mode = NodeMode.FLOAT if self._reason else _MODES[self._node.quant_type]
+        self.plan.nodes[node_name] = NodePlan(op, mode, self._reason)
+        return outputs
+
+    def initializer(self, array: NDArray[Any], name: str, *, key: tuple[Any, ...] | None = None) -> ir.Value:
+        """A constant; the same ``key`` gives the same one."""
+        if key is not None and key in self._constants:
+            return self._constants[key]
+        unique = self._unique(name or "constant")
+        array = np.ascontiguousarray(array.astype(np.float32) if array.dtype == np.float16 else array)
+        tensor = ir.Tensor(array, name=unique)
+        value = ir.Value(name=unique, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+        self._initializers[unique] = value
+        if key is not None:
+            self._constants[key] = value
+        return value
+
+    def int64(self, numbers: Sequence[int], name: str) -> ir.Value:
+        """A vector of shape, axes or the like."""
+        key = ("int64", tuple(int(n) for n in numbers))
+        return self.initializer(np.array(key[1], np.int64), name, key=key)
+
+    def as_int64(self, index: int, name: str) -> ir.Value:
+        """A shape or the like, constant or computed."""
+        if self.is_constant(index):
+            return self.int64(self.ints(index), name)
+        return self.add("Cast", [self.value(index)], name=f"{self._node.name}_{name}", to=ir.DataType.INT64.value)
+
+    def weight(self, index: int, order: Perm, shape: Sequence[int] | None = None) -> ir.Value:
+        """A weight in the order of ONNX; its integers and parameters go to the plan where ONNX can hold them."""
+        stored = self.stored(index)
+        real = self.array(index).transpose(order)
+        target = tuple(shape or real.shape)
+        value = self.initializer(real.reshape(target), self.ms.tensors[index].name, key=(index, order, target))
+        axis = self._weight_axis(index)
+        params = _weight_params(stored, None if axis is None else order.index(axis))
+        if params is None:
+            self._reason = self._reason or "the weight's corrections have no integer form in ONNX"
+        elif value.name and self._node.quant_type is not QuantType.NONE:
+            self.plan.weights[value.name] = params
+            self.q_weights[value.name] = stored.array.transpose(order).reshape(target).astype(np.int32)
+        return value
+
+    def _weight_axis(self, index: int) -> int | None:
+        """Axis of per-channel parameters, which the runtime derives from the operator that uses the weight."""
+        stored = self.stored(index)
+        if stored.quant is None or len(stored.quant.scale) == 1:
+            return None
+        return channel_axis(self.ms, index)
+
+    def _take_params(self, index: int, value: ir.Value) -> None:
+        tensor = self.ms.tensors[index]
+        if tensor.quant is not None and not tensor.is_constant and value.name:
+            self.plan.activations.setdefault(value.name, activation_params(tensor.quant, tensor.name))
+
+    def _rename(self, value: ir.Value, name: str) -> None:
+        if name and name not in self._names and value.name:
+            self._names.discard(value.name)
+            value.name = self._unique(name)
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 1
+        while candidate in self._names:
+            candidate, count = f"{name}_{count}", count + 1
+        self._names.add(candidate)
+        return candidate
+
+    # Ends
+
+    def add_input(self, index: int, *, nchw: bool) -> None:
+        """A graph input as it is stored, or in NCHW."""
+        tensor = self.ms.tensors[index]
+        perm = pm.NCHW_FROM_NHWC if nchw else pm.identity(len(tensor.dims))
+        shape = ir.Shape([d if d >= 0 else None for d in pm.permute(tensor.dims, perm)])
+        kind = ir.TensorType(ONNX_TYPES.get(tensor.dtype, ir.DataType.FLOAT))
+        value = ir.Value(name=self._unique(tensor.name or f"input_{index}"), shape=shape, type=kind)
+        self.inputs.append(value)
+        self._forms[index] = {perm: value}
+        self._take_params(index, value)
+
+    def finish(self) -> QuantizedModel:
+        """The graph, its plan, and the integers of its weights."""
+        outputs = [self._output(index) for index in self.ms.outputs]
+        used = {v for node in self.nodes for v in node.inputs if v is not None}
+        graph = ir.Graph(
+            self.inputs,
+            outputs,
+            nodes=self.nodes,
+            initializers=[v for v in self._initializers.values() if v in used],
+            opset_imports={"": OPSET},
+            name=self.ms.name or "main_graph",
+        )
+        kept = {v.name for v in used if v is not None}
+        self.plan.weights = {n: p for n, p in self.plan.weights.items() if n in kept}
+        return QuantizedModel(ir.Model(graph, ir_version=9), self.plan, self.q_weights)
+
+    def _output(self, index: int) -> ir.Value:
+        tensor = self.ms.tensors[index]
+        value = self.value(index)
+        if value.producer() is None or value.is_graph_output():
+            value = self.add("Identity", [value], name=f"{tensor.name}_copy")
+        if value.name != tensor.name and tensor.name:
+            self._free_name(tensor.name)
+            self._rename(value, tensor.name)
+        value.type = ir.TensorType(ONNX_TYPES.get(tensor.dtype, ir.DataType.FLOAT))
+        if tensor.dims and min(tensor.dims) >= 0:
+            value.shape = ir.Shape(tensor.dims)
+        return value
+
+    def _free_name(self, name: str) -> None:
+        for node in self.nodes:
+            for value in node.outputs:
+                if value.name == name:
+                    value.name = self._unique(f"{name}_inner")
+                    if name in self.plan.activations:
+                        self.plan.activations[value.name] = self.plan.activations[name]
+                    self._names.discard(name)
+
+
+def channel_axis(ms: MsModel, index: int) -> int:
+    """Axis along which the runtime reads the per-channel parameters of a weight (files of version 1.8 and newer)."""
+    rank = len(ms.tensors[index].dims)
+    for node in ms.nodes:
+        if index not in node.inputs:
+            continue
+        attributes = node.attributes
+        if node.op in ("MatMulFusion", "FullConnection"):
+            if node.inputs[0] == index:
+                return rank - 1 if attributes.get("transpose_a") else rank - 2
+            turned = node.op == "FullConnection" or attributes.get("transpose_b")
+            return rank - 2 if turned else rank - 1
+        if node.op == "Conv2dTransposeFusion":
+            group = attributes.get("group", 1)
+            depthwise = attributes.get("in_channel") == group == attributes.get("out_channel")
+            return 0 if depthwise else rank - 1
+        if node.op == "Gather" and len(node.inputs) > 2 and ms.tensors[node.inputs[2]].data is not None:
+            axis = np.frombuffer(memoryview(ms.tensors[node.inputs[2]].data).cast("B"), "<i4")  # type: ignore[arg-type]
+            return int(axis[0]) % max(rank, 1) if axis.size else 0
+    return 0
+
+
+def _real(q: NDArray[Any], quant: MsQuant, axis: int | None, dims: tuple[int, ...]) -> NDArray[np.float32]:
+    """Reals behind stored integers; corrections count only for per-channel parameters, as in the runtimes."""
+    if axis is None:
+        return ((q.astype(np.float64) - quant.zero_point[0]) * quant.scale[0]).astype(np.float32)
+    if dims[axis] != len(quant.scale):
+        raise FormatError(f"{len(quant.scale)} scales for {dims[axis]} channels")
+    shape = [1] * len(dims)
+    shape[axis] = -1
+    steps = q.astype(np.float64) - quant.zero_point.reshape(shape)
+    real = steps * quant.scale.reshape(shape) * quant.var_corr.reshape(shape) + quant.mean_corr.reshape(shape)
+    return real.astype(np.float32)
+
+
+def _weight_params(stored: Stored, axis: int | None) -> QuantParams | None:
+    """Parameters of ONNX; a correction of the mean has no place there, one of the variance is part of the scale."""
+    quant = stored.quant
+    if quant is None or not 1 <= quant.bits <= 16 or (axis is not None and np.any(quant.mean_corr != 0)):
+        return None
+    scale, zero = quant.scale * (quant.var_corr if axis is not None else 1.0), quant.zero_point
+    if not np.all(np.isfinite(scale)) or np.any(scale.astype(np.float32) <= 0):
+        return None
+    symmetric = bool(np.all(zero == 0))
+    spec = QuantSpec(quant.bits, symmetric=symmetric, axis=axis)
+    if np.any(zero < spec.qmin) or np.any(zero > spec.qmax):
+        return None
+    if axis is None:
+        return QuantParams(np.float32(scale[0]).reshape(()), np.int32(zero[0]).reshape(()), spec)
+    return QuantParams(scale.astype(np.float32), zero.astype(np.int32), spec)
+
+
+def activation_params(quant: MsQuant, name: str) -> QuantParams:
+    """Parameters of an int8 activation.
+
+    Raises:
+        FormatError: They are not usable.
+    """
+    scale = np.float32(quant.scale[0])
+    if not np.isfinite(scale) or scale <= 0:
+        raise FormatError(f"the scale of {name} is {quant.scale[0]}")
+    zero = int(quant.zero_point[0])
+    return QuantParams(scale.reshape(()), np.array(zero, np.int32), QuantSpec(8, symmetric=zero == 0))
