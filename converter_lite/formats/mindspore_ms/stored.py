@@ -37,7 +37,7 @@ def load(tensor: MsTensor, *, limit: int) -> Stored:
     """
     count = _count(tensor, limit)
     data = tensor.data if tensor.data is not None else b""
-    raw = memoryview(data.reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data)
+    raw = data.reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else memoryview(data)
     if tensor.compression is Compression.FSE:
         symbols, centroids = decode_fse(raw, count)
         return Stored(centroids[symbols].reshape(tensor.dims))

@@ -80,9 +80,8 @@ def _cell(ctx: Lowering, node: ir.Node, number: int, batch: int, hidden: int) ->
     bias, inner = halves[:size].copy(), halves[size:].copy()
     apart = node.op_type == "GRU" and bool(int_attribute(node, "linear_before_reset", 0))
     bias[: 2 * hidden if apart else size] += inner[: 2 * hidden if apart else size]
-    return _Cell(
-        f"{node.name}_{number}", w, r, bias, inner[2 * hidden :] if apart else np.zeros(0, np.float32), batch, hidden
-    )
+    candidate = inner[2 * hidden :] if apart else np.zeros(0, np.float32)
+    return _Cell(f"{node.name}_{number}", w, r, bias, candidate, batch, hidden)
 
 
 def _initial(ctx: Lowering, node: ir.Node, place: int, number: int, directions: int) -> int | None:

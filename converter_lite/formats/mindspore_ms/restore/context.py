@@ -193,7 +193,7 @@ class Restoring:
         if key is not None and key in self._constants:
             return self._constants[key]
         unique = self._unique(name or "constant")
-        array = np.ascontiguousarray(array.astype(np.float32) if array.dtype == np.float16 else array)
+        array = np.asarray(array, np.float32 if array.dtype == np.float16 else None, order="C")
         tensor = ir.Tensor(array, name=unique)
         value = ir.Value(name=unique, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
         self._initializers[unique] = value
@@ -351,7 +351,7 @@ def _weight_params(stored: Stored, axis: int | None) -> QuantParams | None:
     if np.any(zero < spec.qmin) or np.any(zero > spec.qmax):
         return None
     if axis is None:
-        return QuantParams(np.float32(scale[0]).reshape(()), np.int32(zero[0]).reshape(()), spec)
+        return QuantParams(np.array(scale[0], np.float32), np.array(zero[0], np.int32), spec)
     return QuantParams(scale.astype(np.float32), zero.astype(np.int32), spec)
 
 
@@ -365,4 +365,4 @@ def activation_params(quant: MsQuant, name: str) -> QuantParams:
     if not np.isfinite(scale) or scale <= 0:
         raise FormatError(f"the scale of {name} is {quant.scale[0]}")
     zero = int(quant.zero_point[0])
-    return QuantParams(scale.reshape(()), np.array(zero, np.int32), QuantSpec(8, symmetric=zero == 0))
+    return QuantParams(np.array(scale, np.float32), np.array(zero, np.int32), QuantSpec(8, symmetric=zero == 0))

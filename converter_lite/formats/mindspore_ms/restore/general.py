@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
@@ -92,7 +94,7 @@ def _topk(ctx: Restoring, node: MsNode) -> None:
 
 def _cumsum(ctx: Restoring, node: MsNode) -> None:
     axis = ctx.initializer(np.array(ctx.ints(node.inputs[1])[0], np.int64), "axis")
-    flags = {name: int(node.attributes[name]) for name in ("exclusive", "reverse")}
+    flags: dict[str, Any] = {name: int(node.attributes[name]) for name in ("exclusive", "reverse")}
     ctx.bind(node.outputs[0], ctx.add("CumSum", [ctx.value(node.inputs[0]), axis], **flags))
 
 
@@ -122,7 +124,7 @@ def _split(ctx: Restoring, node: MsNode) -> None:
     axis, count = int(node.attributes["axis"]), len(node.outputs)
     sizes = numbers(node, "size_splits", []) or (ctx.ints(node.inputs[1]) if len(node.inputs) > 1 else [])
     operands = [ctx.value(node.inputs[0])]
-    extra: dict[str, int] = {"num_outputs": count}
+    extra: dict[str, Any] = {"num_outputs": count}
     if sizes and min(sizes) >= 0:
         operands.append(ctx.int64(sizes, "sizes"))
         extra = {}

@@ -127,9 +127,9 @@ def _prelu(ctx: Restoring, node: MsNode) -> None:
 
 def _lrn(ctx: Restoring, node: MsNode) -> None:
     size = 2 * int(node.attributes["depth_radius"]) + 1
-    numbers_ = {name: float(node.attributes[name]) for name in ("alpha", "beta", "bias")}
-    numbers_["alpha"] *= size
-    image_output(ctx, node.outputs[0], ctx.add("LRN", [image_input(ctx, node.inputs[0])], size=size, **numbers_))
+    terms: dict[str, Any] = {name: float(node.attributes[name]) for name in ("alpha", "beta", "bias")}
+    terms["alpha"] *= size
+    image_output(ctx, node.outputs[0], ctx.add("LRN", [image_input(ctx, node.inputs[0])], size=size, **terms))
 
 
 def _resize(ctx: Restoring, node: MsNode) -> None:
