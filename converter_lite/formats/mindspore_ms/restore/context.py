@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_ms import permutation as pm
+from converter_lite.formats.mindspore_ms.channels import channel_axis
 from converter_lite.formats.mindspore_ms.container import MsModel, MsNode, MsQuant
 from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
 from converter_lite.formats.mindspore_ms.permutation import Perm
@@ -57,6 +58,7 @@ class Restoring:
         self._stored: dict[int, Stored] = {}
         self._constants: dict[tuple[Any, ...], ir.Value] = {}
         self._names: set[str] = set()
+        self._node_names: set[str] = set()
         self._limit = 64 * file_size
         self._node = MsNode("", "", [], [])
         self._reason = ""
@@ -96,11 +98,11 @@ class Restoring:
     def rank(self, index: int) -> int | None:
         """Number of axes, where it is known."""
         tensor = self.ms.tensors[index]
-        forms = self._forms[index]
-        return len(tensor.dims) if tensor.dims or tensor.is_constant else len(next(iter(forms))) if forms else None
+        known = [len(order) for order in self._forms[index] if order]
+        return known[0] if known else len(tensor.dims) or (0 if tensor.is_constant else None)
 
     def orders(self, index: int) -> list[Perm]:
-        """Axis orders in which a tensor exists."""
+        """Axis orders in which a tensor exists; ``()`` is the order of the file, whatever the rank."""
         return list(self._forms[index])
 
     @property
@@ -127,12 +129,12 @@ class Restoring:
         forms = self._forms[index]
         if not forms:
             raise FormatError(f"{self.ms.tensors[index].name or index} is used before it is made", where=self.where)
-        order = perm or pm.identity(len(next(iter(forms))))
+        order = _normal(perm)
         if order not in forms:
             source, value = next(iter(forms.items()))
-            if len(source) != len(order):
+            if source and order and len(source) != len(order):
                 raise FormatError(f"{self.ms.tensors[index].name or index} has another rank", where=self.where)
-            step = pm.compose(pm.invert(source), order)
+            step = pm.compose(pm.invert(source), order or pm.identity(len(source))) if source else order
             name = f"{value.name}_{''.join(map(str, step))}"
             moved = self.add("Transpose", [value], name=name, perm=list(step))
             forms[order] = moved
@@ -141,11 +143,9 @@ class Restoring:
 
     def bind(self, index: int, value: ir.Value, perm: Perm | None = None) -> None:
         """Say that an ONNX value is ``transpose(tensor, perm)``."""
-        tensor = self.ms.tensors[index]
-        rank = len(tensor.dims)
-        order = perm or pm.identity(rank)
+        tensor, order = self.ms.tensors[index], _normal(perm)
         if value.name and value.producer() is not None:
-            self._rename(value, tensor.name if order == pm.identity(len(order)) else f"{tensor.name}_onnx")
+            self._rename(value, f"{tensor.name}_onnx" if order else tensor.name)
         self._forms[index] = {order: value}
         self._take_params(index, value)
 
@@ -162,7 +162,9 @@ class Restoring:
             return
         self.value(source)
         back = pm.invert(perm)
-        self._forms[index] = {pm.compose(back, order): value for order, value in self._forms[source].items()}
+        self._forms[index] = {
+            _normal(pm.compose(back, order) if order else back): value for order, value in self._forms[source].items()
+        }
         for value in self._forms[index].values():
             self._take_params(index, value)
 
@@ -179,7 +181,7 @@ class Restoring:
         self, op: str, inputs: Sequence[ir.Value | None], count: int, *, name: str = "", **attributes: Any
     ) -> list[ir.Value]:
         """A node with several outputs; it carries the name of the node at work unless told otherwise."""
-        node_name = self._unique(name or self._node.name or op)
+        node_name = _unique(name or self._node.name or op, self._node_names)
         outputs = [ir.Value(name=self._unique(f"{node_name}:{i}")) for i in range(count)]
         present = {key: value for key, value in attributes.items() if value is not None}
         node = ir.node(op, list(inputs), attributes=present, outputs=outputs, name=node_name)
@@ -232,7 +234,7 @@ class Restoring:
         stored = self.stored(index)
         if stored.quant is None or len(stored.quant.scale) == 1:
             return None
-        return channel_axis(self.ms, index)
+        return channel_axis(self.ms, index) % max(1, len(self.ms.tensors[index].dims))
 
     def _take_params(self, index: int, value: ir.Value) -> None:
         tensor = self.ms.tensors[index]
@@ -245,11 +247,7 @@ class Restoring:
             value.name = self._unique(name)
 
     def _unique(self, name: str) -> str:
-        candidate, count = name, 1
-        while candidate in self._names:
-            candidate, count = f"{name}_{count}", count + 1
-        self._names.add(candidate)
-        return candidate
+        return _unique(name, self._names)
 
     # Ends
 
@@ -261,7 +259,7 @@ class Restoring:
         kind = ir.TensorType(ONNX_TYPES.get(tensor.dtype, ir.DataType.FLOAT))
         value = ir.Value(name=self._unique(tensor.name or f"input_{index}"), shape=shape, type=kind)
         self.inputs.append(value)
-        self._forms[index] = {perm: value}
+        self._forms[index] = {_normal(perm): value}
         self._take_params(index, value)
 
     def finish(self) -> QuantizedModel:
@@ -289,8 +287,6 @@ class Restoring:
             self._free_name(tensor.name)
             self._rename(value, tensor.name)
         value.type = ir.TensorType(ONNX_TYPES.get(tensor.dtype, ir.DataType.FLOAT))
-        if tensor.dims and min(tensor.dims) >= 0:
-            value.shape = ir.Shape(tensor.dims)
         return value
 
     def _free_name(self, name: str) -> None:
@@ -303,26 +299,17 @@ class Restoring:
                     self._names.discard(name)
 
 
-def channel_axis(ms: MsModel, index: int) -> int:
-    """Axis along which the runtime reads the per-channel parameters of a weight (files of version 1.8 and newer)."""
-    rank = len(ms.tensors[index].dims)
-    for node in ms.nodes:
-        if index not in node.inputs:
-            continue
-        attributes = node.attributes
-        if node.op in ("MatMulFusion", "FullConnection"):
-            if node.inputs[0] == index:
-                return rank - 1 if attributes.get("transpose_a") else rank - 2
-            turned = node.op == "FullConnection" or attributes.get("transpose_b")
-            return rank - 2 if turned else rank - 1
-        if node.op == "Conv2dTransposeFusion":
-            group = attributes.get("group", 1)
-            depthwise = attributes.get("in_channel") == group == attributes.get("out_channel")
-            return 0 if depthwise else rank - 1
-        if node.op == "Gather" and len(node.inputs) > 2 and ms.tensors[node.inputs[2]].data is not None:
-            axis = np.frombuffer(memoryview(ms.tensors[node.inputs[2]].data).cast("B"), "<i4")  # type: ignore[arg-type]
-            return int(axis[0]) % max(rank, 1) if axis.size else 0
-    return 0
+def _unique(name: str, taken: set[str]) -> str:
+    candidate, count = name, 1
+    while candidate in taken:
+        candidate, count = f"{name}_{count}", count + 1
+    taken.add(candidate)
+    return candidate
+
+
+def _normal(perm: Perm | None) -> Perm:
+    """Orders as keys: the order of the file is empty, so that it needs no rank."""
+    return () if perm is None or perm == pm.identity(len(perm)) else perm
 
 
 def _real(q: NDArray[Any], quant: MsQuant, axis: int | None, dims: tuple[int, ...]) -> NDArray[np.float32]:

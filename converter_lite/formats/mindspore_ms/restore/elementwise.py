@@ -8,7 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.container import MsNode
 from converter_lite.formats.mindspore_ms.enums import DataType
 from converter_lite.formats.mindspore_ms.permutation import Perm
@@ -43,7 +42,7 @@ def operands(ctx: Restoring, indices: list[int]) -> tuple[list[ir.Value], Perm |
     variables = [i for i in indices if not ctx.is_constant(i)]
     ranks = {ctx.rank(i) for i in variables}
     order = _order(ctx, variables[0]) if variables else None
-    if order is None or len(ranks) != 1 or order == pm.identity(len(order)):
+    if not order or len(ranks) != 1:
         return [ctx.value(i) for i in indices], None
     values = []
     for index in indices:

@@ -115,7 +115,7 @@ def _concat(ctx: Restoring, node: MsNode) -> None:
     variables = [i for i in node.inputs if not ctx.is_constant(i)]
     order = ctx.orders(variables[0])[0] if variables and ctx.orders(variables[0]) else None
     axis = int(node.attributes["axis"])
-    if order is not None:
+    if order:
         axis = order.index(axis % len(order))
     ctx.bind(node.outputs[0], ctx.add("Concat", [ctx.value(i, order) for i in node.inputs], axis=axis), order)
 

@@ -95,15 +95,15 @@ def _pool(ctx: Restoring, node: MsNode) -> None:
 
 
 def _scale(ctx: Restoring, node: MsNode) -> None:
-    """X * scale + offset along one axis."""
+    """x * scale + offset; the constants lie along the axes from ``axis`` on."""
     rank = ctx.rank(node.inputs[0]) or 4
     axis = int(node.attributes["axis"]) % rank
-    values = [ctx.array(i) for i in node.inputs[1:]]
-    order = ctx.orders(node.inputs[0])[0] if not ctx.is_constant(node.inputs[0]) else pm.identity(rank)
-    shape = [values[0].size if a == axis else 1 for a in order]
+    order = (() if ctx.is_constant(node.inputs[0]) else ctx.orders(node.inputs[0])[0]) or pm.identity(rank)
     value = ctx.value(node.inputs[0], order)
-    for op, array in zip(("Mul", "Add"), values, strict=False):
-        constant = ctx.initializer(np.asarray(array, np.float32).reshape(shape), f"{node.name}_{op.lower()}")
+    for op, index in zip(("Mul", "Add"), node.inputs[1:], strict=False):
+        array = np.asarray(ctx.array(index), np.float32)
+        shape = (1,) * axis + array.shape + (1,) * (rank - axis - array.ndim)
+        constant = ctx.initializer(array.reshape(shape).transpose(order), f"{node.name}_{op.lower()}")
         value = ctx.add(op, [value, constant])
     ctx.bind(node.outputs[0], activated(ctx, node, value), order)
 
