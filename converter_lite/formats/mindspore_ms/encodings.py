@@ -137,18 +137,18 @@ def _zero_points(quant: MsQuant, count: int) -> NDArray[np.int32]:
     return np.repeat(quant.zero_point, count // channels).astype(np.int32)
 
 
-def _stored_positions(differs: NDArray[np.intp], gap_width: int) -> NDArray[np.int64]:
-    """Positions that are stored: weights off the zero point, and one weight per full distance between them."""
+def _stored_positions(differs: NDArray[np.intp], gap_width: int, count: int) -> NDArray[np.int64]:
+    """Positions that are stored: weights off the zero point, and one weight per full distance between or behind them."""
     reach = 1 << gap_width
-    before = np.concatenate([[-1], differs[:-1]]) if differs.size else differs
-    extra = (differs - before - 1) // reach
-    total = int(extra.sum()) + differs.size
+    stops = np.append(differs, count)
+    before = np.concatenate([[-1], differs])
+    extra = (stops - before - 1) // reach
     ends = np.cumsum(extra + 1) - 1
-    owner = np.repeat(np.arange(differs.size), extra + 1)
-    step = np.arange(total) - np.repeat(ends - extra, extra + 1)
+    owner = np.repeat(np.arange(stops.size), extra + 1)
+    step = np.arange(int(extra.sum()) + stops.size) - np.repeat(ends - extra, extra + 1)
     positions = before[owner] + (step + 1) * reach
-    positions[ends] = differs
-    return positions.astype(np.int64)
+    positions[ends] = stops
+    return positions[:-1].astype(np.int64)
 
 
 def _best_gap_width(q: NDArray[np.int32], quant: MsQuant, used: int) -> tuple[int, int] | None:
@@ -157,8 +157,7 @@ def _best_gap_width(q: NDArray[np.int32], quant: MsQuant, used: int) -> tuple[in
     differs = np.flatnonzero(flat != _zero_points(quant, flat.size))
     if differs.size * index_width(used) >= flat.size * quant.bits:
         return None
-    before = np.concatenate([[-1], differs[:-1]]) if differs.size else differs
-    gaps = differs - before - 1
+    gaps = np.append(differs, flat.size) - np.concatenate([[-1], differs]) - 1
     head = _COORDINATE_FIELD + _COUNT_FIELD + quant.bits + quant.bits * used
     sizes = []
     for width in range(1, _MAX_COORDINATE + 1):
@@ -172,7 +171,7 @@ def encode_sparse(q: NDArray[np.int32], quant: MsQuant, *, gap_width: int) -> by
     """The distinct values, then index and distance of every stored weight; the others equal their zero point."""
     flat = q.reshape(-1)
     differs = np.flatnonzero(flat != _zero_points(quant, flat.size))
-    positions = _stored_positions(differs, gap_width)
+    positions = _stored_positions(differs, gap_width, flat.size)
     used, indices = np.unique(flat, return_inverse=True)
     gaps = np.diff(positions, prepend=-1) - 1
     stream = BitWriter()

@@ -343,7 +343,23 @@ class Lowering:
 
     def has_params(self, value: ir.Value) -> bool:
         """Whether the plan quantizes this activation."""
+        while value in self._aliases and value.name not in self.plan.activations:
+            value = self._aliases[value][0]
         return value.name in self.plan.activations
+
+    def computes_integers(self, node: ir.Node, inputs: Sequence[ir.Value], output: ir.Value) -> bool:
+        """Whether a node runs on int8: the plan says so, and its activations have parameters.
+
+        The result may also be that of an activation that is computed inside of the node.
+        """
+        if self.mode(node) is not NodeMode.INTEGER:
+            return False
+        consumer = single_consumer(output)
+        outputs = [output] + (list(consumer.outputs) if consumer is not None else [])
+        if all(self.has_params(v) for v in inputs) and any(self.has_params(v) for v in outputs):
+            return True
+        self.notes.append(f"{label(node)}: computed with floats, an input or output has no quantization parameters")
+        return False
 
     def fused_activation(self, value: ir.Value, *, integer: bool) -> tuple[int, ir.Value]:
         """The activation that can be computed inside of the producer, and the value that it then produces."""

@@ -38,7 +38,7 @@ def weight(ctx: Lowering, node: ir.Node, value: ir.Value, order: Perm, *, axis: 
         axis: Axis (in the file's order) along which the runtime expects per-channel parameters.
     """
     params = quantized_weight(ctx, node, value)
-    if params is None or ctx.mode(node) is NodeMode.INTEGER:
+    if params is None:
         return ctx.use(value, order), QuantType.NONE
     if params.is_per_channel and order.index(params.spec.axis or 0) != axis:
         ctx.notes.append(f"{label(node)}: stored in float32, the runtime needs one scale per entry of another axis")

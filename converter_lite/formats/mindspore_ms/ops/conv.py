@@ -23,7 +23,6 @@ from converter_lite.formats.mindspore_ms.ops.common import (
 from converter_lite.formats.mindspore_ms.ops.pad import pad_image
 from converter_lite.formats.mindspore_ms.weights import bias_array, int8_weight, int32_bias, weight
 from converter_lite.graph import int_attribute, ints_attribute
-from converter_lite.quantization.plan import NodeMode
 
 
 def _widened(values: Sequence[int], fill: int) -> list[int]:
@@ -68,7 +67,7 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
     x, w, bias = required(node, 0), required(node, 1), optional(node, 2)
     ctx.array(w, "the weight")
     window = _window(ctx, node)
-    integer = ctx.mode(node) is NodeMode.INTEGER
+    integer = ctx.computes_integers(node, [x], node.outputs[0])
     kind, out = ctx.fused_activation(node.outputs[0], integer=integer)
     image = as_image(ctx, x, integer=integer)
     if len(set(window.stride)) > 1 and len(set(window.pads)) > 1:

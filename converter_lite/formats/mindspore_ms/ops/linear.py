@@ -102,8 +102,8 @@ def _product(
     bias: NDArray[np.float32] | None = None,
     turn: tuple[bool, bool] = (False, False),
 ) -> None:
-    mode = ctx.mode(node)
-    integer = mode is NodeMode.INTEGER
+    variables = [v for v in (a, b) if not is_constant(v)]
+    integer = ctx.computes_integers(node, variables, out)
     kind, out = ctx.fused_activation(out, integer=integer)
     flags: dict[str, Any] = {"transpose_a": turn[0], "transpose_b": turn[1], "activation_type": kind}
     rank = len(ctx.shape(b))
