@@ -21,6 +21,7 @@ from converter_lite.formats.mindspore_ms.enums import FROM_NUMPY, DataType, Form
 from converter_lite.formats.mindspore_ms.options import MsOptions
 from converter_lite.formats.mindspore_ms.permutation import Perm
 from converter_lite.graph import constant, is_constant, label, single_consumer, static_shape
+from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
 _NARROWED = {
@@ -68,6 +69,7 @@ class Lowering:
         self.done: set[ir.Node] = set()
         self._forms: dict[ir.Value, dict[Form, int]] = {}
         self._aliases: dict[ir.Value, tuple[ir.Value, Perm]] = {}
+        self._lent: dict[ir.Value, QuantParams] = {}
         self._constants: dict[tuple[Any, ...], int] = {}
         self._node_names: set[str] = set()
         self._current: ir.Node | None = None
@@ -229,6 +231,9 @@ class Lowering:
             raise Unsupported("a needed input is absent")
         if value in self._aliases:
             source, moved = self._aliases[value]
+            params = self._params(value)
+            if integer and params is not None:
+                self._lent.setdefault(source, params)
             return self.use(source, pm.compose(moved, perm or pm.identity(len(moved))), integer=integer)
         if is_constant(value) and not integer:
             return self._constant_form(value, perm)
@@ -331,9 +336,7 @@ class Lowering:
         Raises:
             Unsupported: The plan has none, or they are not per-tensor int8.
         """
-        while value in self._aliases and value.name not in self.plan.activations:
-            value = self._aliases[value][0]
-        params = self.plan.activations.get(value.name or "")
+        params = self._params(value)
         if params is None:
             raise Unsupported(f"{value.name} has no quantization parameters")
         if params.is_per_channel or params.spec.bits != 8:
@@ -343,9 +346,13 @@ class Lowering:
 
     def has_params(self, value: ir.Value) -> bool:
         """Whether the plan quantizes this activation."""
+        return self._params(value) is not None
+
+    def _params(self, value: ir.Value) -> QuantParams | None:
+        """Parameters of a value, or of one that is the same up to the order of its axes."""
         while value in self._aliases and value.name not in self.plan.activations:
             value = self._aliases[value][0]
-        return value.name in self.plan.activations
+        return self.plan.activations.get(value.name or "") or self._lent.get(value)
 
     def computes_integers(self, node: ir.Node, inputs: Sequence[ir.Value], output: ir.Value) -> bool:
         """Whether a node runs on int8: the plan says so, and its activations have parameters.
