@@ -68,12 +68,14 @@ def int8_weight(ctx: Lowering, node: ir.Node, value: ir.Value, order: Perm, *, a
 
 
 def int32_bias(ctx: Lowering, array: NDArray[np.float32], x: MsQuant, w: MsQuant, name: str) -> int:
-    """A bias of the integer kernels: int32 in units of input scale times weight scale."""
+    """A bias of the integer kernels: int32 in units of input scale times weight scale.
+
+    It carries no parameters: the runtimes compute them, and they would cost 20 bytes per channel.
+    """
     scale = x.scale[0] * w.scale
     limits = np.iinfo(np.int32)
     q = np.clip(round_half_away(array.astype(np.float64) / scale), limits.min, limits.max).astype(np.int32)
-    quant = MsQuant.of(np.broadcast_to(scale, len(w.scale)), np.zeros(len(w.scale), np.int32), 32)
-    return ctx.tensor(MsTensor(f"{name}_int32", DataType.INT32, q.shape, q, quant=quant))
+    return ctx.tensor(MsTensor(f"{name}_int32", DataType.INT32, q.shape, q))
 
 
 def stored_integers(quantized: QuantizedModel, name: str) -> NDArray[np.int32]:

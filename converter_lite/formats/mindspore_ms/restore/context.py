@@ -229,6 +229,17 @@ class Restoring:
             self.q_weights[value.name] = stored.array.transpose(order).reshape(target).astype(np.int32)
         return value
 
+    def bias(self, index: int) -> ir.Value:
+        """The bias of the node at work; integers without parameters are in units of input scale times weight scale."""
+        tensor = self.ms.tensors[index]
+        x, w = (self.ms.tensors[i].quant for i in self._node.inputs[:2])
+        if not tensor.is_constant or self.stored(index).array.dtype.kind == "f":
+            return self.value(index)
+        if x is None or w is None or len(w.scale) not in (1, self.stored(index).array.size):
+            raise FormatError("an integer bias needs the parameters of input and weight", where=self.where)
+        real = (self.stored(index).array * (x.scale[0] * w.scale)).astype(np.float32)
+        return self.initializer(real, tensor.name, key=(index, "bias", self._node.inputs[0], self._node.inputs[1]))
+
     def _weight_axis(self, index: int) -> int | None:
         """Axis of per-channel parameters, which the runtime derives from the operator that uses the weight."""
         stored = self.stored(index)

@@ -26,7 +26,7 @@ def _matmul(ctx: Restoring, node: MsNode) -> None:
     right = _right_operand(ctx, node, order)
     value = ctx.add("MatMul", [left, right])
     if len(node.inputs) > 2:
-        value = ctx.add("Add", [value, ctx.value(node.inputs[2])], name=f"{node.name}_bias_add")
+        value = ctx.add("Add", [value, ctx.bias(node.inputs[2])], name=f"{node.name}_bias_add")
     ctx.bind(node.outputs[0], activated(ctx, node, value))
 
 

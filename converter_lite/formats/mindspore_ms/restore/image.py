@@ -45,7 +45,7 @@ def _pads(node: MsNode, name: str) -> dict[str, Any]:
 
 
 def _bias(ctx: Restoring, node: MsNode) -> list[ir.Value]:
-    return [ctx.value(node.inputs[2])] if len(node.inputs) > 2 else []
+    return [ctx.bias(node.inputs[2])] if len(node.inputs) > 2 else []
 
 
 def _conv(ctx: Restoring, node: MsNode) -> None:
