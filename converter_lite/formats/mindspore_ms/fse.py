@@ -73,6 +73,21 @@ def _encoder_tables(frequencies: NDArray[np.int64], log: int) -> _Tables:
     return _Tables(log, states, delta_bits, np.where(single, starts - 1, starts - frequencies))
 
 
+def estimated_bytes(counts: NDArray[np.int64]) -> int:
+    """Size of the stream from the entropy of its symbols; the real one is a little larger."""
+    counts = counts[counts > 0]
+    head = _HEADER.size + 8 * (len(counts) + len(counts) % 2)
+    return head + int((counts * np.log2(counts.sum() / counts)).sum() / 8) + 9
+
+
+def encode_values(values: NDArray[np.floating] | NDArray[np.integer]) -> bytes | None:
+    """Encode numbers by their distinct values, or ``None`` if there are too many of them."""
+    used, symbols = np.unique(values, return_inverse=True)
+    if len(used) > MAX_SYMBOLS:
+        return None
+    return encode_fse(symbols, used.astype(np.float32))
+
+
 def _floor_log2(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.frexp(values.astype(np.float64))[1].astype(np.int64) - 1
 

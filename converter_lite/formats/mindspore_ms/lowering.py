@@ -71,6 +71,7 @@ class Lowering:
         self._aliases: dict[ir.Value, tuple[ir.Value, Perm]] = {}
         self._lent: dict[ir.Value, QuantParams] = {}
         self._constants: dict[tuple[Any, ...], int] = {}
+        self.shared_weights: dict[tuple[Any, ...], int] = {}
         self._node_names: set[str] = set()
         self._current: ir.Node | None = None
 
@@ -367,6 +368,16 @@ class Lowering:
             return True
         self.notes.append(f"{label(node)}: computed with floats, an input or output has no quantization parameters")
         return False
+
+    def bind_same_grid(self, value: ir.Value, index: int, perm: Perm, source: ir.Value) -> None:
+        """Bind an int8 result that has the parameters of ``source``; other parameters of the plan are cast to."""
+        wanted, given = self.activation_quant(value), self.activation_quant(source)
+        if wanted.scale[0] == given.scale[0] and wanted.zero_point[0] == given.zero_point[0]:
+            self.bind(value, index, perm, integer=True)
+            return
+        dims = self.ms.tensors[index].dims
+        kinds: dict[str, Any] = {"src_t": int(DataType.INT8), "dst_t": int(DataType.FLOAT32)}
+        self.bind(value, self.emit("QuantDTypeCast", [index], dims, dtype=DataType.FLOAT32, quant=given, **kinds), perm)
 
     def fused_activation(self, value: ir.Value, *, integer: bool) -> tuple[int, ir.Value]:
         """The activation that can be computed inside of the producer, and the value that it then produces."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.formats.mindspore_ms.container import MsQuant, MsTensor
 from converter_lite.formats.mindspore_ms.encodings import store
-from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
+from converter_lite.formats.mindspore_ms.enums import Compression, DataType, QuantType
+from converter_lite.formats.mindspore_ms.fse import encode_values, estimated_bytes
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_ms.options import Compatibility
 from converter_lite.formats.mindspore_ms.permutation import Perm
 from converter_lite.graph import constant, label
 from converter_lite.kernels.quantize import along_axis, round_half_away
@@ -21,14 +25,29 @@ _SMALLEST_DEVIATION = 2e-16
 """Bounds of the corrections in the original converter (measured)."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Weight:
+    """A weight in the file.
+
+    Attributes:
+        index: Its tensor.
+        mark: How the node that uses it must be marked.
+        channel_scale: Scales that the result of the node must be multiplied with; ``None`` = none.
+    """
+
+    index: int
+    mark: QuantType = QuantType.NONE
+    channel_scale: NDArray[np.float32] | None = None
+
+
 def quantized_weight(ctx: Lowering, node: ir.Node, value: ir.Value) -> QuantParams | None:
     """Parameters of a weight, or ``None`` when this node computes with floats."""
     mode = ctx.mode(node)
     return None if mode is NodeMode.FLOAT else ctx.plan.weights.get(value.name or "")
 
 
-def weight(ctx: Lowering, node: ir.Node, value: ir.Value, order: Perm, *, axis: int) -> tuple[int, QuantType]:
-    """Number of a weight's tensor in axis order ``order``, and how the node must be marked.
+def weight(ctx: Lowering, node: ir.Node, value: ir.Value, order: Perm, *, axis: int, shared: bool = False) -> Weight:
+    """A weight in axis order ``order``.
 
     Args:
         ctx: The conversion.
@@ -36,16 +55,22 @@ def weight(ctx: Lowering, node: ir.Node, value: ir.Value, order: Perm, *, axis: 
         value: The initializer.
         order: Axis order of the file.
         axis: Axis (in the file's order) along which the runtime expects per-channel parameters.
+        shared: The desktop runtimes keep this kind of weight in a cache that refuses dequantized ones.
     """
     params = quantized_weight(ctx, node, value)
     if params is None:
-        return ctx.use(value, order), QuantType.NONE
+        return Weight(ctx.use(value, order))
     if params.is_per_channel and order.index(params.spec.axis or 0) != axis:
         ctx.notes.append(f"{label(node)}: stored in float32, the runtime needs one scale per entry of another axis")
-        return ctx.use(value, order), QuantType.NONE
+        return Weight(ctx.use(value, order))
     if ctx.mode(node) is NodeMode.DYNAMIC:
-        return ctx.cached((value, "int8", order), lambda: _int8(ctx, value, params, order)), QuantType.DYNAMIC
-    return ctx.cached((value, "weight", order), lambda: _packed(ctx, value, params, order)), QuantType.WEIGHT
+        index = ctx.cached((value, "int8", order), lambda: _int8(ctx, value, params, order))
+        return Weight(index, QuantType.DYNAMIC)
+    if shared and ctx.options.compatibility is Compatibility.WHEEL:
+        return _expanded_at_load(ctx, node, value, params, order)
+    index = ctx.cached((value, "weight", order), lambda: _packed(ctx, value, params, order))
+    is_float = ctx.ms.tensors[index].dtype is DataType.FLOAT32
+    return Weight(index, QuantType.NONE if is_float else QuantType.WEIGHT)
 
 
 def int8_weight(ctx: Lowering, node: ir.Node, value: ir.Value, order: Perm, *, axis: int) -> tuple[int, MsQuant]:
@@ -114,9 +139,52 @@ def _packed(ctx: Lowering, value: ir.Value, params: QuantParams, order: Perm) ->
         quant = with_corrections(quant, np.asarray(constant(value), np.float32), q, params.spec.axis or 0)
     q = np.ascontiguousarray(q.transpose(order))
     stored = store(q, quant, encode=ctx.options.encode)
-    dtype = DataType.INT8 if quant.bits <= 8 else DataType.INT16
     name = value.name or ""
+    if ctx.options.encode and not params.is_per_channel:
+        coded = _entropy_coded(params.scale * (q - quant.zero_point[0]).astype(np.float32), len(stored.data))
+        if coded is not None:
+            return ctx.tensor(MsTensor(name, DataType.FLOAT32, q.shape, coded, compression=Compression.FSE))
+    dtype = DataType.INT8 if quant.bits <= 8 else DataType.INT16
     return ctx.tensor(MsTensor(name, dtype, q.shape, stored.data, quant=quant, compression=stored.compression))
+
+
+def _entropy_coded(values: NDArray[np.float32], limit: int) -> bytes | None:
+    """The FSE form of numbers, if it takes less than ``limit`` bytes."""
+    if estimated_bytes(np.unique(values, return_counts=True)[1]) >= limit:
+        return None
+    coded = encode_values(values)
+    return coded if coded is not None and len(coded) < limit else None
+
+
+def _expanded_at_load(ctx: Lowering, node: ir.Node, value: ir.Value, params: QuantParams, order: Perm) -> Weight:
+    """A weight that every runtime expands to floats while loading: entropy coded, whatever the kernel.
+
+    There is one codebook per tensor; per-channel weights are stored as whole numbers, and the result is scaled.
+    """
+    q = stored_integers(ctx.quantized, value.name or "")
+    quant = _quant(params)
+    steps = q - along_axis(quant.zero_point if params.is_per_channel else quant.zero_point[0], q.ndim, params.spec.axis)
+    numbers = steps.astype(np.float32) if params.is_per_channel else params.scale * steps.astype(np.float32)
+    numbers = np.ascontiguousarray(numbers.transpose(order))
+    key = (value, "expanded", order)
+    if key not in ctx.shared_weights:
+        coded = _entropy_coded(numbers, numbers.nbytes)
+        if coded is None:
+            ctx.notes.append(f"{label(node)}: stored in float32, entropy coding would not make its weight smaller")
+            index = ctx.use(value, order)
+            return Weight(index)
+        compression = Compression.FSE
+        tensor = MsTensor(value.name or "", DataType.FLOAT32, numbers.shape, coded, compression=compression)
+        ctx.shared_weights[key] = ctx.tensor(tensor)
+    return Weight(ctx.shared_weights[key], channel_scale=params.scale if params.is_per_channel else None)
+
+
+def scaled(ctx: Lowering, index: int, stored: Weight, bias: NDArray[np.float32] | None, kind: int) -> int:
+    """The result of a node whose weight needs scales: times scale, plus bias, then the activation."""
+    assert stored.channel_scale is not None
+    offset = np.zeros_like(stored.channel_scale) if bias is None else bias
+    inputs = [index, ctx.constant(stored.channel_scale, "scale"), ctx.constant(offset, "offset")]
+    return ctx.emit("ScaleFusion", inputs, ctx.ms.tensors[index].dims, axis=-1, activation_type=kind)
 
 
 def with_corrections(quant: MsQuant, values: NDArray[np.float32], q: NDArray[np.int32], axis: int) -> MsQuant:

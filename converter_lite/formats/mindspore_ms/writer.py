@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import onnx_ir as ir
 
@@ -121,6 +123,7 @@ def _outputs(ctx: Lowering, graph: ir.Graph) -> list[Problem]:
         except Unsupported as reason:
             problems.append(Problem(value.name or "", "output", str(reason)))
     _name_outputs(ctx, graph)
+    _merge_constants(ctx.ms)
     _prune(ctx.ms)
     if ctx.options.float16:
         _halve(ctx.ms)
@@ -147,6 +150,20 @@ def _name_outputs(ctx: Lowering, graph: ir.Graph) -> None:
             tensor.name += "_inner"
     for value, index in zip(graph.outputs, ctx.ms.outputs, strict=False):
         ctx.ms.tensors[index].name = value.name or ""
+
+
+def _merge_constants(ms: MsModel) -> None:
+    """One tensor for equal constants."""
+    first: dict[tuple[object, ...], int] = {}
+    same: dict[int, int] = {}
+    for index, tensor in enumerate(ms.tensors):
+        if tensor.data is None or tensor.quant is not None:
+            continue
+        data = tensor.data.tobytes() if isinstance(tensor.data, np.ndarray) else tensor.data
+        key = (tensor.dtype, tensor.dims, tensor.compression, hashlib.sha256(data).digest())
+        same[index] = first.setdefault(key, index)
+    for node in ms.nodes:
+        node.inputs = [same.get(i, i) for i in node.inputs]
 
 
 def _prune(ms: MsModel) -> None:

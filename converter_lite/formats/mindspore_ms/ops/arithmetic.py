@@ -12,8 +12,7 @@ from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_ms.ops.common import Lower, elementwise, required
-from converter_lite.graph import int_attribute, scalar
-from converter_lite.quantization.plan import NodeMode
+from converter_lite.graph import int_attribute, is_constant, scalar
 
 
 def _unary(op: str, **attributes: Any) -> Lower:
@@ -46,7 +45,7 @@ def broadcast(
 ) -> None:
     """An operator with two inputs that broadcast as in NumPy."""
     a, b, out = required(node, 0), required(node, 1), node.outputs[0]
-    integer = ctx.mode(node) is NodeMode.INTEGER
+    integer = _adds_integers(ctx, node, op)
     kind, out = ctx.fused_activation(out, integer=integer) if activation else (0, out)
     shape = ctx.shape(out)
     perm = ctx.best_perm([a, b], len(shape))
@@ -60,6 +59,14 @@ def broadcast(
         inputs = [ctx.operand(v, len(shape), perm) for v in (a, b)]
         index = ctx.emit(op, inputs, dims, dtype=result or ctx.dtype(out), **attributes)
     ctx.bind(out, index, perm, integer=integer)
+
+
+def _adds_integers(ctx: Lowering, node: ir.Node, op: str) -> bool:
+    """The integer Add is right for two variables of one shape; other integer kernels are not used."""
+    a, b, out = required(node, 0), required(node, 1), node.outputs[0]
+    if op != "AddFusion" or is_constant(a) or is_constant(b) or ctx.shape(a) != ctx.shape(b):
+        return False
+    return ctx.computes_integers(node, [a, b], out)
 
 
 def _variadic(op: str, *, mean: bool = False) -> Lower:

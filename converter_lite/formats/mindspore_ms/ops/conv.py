@@ -21,8 +21,8 @@ from converter_lite.formats.mindspore_ms.ops.common import (
     window_pads,
 )
 from converter_lite.formats.mindspore_ms.ops.pad import pad_image
-from converter_lite.formats.mindspore_ms.weights import bias_array, int8_weight, int32_bias, weight
-from converter_lite.graph import int_attribute, ints_attribute
+from converter_lite.formats.mindspore_ms.weights import bias_array, int8_weight, int32_bias, scaled, weight
+from converter_lite.graph import int_attribute, ints_attribute, label
 
 
 def _widened(values: Sequence[int], fill: int) -> list[int]:
@@ -67,7 +67,7 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
     x, w, bias = required(node, 0), required(node, 1), optional(node, 2)
     ctx.array(w, "the weight")
     window = _window(ctx, node)
-    integer = ctx.computes_integers(node, [x], node.outputs[0])
+    integer = ctx.computes_integers(node, [x], node.outputs[0]) and _integer_filters(ctx, node, w, window.group)
     kind, out = ctx.fused_activation(node.outputs[0], integer=integer)
     image = as_image(ctx, x, integer=integer)
     if len(set(window.stride)) > 1 and len(set(window.pads)) > 1:
@@ -98,10 +98,26 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
             "Conv2DFusion", inputs, dims, quant=ctx.activation_quant(out), quant_type=QuantType.ALL, **attributes
         )
     else:
-        filters, mark = weight(ctx, node, w, order, axis=0)
-        inputs = [image, _lifted(ctx, filters, channels)] + ([ctx.use(bias)] if bias is not None else [])
-        index = ctx.emit("Conv2DFusion", inputs, dims, quant_type=mark, **attributes)
+        packs = window.group == 1 and window.kernel != [1, 1]
+        stored = weight(ctx, node, w, order, axis=0, shared=packs)
+        inputs = [image, _lifted(ctx, stored.index, channels)]
+        if stored.channel_scale is not None:
+            index = ctx.emit("Conv2DFusion", inputs, dims, **{**attributes, "activation_type": 0})
+            index = scaled(ctx, index, stored, bias_array(ctx, bias), kind)
+        else:
+            inputs += [ctx.use(bias)] if bias is not None else []
+            index = ctx.emit("Conv2DFusion", inputs, dims, quant_type=stored.mark, **attributes)
     bind_image(ctx, out, index, integer=integer)
+
+
+def _integer_filters(ctx: Lowering, node: ir.Node, w: ir.Value, group: int) -> bool:
+    """The integer kernels of grouped filters, except depthwise ones, take one scale only."""
+    outputs, inputs = ctx.shape(w)[:2]
+    params = ctx.plan.weights.get(w.name or "")
+    if params is None or (params.is_per_channel and group > 1 and not (inputs == 1 and outputs == group)):
+        ctx.notes.append(f"{label(node)}: computed with floats, grouped filters need one scale")
+        return False
+    return True
 
 
 def _padded(ctx: Lowering, image: int, window: _Window) -> tuple[int, _Window]:
@@ -139,13 +155,14 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
     pads = _transposed_pads(node, shape[2:], out_shape[2:], filters[2:], stride, dilation, extra)
     kind, out = ctx.fused_activation(node.outputs[0], integer=False)
     order = _weight_order(rank)
-    index, mark = weight(ctx, node, w, order, axis=0 if depthwise else len(filters) - 1)
-    inputs = [as_image(ctx, x), _lifted(ctx, index, filters)] + ([ctx.use(bias)] if bias is not None else [])
+    stored = weight(ctx, node, w, order, axis=0 if depthwise else len(filters) - 1, shared=True)
+    inputs = [as_image(ctx, x), _lifted(ctx, stored.index, filters)]
+    inputs += [ctx.use(bias)] if bias is not None and stored.channel_scale is None else []
     result = ctx.emit(
         "Conv2dTransposeFusion",
         inputs,
         _image_dims(out_shape),
-        quant_type=mark,
+        quant_type=stored.mark,
         format=int(Format.NHWC),
         kernel_size=_widened(filters[2:], 1),
         stride=_widened(stride, 1),
@@ -155,9 +172,11 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
         group=group,
         in_channel=filters[0],
         out_channel=filters[1] * group,
-        activation_type=kind,
+        activation_type=kind if stored.channel_scale is None else 0,
         output_paddings=_widened(extra, 0),
     )
+    if stored.channel_scale is not None:
+        result = scaled(ctx, result, stored, bias_array(ctx, bias), kind)
     bind_image(ctx, out, result)
 
 

@@ -24,8 +24,9 @@ def _gather(ctx: Lowering, node: ir.Node) -> None:
     perm = ctx.best_perm([data], rank) if pick_rank == 1 else pm.identity(rank)
     if is_constant(data):
         perm = pm.identity(rank)
-        source, mark = weight(ctx, node, data, perm, axis=axis)
-        mark = QuantType.NONE if mark is QuantType.DYNAMIC else mark
+        stored = weight(ctx, node, data, perm, axis=axis)
+        source = stored.index
+        mark = QuantType.WEIGHT if stored.mark is QuantType.DYNAMIC else stored.mark
     else:
         source = ctx.use(data, perm)
     place = perm.index(axis)

@@ -13,7 +13,7 @@ from converter_lite.formats.mindspore_ms.container import MsQuant
 from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_ms.ops.common import Lower, optional, required, reshape
-from converter_lite.formats.mindspore_ms.weights import int8_weight, int32_bias, weight
+from converter_lite.formats.mindspore_ms.weights import Weight, int8_weight, int32_bias, scaled, weight
 from converter_lite.graph import attribute, constant, int_attribute, is_constant, single_consumer
 from converter_lite.quantization.plan import NodeMode
 
@@ -112,11 +112,11 @@ def _product(
         _integer_product(ctx, node, a, b, out, bias=bias, axis=axis, flags=flags)
         return
     if is_constant(b):
-        right, mark = weight(ctx, node, b, pm.identity(rank), axis=axis)
+        stored = weight(ctx, node, b, pm.identity(rank), axis=axis, shared=True)
     else:
-        right, mark = ctx.use(b), QuantType.NONE
+        stored = Weight(ctx.use(b))
     left = ctx.use(a)
-    if mark is QuantType.DYNAMIC:
+    if stored.mark is QuantType.DYNAMIC:
         left = ctx.emit(
             "DynamicQuant",
             [left],
@@ -126,7 +126,13 @@ def _product(
             name=f"{node.name}_dynamic_quant",
             dst_type=int(DataType.INT8),
         )
-    inputs = [left, right] + ([] if bias is None else [ctx.constant(bias, f"{node.name}_bias")])
+    inputs = [left, stored.index]
+    if stored.channel_scale is not None:
+        index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), **{**flags, "activation_type": 0})
+        ctx.bind(out, scaled(ctx, index, stored, bias, kind))
+        return
+    inputs += [] if bias is None else [ctx.constant(bias, f"{node.name}_bias")]
+    mark = stored.mark
     index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), dtype=DataType.FLOAT32, quant_type=mark, **flags)
     ctx.bind(out, index)
 

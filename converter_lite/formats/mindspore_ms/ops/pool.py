@@ -21,7 +21,6 @@ from converter_lite.formats.mindspore_ms.ops.common import (
 from converter_lite.formats.mindspore_ms.ops.pad import pad_image
 from converter_lite.formats.mindspore_ms.ops.reduce import reduce
 from converter_lite.graph import int_attribute, ints_attribute
-from converter_lite.quantization.plan import NodeMode
 
 
 def _pool(op: str) -> Lower:
@@ -53,7 +52,8 @@ def _pool(op: str) -> Lower:
 
 
 def _is_integer(ctx: Lowering, node: ir.Node) -> bool:
-    return ctx.mode(node) is NodeMode.INTEGER
+    x = required(node, 0)
+    return len(ctx.shape(x)) == 4 and ctx.computes_integers(node, [x], node.outputs[0])
 
 
 def _covering(
@@ -85,7 +85,10 @@ def _windows(
         "pad_mode": int(PadMode.PAD),
     }
     index = _emit(ctx, node, op, image, dims, attributes)
-    bind_image(ctx, out, index, integer=_is_integer(ctx, node))
+    if _is_integer(ctx, node) and len(shape) == 4:
+        ctx.bind_same_grid(out, index, pm.NHWC, required(node, 0))
+    else:
+        bind_image(ctx, out, index)
 
 
 def _emit(ctx: Lowering, node: ir.Node, op: str, image: int, dims: Sequence[int], attributes: dict[str, Any]) -> int:
@@ -112,7 +115,10 @@ def _global(op: str, mode: ReduceMode) -> Lower:
         image = as_image(ctx, x, integer=integer)
         attributes: dict[str, Any] = {"strides": [1, 1], "pad": [0, 0, 0, 0], "global": True}
         index = _emit(ctx, node, op, image, (shape[0], 1, 1, shape[1]), attributes)
-        ctx.bind(out, index, pm.NHWC, integer=integer)
+        if integer:
+            ctx.bind_same_grid(out, index, pm.NHWC, x)
+        else:
+            ctx.bind(out, index, pm.NHWC)
 
     return lower
 

@@ -22,21 +22,23 @@ from converter_lite.formats.mindspore_ms.ops.common import (
 )
 from converter_lite.formats.mindspore_ms.permutation import Perm
 from converter_lite.graph import attribute, int_attribute, ints_attribute, is_constant
-from converter_lite.quantization.plan import NodeMode
 
 
 def _relabel(ctx: Lowering, node: ir.Node) -> None:
     """Reshape, Flatten, Squeeze, Unsqueeze: in an axis order in which no byte moves, if there is one."""
     x, out = required(node, 0), node.outputs[0]
     before, after = ctx.shape(x), ctx.shape(out)
-    integer = ctx.mode(node) is NodeMode.INTEGER
+    integer = not is_constant(x) and ctx.computes_integers(node, [x], out)
     perm, result = _still_order(ctx, x, before, after)
     source = ctx.use(x, perm, integer=integer)
     dims = pm.permute(after, result)
-    quant = ctx.activation_quant(out) if integer else None
+    quant = ctx.activation_quant(x) if integer else None
     target = ctx.int_constant(list(dims), "shape")
     index = ctx.emit("Reshape", [source, target], dims, quant=quant, quant_type=ctx.shape_quant_type(source))
-    ctx.bind(out, index, result, integer=integer)
+    if integer:
+        ctx.bind_same_grid(out, index, result, x)
+    else:
+        ctx.bind(out, index, result)
 
 
 def _still_order(ctx: Lowering, x: ir.Value, before: Sequence[int], after: Sequence[int]) -> tuple[Perm, Perm]:
@@ -70,7 +72,7 @@ def _concat(ctx: Lowering, node: ir.Node) -> None:
     values = [v for v in values if 0 not in ctx.shape(v)]
     axis = axis_of(node, len(shape), 0)
     perm = ctx.best_perm(values, len(shape))
-    integer = ctx.mode(node) is NodeMode.INTEGER
+    integer = not any(is_constant(v) for v in values) and ctx.computes_integers(node, values, out)
     index = ctx.emit(
         "Concat",
         [ctx.use(v, perm, integer=integer) for v in values],

@@ -95,7 +95,7 @@ def _pool(ctx: Restoring, node: MsNode) -> None:
 
 
 def _scale(ctx: Restoring, node: MsNode) -> None:
-    """x * scale + offset; the constants lie along the axes from ``axis`` on."""
+    """X * scale + offset; the constants lie along the axes from ``axis`` on."""
     rank = ctx.rank(node.inputs[0]) or 4
     axis = int(node.attributes["axis"]) % rank
     order = (() if ctx.is_constant(node.inputs[0]) else ctx.orders(node.inputs[0])[0]) or pm.identity(rank)
