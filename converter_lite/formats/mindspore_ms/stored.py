@@ -52,7 +52,8 @@ def load(tensor: MsTensor, *, limit: int) -> Stored:
         scale = tensor.quant.scale if len(tensor.quant.scale) in (1, array.shape[-1] if array.ndim else 1) else None
         if scale is None:
             raise FormatError(f"{tensor.name}: {len(tensor.quant.scale)} scales for a bias of {array.size}")
-        return Stored((array * scale).astype(np.float32))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Stored((array * scale).astype(np.float32))
     return Stored(array)
 
 

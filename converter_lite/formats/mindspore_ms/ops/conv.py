@@ -98,7 +98,7 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
             "Conv2DFusion", inputs, dims, quant=ctx.activation_quant(out), quant_type=QuantType.ALL, **attributes
         )
     else:
-        packs = window.group == 1 and window.kernel != [1, 1]
+        packs = window.group == 1
         stored = weight(ctx, node, w, order, axis=0, shared=packs)
         inputs = [image, _lifted(ctx, stored.index, channels)]
         if stored.channel_scale is not None:

@@ -237,7 +237,7 @@ class Restoring:
             return self.value(index)
         if x is None or w is None or len(w.scale) not in (1, self.stored(index).array.size):
             raise FormatError("an integer bias needs the parameters of input and weight", where=self.where)
-        real = (self.stored(index).array * (x.scale[0] * w.scale)).astype(np.float32)
+        real = _float32(self.stored(index).array * (x.scale[0] * w.scale))
         return self.initializer(real, tensor.name, key=(index, "bias", self._node.inputs[0], self._node.inputs[1]))
 
     def _weight_axis(self, index: int) -> int | None:
@@ -326,14 +326,20 @@ def _normal(perm: Perm | None) -> Perm:
 def _real(q: NDArray[Any], quant: MsQuant, axis: int | None, dims: tuple[int, ...]) -> NDArray[np.float32]:
     """Reals behind stored integers; corrections count only for per-channel parameters, as in the runtimes."""
     if axis is None:
-        return ((q.astype(np.float64) - quant.zero_point[0]) * quant.scale[0]).astype(np.float32)
+        return _float32((q.astype(np.float64) - quant.zero_point[0]) * quant.scale[0])
     if dims[axis] != len(quant.scale):
         raise FormatError(f"{len(quant.scale)} scales for {dims[axis]} channels")
     shape = [1] * len(dims)
     shape[axis] = -1
     steps = q.astype(np.float64) - quant.zero_point.reshape(shape)
     real = steps * quant.scale.reshape(shape) * quant.var_corr.reshape(shape) + quant.mean_corr.reshape(shape)
-    return real.astype(np.float32)
+    return _float32(real)
+
+
+def _float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Damaged scales may be of any size; infinite weights are for the caller's checks."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(np.float32)
 
 
 def _weight_params(stored: Stored, axis: int | None) -> QuantParams | None:
@@ -341,8 +347,8 @@ def _weight_params(stored: Stored, axis: int | None) -> QuantParams | None:
     quant = stored.quant
     if quant is None or not 1 <= quant.bits <= 16 or (axis is not None and np.any(quant.mean_corr != 0)):
         return None
-    scale, zero = quant.scale * (quant.var_corr if axis is not None else 1.0), quant.zero_point
-    if not np.all(np.isfinite(scale)) or np.any(scale.astype(np.float32) <= 0):
+    scale, zero = _float32(quant.scale * (quant.var_corr if axis is not None else 1.0)), quant.zero_point
+    if not np.all(np.isfinite(scale)) or np.any(scale <= 0):
         return None
     symmetric = bool(np.all(zero == 0))
     spec = QuantSpec(quant.bits, symmetric=symmetric, axis=axis)
@@ -350,7 +356,7 @@ def _weight_params(stored: Stored, axis: int | None) -> QuantParams | None:
         return None
     if axis is None:
         return QuantParams(np.array(scale[0], np.float32), np.array(zero[0], np.int32), spec)
-    return QuantParams(scale.astype(np.float32), zero.astype(np.int32), spec)
+    return QuantParams(scale, zero.astype(np.int32), spec)
 
 
 def activation_params(quant: MsQuant, name: str) -> QuantParams:
@@ -359,7 +365,7 @@ def activation_params(quant: MsQuant, name: str) -> QuantParams:
     Raises:
         FormatError: They are not usable.
     """
-    scale = np.float32(quant.scale[0])
+    scale = _float32(quant.scale[:1])[0]
     if not np.isfinite(scale) or scale <= 0:
         raise FormatError(f"the scale of {name} is {quant.scale[0]}")
     zero = int(quant.zero_point[0])
