@@ -8,9 +8,12 @@ import onnx_ir as ir
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
-from converter_lite.formats.mindspore_ms.ops.common import Lower, axis_of, required
+from converter_lite.formats.mindspore_ms.ops.common import Lower, axis_of, required, reshape
 from converter_lite.formats.mindspore_ms.weights import weight
 from converter_lite.graph import constant, int_attribute, is_constant
+
+_MAX_PICKS = 1 << 20
+"""Indices up to which GatherElements is written out; each takes four bytes per axis."""
 
 _MAX_ONE_HOT = 4096
 """Classes up to which OneHot is a look-up in a table of classes x classes."""
@@ -73,4 +76,25 @@ def _one_hot(ctx: Lowering, node: ir.Node) -> None:
     ctx.bind(out, index, (*(a for a in range(rank) if a != axis), axis))
 
 
-TABLE: dict[str, Lower] = {"Gather": _gather, "GatherND": _gather_nd, "OneHot": _one_hot}
+def _gather_elements(ctx: Lowering, node: ir.Node) -> None:
+    """One GatherNd with all coordinates: those of the other axes are constants."""
+    data, picks, out = required(node, 0), required(node, 1), node.outputs[0]
+    shape, rank = ctx.shape(picks), len(ctx.shape(data))
+    axis = axis_of(node, rank, 0)
+    if int(np.prod(shape)) > _MAX_PICKS:
+        raise Unsupported(f"{int(np.prod(shape))} indices (at most {_MAX_PICKS})")
+    grid = np.stack(np.meshgrid(*(np.arange(d) for d in shape), indexing="ij"), axis=-1).astype(np.int32)
+    lead, tail = grid[..., :axis], grid[..., axis + 1 :]
+    column = reshape(ctx, _positive(ctx, picks, ctx.shape(data)[axis]), (*shape, 1))
+    parts = [ctx.constant(lead, "coordinates")] if axis else []
+    parts += [column] + ([ctx.constant(tail, "coordinates")] if axis + 1 < rank else [])
+    index = column if rank == 1 else ctx.emit("Concat", parts, (*shape, rank), dtype=DataType.INT32, axis=rank)
+    ctx.bind(out, ctx.emit("GatherNd", [ctx.use(data), index], shape, dtype=ctx.dtype(out)))
+
+
+TABLE: dict[str, Lower] = {
+    "Gather": _gather,
+    "GatherND": _gather_nd,
+    "GatherElements": _gather_elements,
+    "OneHot": _one_hot,
+}
