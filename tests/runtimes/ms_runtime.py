@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from converter_lite.formats.mindspore_ms.container import from_bytes
@@ -24,6 +25,21 @@ CHILD = Path(__file__).with_name("ms_child.py")
 
 Arrays = dict[str, NDArray[np.generic]]
 RuntimeCase = tuple[bytes, Mapping[str, NDArray[np.generic]]]
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A released runtime and how files are run in it."""
+
+    name: str
+    missing: Callable[[], str]
+    run: Callable[..., dict[str, Outcome]]
+
+    def skip_if_missing(self) -> None:
+        """Skip the calling test, with the reason, where the runtime is not installed."""
+        reason = self.missing()
+        if reason:
+            pytest.skip(reason)
 
 
 @dataclass(frozen=True)
@@ -126,3 +142,7 @@ def _arm_outputs(folder: Path, name: str) -> Arrays | None:
         data = np.fromfile(folder / f"{name}.out{place}", DataType(int(kind)).numpy)
         outputs[output] = data.reshape([int(d) for d in dims])
     return outputs
+
+
+PLATFORMS = (Platform("x86", x86_missing, run_x86), Platform("arm", arm_missing, run_arm))
+"""Every runtime that the tests know."""
