@@ -14,31 +14,15 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.container import MsModel, MsNode, MsQuant, MsTensor
 from converter_lite.formats.mindspore_ms.enums import FROM_NUMPY, DataType, Format, QuantType
+from converter_lite.formats.mindspore_ms.narrowing import NARROWED, narrow
 from converter_lite.formats.mindspore_ms.options import MsOptions
 from converter_lite.formats.mindspore_ms.permutation import Perm
 from converter_lite.graph import constant, is_constant, label, single_consumer, static_shape
 from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
-
-_NARROWED = {
-    ir.DataType.INT64: DataType.INT32,
-    ir.DataType.DOUBLE: DataType.FLOAT32,
-    ir.DataType.FLOAT16: DataType.FLOAT32,
-    ir.DataType.BFLOAT16: DataType.FLOAT32,
-    ir.DataType.UINT32: DataType.INT32,
-    ir.DataType.UINT64: DataType.INT32,
-    ir.DataType.FLOAT: DataType.FLOAT32,
-    ir.DataType.INT32: DataType.INT32,
-    ir.DataType.BOOL: DataType.BOOL,
-    ir.DataType.INT8: DataType.INT8,
-    ir.DataType.UINT8: DataType.UINT8,
-    ir.DataType.INT16: DataType.INT16,
-}
-"""Types that the runtime's kernels compute with; 64-bit integers become 32-bit ones, as the original does."""
 
 
 class Unsupported(Exception):
@@ -92,9 +76,9 @@ class Lowering:
     def dtype(self, value: ir.Value) -> DataType:
         """Element type that the value has in the file."""
         kind = value.dtype
-        if kind is None or kind not in _NARROWED:
+        if kind is None or kind not in NARROWED:
             raise Unsupported(f"{value.name} has the type {kind.name if kind else 'unknown'}")
-        return _NARROWED[kind]
+        return NARROWED[kind]
 
     def array(self, value: ir.Value | None, what: str) -> NDArray[Any]:
         """A constant input.
@@ -406,21 +390,6 @@ class Lowering:
             candidate, count = f"{name}/{op}_{count}", count + 1
         self._node_names.add(candidate)
         return candidate
-
-
-def narrow(array: NDArray[Any]) -> NDArray[Any]:
-    """The array in a type of the runtime: 64-bit integers clipped to 32 bits, other floats as float32."""
-    if array.dtype in (np.int64, np.uint64, np.uint32):
-        limits = np.iinfo(np.int32)
-        return np.clip(array, max(limits.min, np.iinfo(array.dtype).min), limits.max).astype(np.int32)
-    if array.dtype == np.float64 or (array.dtype.itemsize == 2 and array.dtype not in (np.int16, np.uint16)):
-        return array.astype(np.float32)
-    return array
-
-
-def unsupported(node: ir.Node, reason: str) -> TargetError:
-    """The error for one node."""
-    return TargetError(f"a .ms file cannot express this node: {reason}", where=label(node), hint="use --saveType=ONNX")
 
 
 def _digits(perm: Perm) -> str:
