@@ -15,6 +15,7 @@ from PIL import Image
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.mindspore_ms.capability import MS_CPU, economical_spec
+from converter_lite.formats.mindspore_ms.enums import Compression
 from converter_lite.formats.mindspore_ms.format import rebuild
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_ms.reader import read
@@ -182,6 +183,31 @@ def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp
     real = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(floats)]
     assert np.mean(held) >= 0.999
     assert np.mean(real) >= 0.97
+
+
+@on_both
+def test_widths_and_granularities_can_be_mixed(platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    model, sample = optimized("ultraface"), feeds("ultraface", 1, start=20)[0]
+    quantized = weights_quantized(model, 8)
+    for number, (name, params) in enumerate(quantized.plan.weights.items()):
+        value = np.asarray(constant(model.graph.initializers[name]), np.float32)
+        spec = QuantSpec(4 + number % 13, axis=params.spec.axis if number % 2 else None)
+        quantized.plan.weights[name] = weight_params(value, spec)
+    data = write(quantized)
+    encodings = {t.compression for t in read(data).tensors if t.is_constant}
+    assert Compression.FSE in encodings
+    outcome = platform.run({"mixed": (data, sample)}, tmp_path, shim=True)["mixed"]
+    assert min(cosines(outcome, onnx_outputs(rebuild(data, like=model).model, [sample])[0])) >= 0.9999
+
+
+@on_both
+def test_constants_can_be_stored_as_float16(platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    model, sample = optimized("ultraface"), feeds("ultraface", 1)[0]
+    data = write(QuantizedModel(model, QuantPlan("CPU")), options=MsOptions(float16=True))
+    outcome = platform.run({"half": (data, sample)}, tmp_path)["half"]
+    assert min(cosines(outcome, onnx_outputs(model, [sample])[0])) >= 0.9999
 
 
 @on_both

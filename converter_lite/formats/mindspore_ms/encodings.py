@@ -43,10 +43,10 @@ def store(q: NDArray[np.int32], quant: MsQuant, *, encode: bool) -> Encoded:
     if not encode:
         return best
     size = len(best.data)
-    used = np.unique(q)
-    if indexing_bytes(q.size, len(used), bits) < size:
-        best, size = Encoded(encode_indexing(q, bits), Compression.INDEXING), indexing_bytes(q.size, len(used), bits)
-    gap = _best_gap_width(q, quant, len(used))
+    used = int(np.count_nonzero(np.bincount(q.reshape(-1) + (1 << (bits - 1)))))
+    if indexing_bytes(q.size, used, bits) < size:
+        best, size = Encoded(encode_indexing(q, bits), Compression.INDEXING), indexing_bytes(q.size, used, bits)
+    gap = _best_gap_width(q, quant, used)
     if gap is not None and gap[1] < size:
         best = Encoded(encode_sparse(q, quant, gap_width=gap[0]), Compression.SPARSE)
     return best
@@ -154,9 +154,10 @@ def _stored_positions(differs: NDArray[np.intp], gap_width: int, count: int) -> 
 def _best_gap_width(q: NDArray[np.int32], quant: MsQuant, used: int) -> tuple[int, int] | None:
     """The width of distances that makes the SPARSE form smallest, and its bytes."""
     flat = q.reshape(-1)
-    differs = np.flatnonzero(flat != _zero_points(quant, flat.size))
-    if differs.size * index_width(used) >= flat.size * quant.bits:
+    is_stored = flat.reshape(len(quant.zero_point), -1) != quant.zero_point[:, None]
+    if np.count_nonzero(is_stored) * (index_width(used) + 1) >= flat.size * quant.bits:
         return None
+    differs = np.flatnonzero(is_stored)
     gaps = np.append(differs, flat.size) - np.concatenate([[-1], differs]) - 1
     head = _COORDINATE_FIELD + _COUNT_FIELD + quant.bits + quant.bits * used
     sizes = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 class Compatibility(enum.Enum):
@@ -46,10 +46,3 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.node} ({self.op_type}): {self.reason}"
-
-
-@dataclass(slots=True)
-class Notes:
-    """What the writer wants the user to know; one line each."""
-
-    lines: list[str] = field(default_factory=list)

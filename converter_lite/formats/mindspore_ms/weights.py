@@ -112,10 +112,11 @@ def stored_integers(quantized: QuantizedModel, name: str) -> NDArray[np.int32]:
     else:
         tensor = quantized.model.graph.initializers[name].const_value
         assert tensor is not None
-        values = tensor.numpy().astype(np.float64)
-        scale = along_axis(params.scale.astype(np.float64), values.ndim, spec.axis)
-        zero = along_axis(params.zero_point, values.ndim, spec.axis)
-        q = np.clip(round_half_away(values / scale + zero), spec.qmin, spec.qmax).astype(np.int32)
+        steps = tensor.numpy().astype(np.float64)
+        steps /= along_axis(params.scale.astype(np.float64), steps.ndim, spec.axis)
+        steps += along_axis(params.zero_point, steps.ndim, spec.axis)
+        steps += np.copysign(0.5, steps)
+        q = np.clip(np.trunc(steps, out=steps), spec.qmin, spec.qmax, out=steps).astype(np.int32)
     return q - _shift(params)
 
 

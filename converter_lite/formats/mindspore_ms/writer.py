@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 
 import numpy as np
 import onnx_ir as ir
@@ -21,18 +22,23 @@ from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 _IMAGE_CHANNELS = (1, 3, 4)
 
 
-def write(quantized: QuantizedModel, *, options: MsOptions | None = None) -> bytes:
+def write(quantized: QuantizedModel, *, options: MsOptions | None = None, notes: list[str] | None = None) -> bytes:
     """Bytes of the file.
+
+    Args:
+        quantized: Float graph with static shapes and unique names, and its plan.
+        options: Choices; the defaults are for device runtimes.
+        notes: Receives a line for every node that is stored otherwise than the plan says, with the reason.
 
     Raises:
         TargetError: Nodes cannot be expressed; all of them are named.
         FormatError: The file would be larger than 2 GiB.
     """
-    return to_bytes(lower(quantized, options=options))
+    return to_bytes(lower(quantized, options=options, notes=notes))
 
 
-def lower(quantized: QuantizedModel, *, options: MsOptions | None = None) -> MsModel:
-    """The file in memory.
+def lower(quantized: QuantizedModel, *, options: MsOptions | None = None, notes: list[str] | None = None) -> MsModel:
+    """The file in memory; see :func:`write`.
 
     Raises:
         TargetError: Nodes cannot be expressed; all of them are named.
@@ -41,6 +47,8 @@ def lower(quantized: QuantizedModel, *, options: MsOptions | None = None) -> MsM
     problems = _lower_all(ctx)
     if problems:
         raise refusal(problems)
+    if notes is not None:
+        notes += dict.fromkeys(ctx.notes)
     return ctx.ms
 
 
@@ -156,8 +164,10 @@ def _merge_constants(ms: MsModel) -> None:
     """One tensor for equal constants."""
     first: dict[tuple[object, ...], int] = {}
     same: dict[int, int] = {}
-    for index, tensor in enumerate(ms.tensors):
-        if tensor.data is None or tensor.quant is not None:
+    plain = [(i, t) for i, t in enumerate(ms.tensors) if t.data is not None and t.quant is None]
+    kinds = Counter((t.dtype, t.dims) for _, t in plain)
+    for index, tensor in plain:
+        if tensor.data is None or kinds[tensor.dtype, tensor.dims] == 1:
             continue
         data = tensor.data.tobytes() if isinstance(tensor.data, np.ndarray) else tensor.data
         key = (tensor.dtype, tensor.dims, tensor.compression, hashlib.sha256(data).digest())

@@ -167,6 +167,13 @@ def test_integer_biases_are_in_units_of_input_and_weight_scale() -> None:
     assert np.abs(np.asarray(bias.data) * scale - real.numpy()).max() <= scale.max() / 2 * 1.001
 
 
+def test_what_is_stored_otherwise_than_planned_is_told() -> None:
+    notes: list[str] = []
+    write(fully_quantized(convolutional(), RANGES), notes=notes)
+    told = [note for note in notes if note.startswith("classifier (Gemm)")]
+    assert told == ["classifier (Gemm): computed with floats, an input or output has no quantization parameters"]
+
+
 def test_the_same_model_gives_the_same_bytes() -> None:
     assert write(weights_quantized(convolutional(), 4)) == write(weights_quantized(convolutional(), 4))
 
