@@ -22,6 +22,9 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+bench: $(VENV)/.installed
+	$(BIN)/python -m bench $(BENCH_OPTIONS)
+
 check: lint test
 
 clean:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,17 +185,15 @@ def quant_post_static(
     model = _model_path(model_dir, model_filename, params_filename)
     if (weight_bits, activation_bits) != (8, 8):
         raise UsageError("static quantization has 8 bits", where="weight_bits, activation_bits")
-    converter = Converter(calibration_data=sample_generator, verbose=verbose)
+    converter = Converter(calibration_data=sample_generator)
     method = _known("algo", algo, ALGORITHMS)
     per_channel = _known("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES)
-    converter.set_config_info(
-        "common_quant_param", {"quant_type": "FULL_QUANT", **_skip(model, quantizable_op_type, skip_nodes)}
-    )
+    converter.set_config_info("common_quant_param", {"quant_type": "FULL_QUANT"})
     converter.set_config_info("full_quant_param", {"activation_quant_method": method, "per_channel": per_channel})
     request = ConvertRequest(
         model_file=model,
         output_file=Path(quantize_model_path),
-        config=converter._merged_config(""),
+        config=_with_skipped(converter, _skipped(model, quantizable_op_type, skip_nodes)),
         calibration_data=sample_generator,
         calibration_size=None if batch_nums is None else batch_size * batch_nums,
     )
@@ -235,12 +233,17 @@ def quant_post_dynamic(
     model = _model_path(model_dir, model_filename, params_filename)
     if generate_test_model:
         raise UsageError("there is no separate test model: the written file runs as it is", where="generate_test_model")
-    converter = Converter(verbose=verbose)
+    converter = Converter()
     common = {"quant_type": "WEIGHT_QUANT", "bit_num": str(weight_bits), "min_quant_weight_channel": "0"}
-    converter.set_config_info("common_quant_param", {**common, **_skip(model, quantizable_op_type, ())})
+    converter.set_config_info("common_quant_param", common)
     per_channel = _known("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES)
     converter.set_config_info("weight_quant_param", {"per_channel": per_channel})
-    return converter.convert("ONNX", model, Path(save_model_dir) / save_model_filename)
+    request = ConvertRequest(
+        model_file=model,
+        output_file=Path(save_model_dir) / save_model_filename,
+        config=_with_skipped(converter, _skipped(model, quantizable_op_type, ())),
+    )
+    return convert(request, log=_log(verbose))
 
 
 def _model_path(model_dir: str | Path, model_filename: str | None, params_filename: str | None) -> Path:
@@ -258,7 +261,15 @@ def _known(parameter: str, value: str, table: Mapping[str, str]) -> str:
     return table[value]
 
 
-def _skip(model: Path, quantizable: Sequence[str], skip_nodes: Sequence[str]) -> dict[str, str]:
+def _with_skipped(converter: Converter, names: tuple[str, ...]) -> QuantizationConfig | None:
+    """The configuration with ``skip_quant_node``, set behind the parser: names may hold commas."""
+    config = converter._merged_config("")
+    if config is None:
+        return None
+    return replace(config, common_quant_param=replace(config.common_quant_param, skip_quant_node=names))
+
+
+def _skipped(model: Path, quantizable: Sequence[str], skip_nodes: Sequence[str]) -> tuple[str, ...]:
     """``skip_quant_node`` that leaves only the wanted weighted operators to the quantizer."""
     from converter_lite.frontends.onnx import read_onnx
     from converter_lite.suggest import did_you_mean
@@ -273,7 +284,7 @@ def _skip(model: Path, quantizable: Sequence[str], skip_nodes: Sequence[str]) ->
     names = list(skip_nodes)
     if not weighted <= wanted:
         names += [node.name or "" for node in read_onnx(model).graph if node.op_type in weighted - wanted]
-    return {"skip_quant_node": ",".join(names)} if names else {}
+    return tuple(names)
 
 
 def _log(verbose: bool) -> Log:

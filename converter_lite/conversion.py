@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,20 +21,20 @@ from converter_lite.data.layout import Layout
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
-from converter_lite.errors import ConfigError, ModelError, QualityError
+from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
 from converter_lite.formats.registry import OutputFormat, output_format
-from converter_lite.frontends.ascend import apply_ascend_context
+from converter_lite.frontends.ascend import apply_ascend_context, effective_context
 from converter_lite.frontends.onnx import is_quantized, read_onnx
 from converter_lite.log import Log
-from converter_lite.output import Transaction, destination, refuse_overwrite, transaction, write_text
-from converter_lite.passes.io_types import IoTypes, feed_for
+from converter_lite.output import Transaction, destination, refuse_overwrite, transaction
+from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
 from converter_lite.passes.pipeline import optimize
 from converter_lite.proof import compare
 from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
 from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.full import FullSettings, decide_full, quantize_full
-from converter_lite.quantization.plan import QuantizedModel, QuantPlan, save_plans
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
 from converter_lite.reports.summary import peak_memory, versions
 from converter_lite.request import (
@@ -74,7 +74,6 @@ class _Conversion:
         self.threads = request.threads or os.cpu_count() or 1
         self.formats = [output_format(name) for name in dict.fromkeys(request.save_type)]
         self.config = self._load_config()
-        self._interface: ir.Model | None = None
 
     def run(self) -> ConvertResult:
         request, log = self.request, self.log
@@ -93,7 +92,7 @@ class _Conversion:
         for fmt in self.formats:
             fmt.check(model)
         choice = choose(self.config, model, done.vanished) if self.config is not None else None
-        given_plans = self._read_plans()
+        given_plans = self._read_plans(choice)
         if request.dry_run:
             return self._dry_run(model, choice, given_plans, result)
         dataset = self._open_data(model)
@@ -107,9 +106,9 @@ class _Conversion:
                 if choice is not None:
                     result.plans[fmt.name] = quantized.plan
             self._gate(written, choice, real=dataset is not None)
+            plans = self._stage_plans(stack, result)
             self._commit(written, files, result, real=dataset is not None, samples=self._proof_count(dataset))
-        if request.save_plan is not None and result.plans:
-            write_text(request.save_plan, save_plans(result.plans))
+            plans.commit()
         result.warnings = list(log.warnings)
         result.seconds = dict(log.seconds)
         result.peak_memory = peak_memory()
@@ -135,15 +134,16 @@ class _Conversion:
         request = self.request
         targets = [destination(request.output_file, fmt.suffix) for fmt in self.formats]
         inputs = [request.model_file, *(p for p in (request.config_file, request.weight_file, request.plan) if p)]
-        for target in targets:
-            refuse_overwrite(target, inputs)
+        outputs = [*targets, *(p for p in (request.save_plan, request.json) if p)]
+        for index, output in enumerate(outputs):
+            refuse_overwrite(output, inputs, also=outputs[:index])
+        if request.dry_run and request.save_plan is not None:
+            raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
         return targets
 
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic serve the calibration only."""
-        if self.config is not None and self.config.ascend_context.input_shape:
-            return {}
-        return dict(self.request.input_shape)
+        return {} if effective_context(self.config) is not None else dict(self.request.input_shape)
 
     def _refuse_quantized(self, model: ir.Model) -> None:
         if self.config is not None and self.config.common_quant_param.quant_type is not None and is_quantized(model):
@@ -152,23 +152,24 @@ class _Conversion:
                 where=str(self.request.model_file),
                 hint="start from the float model, or convert without a quantization section",
             )
-        if self.config is not None:
-            apply_ascend_context(model, self.config.ascend_context, self.request.input_shape)
+        context = effective_context(self.config)
+        if context is not None:
+            apply_ascend_context(model, context, self.request.input_shape)
 
-    def _read_plans(self) -> dict[str, QuantPlan]:
+    def _read_plans(self, choice: Choice | None) -> dict[str, QuantPlan]:
         path = self.request.plan
-        if path is None:
+        if choice is None and (path is not None or self.request.save_plan is not None):
+            raise UsageError(
+                "there is no plan without quantization",
+                where=str(path or self.request.save_plan),
+                hint="name a configuration with quant_type",
+            )
+        if path is None or choice is None:
             return {}
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"the plan cannot be read: {error}", where=str(path)) from error
-        if not isinstance(data, dict):
-            raise ConfigError("this is not a plan file", where=str(path), hint="write one with --savePlan")
-        missing = [fmt.name for fmt in self.formats if fmt.name not in data]
-        if missing:
-            raise ConfigError(f"there is no plan for {', '.join(missing)}", where=str(path))
-        return {name: QuantPlan.from_json(plan, where=f"{path}: {name}") for name, plan in data.items()}
+        plans = load_plans(path, [fmt.name for fmt in self.formats])
+        for name, plan in plans.items():
+            choice.check_plan(plan, where=f"{path}: {name}")
+        return plans
 
     def _open_data(self, model: ir.Model) -> RememberingDataset | None:
         request = self.request
@@ -261,8 +262,16 @@ class _Conversion:
     ) -> ConvertResult:
         for fmt in self.formats:
             plan = plans.get(fmt.name) or decide(model, choice)
-            bits = choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8
-            result.forecast_bytes[fmt.name] = forecast_bytes(model, plan, bits=bits)
+            if fmt.name in plans and choice is not None:
+                choice.prepare(model)
+                plan.check(model)
+            result.forecast_bytes[fmt.name] = forecast_bytes(
+                model,
+                plan,
+                bits=choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8,
+                per_channel=choice is not None and choice.is_per_channel,
+                integer_bias=choice is not None and choice.target.quantize_bias,
+            )
             if choice is not None:
                 result.plans[fmt.name] = plan
                 self._report_plan(plan, fmt)
@@ -300,21 +309,32 @@ class _Conversion:
         with self.log.stage("prove"):
             runnable = fmt.runnable(made[0])
             session = self.engine.session(runnable, threads=self.threads)
-            accuracy = compare(reference, session, self._proof_feeds(quantized, made[0], dataset, model))
+            interface = self._changed_interface(quantized, io_types)
+            if interface is not None:
+                session = RealOutputs(session, interface)
+            accuracy = compare(reference, session, self._proof_feeds(interface, dataset, model))
             if request.infer and dataset is not None:
-                list(map(session.run, (pair[1] for pair in self._proof_feeds(quantized, made[0], None, model))))
+                list(map(session.run, (pair[1] for pair in self._proof_feeds(interface, None, model))))
         folder = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
         if folder is not None and quantized.plan.quantized_nodes:
             from converter_lite.reports.debug_csv import DebugReport
 
             with self.log.stage("debug reports"):
-                DebugReport(Path(folder), quantized, engine=self.engine, threads=self.threads, log=self.log).write(
-                    dataset if dataset is not None else random_samples(model, 1, fixed_shapes=dict(request.input_shape))
+                place = Path(folder) if len(self.formats) == 1 else Path(folder) / fmt.name
+                report = DebugReport(
+                    place,
+                    quantized,
+                    engine=self.engine,
+                    threads=self.threads,
+                    log=self.log,
+                    reference=quantized.reference or model,
                 )
+                shapes = dict(request.input_shape)
+                report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
         return _Written(fmt, made, target, accuracy)
 
     def _proof_feeds(
-        self, quantized: QuantizedModel, path: Path, dataset: RememberingDataset | None, model: ir.Model
+        self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model
     ) -> Iterator[tuple[Feed, Feed]]:
         request = self.request
         feeds = (
@@ -322,18 +342,18 @@ class _Conversion:
             if dataset is not None
             else random_samples(model, PROOF_SAMPLES, fixed_shapes=dict(request.input_shape))
         )
-        changed = request.input_data_type != "DEFAULT"
         for feed in feeds:
-            yield feed, self._changed_feed(quantized, feed) if changed else feed
+            yield feed, feed if interface is None else feed_for(interface, feed)
 
-    def _changed_feed(self, quantized: QuantizedModel, feed: Feed) -> Feed:
+    def _changed_interface(self, quantized: QuantizedModel, wanted: IoTypes) -> ir.Model | None:
+        """The quantized graph with the wanted inputs and outputs, where they differ from those of the float model."""
         from converter_lite.formats.onnx_qdq.materialize import materialize
-        from converter_lite.passes.io_types import change_io_types
 
-        if self._interface is None:
-            self._interface = materialize(quantized)
-            change_io_types(self._interface, IoTypes(self.request.input_data_type))
-        return feed_for(self._interface, feed)
+        if wanted == IoTypes():
+            return None
+        interface = materialize(quantized)
+        change_io_types(interface, wanted)
+        return interface
 
     def _proof_count(self, dataset: RememberingDataset | None) -> int:
         return min(PROOF_SAMPLES, len(dataset)) if dataset is not None else PROOF_SAMPLES
@@ -341,7 +361,7 @@ class _Conversion:
     def _gate(self, written: list[_Written], choice: Choice | None, *, real: bool) -> None:
         asked = self.request.min_cosine
         default = DEFAULT_MIN_COSINE if real and (choice is None or choice.is_gated) else 0.0
-        limit = default if asked is None else asked
+        limit = (default if asked is None else asked) or -math.inf
         for item in written:
             for output in item.accuracy:
                 self.log.debug(f"{item.format.name} {output.name}: cosine {output.cosine:.6f}")
@@ -363,6 +383,17 @@ class _Conversion:
             digest = _sha256(item.files)
             result.artefacts.append(Artefact(item.format.name, item.target, size, digest, item.accuracy, samples, real))
         files.commit()
+
+    def _stage_plans(self, stack: ExitStack, result: ConvertResult) -> Transaction:
+        """The plan file, ready to be put into place behind the models."""
+        path = self.request.save_plan
+        if path is None:
+            return Transaction(Path())
+        files = stack.enter_context(transaction(path.parent))
+        made = files.work / path.name
+        made.write_text(save_plans(result.plans), encoding="utf-8", newline="\n")
+        files.add(made, path)
+        return files
 
 
 def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:

@@ -104,13 +104,19 @@ def add_initializer(
     graph: ir.Graph, name: str, array: NDArray[np.generic], *, dtype: ir.DataType | None = None
 ) -> ir.Value:
     """Register a constant under a name made unique in the graph, and return its value."""
-    unique, count = name, 1
-    while _is_taken(graph, unique):
-        unique, count = f"{name}_{count}", count + 1
+    unique = unique_name(graph, name)
     tensor = ir.Tensor(np.asarray(array, order="C"), dtype=dtype, name=unique)
     value = ir.Value(name=unique, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(value)
     return value
+
+
+def unique_name(graph: ir.Graph, name: str) -> str:
+    """``name``, with a number behind it where a value of the graph is called so already."""
+    unique, count = name, 1
+    while _is_taken(graph, unique):
+        unique, count = f"{name}_{count}", count + 1
+    return unique
 
 
 def _is_taken(graph: ir.Graph, name: str) -> bool:
@@ -150,3 +156,9 @@ def ints_attribute(node: ir.Node, name: str, default: tuple[int, ...] = ()) -> t
 def opset(model: ir.Model) -> int:
     """Version of the default ONNX operator set."""
     return model.graph.opset_imports.get("", 1)
+
+
+def serialized(model: ir.Model) -> bytes:
+    """The model as one message for the engine. External constants are read into ``model``: a message has no folder."""
+    ir.external_data.load_to_model(model)
+    return bytes(ir.to_proto(model).SerializeToString())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
@@ -66,3 +67,33 @@ class Log:
         if self.stream is not None and self.verbosity >= level:
             self.stream.write(text + "\n")
             self.stream.flush()
+
+
+class _Forward(logging.Handler):
+    def __init__(self, say: Callable[[str], None], level: int) -> None:
+        super().__init__(level)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(record.getMessage())
+
+
+@contextmanager
+def library_messages(log: Log) -> Iterator[None]:
+    """While the context lasts, our warnings in the standard log become warnings of ``log``.
+
+    What onnx_ir reports about broken models becomes a detail: the error that follows says what is wrong.
+    """
+    routes = (("converter_lite", log.warning, logging.WARNING), ("onnx_ir", log.debug, logging.WARNING))
+    added = []
+    for name, say, level in routes:
+        logger, handler = logging.getLogger(name), _Forward(say, level)
+        added.append((logger, handler, logger.propagate))
+        logger.addHandler(handler)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, handler, propagate in added:
+            logger.removeHandler(handler)
+            logger.propagate = propagate

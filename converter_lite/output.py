@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from converter_lite.errors import ConverterError, UsageError
@@ -43,14 +43,16 @@ class Transaction:
                     os.link(destination, backup)
                 done.append((destination, backup))
                 made.replace(destination)
-        except OSError as error:
+        except BaseException as error:  # also Ctrl-C
             for destination, backup in reversed(done):
                 with contextlib.suppress(OSError):
                     if backup is not None and backup.exists():
                         backup.replace(destination)
                     elif backup is None:
                         destination.unlink(missing_ok=True)
-            raise _cannot_write(error) from error
+            if isinstance(error, OSError):
+                raise _cannot_write(error) from error
+            raise
 
 
 @contextlib.contextmanager
@@ -80,26 +82,35 @@ def destination(output_file: Path, suffix: str) -> Path:
     """``out`` or ``out.onnx`` -> ``out.onnx``.
 
     Raises:
-        UsageError: The path names a directory.
+        UsageError: The path names a directory, or is no text.
     """
     if str(output_file).endswith(("/", os.sep)) or output_file.is_dir() or not output_file.name:
         raise UsageError("outputFile names a directory", where=str(output_file), hint="add a file name, without suffix")
+    if any("\ud800" <= letter <= "\udfff" for letter in str(output_file)):
+        # File names that are no UTF-8; the libraries that check and run the result cannot open them.
+        raise UsageError("the path is no UTF-8 text", where=ascii(str(output_file)), hint="choose another outputFile")
     if output_file.name.endswith(suffix):
         return output_file
     return output_file.with_name(output_file.name + suffix)
 
 
-def refuse_overwrite(destination: Path, inputs: list[Path]) -> None:
-    """Refuse an output that is one of the input files.
+def refuse_overwrite(output: Path, inputs: Sequence[Path], *, also: Sequence[Path] = ()) -> None:
+    """Refuse an output that is one of the input files, or one of the other outputs (``also``).
 
     Raises:
-        UsageError: It is.
+        UsageError: It is, or it is a directory.
     """
-    for path in inputs:
-        if path.exists() and destination.exists() and path.samefile(destination):
-            raise UsageError(
-                "the output would overwrite an input", where=str(destination), hint="choose another outputFile"
-            )
+    if output.is_dir():
+        raise UsageError("the path of an output is a directory", where=str(output), hint="add a file name")
+    for paths, what in ((inputs, "an input"), (also, "another output")):
+        if any(_is_same(path, output) for path in paths):
+            raise UsageError(f"the output would overwrite {what}", where=str(output), hint="choose another path")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    if path.exists() and other.exists():
+        return path.samefile(other)
+    return path.resolve() == other.resolve()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -26,7 +26,7 @@ class _Sums:
 
 
 def compare(reference: Session, written: Session, samples: Iterable[tuple[Feed, Feed]]) -> tuple[OutputAccuracy, ...]:
-    """Accuracy per output over all samples; memory of one sample.
+    """Accuracy per output over all samples, where the float model's values are finite; memory of one sample.
 
     Args:
         reference: Float model.
@@ -55,8 +55,10 @@ def _add(total: _Sums, expected: NDArray[Any], given: NDArray[Any], name: str) -
             where=f"output {name}",
         )
     x, y = expected.astype(np.float64), given.astype(np.float64)
-    if np.all(np.isfinite(x)) and not np.all(np.isfinite(y)):
+    finite = np.isfinite(x)
+    if not np.all(np.isfinite(y[finite])):
         raise QualityError("the written model gives NaN or infinite values", where=f"output {name}")
+    x, y = x[finite], y[finite]
     cosine = cosine_similarity(x, y)
     difference = x - y
     total.cosine += cosine

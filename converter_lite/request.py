@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from converter_lite.errors import UsageError
+from converter_lite.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
     from converter_lite.quantization.plan import QuantPlan
+
+FRAMEWORKS: Mapping[str, str] = MappingProxyType(
+    {
+        "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
+        "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
+        "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
+        "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
+        "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
+        "MSLITE": "reading .ms files is not available yet",
+        "OM": "Ascend offline models are not read; use the ONNX file they were made from",
+        "ONNX": "",
+    }
+)
+"""Values of --fmk -> why it is refused, empty where it is read."""
+
+INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
+OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
+LAYOUTS = ("NHWC", "NCHW")
+OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
+MAX_THREADS = 1024
 
 PROOF_SAMPLES = 16
 """Samples on which the written file is compared with the float model."""
@@ -21,6 +45,11 @@ DEFAULT_MIN_COSINE = 0.95
 @dataclass(frozen=True, slots=True)
 class ConvertRequest:
     """Every option of a conversion; the defaults are those of the command line.
+
+    Paths may be given as text, several output formats as one text with commas.
+
+    Raises:
+        UsageError: A value is unknown or out of range; it is named like the flag of the command line.
 
     Attributes:
         model_file: Model to read.
@@ -69,6 +98,57 @@ class ConvertRequest:
     threads: int = 0
     calibration_data: Any = None
     calibration_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if str(self.output_file).endswith("/"):
+            raise UsageError(
+                "outputFile names a directory",
+                where=f"--outputFile={self.output_file}",
+                hint="add a file name, without suffix",
+            )
+        for name in ("model_file", "output_file", "weight_file", "config_file", "plan", "save_plan", "json"):
+            path = getattr(self, name)
+            object.__setattr__(self, name, None if path is None else Path(path))
+        if isinstance(self.save_type, str):
+            object.__setattr__(self, "save_type", tuple(filter(None, map(str.strip, self.save_type.split(",")))))
+        self._check_words()
+        if self.min_cosine is not None and not -1.0 <= self.min_cosine <= 1.0:
+            raise UsageError(f"'{self.min_cosine}' is not a number from -1 to 1", where="--minCosine")
+        if not 0 <= self.threads <= MAX_THREADS:
+            raise UsageError(f"'{self.threads}' is not a number of threads (0 to {MAX_THREADS})", where="--threads")
+
+    def _check_words(self) -> None:
+        refused = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]
+        if refused:
+            raise UsageError(refused, where=f"--fmk={self.fmk}")
+        if self.weight_file is not None:
+            raise UsageError("only CAFFE models have a weight file", where="--weightFile")
+        one_of(self.input_data_format, LAYOUTS, "--inputDataFormat")
+        one_of(self.input_data_type, INPUT_TYPES, "--inputDataType")
+        one_of(self.output_data_type, OUTPUT_TYPES, "--outputDataType")
+        object.__setattr__(self, "optimize", _optimize_level(self.optimize))
+        if not self.save_type:
+            object.__setattr__(self, "save_type", ("ONNX",))
+
+
+def one_of(value: str, allowed: Sequence[str], flag: str) -> str:
+    """The value if it is allowed.
+
+    Raises:
+        UsageError: It is not; the nearest and all allowed values are named.
+    """
+    if value not in allowed:
+        near = did_you_mean(str(value), allowed)
+        raise UsageError(f"{value!r} is not one of {', '.join(allowed)}{near}", where=flag)
+    return value
+
+
+def _optimize_level(text: str) -> str:
+    """The level; the chip that may follow ``ascend_oriented:`` changes nothing here."""
+    level, colon, chip = text.partition(":")
+    if colon and (level != "ascend_oriented" or not chip):
+        raise UsageError("only ascend_oriented takes a chip: ascend_oriented:CHIP", where=f"--optimize={text}")
+    return one_of(level, OPTIMIZE, "--optimize")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,13 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.formats.onnx_qdq import writer
 from converter_lite.graph import assign_names
+from converter_lite.log import Log
 from converter_lite.passes.shapes import infer_shapes
+from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.targets import target_spec
 
 Feed = Mapping[str, NDArray[Any]]
 
@@ -64,6 +69,13 @@ def run(model: ir.Model | Path, feed: Feed) -> dict[str, NDArray[Any]]:
     """Outputs of the model, computed without the runtime's own optimizations."""
     source = model if isinstance(model, Path) else ir.to_proto(model).SerializeToString()
     return DEFAULT_ENGINE.session(source, threads=1, optimize=False).run(feed)
+
+
+class Samples(list[dict[str, NDArray[Any]]]):
+    """Calibration samples in memory."""
+
+    def head(self, count: int) -> list[dict[str, NDArray[Any]]]:
+        return self[:count]
 
 
 def random_feed(model: ir.Model, *, seed: int = 0, dynamic: int = 2) -> dict[str, NDArray[Any]]:
@@ -122,3 +134,61 @@ def normal(*shape: int, seed: int = 1) -> NDArray[np.float32]:
 def positive(*shape: int, seed: int = 2) -> NDArray[np.float32]:
     """Random numbers between 0.5 and 2."""
     return np.random.default_rng(seed).uniform(0.5, 2.0, size=shape).astype(np.float32)
+
+
+def samples_of(model: ir.Model, count: int = 4, *, dynamic: int = 2) -> Samples:
+    """Random calibration samples."""
+    return Samples(random_feed(model, seed=seed, dynamic=dynamic) for seed in range(count))
+
+
+def full(
+    model: ir.Model,
+    target: str = "CPU",
+    *,
+    samples: Samples | None = None,
+    plan: QuantPlan | None = None,
+    **settings: Any,
+) -> QuantizedModel:
+    """Full quantization of a copy of ``model``; without bias correction unless asked."""
+    return quantize_full(
+        clone(model),
+        target_spec(target),
+        FullSettings(**{"bias_correction": False, **settings}),
+        samples=samples_of(model) if samples is None else samples,
+        plan=plan,
+        engine=DEFAULT_ENGINE,
+        threads=1,
+        log=Log(),
+    )
+
+
+def written(quantized: QuantizedModel) -> ir.Model:
+    """The valid ONNX graph of a quantized model."""
+    model = writer.build(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    return model
+
+
+def sqnr(before: ir.Model, after: ir.Model, feeds: list[dict[str, NDArray[Any]]]) -> float:
+    """Signal to quantization noise over all outputs and samples, decibels; shapes and types must be equal."""
+    signal = noise = 0.0
+    for feed in feeds:
+        expected, given = run(before, feed), run(after, feed)
+        assert list(given) == list(expected)
+        for name, array in expected.items():
+            assert given[name].shape == array.shape, name
+            assert given[name].dtype == array.dtype, name
+            signal += float(np.sum(array.astype(np.float64) ** 2))
+            noise += float(np.sum((array.astype(np.float64) - given[name]) ** 2))
+    return float("inf") if noise == 0 else 10 * float(np.log10(max(signal, 1e-300) / noise))
+
+
+def optimized(model: ir.Model, folder: Path) -> Counter[str]:
+    """Operators of the graph that onnxruntime's CPU provider really runs."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(folder / "optimized.onnx")
+    ort.InferenceSession(ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return Counter(node.op_type for node in onnx.load(folder / "optimized.onnx").graph.node)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from converter_lite.calibration.statistics import Need, TensorStatistics
 from converter_lite.errors import CalibrationError
-from converter_lite.kernels.histogram import Histogram
+from converter_lite.kernels.histogram import MAX_BINS, Histogram, coarsen
 
 PERCENTILE = 99.99
 """Share of values kept by PERCENTILE, per cent; the default of common tools."""
@@ -20,8 +20,11 @@ PERCENTILE = 99.99
 KL_LEVELS = 128
 """Quantization levels of the KL search on magnitudes (Migacz, 8-bit Inference with TensorRT, 2017)."""
 
+COARSE_STEPS, FINE_STEPS = 64, 4
+"""Thresholds that the KL search tries over the whole range, and between two of them around the best."""
+
 CANDIDATES = 100
-"""Number of clips that the MSE search tries per side."""
+"""Number of clips that the MSE search tries per direction."""
 
 Range = tuple[float, float]
 
@@ -56,16 +59,18 @@ def percentile(stats: TensorStatistics, bits: int) -> Range:
 
 
 def mse(stats: TensorStatistics, bits: int) -> Range:
-    """The clip of least mean squared error among ``CANDIDATES`` shrunken ranges; a side without values stays at zero."""
+    """The clip of least mean squared error: both sides shrunken together, then each by itself, ``CANDIDATES`` steps each."""
     h = _histogram(stats)
-    best: tuple[float, Range] | None = None
-    for factor in np.linspace(1.0, 0.3, CANDIDATES):
-        candidate = (min(stats.rmin, 0.0) * factor, max(stats.rmax, 0.0) * factor)
-        error = quantization_error(h, candidate, bits)
-        if best is None or error < best[0]:
-            best = (error, candidate)
-    assert best is not None
-    return best[1]
+    best = (min(stats.rmin, 0.0), max(stats.rmax, 0.0))
+    least = quantization_error(h, best, bits)
+    for shrinks_low, shrinks_high in ((True, True), (True, False), (False, True)):
+        low, high = best
+        for factor in np.linspace(1.0, 0.3, CANDIDATES)[1:]:
+            candidate = (low * float(factor) if shrinks_low else low, high * float(factor) if shrinks_high else high)
+            error = quantization_error(h, candidate, bits)
+            if error < least:
+                least, best = error, candidate
+    return best
 
 
 def kl(stats: TensorStatistics, bits: int) -> Range:
@@ -79,8 +84,8 @@ def kl(stats: TensorStatistics, bits: int) -> Range:
     """
     h = _histogram(stats)
     full = (min(stats.rmin, 0.0), max(stats.rmax, 0.0))
-    magnitudes = _magnitudes(h)
-    threshold = _kl_threshold(magnitudes) * h.width
+    near = _reaching_zero(h)
+    threshold = _kl_threshold(_magnitudes(near)) * near.width
     clipped = (max(full[0], -threshold), min(full[1], threshold))
     return clipped if quantization_error(h, clipped, bits) <= quantization_error(h, full, bits) else full
 
@@ -96,6 +101,12 @@ def quantization_error(h: Histogram, candidate: Range, bits: int) -> float:
     inside = (centers >= low) & (centers <= high)
     rounding = step * step / 12
     return float(np.sum(h.counts * np.where(inside, rounding, outside**2)) / h.total)
+
+
+def _reaching_zero(h: Histogram) -> Histogram:
+    """The histogram in bins so wide that ``MAX_BINS`` of them reach from zero to its far end (narrow ones far away do not)."""
+    reach = max(-h.first, h.first + len(h.counts))
+    return coarsen(h, h.exponent + max(int(np.ceil(np.log2(reach / MAX_BINS))), 0))
 
 
 def _magnitudes(h: Histogram) -> NDArray[np.float64]:
@@ -115,14 +126,15 @@ def _kl_threshold(counts: NDArray[np.float64]) -> float:
         counts[0] = counts[1]
     if len(counts) <= KL_LEVELS:
         return float(len(counts))
-    stride = max(len(counts) // 512, 1)
-    best, best_divergence = len(counts), np.inf
     tail = np.cumsum(counts[::-1])[::-1]
-    for end in range(KL_LEVELS, len(counts) + 1, stride):
-        divergence = _divergence(counts[:end], tail[end] if end < len(counts) else 0.0)
-        if divergence < best_divergence:
-            best, best_divergence = end, divergence
-    return float(best)
+
+    def divergence(end: int) -> float:
+        return _divergence(counts[:end], float(tail[end]) if end < len(counts) else 0.0)
+
+    stride = max(len(counts) // COARSE_STEPS, 1)
+    best = min(range(KL_LEVELS, len(counts) + 1, stride), key=divergence)
+    near = range(max(best - stride + 1, KL_LEVELS), min(best + stride, len(counts) + 1), max(stride // FINE_STEPS, 1))
+    return float(min(near, key=divergence))
 
 
 def _divergence(inside: NDArray[np.float64], clipped: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter_lite.errors import UsageError
-from converter_lite.suggest import did_you_mean
+from converter_lite.request import one_of
 
 
 def refuse_repeated(arguments: Sequence[str]) -> None:
@@ -33,13 +33,13 @@ def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:
         UsageError: The text has another form.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    for part in filter(None, (p.strip() for p in text.split(";"))):
-        name, colon, dims = part.rpartition(":")
-        try:
-            shape = tuple(int(d) for d in dims.split(","))
-        except ValueError:
-            shape = ()
-        if not colon or not name.strip() or not shape or any(d <= 0 for d in shape):
+    for part in text.strip().removesuffix(";").split(";") if text else ():
+        name, colon, dims = part.strip().rpartition(":")
+        sizes = [size.strip() for size in dims.split(",")]
+        shape = tuple(
+            int(size) for size in sizes if size.isascii() and size.isdigit() and len(size) < 19 and int(size) > 0
+        )
+        if not colon or not name.strip() or len(shape) != len(sizes):
             raise UsageError(
                 f"{part!r} is not a shape",
                 where="--inputShape",
@@ -49,17 +49,6 @@ def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:
             raise UsageError(f"input {name.strip()!r} is given twice", where="--inputShape")
         shapes[name.strip()] = shape
     return shapes
-
-
-def one_of(value: str, allowed: Sequence[str], flag: str) -> str:
-    """The value if it is allowed.
-
-    Raises:
-        UsageError: It is not; the nearest and all allowed values are named.
-    """
-    if value not in allowed:
-        raise UsageError(f"{value!r} is not one of {', '.join(allowed)}{did_you_mean(value, allowed)}", where=flag)
-    return value
 
 
 def switch(value: str, flag: str, *, on: str = "true", off: str = "false") -> bool:

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from converter_lite import __version__
-from converter_lite.cli.arguments import one_of, parse_input_shape, refuse_repeated, switch
+from converter_lite.cli.arguments import parse_input_shape, refuse_repeated, switch
 from converter_lite.cli.run import run_conversion, usage_failure
 from converter_lite.errors import ConverterError, UsageError
-
-if TYPE_CHECKING:
-    from converter_lite.request import ConvertRequest
-
-FRAMEWORKS = {
-    "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
-    "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
-    "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
-    "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
-    "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
-    "MSLITE": "reading .ms files is not available yet",
-    "OM": "Ascend offline models are not read; use the ONNX file they were made from",
-    "ONNX": "",
-}
-"""Values of --fmk -> why it is refused, empty where it is read."""
-
-DATA_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
-OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
+from converter_lite.request import INPUT_TYPES, MAX_THREADS, OPTIMIZE, OUTPUT_TYPES, ConvertRequest
 
 NOT_AVAILABLE = {
     "trainModel": ("false", "training models are not converted"),
@@ -96,8 +80,8 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
 )
 @_option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
 @_option("inputDataFormat", "Layout of 4-D BIN calibration files: NHWC or NCHW.", "NHWC")
-@_option("inputDataType", f"Element type of the inputs: {', '.join(DATA_TYPES)}.", "DEFAULT")
-@_option("outputDataType", "Element type of the outputs: FLOAT16, FLOAT, INT8, UINT8, DEFAULT.", "DEFAULT")
+@_option("inputDataType", f"Element type of the inputs: {', '.join(INPUT_TYPES)}.", "DEFAULT")
+@_option("outputDataType", f"Element type of the outputs: {', '.join(OUTPUT_TYPES)}.", "DEFAULT")
 @_option("fp16", "on: store float constants as float16.", "off")
 @_option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
 @_option("saveType", "Output formats, comma separated: ONNX.", "ONNX")
@@ -128,10 +112,9 @@ def cli(context: click.Context, /, **options: Any) -> int:
     if not any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in options):
         click.echo(context.get_help())
         return 0
-    request = _request(options)
     return run_conversion(
-        lambda: _convert(request, verbose=options["verbose"], quiet=options["quiet"]),
-        json_file=request.json,
+        lambda: _convert(_request(options), verbose=options["verbose"], quiet=options["quiet"]),
+        json_file=_json_file(options),
         details=options["verbose"],
     )
 
@@ -153,34 +136,27 @@ def template_command(use: str) -> int:
 
 
 def _request(options: dict[str, Any]) -> ConvertRequest:
-    from converter_lite.request import ConvertRequest
-
     for flag in ("fmk", "modelFile", "outputFile"):
         if not options[_parameter(flag)]:
             raise UsageError("the flag is required", where=f"--{flag}")
-    refused = FRAMEWORKS[one_of(options["fmk"], tuple(FRAMEWORKS), "--fmk")]
-    if refused:
-        raise UsageError(refused, where=f"--fmk={options['fmk']}")
-    if options["weight_file"]:
-        raise UsageError("only CAFFE models have a weight file", where="--weightFile")
     for flag, (nothing, reason) in NOT_AVAILABLE.items():
         if options[_parameter(flag)] != nothing:
             raise UsageError(reason, where=f"--{flag}={options[_parameter(flag)]}")
     if options["verbose"] and options["quiet"]:
         raise UsageError("-v and --quiet exclude each other")
-    output_types = tuple(t for t in DATA_TYPES if t not in ("INT32", "INT64"))
     return ConvertRequest(
         model_file=Path(options["model_file"]),
-        output_file=_output_path(options["output_file"]),
+        output_file=options["output_file"],
         fmk=options["fmk"],
+        weight_file=_path(options["weight_file"]),
         config_file=_path(options["config_file"]),
         input_shape=parse_input_shape(options["input_shape"]),
-        input_data_format=one_of(options["input_data_format"], ("NHWC", "NCHW"), "--inputDataFormat"),
-        input_data_type=one_of(options["input_data_type"], DATA_TYPES, "--inputDataType"),
-        output_data_type=one_of(options["output_data_type"], output_types, "--outputDataType"),
+        input_data_format=options["input_data_format"],
+        input_data_type=options["input_data_type"],
+        output_data_type=options["output_data_type"],
         fp16=switch(options["fp16"], "--fp16", on="on", off="off"),
-        optimize=one_of(options["optimize"].split(":")[0], OPTIMIZE, "--optimize"),
-        save_type=tuple(name.strip() for name in options["save_type"].split(",") if name.strip()) or ("ONNX",),
+        optimize=options["optimize"],
+        save_type=options["save_type"],
         infer=switch(options["infer"], "--infer"),
         min_cosine=_number(options["min_cosine"], "--minCosine"),
         plan=_path(options["plan"]),
@@ -193,12 +169,13 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
 
 def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
     from converter_lite.conversion import run
-    from converter_lite.log import DETAILED, NORMAL, QUIET, Log
+    from converter_lite.log import DETAILED, NORMAL, QUIET, Log, library_messages
     from converter_lite.output import write_text
     from converter_lite.reports.summary import summary
 
     log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
-    result = run(request, log)
+    with library_messages(log):
+        result = run(request, log)
     log.info(summary(result))
     if request.json is not None:
         write_text(request.json, json.dumps(result.to_json(), indent=1) + "\n")
@@ -212,12 +189,26 @@ def _path(text: str) -> Path | None:
     return Path(text) if text else None
 
 
-def _output_path(text: str) -> Path:
-    if text.endswith("/"):
-        raise UsageError(
-            "outputFile names a directory", where=f"--outputFile={text}", hint="add a file name, without suffix"
-        )
-    return Path(text)
+def _json_file(options: dict[str, Any]) -> Path | None:
+    """Where the result for programs goes; checked first, since failures are written there too.
+
+    Raises:
+        UsageError: The path is a directory, an input, or the model that is to be written.
+    """
+    path = _path(options["json"])
+    if path is None:
+        return None
+    from converter_lite.formats.registry import FORMATS
+    from converter_lite.output import refuse_overwrite
+
+    inputs = [Path(options[name]) for name in ("model_file", "config_file", "weight_file", "plan") if options[name]]
+    output = Path(options["output_file"] or "model")
+    names = {output.name.removesuffix(fmt.suffix) + fmt.suffix for fmt in FORMATS.values()}
+    save_plan = [Path(options["save_plan"])] if options["save_plan"] else []
+    refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *save_plan])
+    if options["json"].endswith("/"):
+        raise UsageError("the path is a directory", where=f"--json={options['json']}", hint="add a file name")
+    return path
 
 
 def _number(text: str, flag: str) -> float | None:
@@ -233,11 +224,14 @@ def _number(text: str, flag: str) -> float | None:
 
 
 def _threads(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 1024:
-        raise UsageError(f"{text!r} is not a number of threads (0 to 1024)", where="--threads")
+    if not text.isascii() or not text.isdigit() or len(text) > 4 or int(text) > MAX_THREADS:
+        raise UsageError(f"{text!r} is not a number of threads (0 to {MAX_THREADS})", where="--threads")
     return int(text)
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point. Names that the terminal cannot show are escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     cli.main()

@@ -12,7 +12,7 @@ from converter_lite.data.dataset import Dataset
 
 Feed = dict[str, NDArray[Any]]
 
-MAX_SAMPLES = 64
+MAX_SAMPLES = 48
 """Samples held at most; more of them change corrections by less than the noise between calibration sets."""
 
 MAX_BYTES = 96 << 20
@@ -39,21 +39,20 @@ class RememberingDataset:
         return len(self._dataset)
 
     def __iter__(self) -> Iterator[Feed]:
-        if len(self._held) == len(self._dataset):
-            yield from self._held
-            return
-        for index, feed in enumerate(self._dataset):
+        yield from list(self._held)
+        start = len(self._held)
+        complete = start > 0 and start == len(self)  # an empty data set says itself that it is empty
+        for index, feed in enumerate(() if complete else self._dataset.tail(start), start):
             if index == len(self._held):
                 self._hold(feed)
             yield feed
 
     def head(self, count: int) -> list[Feed]:
         """The first samples, at most ``count`` and at most as many as fit in memory (one at least)."""
-        wanted = min(count, len(self._dataset))
+        wanted = max(min(count, len(self._dataset)), 1)
         if len(self._held) < wanted and not self._full:
-            for index, feed in enumerate(islice(self._dataset, wanted)):
-                if index == len(self._held):
-                    self._hold(feed)
+            for feed in islice(self._dataset.tail(len(self._held)), wanted - len(self._held)):
+                self._hold(feed)
         return self._held[:wanted]
 
     def _hold(self, feed: Feed) -> None:

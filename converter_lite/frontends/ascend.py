@@ -6,10 +6,21 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from converter_lite.config.settings import DYNAMIC_DIM, AscendContext
-from converter_lite.errors import ConfigError
+from converter_lite.config.names import QuantType, TargetDevice
+from converter_lite.config.settings import DYNAMIC_DIM, AscendContext, QuantizationConfig
+from converter_lite.errors import ConfigError, UsageError
 from converter_lite.frontends.onnx import fix_input_shapes
 from converter_lite.suggest import did_you_mean
+
+
+def effective_context(config: QuantizationConfig | None) -> AscendContext | None:
+    """The section, where it gives shapes and is for this quantization (elsewhere the parser warns that it has no effect)."""
+    if config is None or not config.ascend_context.input_shape:
+        return None
+    quant_type = config.common_quant_param.quant_type
+    is_full = quant_type is QuantType.FULL_QUANT and config.full_quant_param.target_device is TargetDevice.ASCEND
+    is_weight = quant_type is QuantType.WEIGHT_QUANT and config.weight_quant_param.dequant_strategy is not None
+    return config.ascend_context if is_full or is_weight else None
 
 
 def apply_ascend_context(
@@ -24,8 +35,12 @@ def apply_ascend_context(
 
     Raises:
         ConfigError: An input is unknown, a rank or a fixed size differs, or a calibration size is outside its range.
+        UsageError: ``calibration_shapes`` names no input.
     """
     known = {value.name or "" for value in model.graph.inputs}
+    for name in calibration_shapes:
+        if name not in known:
+            raise UsageError(f"the model has no input {name!r}{did_you_mean(name, known)}", where="--inputShape")
     for name, dims in context.input_shape:
         if name not in known:
             raise ConfigError(

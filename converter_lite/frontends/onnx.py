@@ -126,6 +126,10 @@ def _size_of(dim: int | ir.SymbolicDim, sizes: Mapping[str, int]) -> int | ir.Sy
     return dim if isinstance(dim, int) else sizes.get(dim.value or "", dim)
 
 
+def _is_negative(dim: int | ir.SymbolicDim) -> bool:
+    return isinstance(dim, int) and dim < 0
+
+
 def _all_values(graph: ir.Graph) -> Iterable[ir.Value]:
     yield from graph.inputs
     for node in graph:
@@ -163,6 +167,9 @@ def _normalize(model: ir.Model) -> None:
     if overridable:
         _log.debug("%d inputs with a default value are constants from here on", overridable)
         library.RemoveInitializersFromInputsPass()(model)
+    for value in _all_values(model.graph):
+        if value.shape is not None:  # some exporters write -1 where they mean an unknown size
+            value.shape = ir.Shape([ir.SymbolicDim(None) if _is_negative(dim) else dim for dim in value.shape])
     assign_names(model)
     lift_constants(model)
     library.RemoveUnusedOpsetsPass()(model)

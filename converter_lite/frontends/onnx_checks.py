@@ -85,7 +85,7 @@ def _check_tensors(model: ir.Model, path: Path) -> None:
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor):
                 _check_external_tensor(tensor, folder, str(path))
-            elif tensor is not None and tensor.dtype != ir.DataType.STRING:
+            elif tensor is not None:
                 _check_embedded_tensor(tensor, name, str(path))
 
 

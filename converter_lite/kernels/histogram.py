@@ -1,7 +1,8 @@
 """Histograms whose result does not depend on the order of the samples or on how they were split.
 
 Bins have a power-of-two width and an edge at zero. When a value falls outside, the width doubles and neighbouring bins join;
-joining is exact, so two histograms of parts of the data can be merged into the one of the whole.
+joining is exact, so two histograms of parts of the data can be merged into the one of the whole. (Only values so far below a
+bin width that their quotient is no float32 count as zero.)
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 MAX_BINS = 4096
 """Bins per tensor; between half of it and all of it are in use once values span their range."""
 
-SMALLEST_EXPONENT = -140
-"""log2 of the narrowest bin; float32 cannot hold much finer steps."""
+SMALLEST_EXPONENT = -126
+"""log2 of the narrowest bin: the smallest normal float32, whose inverse is a float32 too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,17 +80,17 @@ def merge(a: Histogram, b: Histogram) -> Histogram:
 
 def coarsen(h: Histogram, exponent: int) -> Histogram:
     """The same values in wider bins."""
-    factor = 2 ** (exponent - h.exponent)
-    if factor == 1:
+    if exponent == h.exponent:
         return h
-    first = h.first // factor
-    index = (h.first + np.arange(len(h.counts))) // factor - first
+    shift = min(exponent - h.exponent, 62)  # bin numbers have far fewer bits: wider bins cannot differ
+    first = h.first >> shift
+    index = ((h.first + np.arange(len(h.counts), dtype=np.int64)) >> shift) - first
     return Histogram(exponent, first, np.bincount(index, weights=h.counts).astype(np.int64))
 
 
 def _exponent(low: float, high: float) -> int:
     """Smallest exponent for which the values span at most ``MAX_BINS`` bins."""
-    span = max(high - low, max(abs(low), abs(high)) * 2.0**-20, 2.0**SMALLEST_EXPONENT)
+    span = max(high - low, max(abs(low), abs(high)) * 2.0**-20, MAX_BINS * 2.0**SMALLEST_EXPONENT)
     exponent = int(np.ceil(np.log2(span / MAX_BINS)))
     while np.floor(high * 2.0**-exponent) - np.floor(low * 2.0**-exponent) + 1 > MAX_BINS:
         exponent += 1

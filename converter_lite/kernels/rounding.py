@@ -38,12 +38,13 @@ def round_compensated(scaled: NDArray[np.float64], *, qmin: int, qmax: int) -> I
 def _flip_to_zero_sum(q: NDArray[np.float64], error: NDArray[np.float64], *, qmin: int, qmax: int) -> None:
     """Along the last axis, move the elements of largest error one step so that the sum of errors is within half a step.
 
-    Only elements whose error has the sign of the sum, is at most half a step, and whose new value is on the grid may move.
+    Only elements whose error has the sign of the sum, is at most one step, and whose new value is on the grid may move; the
+    largest go first, so that a flip made for a kernel is taken back before another one is made for the channel.
     """
     total = error.sum(axis=-1, keepdims=True)
     sign = np.sign(total)
     gain = error * sign
-    movable = (gain > 0) & (gain <= 0.5) & (q - sign >= qmin) & (q - sign <= qmax)
+    movable = (gain > 0) & (gain <= 1.0) & (q - sign >= qmin) & (q - sign <= qmax)
     order = np.argsort(np.where(movable, -gain, np.inf), axis=-1, kind="stable")
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.broadcast_to(np.arange(q.shape[-1]), q.shape).copy(), axis=-1)

@@ -31,11 +31,9 @@ def store_constants_as_float16(model: ir.Model) -> int:
         stored = g.add_initializer(graph, f"{name}_float16", array.astype(np.float16))
         cast = ir.node("Cast", [stored], attributes={"to": ir.DataType.FLOAT.value}, name=f"{name}_cast")
         cast.outputs[0].shape, cast.outputs[0].dtype, cast.outputs[0].name = value.shape, value.dtype, f"{name}_float32"
-        users = {node for node, _ in value.uses()}
-        first = next((node for node in graph if node in users), next(iter(graph)))
         for node, position in list(value.uses()):
             node.replace_input_with(position, cast.outputs[0])
-        graph.insert_before(first, cast)
+        graph.insert_before(next(iter(graph)), cast)  # before every reader, those inside of subgraphs included
         del graph.initializers[name]
         count += 1
     return count

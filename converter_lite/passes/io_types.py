@@ -10,13 +10,14 @@ Rules:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import Feed
+from converter_lite.engine import Feed, Session
 from converter_lite.errors import TargetError
 
 TYPES = {
@@ -73,6 +74,22 @@ def feed_for(model: ir.Model, original: Feed) -> dict[str, NDArray[np.generic]]:
     return feed
 
 
+class RealOutputs:
+    """A session whose integer outputs are given as the real numbers they stand for."""
+
+    def __init__(self, session: Session, model: ir.Model) -> None:
+        self._session = session
+        self._grids = {str(value.name): value.meta["grid"] for value in model.graph.outputs if "grid" in value.meta}
+        self.output_names = session.output_names
+
+    def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
+        """See :class:`converter_lite.engine.Session`."""
+        outputs = self._session.run(feed)
+        for name, (scale, zero_point) in self._grids.items():
+            outputs[name] = (outputs[name].astype(np.float32) - zero_point) * scale
+        return outputs
+
+
 def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None:
     if value.dtype in (wanted, None) or not _is_sensible(value.dtype, wanted):
         if value.dtype != wanted and value.dtype in _FLOATS:
@@ -100,7 +117,8 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
             node.replace_input_with(position, cast.outputs[0])
         cast.replace_input_with(0, value)
         graph.insert_before(next(iter(graph)), cast)
-    value.dtype = wanted
+    # Clones share the type object: it is replaced, not changed.
+    value.type = ir.TensorType(wanted)
 
 
 def _change_output(graph: ir.Graph, index: int, value: ir.Value, wanted: ir.DataType) -> None:
@@ -111,12 +129,15 @@ def _change_output(graph: ir.Graph, index: int, value: ir.Value, wanted: ir.Data
     name, producer = value.name, value.producer()
     if wanted in _QUANTIZED:
         source = producer.inputs[0] if producer is not None and producer.op_type == "DequantizeLinear" else None
-        if source is None or source.dtype != wanted:
+        if producer is None or source is None or source.dtype != wanted:
             _refuse("output", value, wanted)
             return
+        source.meta["grid"] = (g.constant(producer.inputs[1]), g.constant(producer.inputs[2]))
         value.name = f"{name}_dequantized"
         source.name, source.shape = name, value.shape
         graph.outputs[index] = source
+        if not value.uses():
+            graph.remove(producer, safe=True)
         return
     value.name = f"{name}_cast"
     cast = ir.node("Cast", [value], attributes={"to": wanted.value}, name=f"{name}_cast")

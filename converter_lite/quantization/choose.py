@@ -7,15 +7,24 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.config.names import DynamicQuantStrategy, QuantType, TargetDevice
+from converter_lite.config.names import DynamicQuantStrategy, QuantType, Rounding, TargetDevice
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError
+from converter_lite.quantization.bias_correction import ensure_biases
 from converter_lite.quantization.dynamic import DynamicSettings
-from converter_lite.quantization.full import FullSettings
+from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
+from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.suggest import did_you_mean
 from converter_lite.targets import target_spec
 from converter_lite.targets.spec import TargetSpec
+
+PLAN_MODES: dict[type, tuple[NodeMode, ...]] = {
+    FullSettings: (NodeMode.FLOAT, NodeMode.INTEGER, NodeMode.WEIGHT),
+    WeightSettings: (NodeMode.FLOAT, NodeMode.WEIGHT),
+    DynamicSettings: (NodeMode.FLOAT, NodeMode.WEIGHT, NodeMode.DYNAMIC),
+}
+"""Kind of quantization -> what its plans may say about a node."""
 
 Settings = FullSettings | WeightSettings | DynamicSettings
 
@@ -30,11 +39,33 @@ class Choice:
     @property
     def is_gated(self) -> bool:
         """Whether the default quality gate holds: 8 bits and more, and no per-tensor weights."""
-        if isinstance(self.settings, WeightSettings):
-            return self.settings.bits >= 8 and self.settings.per_channel
+        return self.is_per_channel and (not isinstance(self.settings, WeightSettings) or self.settings.bits >= 8)
+
+    @property
+    def is_per_channel(self) -> bool:
+        """Whether a weight has one scale per channel."""
+        if isinstance(self.settings, DynamicSettings):
+            return self.settings.weight_per_channel
+        return self.settings.per_channel
+
+    def check_plan(self, plan: QuantPlan, *, where: str) -> None:
+        """Refuse a plan that was made for another device or another kind of quantization.
+
+        Raises:
+            ConfigError: It was; ``where`` names the file.
+        """
+        if plan.target != self.target.name:
+            raise ConfigError(f"the plan is for {plan.target}, not for {self.target.name}", where=where)
+        allowed = PLAN_MODES[type(self.settings)]
+        foreign = next((name for name, node in plan.nodes.items() if node.mode not in allowed), None)
+        if foreign is not None:
+            mode = plan.nodes[foreign].mode.value
+            raise ConfigError(f"the plan is for another quant_type: node {foreign} has mode {mode}", where=where)
+
+    def prepare(self, model: ir.Model) -> None:
+        """Give the graph, in place, the constants that plans of this kind speak of."""
         if isinstance(self.settings, FullSettings):
-            return self.settings.per_channel
-        return True
+            ensure_biases(model, operators=BIAS_OPERATORS)
 
 
 def choose(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> Choice | None:
@@ -57,7 +88,16 @@ def choose(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]
         target = target_spec(full.target_device.value)
         per_channel = target.per_channel if full.per_channel is None else full.per_channel
         method = full.activation_quant_method.value
-        return Choice(FullSettings(method, per_channel, full.bias_correction, skip), target)
+        full_settings = FullSettings(
+            method=method,
+            per_channel=per_channel,
+            bias_correction=full.bias_correction,
+            equalization=full.equalization,
+            smooth_alpha=full.smooth_alpha,
+            adaptive_rounding=full.rounding is Rounding.ADAPTIVE,
+            skip=skip,
+        )
+        return Choice(full_settings, target)
     target = target_spec(TargetDevice.CPU.value)
     if common.quant_type is QuantType.DYNAMIC_QUANT:
         strategy = config.dynamic_quant_param.quant_strategy

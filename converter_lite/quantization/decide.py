@@ -11,6 +11,7 @@ Rules, in this order (numbers are cited in the code):
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import onnx_ir as ir
@@ -195,11 +196,23 @@ def quantized_tensors(model: ir.Model, plan: QuantPlan, target: TargetSpec) -> d
             if _is_inner(output, plan) or not _needs_pair(node, output, plan, target):
                 continue
             origin = node.inputs[0]
-            shares = entry.role is Role.SAME and origin is not None and origin.name in sources
+            shares = _keeps_values(node) and origin is not None and origin.name in sources
             sources[output.name] = (
                 sources[origin.name] if shares and origin is not None and origin.name else output.name
             )
     return sources
+
+
+def _keeps_values(node: ir.Node) -> bool:
+    """Whether the output holds values of the first input only: Pad may add a constant (infinity, for MaxPool, saturates)."""
+    entry = operator(node)
+    if entry is None or entry.role is not Role.SAME:
+        return False
+    if node.op_type != "Pad" or g.attribute(node, "mode", "constant") not in ("constant", b"constant"):
+        return True
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    added = 0.0 if value is None else g.scalar(value)
+    return added is not None and (added == 0.0 or not math.isfinite(added))
 
 
 def _needs_pair(node: ir.Node, output: ir.Value, plan: QuantPlan, target: TargetSpec) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -66,6 +66,9 @@ def quantize_dynamic(
         else:
             axis = output_channel_axis(node, weight) if settings.weight_per_channel else None
             spec = QuantSpec(8, signed=True, symmetric=True, narrow_range=SYMMETRIC_WEIGHT.narrow_range, axis=axis)
+        known = plan.weights.get(weight.name)
+        if known is not None and known.spec.axis != spec.axis:
+            spec = replace(spec, axis=None)  # stored once, for nodes whose channels run along different axes
         array = g.constant(weight)
         assert array is not None
         try:

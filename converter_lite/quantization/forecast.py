@@ -6,43 +6,75 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.formats.onnx_qdq.materialize import storage_bits
+from converter_lite.quantization.decide import is_fused_clamp
 from converter_lite.quantization.params import QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.weights import stored_axis, stored_weight
 
-NODE_BYTES = 150
-"""Typical size of a node with its names in an ONNX file."""
+NODE_BYTES = 60
+"""Size of a node in an ONNX file besides its names."""
 
-PAIR_BYTES = 2 * NODE_BYTES
-"""A quantize/dequantize pair."""
+PAIR_BYTES, PAIR_NAMES = 190, 12
+"""A quantize/dequantize pair with its scale and zero point: bytes, and how often the tensor's name stands in it."""
+
+STORED_BYTES, STORED_NAMES = 150, 8
+"""The same for a constant behind a DequantizeLinear."""
 
 
-def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int) -> int:
-    """Estimated bytes of the written ONNX file: constants as stored, nodes at their typical size."""
+BIAS_BYTES = 8
+"""Scale and zero point of one channel of an integer bias; its values take as much as in float."""
+
+
+def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: bool, integer_bias: bool) -> int:
+    """Estimated bytes of the written ONNX file: constants as stored, nodes at their typical size.
+
+    Args:
+        model: Optimized float graph.
+        plan: Decisions.
+        bits: Width of weights.
+        per_channel: Whether weights have one scale per channel.
+        integer_bias: Whether integer nodes get integer biases.
+    """
     total = 0
     stored: set[str] = set()
-    nodes = 0
     for node in model.graph:
-        nodes += 1
+        total += _node_bytes(node)
         mode = plan.mode(node)
         weight = stored_weight(node)
         if mode is not NodeMode.FLOAT and weight is not None and weight.name:
             stored.add(weight.name)
-            total += _stored_bytes(node, weight, bits)
-        if mode is NodeMode.INTEGER:
-            total += PAIR_BYTES
+            total += _stored_bytes(node, weight, bits, per_channel=per_channel)
+            if integer_bias and mode is NodeMode.INTEGER:
+                total += BIAS_BYTES * (_channels(node, weight) if per_channel else 1) + _named(
+                    STORED_BYTES, STORED_NAMES, weight
+                )
+        if mode is NodeMode.INTEGER and not is_fused_clamp(node, plan):
+            total += _named(PAIR_BYTES, PAIR_NAMES, node.outputs[0])
     for name, value in model.graph.initializers.items():
         if name not in stored and value.const_value is not None:
-            total += value.const_value.nbytes
-    return total + nodes * NODE_BYTES
+            total += value.const_value.nbytes + len(name)
+    return total
 
 
-def _stored_bytes(node: ir.Node, weight: ir.Value, bits: int) -> int:
+def _stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
     shape = g.static_shape(weight) or (0,)
     elements = 1
     for size in shape:
         elements *= size
-    axis = stored_axis(node, weight)
-    channels = shape[axis] if axis is not None else 1
     width = storage_bits(QuantSpec(bits=bits))
-    return elements * width // 8 + channels * 5 + 2 * NODE_BYTES
+    channels = _channels(node, weight) if per_channel else 1
+    return elements * width // 8 + channels * (4 + width // 8) + _named(STORED_BYTES, STORED_NAMES, weight)
+
+
+def _node_bytes(node: ir.Node) -> int:
+    names = sum(len(value.name or "") for value in (*node.inputs, *node.outputs) if value is not None)
+    return NODE_BYTES + names + len(node.name or "")
+
+
+def _named(size: int, times: int, value: ir.Value) -> int:
+    return size + times * len(value.name or "")
+
+
+def _channels(node: ir.Node, weight: ir.Value) -> int:
+    axis = stored_axis(node, weight)
+    return (g.static_shape(weight) or (0,))[axis] if axis is not None else 1

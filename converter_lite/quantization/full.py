@@ -18,7 +18,7 @@ from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.engine import Engine
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
 from converter_lite.quantization.decide import (
     clamp_bounds,
     data_inputs,
@@ -26,10 +26,12 @@ from converter_lite.quantization.decide import (
     is_fused_clamp,
     quantized_tensors,
 )
+from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weights import (
     bias_of,
+    compensated_integers,
     operator,
     output_channel_axis,
     stored_axis,
@@ -53,13 +55,19 @@ class FullSettings:
     Attributes:
         method: Key of :data:`converter_lite.calibration.observers.METHODS`.
         per_channel: One weight scale per output channel where the target allows.
-        bias_correction: Correct the biases on calibration samples.
+        bias_correction: Correct the biases on calibration samples, and let rounding errors cancel.
+        equalization: Rescale channels between neighbouring layers first.
+        smooth_alpha: Share of an activation's spread that equalization moves into the weights behind it.
+        adaptive_rounding: Fit the rounding of weights to calibration samples.
         skip: Names of nodes that stay float.
     """
 
     method: str = "MAX_MIN"
     per_channel: bool = True
     bias_correction: bool = True
+    equalization: bool = True
+    smooth_alpha: float = MIGRATION
+    adaptive_rounding: bool = False
     skip: frozenset[str] = frozenset()
 
 
@@ -95,24 +103,75 @@ def quantize_full(
         CalibrationError: A tensor cannot be quantized; it is named.
     """
     ensure_biases(model, operators=BIAS_OPERATORS)
-    if plan is None:
-        plan = decide_full(model, target, settings)
-        sources = quantized_tensors(model, plan, target)
-        need, _ = METHODS[settings.method]
-        with log.stage("calibration"):
-            observed = sorted({s for s in sources.values() if _fixed_range(model, s) is None})
-            stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine)
-        with log.stage("quantization"):
-            plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
-            plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
-    else:
-        plan.check(model)
-    quantized = QuantizedModel(model, plan)
-    if settings.bias_correction and target.bias_correction:
-        with log.stage("bias correction"):
-            head = samples.head(CORRECTION_SAMPLES)
-            correct_biases(quantized, head, engine=engine, threads=threads, log=log)
+    given = plan
+    plan = given or decide_full(model, target, settings)
+    plan.check(model)
+    _refuse_broken_constants(model, plan)
+    head = samples.head(CORRECTION_SAMPLES)
+    if settings.equalization:
+        with log.stage("equalization"):
+            per_channel = settings.per_channel
+            equalize(model, head, per_channel=per_channel, alpha=settings.smooth_alpha, engine=engine, threads=threads)
+    reference = model.clone()
+    if given is None:
+        _find_params(model, plan, target, settings, samples=samples, engine=engine, threads=threads, log=log)
+    quantized = QuantizedModel(model, plan, reference=reference)
+    if settings.bias_correction:
+        round_weights(quantized)
+    biases = settings.bias_correction and target.bias_correction
+    if biases or settings.adaptive_rounding:
+        with log.stage("corrections"):
+            rounding = settings.adaptive_rounding
+            correct_layers(quantized, head, biases=biases, rounding=rounding, engine=engine, threads=threads, log=log)
     return quantized
+
+
+def _find_params(
+    model: ir.Model,
+    plan: QuantPlan,
+    target: TargetSpec,
+    settings: FullSettings,
+    *,
+    samples: Samples,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> None:
+    """Fill in the parameters of a plan that has decisions only."""
+    sources = quantized_tensors(model, plan, target)
+    need, _ = METHODS[settings.method]
+    with log.stage("calibration"):
+        observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
+        stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine)
+    with log.stage("quantization"):
+        plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
+        plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
+
+
+def round_weights(quantized: QuantizedModel) -> None:
+    """Choose integers of all weights so that rounding errors cancel within each layer."""
+    plan = quantized.plan
+    for node in quantized.model.graph:
+        weight = weight_of(node)
+        if plan.mode(node) is NodeMode.INTEGER and weight is not None and weight.name in plan.weights:
+            array = g.constant(weight)
+            assert array is not None
+            params = plan.weights[weight.name]
+            values = array.astype(np.float32, copy=False)
+            quantized.q_weights[weight.name] = compensated_integers(node, values, params)
+
+
+def _refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
+    """Name a broken constant before calibration would name the first tensor that it spoils."""
+    for node in model.graph:
+        if plan.mode(node) is NodeMode.FLOAT:
+            continue
+        for value in dict.fromkeys((*data_inputs(node), weight_of(node), bias_of(node))):
+            array = g.constant(value)
+            if value is not None and array is not None and not np.isfinite(array.astype(np.float32, copy=False)).all():
+                raise CalibrationError(
+                    "it holds NaN or infinite values", where=f"constant {value.name}", hint="repair the model's weights"
+                )
 
 
 def activation_params(
@@ -169,9 +228,10 @@ def constant_params(
             if g.is_constant(value) and value.name is not None and value.name not in found:
                 found[value.name] = _constant(value, target.activation)
     if target.quantize_bias:
-        for node in model.graph:
-            if plan.mode(node) is NodeMode.INTEGER:
-                _add_bias(node, plan, found)
+        integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
+        for add in (_widen_for_bias, _add_bias):  # a weight may serve several nodes: all of them widen it first
+            for node in integer:
+                add(node, plan, found)
     return found
 
 
@@ -195,27 +255,41 @@ def _constant(value: ir.Value, spec: QuantSpec) -> QuantParams:
         ) from error
 
 
-def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
-    """int32 bias with scale ``s_input * s_weight``; a weight scale that would overflow it grows."""
+def _bias_operands(
+    node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]
+) -> tuple[ir.Value, ir.Value, QuantParams, QuantParams] | None:
+    """Bias and weight of a node, and the parameters of its input and weight; ``None`` for a node without bias."""
     bias, weight, data = bias_of(node), weight_of(node), node.inputs[0]
-    if bias is None or weight is None or data is None or bias.name is None or weight.name is None:
-        return
+    if bias is None or weight is None or data is None:
+        return None
     activation = plan.activations.get(data.name or "")
-    if activation is None:
+    return None if activation is None else (bias, weight, activation, found[weight.name or ""])
+
+
+def _widen_for_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
+    """Let the weight scale grow where the int32 bias would overflow (a dead channel with a bias)."""
+    operands = _bias_operands(node, plan, found)
+    if operands is None:
         return
-    params = found[weight.name]
+    bias, weight, activation, params = operands
     values = np.abs(g.constant(bias).astype(np.float64)).reshape(-1)  # type: ignore[union-attr]
-    scale: NDArray[np.float64] = activation.scale.astype(np.float64) * params.scale
     needed = values / (BIAS_LIMIT * float(activation.scale))
     widened = np.maximum(params.scale, needed if params.is_per_channel else needed.max())
     if np.any(widened > params.scale):
-        params = QuantParams(widened.astype(np.float32), params.zero_point.copy(), params.spec)
-        found[weight.name] = params
-        scale = activation.scale.astype(np.float64) * params.scale
+        found[weight.name or ""] = QuantParams(widened.astype(np.float32), params.zero_point.copy(), params.spec)
+
+
+def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
+    """int32 bias with scale ``s_input * s_weight``."""
+    operands = _bias_operands(node, plan, found)
+    if operands is None:
+        return
+    bias, _, activation, params = operands
+    scale: NDArray[np.float64] = activation.scale.astype(np.float64) * params.scale
     axis = None if not params.is_per_channel else len(g.static_shape(bias) or (0,)) - 1
     spec = QuantSpec(bits=32, signed=True, symmetric=True, axis=axis)
     float_scale = np.maximum(scale, np.finfo(np.float32).tiny).astype(np.float32)
-    found[bias.name] = QuantParams(float_scale, np.zeros(float_scale.shape, np.int32), spec)
+    found[bias.name or ""] = QuantParams(float_scale, np.zeros(float_scale.shape, np.int32), spec)
 
 
 def _fixed_range(model: ir.Model, tensor: str) -> tuple[float, float] | None:

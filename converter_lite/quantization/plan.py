@@ -10,14 +10,16 @@ from __future__ import annotations
 import enum
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.errors import ConfigError
+from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.suggest import did_you_mean
 
@@ -124,14 +126,7 @@ class QuantPlan:
         """Plain data that :meth:`from_json` reads back."""
         return {
             "target": self.target,
-            "nodes": {
-                name: {
-                    "op_type": d.op_type,
-                    "mode": d.mode.value,
-                    **({"reason": d.reason} if d.reason else {}),
-                }
-                for name, d in self.nodes.items()
-            },
+            "nodes": {name: _node_to_json(decision) for name, decision in self.nodes.items()},
             "activations": {name: _params_to_json(p) for name, p in self.activations.items()},
             "weights": {name: _params_to_json(p) for name, p in self.weights.items()},
         }
@@ -152,7 +147,7 @@ class QuantPlan:
                 plan.nodes[name] = _node_from_json(name, d)
             plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, CalibrationError) as error:
             raise ConfigError(
                 f"this is not a usable plan: {error}", where=where, hint="write one with --savePlan"
             ) from error
@@ -166,12 +161,14 @@ class QuantizedModel:
     Attributes:
         model: Float graph; the plan's names are its node and tensor names.
         plan: What is quantized.
-        q_weights: initializer name -> integers, where a rounding search chose them; others are rounded by the writer.
+        q_weights: initializer name -> integers, where a rounding search chose them; others are rounded to nearest.
+        reference: The float graph before corrections (equalized as ``model`` is), ``None`` if nothing was corrected.
     """
 
     model: ir.Model
     plan: QuantPlan
     q_weights: dict[str, NDArray[np.int32]] = field(default_factory=dict)
+    reference: ir.Model | None = None
 
     def integers(self, name: str) -> NDArray[np.int32]:
         """Stored integers of a planned weight."""
@@ -195,6 +192,25 @@ def _fits(value: ir.Value, params: QuantParams) -> bool:
 def save_plans(plans: dict[str, QuantPlan]) -> str:
     """JSON text of one plan per output format."""
     return json.dumps({name: plan.to_json() for name, plan in plans.items()}, indent=1) + "\n"
+
+
+def load_plans(path: Path, formats: Sequence[str]) -> dict[str, QuantPlan]:
+    """Plans of a file that :func:`save_plans` made.
+
+    Raises:
+        ConfigError: The file cannot be read, is no plan, or has none for one of ``formats``.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"the plan cannot be read: {reason}", where=str(path)) from error
+    if not isinstance(data, dict):
+        raise ConfigError("this is not a plan file", where=str(path), hint="write one with --savePlan")
+    missing = [name for name in formats if name not in data]
+    if missing:
+        raise ConfigError(f"there is no plan for {', '.join(missing)}", where=str(path))
+    return {name: QuantPlan.from_json(plan, where=f"{path}: {name}") for name, plan in data.items()}
 
 
 def _node_to_json(decision: NodePlan) -> dict[str, Any]:

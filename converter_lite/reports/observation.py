@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.calibration.runner import remove_unused
 from converter_lite.engine import LARGE_MODEL, Engine, Feed, Session
 from converter_lite.formats.onnx_qdq.writer import save
@@ -154,5 +155,5 @@ def _load(model: ir.Model, engine: Engine, path: Path) -> Session:
     """A session of one thread, so that results do not depend on the machine; from a file where a message is too small."""
     constants = (value.const_value for value in model.graph.initializers.values())
     if sum(tensor.nbytes for tensor in constants if tensor is not None) < LARGE_MODEL:
-        return engine.session(ir.to_proto(model).SerializeToString(), threads=1)
+        return engine.session(g.serialized(model), threads=1)
     return engine.session(save(model, path)[0], threads=1)

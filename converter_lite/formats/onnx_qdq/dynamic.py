@@ -5,9 +5,9 @@ Forms:
 * ALWC: ``DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale_x * scale_w)``; onnxruntime makes one kernel of it. The
   quantization of one tensor serves every product that reads it.
 * ACWL: symmetric int8 per row, since MatMulInteger takes no zero point per row:
-  ``scale_x = max|x| / 127`` along the last axis, ``MatMulInteger(Round(x / scale_x), w) * scale_x * scale_w``.
-* Gather from an integer table: rows and their scales are gathered, then multiplied. A DequantizeLinear before the Gather would
-  convert the whole table in every run.
+  ``scale_x = max|x| / 127`` along the last axis, ``MatMulInteger(Round(x / scale_x), w) * scale_w * scale_x``.
+* Gather from an integer table: rows and their scales (per row along axis 0 only) are gathered, then multiplied. A
+  DequantizeLinear before the Gather would convert the whole table in every run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.kernels.quantize import along_axis
 from converter_lite.quantization.plan import QuantizedModel
 
 INT8_MAX = 127.0
@@ -44,8 +45,13 @@ class DynamicWriter:
             q_x, scale_x = self._per_row(x, node)
             product = self._insert(node, "MatMulInteger", [q_x, q_weight], "product")
         real = self._insert(node, "Cast", [product], "product_float", to=ir.DataType.FLOAT.value)
-        scale = self._insert(node, "Mul", [scale_x, scale_w], "scale")
-        result = self._insert(node, "Mul", [real, scale], "result")
+        if per_channel:
+            scale = self._insert(node, "Mul", [scale_x, scale_w], "scale")
+            result = self._insert(node, "Mul", [real, scale], "result")
+        else:
+            # A product of the scales would make onnxruntime (seen in 1.31) fuse all this with a following bias into a
+            # kernel that applies the scale of the first row to every row.
+            result = self._insert(node, "Mul", [self._insert(node, "Mul", [real, scale_w], "steps"), scale_x], "result")
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         if bias is not None:
             result = self._insert(node, "Add", [result, bias], "biased")
@@ -56,18 +62,19 @@ class DynamicWriter:
         table, indices = node.inputs[0], node.inputs[1]
         assert table is not None and indices is not None and table.name is not None
         params = self._quantized.plan.weights[table.name]
+        axis = g.int_attribute(node, "axis", 0)
         key = f"{table.name}/table"
         if key not in self._weights:
-            q_table = g.add_initializer(
-                self._graph, f"{table.name}_quantized", self._quantized.integers(table.name).astype(np.int8)
-            )
-            scales = params.scale.reshape(-1, 1) if params.is_per_channel else params.scale.reshape(1)
+            integers = self._quantized.integers(table.name)
+            storage = np.int8 if params.spec.bits <= 8 else np.int16
+            q_table = g.add_initializer(self._graph, f"{table.name}_quantized", integers.astype(storage))
+            scales = along_axis(params.scale.reshape(-1), integers.ndim if params.is_per_channel else 1, 0)
             zeros = params.zero_point.reshape(scales.shape).astype(np.float32)
             scale = g.add_initializer(self._graph, f"{table.name}_scale", scales.astype(np.float32))
             zero = g.add_initializer(self._graph, f"{table.name}_zero_point", zeros)
             self._weights[key] = (q_table, scale, zero)
         q_table, scale, zero = self._weights[key]
-        rows = self._insert(node, "Gather", [q_table, indices], "rows", axis=0)
+        rows = self._insert(node, "Gather", [q_table, indices], "rows", axis=axis)
         real = self._insert(node, "Cast", [rows], "rows_float", to=ir.DataType.FLOAT.value)
         if np.any(params.zero_point):
             shift = (

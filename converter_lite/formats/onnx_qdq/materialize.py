@@ -109,7 +109,7 @@ class _Materializer:
         node = _node("DequantizeLinear", [stored, scale, zero_point], f"{name}_dequantize", axis=params.spec.axis)
         first = next(n for n in self.graph if any(n is user for user, _ in readers))
         self.graph.insert_before(first, node)
-        _describe(node.outputs[0], value, f"{name}_dequantized")
+        _describe(node.outputs[0], value, g.unique_name(self.graph, f"{name}_dequantized"))
         for user, i in readers:
             user.replace_input_with(i, node.outputs[0])
 
@@ -130,14 +130,15 @@ class _Materializer:
             return
         name = value.name
         if replaces_output:
-            value.name = f"{name}_float"
+            value.name = g.unique_name(self.graph, f"{name}_float")
         scale, zero_point = self._grid(name, params)
         quantize = _node("QuantizeLinear", [value, scale, zero_point], f"{name}_quantize")
-        quantize.outputs[0].name = f"{name}_quantized"
+        quantize.outputs[0].name = g.unique_name(self.graph, f"{name}_quantized")
         quantize.outputs[0].dtype = storage_type(params.spec)
         quantize.outputs[0].shape = value.shape
         dequantize = _node("DequantizeLinear", [quantize.outputs[0], scale, zero_point], f"{name}_dequantize")
-        _describe(dequantize.outputs[0], value, name if replaces_output else f"{name}_dequantized")
+        result = name if replaces_output else g.unique_name(self.graph, f"{name}_dequantized")
+        _describe(dequantize.outputs[0], value, result)
         if producer is None:
             first = next(iter(self.graph))
             self.graph.insert_before(first, [quantize, dequantize])
@@ -161,14 +162,14 @@ class _Materializer:
         return self.constants[key]
 
     def _saturation_does(self, node: ir.Node) -> bool:
-        """Whether the grid of the output lies within the bounds of the Relu or Clip (rule 2)."""
+        """Whether the grid of the output ends at the bounds of the Relu or Clip, up to its own rounding (rule 2)."""
         params = self.plan.activations.get(node.outputs[0].name or "")
         bounds = clamp_bounds(node)
         if params is None or bounds is None:
             return False
         low, high = params.real_range
-        half_step = 0.5 * float(params.scale)
-        return float(low) >= bounds[0] and float(high) <= bounds[1] + half_step
+        slack = 0.501 * float(params.scale)  # the zero point was rounded by up to half a step
+        return float(low) >= bounds[0] - slack and float(high) <= bounds[1] + slack
 
     def _drop(self, node: ir.Node) -> None:
         value = node.inputs[0]

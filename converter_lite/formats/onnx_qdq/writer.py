@@ -44,6 +44,7 @@ def save(model: ir.Model, path: Path) -> list[Path]:
     model.producer_name, model.producer_version = PRODUCER, ""
     sizes = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
     if sizes <= SINGLE_FILE_LIMIT:
+        ir.external_data.load_to_model(model)
         proto = ir.to_proto(model)
         del proto.graph.value_info[:]
         path.write_bytes(proto.SerializeToString(deterministic=True))

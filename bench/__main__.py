@@ -1,0 +1,95 @@
+"""``python -m bench``: run our tool and the peers on the shared models and write ``bench/RESULTS.md``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.figures import Figures
+from bench.goals import GOALS
+from bench.machine import machine_lines
+from bench.measuring import evaluate_results, run_cases, select
+from bench.programs import Places
+from bench.tables import failure_list, goal_tables, noise_line, task_tables, twin_list
+
+ROOT = Path(__file__).resolve().parents[1]
+
+HOW = """\
+Every conversion is a process of its own, measured from start to end: wall time and the largest resident memory. Cases
+that are compared ran in turns (A B A B ...) after each program ran once untimed; a figure is the median over the
+turns, a ratio the median of the ratios turn by turn, with its spread in brackets (extremes; quartiles for latency): a
+goal inside the spread is neither safely met nor safely missed. Latency is the time of one sample with one thread; all models of
+a task ran in turns in one process. Accuracy is measured against the float model on evaluation data that calibration
+never sees. Absolute times depend on what else the machine did; ratios count. *Cosine* is the mean over samples and
+outputs, *least* the smallest one. Bold rows are ours.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, write the results, and say where they are.
+
+    Returns:
+        Exit status: 0 when the file is written, 2 when the shared models are not there.
+    """
+    options = _parser().parse_args(arguments)
+    if not (options.shared / "tools/evaluate.py").is_file():
+        print(f"{options.shared} holds no models and data; name their folder with --shared", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="bench_") as folder:
+        work = options.work or Path(folder)
+        work.mkdir(parents=True, exist_ok=True)
+        places = Places(ROOT, options.shared.resolve(), work.resolve(), options.runtimes.resolve())
+        options.output.write_text(_measured(options, places))
+    print(f"written: {options.output}")
+    return 0
+
+
+def _measured(options: argparse.Namespace, places: Places) -> str:
+    start = time.perf_counter()
+    machine, figures, cases = machine_lines(places), Figures(), select(options.only)
+
+    def say(line: str) -> None:
+        print(f"[{time.perf_counter() - start:5.0f} s] {line}", flush=True)
+
+    run_cases(cases, places, figures, repeats=1 if options.quick else None, say=say)
+    evaluate_results(cases, places, figures, rounds=15 if options.quick else 25, say=say)
+    seconds = time.perf_counter() - start
+    command = "make bench" + (" BENCH_OPTIONS=--quick" if options.quick else "")
+    return "\n".join(
+        (
+            "# Results\n",
+            f"Made by `{command}` in {seconds / 60:.0f} minutes; not edited by hand.\n",
+            *machine,
+            "\n" + HOW,
+            "## Goals\n",
+            goal_tables(figures, [goal for goal in GOALS if goal.case in {case.name for case in cases}]),
+            noise_line(figures),
+            "## All models, by task\n",
+            task_tables(figures, cases),
+            "## Same bytes\n",
+            twin_list(figures, cases) or "None.\n",
+            "## Without figures\n",
+            failure_list(figures, cases) or "Nothing.\n",
+        )
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--shared", type=Path, default=ROOT.parent / "shared", help="folder with models, data and tools"
+    )
+    parser.add_argument("--runtimes", type=Path, default=ROOT / ".runtimes", help="environments of the device tools")
+    parser.add_argument("--work", type=Path, help="keep the converted models in this folder")
+    parser.add_argument("--output", type=Path, default=ROOT / "bench/RESULTS.md", help="the report")
+    parser.add_argument("--quick", action="store_true", help="one turn of each case and few latency rounds")
+    parser.add_argument("--only", nargs="*", default=[], metavar="PREFIX", help="only cases whose name starts so")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,298 @@
+"""The conversions that are measured: a table, by topic.
+
+Cases of one group run in turns (A B A B ...), so that what else the machine does falls on all of them alike. A case that
+a tool refuses stays in the table: the results then say with which words it was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Ini = Mapping[str, Mapping[str, str]]
+"""Section -> key -> value of a configuration file."""
+
+OURS = "converter_lite"
+
+CALIBRATION_SAMPLES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A model with its data.
+
+    Attributes:
+        model: File name below ``data/models`` of the shared folder.
+        data: Folder of the calibration samples below ``data``.
+        preprocessing: ``[data_preprocess_param]`` without path and size.
+        inputs: Names of the model's inputs; with more than one, ``data`` holds one folder for each.
+    """
+
+    model: str
+    data: str
+    preprocessing: Mapping[str, str]
+    inputs: tuple[str, ...] = ("input",)
+
+
+_RGB = {"input_type": "IMAGE", "image_to_format": "RGB"}
+
+TASKS: Mapping[str, Task] = {
+    "mobilenet": Task(
+        "mobilenet_v1_0.75_224.onnx",
+        "imagenet_calib",
+        {
+            **_RGB,
+            "normalize_mean": "[127.5, 127.5, 127.5]",
+            "normalize_std": "[127.5, 127.5, 127.5]",
+            "resize_width": "256",
+            "resize_height": "256",
+            "resize_method": "LINEAR",
+            "center_crop_width": "224",
+            "center_crop_height": "224",
+        },
+    ),
+    "resnet8": Task("resnet8_cifar10.onnx", "cifar10_calib", _RGB, ("input_1",)),
+    "ultraface": Task(
+        "ultraface_rfb_320.onnx",
+        "imagenet_calib",
+        {
+            **_RGB,
+            "normalize_mean": "[127, 127, 127]",
+            "normalize_std": "[128, 128, 128]",
+            "resize_width": "320",
+            "resize_height": "240",
+            "resize_method": "LINEAR",
+        },
+    ),
+    "minilm": Task(
+        "minilm_l6_fp16_weights.onnx",
+        "minilm_calib",
+        {"input_type": "BIN"},
+        ("input_ids", "attention_mask", "token_type_ids"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One command that is measured.
+
+    Attributes:
+        name: Unique; also the stem of the file that it writes.
+        title: What the tables call it.
+        program: ``OURS`` or a key of :data:`bench.programs.PROGRAMS`.
+        task: Key of :data:`TASKS`; empty for a command that converts nothing.
+        group: Cases of one group are measured in turns; empty: on its own.
+        options: Arguments that are added to the command.
+        ini: Configuration of a conversion of ours, without the data section.
+        samples: Calibration samples; 0 = none are given.
+        repeats: Turns at most.
+        evaluated: Whether the accuracy of the file is measured; not where another case writes the same file.
+    """
+
+    name: str
+    title: str
+    program: str
+    task: str = ""
+    group: str = ""
+    options: tuple[str, ...] = ()
+    ini: Ini = field(default_factory=dict)
+    samples: int = CALIBRATION_SAMPLES
+    repeats: int = 3
+    evaluated: bool = True
+
+
+def full(method: str = "MAX_MIN", **keys: str) -> Ini:
+    """FULL_QUANT with an activation method; ``keys`` go into ``[full_quant_param]``."""
+    return {
+        "common_quant_param": {"quant_type": "FULL_QUANT", "bit_num": "8"},
+        "full_quant_param": {"activation_quant_method": method, "bias_correction": "true", **keys},
+    }
+
+
+def weight(bits: int) -> Ini:
+    """WEIGHT_QUANT of every convolution and matrix product."""
+    every = {"min_quant_weight_size": "0", "min_quant_weight_channel": "0"}
+    return {"common_quant_param": {"quant_type": "WEIGHT_QUANT", "bit_num": str(bits), **every}}
+
+
+def dynamic(strategy: str = "ALWC") -> Ini:
+    """DYNAMIC_QUANT."""
+    return {
+        "common_quant_param": {"quant_type": "DYNAMIC_QUANT", "bit_num": "8"},
+        "dynamic_quant_param": {"quant_strategy": strategy},
+    }
+
+
+BEST_MOBILENET = full("MAX_MIN", per_channel="true")
+"""The settings that the documentation recommends for the most accurate full quantization."""
+
+_PLAIN = full("MAX_MIN", per_channel="true", bias_correction="false")
+
+_MOBILENET_SPEED = (
+    Case("mb_plain", "FULL MAX_MIN, no bias correction", OURS, "mobilenet", "min-max", ini=_PLAIN),
+    Case("mb_ort", "onnxruntime MinMax, per channel", "ort_static", "mobilenet", "min-max"),
+    Case("mb_best", "FULL MAX_MIN, bias correction", OURS, "mobilenet", "methods", ini=BEST_MOBILENET),
+    Case("mb_kl", "FULL KL", OURS, "mobilenet", "methods", ini=full("KL")),
+    Case("mb_outlier", "FULL REMOVAL_OUTLIER", OURS, "mobilenet", "methods", ini=full("REMOVAL_OUTLIER")),
+    Case(
+        "mb_ort_entropy",
+        "onnxruntime Entropy, per channel",
+        "ort_static",
+        "mobilenet",
+        "methods",
+        ("--method", "Entropy"),
+    ),
+    Case(
+        "mb_nncf_full",
+        "NNCF, full bias correction",
+        "nncf",
+        "mobilenet",
+        "methods",
+        ("--full-bias-correction",),
+    ),
+)
+
+_MOBILENET_FULL = (
+    Case("mb_percentile", "FULL PERCENTILE", OURS, "mobilenet", ini=full("PERCENTILE"), repeats=1),
+    Case("mb_mse", "FULL MSE", OURS, "mobilenet", ini=full("MSE"), repeats=1),
+    Case("mb_layer", "FULL per tensor", OURS, "mobilenet", ini=full(per_channel="false"), repeats=1),
+    Case("mb_dsp", "FULL, DSP", OURS, "mobilenet", ini=full(target_device="DSP"), repeats=1),
+    Case(
+        "mb_ort_uint8",
+        "onnxruntime MinMax, per channel, uint8 activations",
+        "ort_static",
+        "mobilenet",
+        options=("--uint8-activations",),
+        repeats=1,
+    ),
+    Case(
+        "mb_ort_layer",
+        "onnxruntime MinMax, per tensor",
+        "ort_static",
+        "mobilenet",
+        options=("--per-tensor",),
+        repeats=1,
+    ),
+    Case("mb_nncf", "NNCF, fast bias correction", "nncf", "mobilenet", repeats=1),
+    Case(
+        "mb_nncf_plain",
+        "NNCF, full bias correction, the file as it is",
+        "nncf",
+        "mobilenet",
+        options=("--full-bias-correction", "--plain"),
+        repeats=1,
+    ),
+)
+
+_MOBILENET_WEIGHT = (
+    Case("mb_w8_free", "WEIGHT 8 bits, no data", OURS, "mobilenet", "weights", ini=weight(8), samples=0),
+    *(Case(f"mb_w{b}", f"WEIGHT {b} bits, data", OURS, "mobilenet", ini=weight(b), repeats=1) for b in (8, 6, 4)),
+    *(
+        Case(f"mb_w{b}_free", f"WEIGHT {b} bits, no data", OURS, "mobilenet", ini=weight(b), samples=0, repeats=1)
+        for b in (6, 4)
+    ),
+    Case("mb_mixed", "WEIGHT mixed bits, data", OURS, "mobilenet", ini=weight(0), repeats=1),
+)
+
+_SMALL_MODELS = (
+    Case("r8_full", "FULL MAX_MIN, bias correction", OURS, "resnet8", ini=full(), repeats=1),
+    Case("r8_ort", "onnxruntime MinMax, per channel", "ort_static", "resnet8", repeats=1),
+    Case(
+        "r8_ort_uint8",
+        "onnxruntime MinMax, per channel, uint8 activations",
+        "ort_static",
+        "resnet8",
+        options=("--uint8-activations",),
+        repeats=1,
+    ),
+    Case("uf_full", "FULL MAX_MIN, bias correction", OURS, "ultraface", ini=full(), repeats=1),
+    Case("uf_ort", "onnxruntime MinMax, per channel", "ort_static", "ultraface", repeats=1),
+    Case(
+        "uf_ort_uint8",
+        "onnxruntime MinMax, per channel, uint8 activations",
+        "ort_static",
+        "ultraface",
+        options=("--uint8-activations",),
+        repeats=1,
+    ),
+)
+
+_MINILM = (
+    Case("ml_alwc", "DYNAMIC ALWC", OURS, "minilm", ini=dynamic(), samples=64, repeats=1),
+    Case("ml_alwc_free", "DYNAMIC ALWC, no data", OURS, "minilm", ini=dynamic(), samples=0, repeats=1),
+    Case("ml_acwl", "DYNAMIC ACWL", OURS, "minilm", ini=dynamic("ACWL"), samples=64, repeats=1),
+    Case("ml_full", "FULL, BIN calibration", OURS, "minilm", ini=full(), samples=64, repeats=1),
+    Case("ml_ort", "onnxruntime dynamic, after quant_pre_process", "ort_dynamic", "minilm", repeats=1),
+    Case(
+        "ml_ort_plain",
+        "onnxruntime dynamic, the file as it is",
+        "ort_dynamic",
+        "minilm",
+        options=("--plain",),
+        repeats=1,
+    ),
+    Case(
+        "ml_ort_folded",
+        "onnxruntime dynamic, constants folded by the runtime",
+        "ort_dynamic",
+        "minilm",
+        options=("--folded",),
+        repeats=1,
+    ),
+    Case(
+        "ml_ort_folded_channel",
+        "onnxruntime dynamic, constants folded, per channel",
+        "ort_dynamic",
+        "minilm",
+        options=("--folded", "--per-channel"),
+        repeats=1,
+    ),
+)
+
+MEMORY_METHODS: Mapping[str, Ini] = {
+    "MAX_MIN_PLAIN": _PLAIN,
+    **{method: full(method) for method in ("MAX_MIN", "KL", "REMOVAL_OUTLIER", "PERCENTILE", "MSE")},
+}
+"""Name -> configuration whose peak memory is compared at 50 and 1000 samples."""
+
+_MEMORY = tuple(
+    Case(
+        f"memory_{name}_{samples}",
+        f"FULL {name}, {samples} samples",
+        OURS,
+        "mobilenet",
+        f"memory_{name}",
+        ini=ini,
+        samples=samples,
+        repeats=2,
+        evaluated=False,
+    )
+    for name, ini in MEMORY_METHODS.items()
+    for samples in (50, 1000)
+)
+
+_OTHER_TOOLS = (
+    Case("ms_full", "MindSpore Lite 2.0.0, FULL_QUANT MAX_MIN", "mindspore_lite", "mobilenet", ini=full(), repeats=1),
+    Case(
+        "ms_w8",
+        "MindSpore Lite 2.0.0, WEIGHT 8 bits",
+        "mindspore_lite",
+        "mobilenet",
+        ini=weight(8),
+        samples=0,
+        repeats=1,
+    ),
+    Case("pd_w8", "Paddle-Lite opt, QUANT_INT8", "paddle_lite", "mobilenet", samples=0, repeats=1),
+)
+
+CASES: tuple[Case, ...] = (
+    Case("help", "converter_lite --help", OURS, group="help", options=("--help",), repeats=5),
+    *_MOBILENET_SPEED,
+    *_MOBILENET_FULL,
+    *_MOBILENET_WEIGHT,
+    *_SMALL_MODELS,
+    *_MINILM,
+    *_MEMORY,
+    *_OTHER_TOOLS,
+)

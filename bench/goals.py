@@ -1,0 +1,134 @@
+"""The figures to reach: a table. Each row compares one figure of ours with a limit, or with a peer of the same run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.cases import CASES, MEMORY_METHODS
+from bench.figures import FLOAT, Figures
+
+MIB = 2**20
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One figure to reach.
+
+    Attributes:
+        topic: Table that the row stands in.
+        title: First column.
+        case: Case of ours.
+        metric: See :class:`bench.figures.Figures`.
+        limit: What is to be reached.
+        peer: Case that is compared with.
+        how: ``value``: ours; ``ratio``: ours / peer; ``speedup``: peer / ours; ``lost``: peer - ours.
+        at_least: Whether the limit is a lower one.
+    """
+
+    topic: str
+    title: str
+    case: str
+    metric: str
+    limit: float
+    peer: str = ""
+    how: Literal["value", "ratio", "speedup", "lost"] = "value"
+    at_least: bool = False
+
+    def measured(self, figures: Figures) -> float | None:
+        """The figure that is compared with the limit; ``None`` where something was not measured."""
+        if self.how == "value":
+            return figures.median(self.case, self.metric)
+        if self.how == "ratio":
+            return figures.ratio(self.metric, self.case, self.peer)
+        if self.how == "speedup":
+            return figures.ratio(self.metric, self.peer, self.case)
+        ours, theirs = figures.median(self.case, self.metric), figures.median(self.peer, self.metric)
+        return None if ours is None or theirs is None else theirs - ours
+
+    def turns(self, figures: Figures) -> list[float]:
+        """The compared figure of each turn; empty where turns are not compared."""
+        if self.how == "ratio":
+            return figures.ratios(self.metric, self.case, self.peer)
+        return figures.ratios(self.metric, self.peer, self.case) if self.how == "speedup" else []
+
+    def is_met(self, figures: Figures) -> bool | None:
+        """Whether the limit is reached; ``None`` where nothing can be said."""
+        value = self.measured(figures)
+        if value is None:
+            return None
+        tolerance = 1e-9
+        return value >= self.limit - tolerance if self.at_least else value <= self.limit + tolerance
+
+
+def _least_cosine(topic: str, title: str, case: str, limit: float, peer: str = "") -> Goal:
+    return Goal(topic, title, case, "cosine", limit, peer, at_least=True)
+
+
+def _points(topic: str, title: str, case: str, points: float) -> Goal:
+    """At most so many percentage points of top-1 below the float model."""
+    task = {"mb": "mobilenet", "r8": "resnet8"}[case.split("_")[0]]
+    return Goal(topic, title, case, "top1", points / 100, f"{task}/{FLOAT}", "lost")
+
+
+_SPEED = "Time of a conversion"
+_MEMORY = "Peak memory"
+_LATENCY = "Speed of the result"
+_ACCURACY = "Accuracy: full quantization"
+_WEIGHTS = "Accuracy and size: weights only"
+_TRANSFORMER = "Transformer (MiniLM, 128 tokens)"
+
+_FULL_METHODS = ("mb_plain", "mb_best", "mb_kl", "mb_outlier", "mb_percentile", "mb_mse", "mb_layer", "mb_dsp")
+_WEIGHT_METHODS = ("mb_w8_free", "mb_w8", "mb_w6", "mb_w4", "mb_mixed")
+
+_TITLES = {case.name: case.title for case in CASES}
+
+GOALS: tuple[Goal, ...] = (
+    Goal(_SPEED, "`--help`", "help", "seconds", 0.3),
+    Goal(_SPEED, "WEIGHT 8 bits, mobilenet", "mb_w8_free", "seconds", 1.5),
+    Goal(_SPEED, "MAX_MIN without bias correction against MinMax", "mb_plain", "seconds", 1.0, "mb_ort", "ratio"),
+    Goal(_SPEED, "KL against Entropy", "mb_kl", "seconds", 4.0, "mb_ort_entropy", "speedup", at_least=True),
+    Goal(_SPEED, "best settings against NNCF full bias correction", "mb_best", "seconds", 0.5, "mb_nncf_full", "ratio"),
+    Goal(_SPEED, "KL against MAX_MIN, both ours", "mb_kl", "seconds", 2.0, "mb_best", "ratio"),
+    Goal(_SPEED, "REMOVAL_OUTLIER against MAX_MIN, both ours", "mb_outlier", "seconds", 2.0, "mb_best", "ratio"),
+    *(Goal(_MEMORY, _TITLES[case], case, "peak", 0.5 * GIB) for case in _FULL_METHODS + _WEIGHT_METHODS),
+    *(Goal(_MEMORY, f"{name}, 1000 samples", f"memory_{name}_1000", "peak", 0.5 * GIB) for name in MEMORY_METHODS),
+    *(
+        Goal(_MEMORY, f"{name}, 1000 : 50 samples", f"memory_{name}_1000", "peak", 1.1, f"memory_{name}_50", "ratio")
+        for name in MEMORY_METHODS
+    ),
+    Goal(_LATENCY, "mobilenet, best settings", "mb_best", "latency", 1.05, "mb_ort", "ratio"),
+    Goal(_LATENCY, "mobilenet, peer with uint8 activations", "mb_best", "latency", 1.05, "mb_ort_uint8", "ratio"),
+    Goal(_LATENCY, "resnet8", "r8_full", "latency", 1.05, "r8_ort", "ratio"),
+    Goal(_LATENCY, "resnet8, peer with uint8 activations", "r8_full", "latency", 1.05, "r8_ort_uint8", "ratio"),
+    Goal(_LATENCY, "ultraface", "uf_full", "latency", 1.05, "uf_ort", "ratio"),
+    Goal(_LATENCY, "ultraface, peer with uint8 activations", "uf_full", "latency", 1.05, "uf_ort_uint8", "ratio"),
+    _least_cosine(_ACCURACY, "mobilenet, MAX_MIN and bias correction", "mb_best", 0.98, "mb_ort"),
+    _points(_ACCURACY, "mobilenet, top-1 lost", "mb_best", 1.5),
+    _least_cosine(_ACCURACY, "mobilenet, best settings", "mb_best", 0.9970, "mb_nncf_full"),
+    _points(_ACCURACY, "mobilenet, best settings, top-1 lost", "mb_best", 0.5),
+    _least_cosine(_ACCURACY, "mobilenet, per tensor", "mb_layer", 0.985, "mb_ort_layer"),
+    _points(_ACCURACY, "mobilenet, per tensor, top-1 lost", "mb_layer", 1.5),
+    _least_cosine(_ACCURACY, "mobilenet, DSP", "mb_dsp", 0.985, "mb_ort_layer"),
+    _points(_ACCURACY, "mobilenet, DSP, top-1 lost", "mb_dsp", 1.5),
+    _least_cosine(_ACCURACY, "mobilenet, KL", "mb_kl", 0.995, "mb_ort_entropy"),
+    _least_cosine(_ACCURACY, "mobilenet, REMOVAL_OUTLIER", "mb_outlier", 0.995),
+    _points(_ACCURACY, "resnet8, top-1 lost", "r8_full", 0.5),
+    _points(_ACCURACY, "resnet8, top-1 lost (second goal)", "r8_full", 0.2),
+    Goal(_ACCURACY, "ultraface, largest error", "uf_full", "error", 0.2, "uf_ort"),
+    Goal(_ACCURACY, "ultraface, largest error (second goal)", "uf_full", "error", 0.08, "uf_ort"),
+    _least_cosine(_WEIGHTS, "8 bits, no data", "mb_w8_free", 0.99),
+    _least_cosine(_WEIGHTS, "8 bits, no data (second goal)", "mb_w8_free", 0.993),
+    _least_cosine(_WEIGHTS, "8 bits, data", "mb_w8", 0.9985),
+    _least_cosine(_WEIGHTS, "6 bits, data", "mb_w6", 0.985),
+    _least_cosine(_WEIGHTS, "4 bits, data", "mb_w4", 0.93),
+    _points(_WEIGHTS, "4 bits, data, top-1 lost", "mb_w4", 3),
+    _least_cosine(_WEIGHTS, "mixed bits", "mb_mixed", 0.99),
+    Goal(_WEIGHTS, "mixed bits, bytes against 8 bits", "mb_mixed", "bytes", 0.8, "mb_w8", "ratio"),
+    _least_cosine(_TRANSFORMER, "DYNAMIC ALWC", "ml_alwc", 0.985, "ml_ort_folded_channel"),
+    _least_cosine(_TRANSFORMER, "DYNAMIC ALWC (second goal)", "ml_alwc", 0.997, "ml_ort_folded_channel"),
+    Goal(_TRANSFORMER, "DYNAMIC ALWC, float time : ours", "ml_alwc", "latency", 2.2, "minilm/float", "speedup", True),
+    Goal(_TRANSFORMER, "the same (second goal)", "ml_alwc", "latency", 2.5, "minilm/float", "speedup", True),
+    _least_cosine(_TRANSFORMER, "FULL, BIN calibration", "ml_full", 0.98),
+)

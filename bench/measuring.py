@@ -1,0 +1,127 @@
+"""Running the cases: conversions in turns, then the accuracy and the latency of what they wrote."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import sys
+from collections.abc import Callable, Sequence
+from itertools import combinations, groupby
+from pathlib import Path
+
+from bench.cases import CASES, TASKS, Case
+from bench.figures import FLOAT, FLOAT_AGAIN, Figures, parse_evaluation
+from bench.process import ProcessRun, failure_reason, measure
+from bench.programs import Invocation, NotInstalledError, Places, invocation
+
+Say = Callable[[str], None]
+
+
+def run_cases(cases: Sequence[Case], places: Places, figures: Figures, *, repeats: int | None, say: Say) -> None:
+    """Convert: wall seconds and peak memory of every case.
+
+    Args:
+        cases: What to run; cases of a group that follow one another are measured in turns.
+        places: Folders.
+        figures: Receives ``seconds`` and ``peak``, or the failure.
+        repeats: At most so many turns; ``None``: as the cases say.
+        say: Receives one line per process.
+    """
+    _warm_up(cases, places, say)
+    for _, members in groupby(cases, key=lambda case: case.group or case.name):
+        group = _invocations(list(members), places, figures)
+        for turn in range(max((case.repeats for case, _ in group), default=0)):
+            for case, call in group:
+                if turn < min(case.repeats, repeats or case.repeats) and case.name not in figures.failures:
+                    _record(case, measure(call.command, cwd=places.work, env=call.env), places, figures, say)
+
+
+def _warm_up(cases: Sequence[Case], places: Places, say: Say) -> None:
+    """Run each program once untimed: the first start reads it from the disk and compiles it, which is no figure of it."""
+    for case in {case.program: case for case in reversed(cases) if case.task}.values():
+        try:
+            call = invocation(case, places)
+        except NotInstalledError:
+            continue
+        run = measure(call.command, cwd=places.work, env=call.env)
+        say(f"{case.program:24} warmed up in {run.seconds:.2f} s")
+
+
+def _invocations(cases: Sequence[Case], places: Places, figures: Figures) -> list[tuple[Case, Invocation]]:
+    group = []
+    for case in cases:
+        try:
+            group.append((case, invocation(case, places)))
+        except NotInstalledError as reason:
+            figures.failures[case.name] = f"left out: {reason}"
+    return group
+
+
+def _record(case: Case, run: ProcessRun, places: Places, figures: Figures, say: Say) -> None:
+    say(f"{case.name:24} status {run.status}  {run.seconds:6.2f} s  {run.peak_bytes / 2**20:6.0f} MiB")
+    if run.status:
+        figures.failures[case.name] = places.without_folders(failure_reason(run))
+        return
+    figures.add(case.name, "seconds", run.seconds)
+    figures.add(case.name, "peak", float(run.peak_bytes))
+
+
+def evaluate_results(cases: Sequence[Case], places: Places, figures: Figures, *, rounds: int, say: Say) -> None:
+    """Accuracy, bytes and latency of all files of a task together, next to the float model."""
+    for task in TASKS:
+        written = [c for c in cases if c.task == task and c.evaluated and places.result(c).is_file()]
+        if written:
+            say(f"evaluating {task}: {len(written)} models")
+            figures.twins += [
+                (a.name, b.name)
+                for a, b in combinations(written, 2)
+                if filecmp.cmp(places.result(a), places.result(b), shallow=False)
+            ]
+            evaluated = _evaluate(task, written, places, figures)
+            _time(task, evaluated, places, figures, rounds)
+
+
+def _evaluate(task: str, cases: list[Case], places: Places, figures: Figures) -> list[Case]:
+    """Add the figures; a model that stops the evaluation script is noted and the others are evaluated again.
+
+    Returns:
+        The cases that could be evaluated.
+    """
+    script = places.shared / "tools/evaluate.py"
+    while True:
+        files = [str(places.result(case)) for case in cases]
+        run = measure([sys.executable, str(script), task, *files], cwd=places.work, timeout=1200)
+        lines = parse_evaluation(run.output)
+        if not run.status:
+            break
+        if not lines or len(lines) > len(cases):
+            raise RuntimeError(f"{script} {task} failed: {failure_reason(run)}")
+        failed = cases[len(lines) - 1]
+        figures.failures[failed.name] = f"its model does not run: {places.without_folders(failure_reason(run))}"
+        cases = [case for case in cases if case is not failed]
+    for name, line in zip([f"{task}/{FLOAT}", *(case.name for case in cases)], lines, strict=True):
+        for metric, value in line.items():
+            if metric != "milliseconds":  # of one model after the other; the latency is measured in turns
+                figures.add(name, metric, value)
+    return cases
+
+
+def _time(task: str, cases: list[Case], places: Places, figures: Figures, rounds: int) -> None:
+    again = places.work / f"{FLOAT_AGAIN}_{task}.onnx"
+    again.unlink(missing_ok=True)
+    again.symlink_to(places.model(task))
+    floats = {str(places.model(task)): f"{task}/{FLOAT}", str(again): f"{task}/{FLOAT_AGAIN}"}
+    names = {**floats, **{str(places.result(c)): c.name for c in cases}}
+    data: Path = places.shared / "data" / TASKS[task].data
+    options = ["--task", task, "--data", str(data), "--rounds", str(rounds)]
+    command = [sys.executable, "-m", "bench.latency", *options, *names]
+    run = measure(command, cwd=places.work, env={"PYTHONPATH": str(places.root)}, timeout=1200)
+    if run.status:
+        raise RuntimeError(f"bench.latency {task} failed: {failure_reason(run)}")
+    for path, milliseconds in json.loads(run.output.strip().splitlines()[-1]).items():
+        figures.add(names[path], "latency", *milliseconds)
+
+
+def select(names: Sequence[str]) -> list[Case]:
+    """Cases whose name starts with one of ``names``; all of them where none is given."""
+    return [case for case in CASES if not names or case.name.startswith(tuple(names))]

@@ -1,0 +1,208 @@
+"""How each program is called for a case, and what must be there for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.cases import OURS, TASKS, Case
+
+
+class NotInstalledError(Exception):
+    """A program that is not on this machine; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Folders of a run.
+
+    Attributes:
+        root: The checkout.
+        shared: Models, data and the evaluation script.
+        work: Files that the run writes.
+        runtimes: Virtual environments of the released device tools.
+    """
+
+    root: Path
+    shared: Path
+    work: Path
+    runtimes: Path
+
+    def without_folders(self, text: str) -> str:
+        """The text with file names in place of paths into the run's folders, which mean nothing to a reader."""
+        for folder in (self.work, self.shared, self.root):
+            text = text.replace(f"{folder}/", "")
+        return text
+
+    def model(self, task: str) -> Path:
+        """The float model of a task."""
+        return self.shared / "data/models" / TASKS[task].model
+
+    def result(self, case: Case) -> Path:
+        """The ONNX file that a case writes."""
+        return self.work / f"{case.name}.onnx"
+
+    def data(self, case: Case) -> Path:
+        """Calibration samples; repeated under other names where a case wants more than there are."""
+        source = self.shared / "data" / TASKS[case.task].data
+        if len(TASKS[case.task].inputs) > 1:
+            return source
+        files = sorted(source.iterdir())
+        if case.samples <= len(files):
+            return source
+        repeated = self.work / f"{source.name}_{case.samples}"
+        if not repeated.is_dir():
+            repeated.mkdir()
+            for index in range(case.samples):
+                original = files[index % len(files)]
+                (repeated / f"{index:05d}_{original.name}").symlink_to(original)
+        return repeated
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A command and the variables that it needs."""
+
+    command: list[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def invocation(case: Case, places: Places) -> Invocation:
+    """The command of a case; files that it reads are written.
+
+    Raises:
+        NotInstalledError: The program is not on this machine.
+    """
+    return PROGRAMS[case.program](case, places)
+
+
+def config_text(case: Case, data: Path | None) -> str:
+    """The INI file of a case, with the data section where there are data."""
+    sections = dict(case.ini)
+    if data is not None:
+        task = TASKS[case.task]
+        several = len(task.inputs) > 1
+        paths = ",".join(f"{name}:{data / name if several else data}" for name in task.inputs)
+        sections["data_preprocess_param"] = {
+            "calibrate_path": paths,
+            "calibrate_size": str(case.samples),
+            **task.preprocessing,
+        }
+    lines = (
+        f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) for name, keys in sections.items()
+    )
+    return "\n".join(lines)
+
+
+def nncf_python(places: Places) -> Path:
+    """Interpreter of NNCF's own environment, which is made at the first call.
+
+    Raises:
+        NotInstalledError: The packages cannot be installed.
+    """
+    venv = places.root / "bench/.venvs/nncf"
+    python, mark = venv / "bin/python", venv / ".installed"
+    if mark.is_file():
+        return python
+    requirements = places.root / "bench/requirements/nncf.txt"
+    steps = (
+        [sys.executable, "-m", "venv", str(venv)],
+        [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", str(requirements)],
+    )
+    for step in steps:
+        done = subprocess.run(step, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+            raise NotInstalledError(f"its environment cannot be made: {said[-1]}")
+    mark.touch()
+    return python
+
+
+def _ours(case: Case, places: Places) -> Invocation:
+    program = str(Path(sys.executable).with_name("converter_lite"))
+    if not case.task:
+        return Invocation([program, *case.options])
+    config = _written_config(case, places)
+    return Invocation(
+        [
+            program,
+            "--fmk=ONNX",
+            f"--modelFile={places.model(case.task)}",
+            f"--outputFile={places.result(case).with_suffix('')}",
+            f"--configFile={config}",
+            "--minCosine=-1",  # a figure below the gate is still wanted
+            *case.options,
+        ]
+    )
+
+
+def _written_config(case: Case, places: Places) -> Path:
+    config = places.work / f"{case.name}.cfg"
+    config.write_text(config_text(case, places.data(case) if case.samples else None))
+    return config
+
+
+def _peer(module: str, interpreter: Callable[[Places], Path]) -> Callable[[Case, Places], Invocation]:
+    def build(case: Case, places: Places) -> Invocation:
+        arguments = {
+            "--task": case.task,
+            "--model": places.model(case.task),
+            "--output": places.result(case),
+            "--data": places.data(case),
+            "--samples": case.samples,
+        }
+        pairs = [str(part) for pair in arguments.items() for part in pair]
+        command = [str(interpreter(places)), "-m", f"bench.peers.{module}", *pairs, *case.options]
+        return Invocation(command, {"PYTHONPATH": str(places.root)})
+
+    return build
+
+
+def _mindspore_lite(case: Case, places: Places) -> Invocation:
+    python = places.runtimes / "ms20/bin/python"
+    if not python.is_file():
+        raise NotInstalledError(f"no ms20/bin/python in the folder {places.runtimes.name}")
+    script = places.shared / "conformance/convert_ms.py"
+    config = _written_config(case, places)
+    shape = f"{TASKS[case.task].inputs[0]}:1,3,224,224"
+    return Invocation(
+        [str(python), str(script), str(places.model(case.task)), str(places.work / case.name), str(config), shape]
+    )
+
+
+def _paddle_lite(case: Case, places: Places) -> Invocation:
+    program = next((p for p in places.runtimes.glob("pd*/bin/paddle_lite_opt") if p.is_file()), None)
+    if program is None:
+        raise NotInstalledError(f"no pd*/bin/paddle_lite_opt in the folder {places.runtimes.name}")
+    folder = places.shared / "data/models/paddle_mobilenet_v1_075/fp32"
+    model, params = next(folder.glob("*.pdmodel")), next(folder.glob("*.pdiparams"))
+    return Invocation(
+        [
+            str(program),
+            f"--model_file={model}",
+            f"--param_file={params}",
+            f"--optimize_out={places.work / case.name}",
+            "--optimize_out_type=naive_buffer",
+            "--valid_targets=arm",
+            "--quant_model=true",
+            "--quant_type=QUANT_INT8",
+        ]
+    )
+
+
+def _own_python(places: Places) -> Path:
+    return Path(sys.executable)
+
+
+PROGRAMS: Mapping[str, Callable[[Case, Places], Invocation]] = {
+    OURS: _ours,
+    "ort_static": _peer("ort_static", _own_python),
+    "ort_dynamic": _peer("ort_dynamic", _own_python),
+    "nncf": _peer("nncf_static", nncf_python),
+    "mindspore_lite": _mindspore_lite,
+    "paddle_lite": _paddle_lite,
+}
+"""Program of a case -> its command."""

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.calibration import runner
+from converter_lite.calibration.runner import channel_means, collect, map_ordered
+from converter_lite.calibration.statistics import CalibrationStats, Need
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.errors import ModelError
+from converter_lite.kernels.histogram import histogram
+from converter_lite.log import Log
+from tests.support import Samples, build, normal, random_feed, run, samples_of
+
+EVERYTHING = Need.MINMAX | Need.OUTLIER | Need.HISTOGRAM
+
+
+def net(opset: int = 13) -> ir.Model:
+    return build(
+        "g (float[1,3,40,40] x) => (float[1,8,38,38] y) { a = Conv(x, w, b) y = Relu(a) }",
+        opset=opset,
+        w=normal(8, 3, 3, 3),
+        b=normal(8),
+    )
+
+
+def statistics(model: ir.Model, samples: Samples, need: Need = EVERYTHING, threads: int = 2) -> CalibrationStats:
+    return collect(model, ["x", "a", "y"], need, samples, threads=threads, log=Log())
+
+
+@pytest.mark.parametrize("opset", [13, 18, 21])
+def test_statistics_are_those_of_the_tensors(opset: int) -> None:
+    model = net(opset)
+    samples = samples_of(model, 3)
+    stats = statistics(model, samples)
+    arrays = [{"x": feed["x"], "y": run(model, feed)["y"]} for feed in samples]
+    for name in ("x", "y"):
+        found = stats[name]
+        assert found.samples == 3
+        assert found.rmin == pytest.approx(min(a[name].min() for a in arrays), rel=1e-6)
+        assert found.rmax == pytest.approx(max(a[name].max() for a in arrays), rel=1e-6)
+        whole = histogram(np.concatenate([a[name].reshape(-1) for a in arrays]))
+        assert found.histogram is not None
+        assert (found.histogram.exponent, found.histogram.first) == (whole.exponent, whole.first)
+        assert found.histogram.total == whole.total
+        assert np.abs(found.histogram.counts - whole.counts).sum() <= (0 if name == "x" else 100)
+        ordered = [np.sort(a[name].reshape(-1)) for a in arrays]
+        size = len(ordered[0])
+        assert found.outliers == int(size * 0.0001)
+        assert found.low_sum == pytest.approx(sum(float(o[int(size * 0.0001)]) for o in ordered))
+        assert found.high_sum == pytest.approx(sum(float(o[min(int(size * 0.9999), size - 1)]) for o in ordered))
+
+
+@pytest.mark.parametrize("need", [Need.MINMAX, EVERYTHING])
+def test_statistics_do_not_depend_on_order_and_threads(need: Need) -> None:
+    model = net()
+    samples = samples_of(model, 6)
+    first = statistics(model, samples, need, threads=1)
+    second = statistics(model, Samples(reversed(samples)), need, threads=4)
+    for name in ("x", "a", "y"):
+        a, b = first[name], second[name]
+        assert (a.samples, a.rmin, a.rmax, a.outliers) == (b.samples, b.rmin, b.rmax, b.outliers)
+        assert a.low_sum == pytest.approx(b.low_sum, rel=1e-12)
+        if a.histogram is not None and b.histogram is not None:
+            np.testing.assert_array_equal(a.histogram.counts, b.histogram.counts)
+        assert (a.histogram is None) == (Need.HISTOGRAM not in need)
+
+
+def test_groups_of_tensors_give_what_one_pass_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = net()
+    samples = samples_of(model, 2)
+    whole = statistics(model, samples)
+    monkeypatch.setattr(runner, "GROUP", 1)
+    for name, stats in statistics(model, samples).tensors.items():
+        assert (stats.rmin, stats.rmax, stats.low_sum) == (whole[name].rmin, whole[name].rmax, whole[name].low_sum)
+
+
+def test_a_large_tensor_is_represented_by_an_even_subset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "OBSERVED_VALUES", 500)
+    model = net()
+    samples = samples_of(model, 1)
+    found = statistics(model, samples)["x"]
+    assert found.histogram is not None
+    assert found.histogram.total == len(samples[0]["x"].reshape(-1)[::9])  # 4800 values, every 9th
+    assert found.rmax == samples[0]["x"].max()
+
+
+def test_the_float_model_is_not_changed() -> None:
+    model = net()
+    before = ir.to_proto(model).SerializeToString(deterministic=True)
+    statistics(model, samples_of(model, 1))
+    channel_means(model, ["a"], samples_of(model, 1), engine=DEFAULT_ENGINE, threads=1)
+    assert ir.to_proto(model).SerializeToString(deterministic=True) == before
+
+
+def test_a_sample_of_the_wrong_shape_is_an_error_of_the_model() -> None:
+    model = net()
+    with pytest.raises(ModelError, match="could not run"):
+        statistics(model, Samples([{"x": np.zeros((1, 2, 40, 40), np.float32)}]))
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_channel_means_are_over_everything_but_the_channel(opset: int) -> None:
+    model = build(
+        """g (float[2,3,6,6] x) => (float[2,5] y, float[2,4,4,4] a) {
+            a = Conv(x, w) p = GlobalAveragePool(a) f = Flatten(p) y = Gemm(f, v) }""",
+        opset=opset,
+        w=normal(4, 3, 3, 3),
+        v=normal(4, 5),
+    )
+    samples = samples_of(model, 3)
+    convolution, product = channel_means(model, ["a", "y"], samples, engine=DEFAULT_ENGINE, threads=2)
+    outputs = [run(model, feed) for feed in samples]
+    np.testing.assert_allclose(convolution, np.mean([o["a"].mean(axis=(0, 2, 3)) for o in outputs], axis=0), atol=1e-6)
+    np.testing.assert_allclose(product, np.mean([o["y"].mean(axis=0) for o in outputs], axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_mapping_keeps_the_order_and_runs_only_a_little_ahead(threads: int) -> None:
+    taken = 0
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        while taken < 50:
+            taken += 1
+            yield taken
+
+    def slow(item: int) -> int:
+        time.sleep(0.002 * (item % 3))
+        return item
+
+    results = map_ordered(slow, items(), threads)
+    for expected in range(1, 51):
+        assert next(results) == expected
+        assert taken <= expected + 2 * threads
+
+
+def test_an_error_in_one_item_reaches_the_caller() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(map_ordered(lambda x: 1 / x, [1, 2, 0, 4], 2))
+
+
+def test_unused_samples_of_other_inputs_do_no_harm() -> None:
+    model = net()
+    feed = {**random_feed(model), "extra": np.zeros(3, np.float32)}
+    assert statistics(model, Samples([feed]))["x"].samples == 1

@@ -1,0 +1,203 @@
+"""Every flag with good and bad values."""
+
+import pytest
+
+from tests.cli.workshop import FULL, Workshop, command
+
+BAD = [
+    ("--fmk=onnx", "--fmk", "did you mean ONNX?"),
+    ("--fmk=", "--fmk", "required"),
+    ("--modelFile=", "--modelFile", "required"),
+    ("--outputFile=", "--outputFile", "required"),
+    ("--outputFile=folder/", "--outputFile=folder/", "names a directory"),
+    ("--outputFile=bins", "bins", "names a directory"),
+    ("--weightFile=w.caffemodel", "--weightFile", "only CAFFE"),
+    ("--configFile=absent.cfg", "absent.cfg", "No such file"),
+    ("--inputShape=x", "--inputShape", "is not a shape"),
+    ("--inputShape=x:", "--inputShape", "is not a shape"),
+    ("--inputShape=:1,3,8,8", "--inputShape", "is not a shape"),
+    ("--inputShape=x:-1,3,8,8", "--inputShape", "is not a shape"),
+    ("--inputShape=x:0,3,8,8", "--inputShape", "is not a shape"),
+    ("--inputShape=x:1_0,3,8,8", "--inputShape", "is not a shape"),
+    ("--inputShape=x:1.0,3,8,8", "--inputShape", "is not a shape"),
+    ("--inputShape=;", "--inputShape", "is not a shape"),
+    ("--inputShape=x:1,3,8,8;x:1,3,8,8", "--inputShape", "given twice"),
+    ("--inputShape=xx:1,3,8,8", "inputShape", "did you mean 'x'?"),
+    ("--inputShape=x:1,3,8", "inputShape", "4 dimensions"),
+    ("--inputShape=x:1,3,8,9", "inputShape", "is 8, not 9"),
+    ("--inputDataFormat=NWHC", "--inputDataFormat", "did you mean"),
+    ("--inputDataType=FLOAT32", "--inputDataType", "did you mean FLOAT?"),
+    ("--outputDataType=INT32", "--outputDataType", "is not one of"),
+    ("--outputDataType=INT64", "--outputDataType", "is not one of"),
+    ("--fp16=true", "--fp16", "on, off"),
+    ("--optimize=generel", "--optimize", "did you mean general?"),
+    ("--optimize=general:Ascend310", "--optimize", "ascend_oriented"),
+    ("--optimize=ascend_oriented:", "--optimize", "ascend_oriented"),
+    ("--saveType=onnx", "--saveType", "did you mean ONNX?"),
+    ("--saveType=ONNX,TFLITE", "--saveType", "unknown output format 'TFLITE'"),
+    ("--infer=yes", "--infer", "true, false"),
+    ("--minCosine=2", "--minCosine", "from -1 to 1"),
+    ("--minCosine=nan", "--minCosine", "from -1 to 1"),
+    ("--minCosine=high", "--minCosine", "from -1 to 1"),
+    ("--threads=-1", "--threads", "0 to 1024"),
+    ("--threads=1025", "--threads", "0 to 1024"),
+    ("--threads=two", "--threads", "0 to 1024"),
+]
+
+REFUSED = [
+    *((f"--fmk={name}", "ONNX") for name in ("TF", "TFLITE", "CAFFE", "MINDIR", "PYTORCH", "OM")),
+    ("--fmk=MSLITE", "not available yet"),
+    ("--trainModel=true", "training models"),
+    ("--decryptKey=00112233", "encrypted models"),
+    ("--decryptMode=AES-CBC", "encrypted models"),
+    ("--encryption=true", "not encrypted"),
+    ("--encryptKey=00112233", "not encrypted"),
+    ("--device=Ascend310", "target_device"),
+    ("--optimizeTransformer=true", "transformer"),
+    ("--outputDataFormat=NCHW", "layout"),
+    ("--saveType=MINDIR", "MindIR"),
+]
+
+GOOD = [
+    "--inputShape=x:2,3,8,8",
+    "--inputShape= x:2,3,8,8; ",
+    "--inputDataFormat=NHWC",
+    "--inputDataFormat=NCHW",
+    "--inputDataType=DEFAULT",
+    "--inputDataType=FLOAT",
+    "--inputDataType=FLOAT16",
+    "--outputDataType=DEFAULT",
+    "--outputDataType=FLOAT",
+    "--outputDataType=FLOAT16",
+    "--fp16=on",
+    "--fp16=off",
+    "--optimize=none",
+    "--optimize=general",
+    "--optimize=gpu_oriented",
+    "--optimize=ascend_oriented",
+    "--optimize=ascend_oriented:Ascend310P3",
+    "--saveType=ONNX",
+    "--saveType=ONNX,ONNX",
+    "--infer=true",
+    "--infer=false",
+    "--minCosine=-1",
+    "--minCosine=0.999",
+    "--threads=0",
+    "--threads=3",
+    "-v",
+    "--verbose",
+    "--quiet",
+    "--dryRun",
+    "--json=result.json",
+    "--configFile=",
+    "--weightFile=",
+    "--trainModel=false",
+    "--encryption=false",
+    "--optimizeTransformer=false",
+    "--decryptMode=AES-GCM",
+]
+
+
+@pytest.mark.parametrize(("flag", "place", "reason"), BAD)
+def test_a_bad_value_is_refused_with_the_flag_and_the_reason(
+    workshop: Workshop, flag: str, place: str, reason: str
+) -> None:
+    name = flag.split("=")[0]
+    required = {"--fmk": "ONNX", "--modelFile": "model.onnx", "--outputFile": "out"}
+    before = workshop.content()
+    outcome = command(*(f"{key}={text}" for key, text in required.items() if key != name), flag)
+    assert (outcome.status, outcome.last_line) == (2, "CONVERT RESULT FAILED:2")
+    assert outcome.err.startswith("ERROR ")
+    assert place in outcome.err
+    assert reason in outcome.err
+    assert workshop.content() == before
+
+
+@pytest.mark.parametrize(("flag", "reason"), REFUSED)
+def test_a_known_flag_without_its_feature_is_refused_with_a_sentence(
+    workshop: Workshop, flag: str, reason: str
+) -> None:
+    rest = ["--modelFile=model.onnx", "--outputFile=out", *(() if "--fmk" in flag else ("--fmk=ONNX",))]
+    outcome = command(*rest, flag)
+    assert outcome.status == 2
+    assert outcome.err.startswith(f"ERROR {flag}: ")
+    assert reason in outcome.err
+
+
+@pytest.mark.parametrize("flag", GOOD)
+def test_a_good_value_converts(workshop: Workshop, flag: str) -> None:
+    workshop.succeed(flag)
+    assert (workshop.folder / "out.onnx").exists() == (flag != "--dryRun")
+
+
+@pytest.mark.parametrize("missing", ["fmk", "modelFile", "outputFile"])
+def test_a_missing_required_flag_is_named(workshop: Workshop, missing: str) -> None:
+    flags = {"fmk": "ONNX", "modelFile": "model.onnx", "outputFile": "out"}
+    outcome = command(*(f"--{name}={text}" for name, text in flags.items() if name != missing))
+    assert (outcome.status, outcome.last_line) == (2, "CONVERT RESULT FAILED:2")
+    assert f"--{missing}: the flag is required" in outcome.err
+
+
+@pytest.mark.parametrize("flag", ["--fmk=ONNX", "--threads=1", "--dryRun"])
+def test_a_repeated_flag_is_refused(workshop: Workshop, flag: str) -> None:
+    message = workshop.fail(2, *([flag] if "fmk" in flag else [flag, flag]))
+    assert f"{flag.split('=')[0]}: the flag is given twice" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("--modelfile=m", "--modelFile"),
+        ("--config=c", "--configFile"),
+        ("--input_shape=x:1", "--inputShape"),
+        ("--savetype=ONNX", "--saveType"),
+        ("--mincosine=0.9", "--minCosine"),
+        ("--dry-run", "--dryRun"),
+    ],
+)
+def test_an_unknown_flag_names_the_nearest_one(workshop: Workshop, given: str, meant: str) -> None:
+    message = workshop.fail(2, given)
+    assert given.split("=")[0] in message
+    assert meant in message
+
+
+@pytest.mark.parametrize("argument", ["model.onnx", "fmk=ONNX", "-fmk=ONNX", "--", "-"])
+def test_an_argument_that_is_no_flag_is_refused(workshop: Workshop, argument: str) -> None:
+    outcome = workshop.convert(argument, "stray")
+    assert outcome.status == 2
+    assert outcome.last_line == "CONVERT RESULT FAILED:2"
+
+
+@pytest.mark.parametrize("flag", ["--modelFile", "--threads", "--json"])
+def test_a_flag_without_its_value_is_refused(flag: str) -> None:
+    outcome = command("--fmk=ONNX", flag)
+    assert outcome.status == 2
+    assert flag in outcome.err
+
+
+def test_v_and_quiet_exclude_each_other(workshop: Workshop) -> None:
+    assert "exclude each other" in workshop.fail(2, "-v", "--quiet")
+
+
+def test_quiet_prints_the_closing_line_only(workshop: Workshop) -> None:
+    assert workshop.succeed("--quiet", config=FULL).out == "CONVERT RESULT SUCCESS:0\n"
+
+
+def test_verbose_prints_the_decision_for_each_node(workshop: Workshop) -> None:
+    out = workshop.succeed("-v", config=FULL).out
+    assert "node_y (Gemm): integer" in out
+
+
+@pytest.mark.parametrize("flags", [[], ["--help"], ["-h"], ["--fmk=ONNX", "--help"]])
+def test_help_lists_every_flag_and_ends_with_0(flags: list[str]) -> None:
+    outcome = command(*flags)
+    assert outcome.status == 0
+    names = ("fmk", "modelFile", "outputFile", "configFile", "inputShape", "inputDataFormat", "inputDataType", "fp16")
+    ours = ("saveType", "infer", "minCosine", "plan", "savePlan", "dryRun", "json", "threads", "quiet")
+    assert [name for name in (*names, "outputDataType", "optimize", *ours) if f"--{name}" not in outcome.out] == []
+
+
+def test_version_is_that_of_the_package() -> None:
+    import converter_lite
+
+    assert converter_lite.__version__ in command("--version").out

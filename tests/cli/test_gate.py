@@ -1,0 +1,108 @@
+"""The quality gate: when it holds, and what a miss does."""
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Workshop, changed, model_proto
+
+DATA = {"data_preprocess_param": FULL["data_preprocess_param"]}
+
+LOSSY = changed(FULL, full_quant_param={"per_channel": "true"})
+"""Together with :func:`spoil`, far below the default gate."""
+
+
+def spoil(workshop: Workshop) -> None:
+    """A model whose first sample decides the range alone: the others vanish on its grid."""
+    onnx.save(
+        model_proto("g (float[N,3,8,8] x) => (float[N,20,8,8] y) { y = Conv<pads = [1,1,1,1]>(x, w_conv) }"),
+        "model.onnx",
+    )
+    values = np.fromfile("bins/000.bin", np.float32)
+    values[0] = 1e5
+    values.tofile("bins/000.bin")
+
+
+def test_the_default_gate_refuses_a_bad_result_and_names_the_output(workshop: Workshop) -> None:
+    spoil(workshop)
+    message = workshop.fail(1, config=LOSSY)
+    assert "of output y is below the quality gate 0.95" in message
+    assert "--minCosine" in message
+
+
+@pytest.mark.parametrize("flag", ["--minCosine=0", "--minCosine=-1"])
+def test_a_gate_of_zero_lets_a_bad_result_pass(workshop: Workshop, flag: str) -> None:
+    spoil(workshop)
+    workshop.succeed(flag, config=LOSSY)
+
+
+def test_a_gate_that_is_asked_for_replaces_the_default(workshop: Workshop) -> None:
+    assert "quality gate 1" in workshop.fail(1, "--minCosine=1", config=FULL)
+    workshop.succeed("--minCosine=0.99", config=FULL)
+
+
+def test_weights_of_one_scale_are_not_gated_by_default(workshop: Workshop) -> None:
+    spoil(workshop)
+    per_layer = changed(FULL, full_quant_param={"per_channel": "false"})
+    workshop.succeed(config=per_layer)
+    assert "quality gate 0.95" in workshop.fail(1, "--minCosine=0.95", config=per_layer)
+
+
+def test_a_target_without_scales_per_channel_is_not_gated_by_default(workshop: Workshop) -> None:
+    spoil(workshop)
+    workshop.succeed(config=changed(FULL, full_quant_param={"target_device": "DSP"}))
+
+
+@pytest.mark.parametrize("bits", range(1, 17))
+def test_weights_of_every_width_are_corrected_on_samples(workshop: Workshop, bits: int) -> None:
+    config = changed({**WEIGHT, **DATA}, common_quant_param={"bit_num": str(bits)})
+    assert "4 calibration samples" in workshop.succeed(config=config).out
+
+
+def test_weights_of_few_bits_are_gated_when_asked(workshop: Workshop) -> None:
+    config = changed({**WEIGHT, **DATA}, common_quant_param={"bit_num": "2"})
+    workshop.succeed(config=config)
+    assert "quality gate 0.999" in workshop.fail(1, "--minCosine=0.999", config=config)
+
+
+def test_random_data_gate_only_when_asked(workshop: Workshop) -> None:
+    config = changed(WEIGHT, common_quant_param={"bit_num": "8"})
+    assert "random samples" in workshop.succeed(config=config).out
+    assert "quality gate 1" in workshop.fail(1, "--minCosine=1", config=config)
+
+
+def test_an_output_that_is_no_longer_finite_is_refused_whatever_the_gate(workshop: Workshop) -> None:
+    onnx.save(
+        model_proto(
+            "g (float[N,3,8,8] x) => (float[N,20,8,8] y) {"
+            " c = Conv<pads = [1,1,1,1]>(x, w_conv, b_conv) shifted = Relu(c) one = Add(shifted, tiny) y = Div(one, one) }",
+            tiny=np.full(1, 1e-30, np.float32),
+        ),
+        "model.onnx",
+    )
+    outcome = workshop.convert("--minCosine=-1", config=FULL)
+    if outcome.status:
+        assert "NaN or infinite" in outcome.err
+    else:
+        assert "nan" not in outcome.out
+
+
+def test_dynamic_weights_of_one_scale_are_not_gated_by_default(workshop: Workshop) -> None:
+    weight = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
+    weight[:, 0] *= 1e4
+    onnx.save(
+        model_proto(
+            "g (float[1,8] x) => (float[1,15] y) { p = MatMul(x, w) y = Slice(p, one, end, one) }",
+            w=weight,
+            one=np.array([1]),
+            end=np.array([16]),
+        ),
+        "model.onnx",
+    )
+    for path in (workshop.folder / "bins").iterdir():
+        np.random.default_rng(1).normal(size=8).astype(np.float32).tofile(path)
+    config = {**DYNAMIC, **DATA}
+    workshop.succeed(config=config)
+    per_layer = changed(config, dynamic_quant_param={"quant_strategy": "ACWL"})
+    workshop.succeed(config=per_layer)
+    assert "quality gate 0.95" in workshop.fail(1, "--minCosine=0.95", config=per_layer)

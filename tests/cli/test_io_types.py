@@ -1,0 +1,204 @@
+"""--inputDataType, --outputDataType, --fp16 and --inputShape: what the written file takes and gives."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from converter_lite.engine import OnnxRuntimeEngine
+from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, model_proto
+from tests.support import normal
+
+CONV = "g (float[N,3,8,8] x) => (float[N,20,8,8] y) { c = Conv<pads = [1,1,1,1]>(x, w_conv, b_conv) y = Relu(c) }"
+PLAIN = "g (float[N,3,8,8] x) => (float[N,20,8,8] y) { y = Conv<pads = [1,1,1,1]>(x, w_conv, b_conv) }"
+
+FLOATS = {"FLOAT": np.float32, "FLOAT16": np.float16, "DEFAULT": np.float32}
+CONFIGS: dict[str, Config | None] = {"float": None, "full": FULL, "weight": WEIGHT, "dynamic": DYNAMIC}
+
+
+def device(name: str) -> Config:
+    return changed(FULL, full_quant_param={"target_device": name})
+
+
+def sample() -> np.ndarray:
+    return np.fromfile("bins/000.bin", np.float32).reshape(1, 8, 8, 3).transpose(0, 3, 1, 2)
+
+
+def run(path: str, feed: dict[str, Any]) -> dict[str, np.ndarray]:
+    return OnnxRuntimeEngine().session(Path(path), threads=1).run(feed)
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    x, y = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+    return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("inputs", FLOATS)
+@pytest.mark.parametrize("outputs", FLOATS)
+def test_inputs_and_outputs_have_the_float_type_that_is_asked_for(
+    workshop: Workshop, config: Config | None, inputs: str, outputs: str
+) -> None:
+    workshop.succeed(f"--inputDataType={inputs}", f"--outputDataType={outputs}", config=config)
+    given = run("out.onnx", {"x": sample().astype(FLOATS[inputs])})["y"]
+    assert given.dtype == FLOATS[outputs]
+    assert cosine(given, run("model.onnx", {"x": sample()})["y"]) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "dtype"),
+    [("CPU", "UINT8", np.uint8), ("NVGPU", "INT8", np.int8), ("DSP", "UINT8", np.uint8), ("ARM", "INT8", np.int8)],
+)
+def test_an_integer_input_takes_the_integers_of_the_plan(
+    workshop: Workshop, target: str, kind: str, dtype: Any
+) -> None:
+    workshop.succeed(f"--inputDataType={kind}", "--savePlan=plan.json", config=device(target))
+    grid = json.loads(Path("plan.json").read_text(encoding="utf-8"))["ONNX"]["activations"]["x"]
+    limits = np.iinfo(dtype)
+    integers = np.clip(np.rint(sample() / grid["scale"]) + grid["zero_point"], limits.min, limits.max).astype(dtype)
+    assert cosine(run("out.onnx", {"x": integers})["y"], run("model.onnx", {"x": sample()})["y"]) > 0.99
+
+
+@pytest.mark.parametrize("graph", [CONV, PLAIN])
+@pytest.mark.parametrize(
+    ("target", "kind", "dtype"), [("CPU", "UINT8", np.uint8), ("DSP", "UINT8", np.uint8), ("ARM", "INT8", np.int8)]
+)
+def test_an_integer_output_gives_the_integers_of_the_plan(
+    workshop: Workshop, graph: str, target: str, kind: str, dtype: Any
+) -> None:
+    onnx.save(model_proto(graph), workshop.model)
+    flags = (f"--outputDataType={kind}", "--savePlan=plan.json", "--json=result.json")
+    workshop.succeed(*flags, config=device(target))
+    grid = json.loads(Path("plan.json").read_text(encoding="utf-8"))["ONNX"]["activations"]["y"]
+    integers = run("out.onnx", {"x": sample()})["y"]
+    assert integers.dtype == dtype
+    real = (integers.astype(np.float32) - grid["zero_point"]) * np.float32(grid["scale"])
+    expected = run("model.onnx", {"x": sample()})["y"]
+    assert cosine(real, expected) > 0.99
+    proof = json.loads(Path("result.json").read_text(encoding="utf-8"))["artefacts"][0]["accuracy"][0]
+    assert proof["sqnr"] > 20
+    assert float(np.abs(real - expected).max()) <= proof["max_error"] + 1e-4
+
+
+def test_an_integer_interface_leaves_no_node_without_reader(workshop: Workshop) -> None:
+    onnx.save(model_proto(CONV), workshop.model)
+    workshop.succeed("--inputDataType=UINT8", "--outputDataType=UINT8", config=FULL)
+    graph = onnx.load("out.onnx").graph
+    read = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    assert [node.name for node in graph.node if not read & set(node.output)] == []
+    assert [tensor.name for tensor in graph.initializer if tensor.name not in read] == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "config"),
+    [
+        ("--inputDataType=INT8", None),
+        ("--inputDataType=INT8", FULL),
+        ("--inputDataType=UINT8", WEIGHT),
+        ("--outputDataType=UINT8", None),
+        ("--outputDataType=INT8", FULL),
+        ("--inputDataType=INT32", FULL),
+        ("--inputDataType=INT64", None),
+    ],
+)
+def test_a_type_that_an_input_or_output_cannot_have_is_refused(
+    workshop: Workshop, flag: str, config: Config | None
+) -> None:
+    message = workshop.fail(1, flag, config=config)
+    assert flag.split("=")[1] in message
+    assert "input x" in message or "output y" in message
+
+
+def test_integer_inputs_take_other_integers_and_keep_float_ones(workshop: Workshop) -> None:
+    graph = "g (int64[1,6] ids) => (float[1,6,4] y) { e = Gather(table, ids) y = MatMul(e, w) }"
+    onnx.save(model_proto(graph, table=normal(30, 8), w=normal(8, 4)), workshop.model)
+    ids = np.array([[3, 1, 29, 0, 4, 4]])
+    workshop.succeed("--inputDataType=INT32")
+    np.testing.assert_allclose(
+        run("out.onnx", {"ids": ids.astype(np.int32)})["y"], run("model.onnx", {"ids": ids})["y"], rtol=1e-4, atol=1e-5
+    )
+    workshop.succeed("--inputDataType=FLOAT16", output="same")
+    run("same.onnx", {"ids": ids})
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_float_constants_can_be_stored_in_half_the_space(workshop: Workshop, config: Config | None) -> None:
+    onnx.save(model_proto(w_conv=normal(64, 3, 3, 3), b_conv=normal(64), w_fc=normal(5, 64)), workshop.model)
+    workshop.succeed(config=config, output="whole")
+    workshop.succeed("--fp16=on", config=config)
+    kinds = {tensor.name: tensor.data_type for tensor in onnx.load("out.onnx").graph.initializer}
+    if config is None or config is DYNAMIC:
+        assert onnx.TensorProto.FLOAT16 in kinds.values()
+        assert Path("out.onnx").stat().st_size < 0.75 * Path("whole.onnx").stat().st_size
+    assert cosine(run("out.onnx", {"x": sample()})["y"], run("model.onnx", {"x": sample()})["y"]) > 0.99
+
+
+def test_a_fixed_input_shape_is_the_shape_of_the_file(workshop: Workshop) -> None:
+    workshop.succeed("--inputShape=x:3,3,8,8")
+    shape = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape
+    assert [dim.dim_value for dim in shape.dim] == [3, 3, 8, 8]
+    assert run("out.onnx", {"x": np.zeros((3, 3, 8, 8), np.float32)})["y"].shape == (3, 5)
+
+
+def test_without_a_shape_dimensions_stay_dynamic(workshop: Workshop) -> None:
+    workshop.succeed(config=FULL)
+    assert run("out.onnx", {"x": np.zeros((5, 3, 8, 8), np.float32)})["y"].shape == (5, 5)
+
+
+def test_an_input_name_with_a_colon_can_be_shaped(workshop: Workshop) -> None:
+    proto = model_proto()
+    proto.graph.input[0].name = proto.graph.node[0].input[0] = "serving:0"
+    onnx.save(proto, workshop.model)
+    workshop.succeed("--inputShape=serving:0:2,3,8,8")
+    assert onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
+
+
+ASCEND = device("ASCEND")
+
+
+def test_ascend_fixes_static_shapes(workshop: Workshop) -> None:
+    workshop.succeed(
+        "--optimize=ascend_oriented", config=changed(ASCEND, ascend_context={"input_shape": "x:[1,3,8,8]"})
+    )
+    shape = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape
+    assert [dim.dim_value for dim in shape.dim] == [1, 3, 8, 8]
+
+
+def test_ascend_keeps_dynamic_dimensions_and_calibrates_with_the_given_shape(workshop: Workshop) -> None:
+    context = {"input_shape": "x:[-1,3,8,8]", "dynamic_dims": "[1~4],[8]"}
+    workshop.succeed("--inputShape=x:1,3,8,8", config=changed(ASCEND, ascend_context=context))
+    shape = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape
+    assert [(dim.dim_param, dim.dim_value) for dim in shape.dim] == [("N", 0), ("", 3), ("", 8), ("", 8)]
+    assert run("out.onnx", {"x": np.zeros((8, 3, 8, 8), np.float32)})["y"].shape == (8, 5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "context", "message"),
+    [
+        ((), {"input_shape": "xx:[1,3,8,8]"}, "did you mean x?"),
+        ((), {"input_shape": "x:[1,3,8]"}, "4 dimensions"),
+        ((), {"input_shape": "x:[1,3,8,9]"}, "is 8, not 9"),
+        ((), {"input_shape": "x:1,3"}, "input_shape"),
+        (("--inputShape=x:5,3,8,8",), {"input_shape": "x:[-1,3,8,8]", "dynamic_dims": "[1~4],[8]"}, "dynamic_dims"),
+        (("--inputShape=x:2,3,8,8",), {"input_shape": "x:[1,3,8,8]"}, "does not fit"),
+        (("--inputShape=xx:1,3,8,8",), {"input_shape": "x:[-1,3,8,8]", "dynamic_dims": "[1~4]"}, "'xx'"),
+        ((), {"input_shape": "x:[-1,3,8,8]", "dynamic_dims": "[4~1]"}, "dynamic_dims"),
+        ((), {"input_shape": "x:[-1,3,8,8]", "dynamic_dims": "[1,2]"}, "dynamic_dims"),
+        ((), {"dynamic_dims": "[1]"}, "input_shape"),
+    ],
+)
+def test_ascend_shapes_that_do_not_fit_are_refused(
+    workshop: Workshop, flags: tuple[str, ...], context: dict[str, str], message: str
+) -> None:
+    assert message in workshop.fail(2, *flags, config=changed(ASCEND, ascend_context=context))
+
+
+def test_ascend_context_without_the_target_is_warned_about(workshop: Workshop) -> None:
+    out = workshop.succeed(config=changed(FULL, ascend_context={"input_shape": "x:[1,3,8,8]"})).out
+    assert "WARNING" in out
+    assert "ascend_context" in out
+    shape = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape
+    assert shape.dim[0].dim_param == "N"

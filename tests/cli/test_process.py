@@ -1,0 +1,222 @@
+"""What only a process of its own can show: imports, entry points, signals, pipes, encodings."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.cli.workshop import FULL, ROOT, SUCCESS, Workshop, changed, child, environment, ini, model_proto, write_bins
+from tests.support import normal
+
+HEAVY = ("numpy", "onnx", "onnx_ir", "onnxruntime", "PIL", "tqdm", "google.protobuf", "flatbuffers")
+
+
+COMMAND = "import contextlib, converter_lite.cli.converter_lite as c\nwith contextlib.suppress(SystemExit): c.cli.main"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import converter_lite",
+        "import converter_lite.cli.converter_lite",
+        "import converter_lite.config",
+        f"{COMMAND}(['--help'])",
+        f"{COMMAND}(['template', 'full_quant'])",
+        f"{COMMAND}(['--fmk=CAFFE'])",
+    ],
+)
+def test_what_needs_no_model_imports_no_heavy_module(statement: str) -> None:
+    code = f"import sys\n{statement}\nprint([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_the_module_runs_as_a_command(workshop: Workshop) -> None:
+    done = child("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out")
+    assert (done.returncode, done.stdout.splitlines()[-1], done.stderr) == (0, SUCCESS, "")
+    onnx.checker.check_model("out.onnx")
+
+
+def test_no_argument_prints_the_usage_and_ends_with_0() -> None:
+    done = child()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: converter_lite ")
+
+
+def test_a_failure_ends_the_process_with_its_status(workshop: Workshop) -> None:
+    assert child("--fmk=ONNX").returncode == 2
+    done = child("--fmk=ONNX", "--modelFile=absent.onnx", "--outputFile=out")
+    assert (done.returncode, done.stdout) == (1, "CONVERT RESULT FAILED:1\n")
+    assert done.stderr.startswith("ERROR absent.onnx: ")
+
+
+def test_libraries_add_nothing_to_the_error_output(workshop: Workshop) -> None:
+    proto = model_proto()
+    proto.graph.node[1].input[0] = "nowhere"
+    onnx.save(proto, "model.onnx")
+    done = child("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].startswith("ERROR ")
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_defect_ends_with_3_and_without_a_traceback(workshop: Workshop) -> None:
+    code = textwrap.dedent(
+        """
+        import converter_lite.conversion
+        def broken(*_):
+            raise AssertionError("of the test")
+        converter_lite.conversion.run = broken
+        from converter_lite.cli.converter_lite import main
+        main()
+        """
+    )
+    flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--json=result.json"]
+    line = [sys.executable, "-c", code, *flags]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stdout) == (3, "CONVERT RESULT FAILED:3\n")
+    assert done.stderr.startswith("ERROR this is a defect of converter_lite: AssertionError: of the test")
+    assert "Traceback" not in done.stderr
+    assert '"status": 3' in Path("result.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX systems")
+@pytest.mark.parametrize("stage", ["calibration", "bias correction", "write", "prove"])
+def test_ctrl_c_leaves_nothing_behind(workshop: Workshop, stage: str) -> None:
+    (workshop.folder / "out.onnx").write_bytes(b"old")
+    (workshop.folder / "quant.cfg").write_text(ini(FULL), encoding="utf-8")
+    before = workshop.content()
+    code = textwrap.dedent(
+        f"""
+        import contextlib, time
+        from converter_lite.log import Log
+        original = Log.stage
+        @contextlib.contextmanager
+        def slow(self, name):
+            with original(self, name):
+                if name == {stage!r}:
+                    print("ready", flush=True)
+                    time.sleep(60)
+                yield
+        Log.stage = slow
+        from converter_lite.cli.converter_lite import main
+        main()
+        """
+    )
+    flags = [
+        "--fmk=ONNX",
+        "--modelFile=model.onnx",
+        "--outputFile=out",
+        "--configFile=quant.cfg",
+        "--savePlan=new/p.json",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *flags, "--quiet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "CONVERT RESULT FAILED:130\n")
+    assert err == "interrupted; nothing was written\n"
+    assert workshop.content() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX systems")
+def test_ctrl_c_in_the_middle_of_calibration_ends_the_worker_threads(workshop: Workshop) -> None:
+    graph = "g (float[N,3,96,96] x) => (float[N,64,96,96] y) { h = Conv<pads=[1,1,1,1]>(x, w) y = Conv<pads=[1,1,1,1]>(h, v) }"
+    onnx.save(model_proto(graph, w=normal(64, 3, 3, 3), v=normal(64, 64, 3, 3)), "model.onnx")
+    for path in (workshop.folder / "bins").iterdir():
+        path.unlink()
+    write_bins(workshop.folder / "bins", 600, (1, 96, 96, 3))
+    config = changed(FULL, data_preprocess_param={"calibrate_size": "600"})
+    (workshop.folder / "quant.cfg").write_text(ini(config), encoding="utf-8")
+    before = workshop.content()
+    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out"]
+    with subprocess.Popen(
+        [*line, "--configFile=quant.cfg"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        while "BIN files" not in process.stdout.readline():
+            pass
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out.splitlines()[-1]) == (130, "CONVERT RESULT FAILED:130")
+    assert err == "interrupted; nothing was written\n"
+    assert workshop.content() == before
+
+
+def test_a_closed_pipe_is_no_traceback(workshop: Workshop) -> None:
+    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out"]
+    with subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+    assert "Traceback" not in err
+    assert "Exception" not in err
+    assert process.returncode != 0
+
+
+def test_names_that_the_terminal_cannot_show_are_escaped(workshop: Workshop) -> None:
+    proto = model_proto()
+    proto.graph.output[0].name = "выход"
+    proto.graph.node[-1].output[0] = "выход"
+    onnx.save(proto, "модель.onnx")
+    done = child(
+        "--fmk=ONNX", "--modelFile=модель.onnx", "--outputFile=выход", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u0432" in done.stdout
+    assert Path("выход.onnx").is_file()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are no text")
+def test_an_output_path_that_is_no_text_is_refused(workshop: Workshop) -> None:
+    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx"]
+    done = subprocess.run([*line, b"--outputFile=a\xffb"], capture_output=True, env=environment(), check=False)
+    assert done.returncode == 2
+    assert b"the path is no UTF-8 text" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("blocks", [1, 4, 16])
+def test_a_full_disk_is_told_and_leaves_nothing_behind(workshop: Workshop, blocks: int) -> None:
+    (workshop.folder / "out.onnx").write_bytes(b"old")
+    graph = "g (float[N,64] x) => (float[N,256] y) { y = MatMul(x, w) }"
+    onnx.save(model_proto(graph, w=normal(64, 256)), "model.onnx")
+    before = workshop.content()
+    code = textwrap.dedent(
+        f"""
+        import resource, signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, ({blocks} * 1024, {blocks} * 1024))
+        from converter_lite.cli.converter_lite import main
+        main()
+        """
+    )
+    line = [sys.executable, "-c", code, "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--quiet"]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stdout) == (1, "CONVERT RESULT FAILED:1\n")
+    assert "cannot write" in done.stderr
+    assert workshop.content() == before
+
+
+def test_the_checkout_is_where_the_package_comes_from() -> None:
+    code = "import converter_lite; print(converter_lite.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    assert Path(done.stdout.strip()).is_relative_to(ROOT)

@@ -1,0 +1,247 @@
+"""What a run leaves: lines, statuses, the JSON result, files."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from converter_lite.engine import OnnxRuntimeEngine
+from tests.cli.workshop import DYNAMIC, FULL, SUCCESS, WEIGHT, Workshop, changed, command, model_proto
+
+
+def result(workshop: Workshop, name: str = "result.json") -> Any:
+    return json.loads((workshop.folder / name).read_text(encoding="utf-8"))
+
+
+def test_a_float_conversion_says_what_it_did(workshop: Workshop) -> None:
+    out = workshop.succeed().out.splitlines()
+    assert out[0] == "nodes: 5 read, 5 after optimization (general)"
+    assert any(line.startswith("out.onnx: ") and "bytes" in line for line in out)
+    assert any("16 random samples" in line for line in out)
+    assert any(line.split()[:2] == ["y", "1.000000"] for line in out)
+    assert out[-1] == SUCCESS
+
+
+def test_a_quantization_says_what_is_quantized_and_what_is_left(workshop: Workshop) -> None:
+    out = workshop.succeed(config=DYNAMIC).out
+    assert "ONNX: 1 nodes quantized, 4 left" in out
+    assert "1 x dynamic quantization does not apply to Conv" in out
+
+
+def test_the_written_file_is_what_was_proven(workshop: Workshop) -> None:
+    workshop.succeed("--json=result.json", config=FULL)
+    artefact = result(workshop)["artefacts"][0]
+    feed = {"x": np.fromfile("bins/000.bin", np.float32).reshape(1, 8, 8, 3).transpose(0, 3, 1, 2)}
+    engine = OnnxRuntimeEngine()
+    expected, given = (engine.session(Path(name), threads=1).run(feed)["y"] for name in ("model.onnx", "out.onnx"))
+    cosine = float(np.sum(expected * given) / np.linalg.norm(expected) / np.linalg.norm(given))
+    assert cosine >= artefact["accuracy"][0]["least_cosine"] - 1e-6
+    assert float(np.abs(expected - given).max()) <= artefact["accuracy"][0]["max_error"] + 1e-5
+
+
+def test_the_json_result_of_a_success_is_complete(workshop: Workshop) -> None:
+    workshop.succeed("--json=result.json", config=FULL)
+    data = result(workshop)
+    assert data["status"] == 0
+    assert data["model_bytes"] == workshop.model.stat().st_size
+    assert data["nodes"] == {"read": 5, "optimized": 5}
+    assert data["warnings"] == []
+    assert data["plans"]["ONNX"] == {"target": "CPU", "quantized_nodes": 5, "float_nodes": 0, "float_reasons": {}}
+    assert data["peak_memory_bytes"] > 1e6
+    assert set(data["versions"]) == {"python", "converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime"}
+    artefact = data["artefacts"][0]
+    assert (artefact["format"], artefact["path"]) == ("ONNX", "out.onnx")
+    assert artefact["bytes"] == Path("out.onnx").stat().st_size
+    assert (artefact["samples"], artefact["real_samples"]) == (4, True)
+    assert set(artefact["accuracy"][0]) == {"name", "cosine", "least_cosine", "sqnr", "max_error", "max_value"}
+
+
+def test_the_json_hash_is_that_of_the_file(workshop: Workshop) -> None:
+    import hashlib
+
+    workshop.succeed("--json=result.json")
+    assert result(workshop)["artefacts"][0]["sha256"] == hashlib.sha256(Path("out.onnx").read_bytes()).hexdigest()
+
+
+def test_the_json_result_holds_no_number_that_json_lacks(workshop: Workshop) -> None:
+    workshop.succeed("--json=result.json", "--optimize=none")
+    text = (workshop.folder / "result.json").read_text(encoding="utf-8")
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the JSON result"))
+    assert result(workshop)["artefacts"][0]["accuracy"][0]["sqnr"] is None
+
+
+@pytest.mark.parametrize(
+    ("status", "flags", "config", "error"),
+    [
+        (
+            1,
+            (),
+            WEIGHT | {"common_quant_param": {**WEIGHT["common_quant_param"], "min_quant_weight_size": "65535"}},
+            "nothing",
+        ),
+        (1, ("--minCosine=1",), FULL, "quality gate"),
+        (2, (), {"common_quant_param": {"quant_typ": "FULL_QUANT"}}, "quant_type"),
+        (2, ("--threads=many",), FULL, "number of threads"),
+        (2, ("--encryption=true",), None, "not encrypted"),
+        (2, ("--fmk=CAFFE",), None, "Caffe"),
+    ],
+)
+def test_the_json_result_of_a_failure_says_why(
+    workshop: Workshop, status: int, flags: tuple[str, ...], config: Any, error: str
+) -> None:
+    (workshop.folder / "result.json").write_text('{"status": 0}', encoding="utf-8")
+    fmk = [] if any("fmk" in flag for flag in flags) else ["--fmk=ONNX"]
+    if config is not None:
+        from tests.cli.workshop import ini
+
+        (workshop.folder / "quant.cfg").write_text(ini(config), encoding="utf-8")
+        fmk.append("--configFile=quant.cfg")
+    outcome = command(*fmk, "--modelFile=model.onnx", "--outputFile=out", "--json=result.json", *flags)
+    assert outcome.status == status
+    data = result(workshop)
+    assert data["status"] == status
+    assert error in data["error"] + " ".join(data["problems"])
+    assert set(data) == {"status", "error", "where", "hint", "problems"}
+
+
+def test_every_problem_of_a_configuration_is_in_the_json_result(workshop: Workshop) -> None:
+    workshop.convert("--json=result.json", config="[common_quant_param]\nquant_type=NONE\nbit_num=99\nfoo=1\n[bar]\n")
+    assert len(result(workshop)["problems"]) == 4
+
+
+@pytest.mark.parametrize("path", ["model.onnx", "./model.onnx", "quant.cfg", "out.onnx", "bins", "absent/"])
+def test_the_json_result_overwrites_no_file_of_the_run(workshop: Workshop, path: str) -> None:
+    workshop.succeed(config=FULL)
+    workshop.fail(2, f"--json={path}", config=FULL)
+
+
+def test_a_json_path_that_cannot_be_written_is_a_failure(workshop: Workshop) -> None:
+    (workshop.folder / "file").write_text("", encoding="utf-8")
+    outcome = workshop.convert("--json=file/result.json")
+    assert outcome.status == 1
+    assert "cannot write" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("output", "written"), [("m", "m.onnx"), ("m.onnx", "m.onnx"), ("m.v1", "m.v1.onnx"), ("ü n", "ü n.onnx")]
+)
+def test_the_suffix_is_added_once(workshop: Workshop, output: str, written: str) -> None:
+    before = set(workshop.content())
+    workshop.succeed(output=output)
+    assert set(workshop.content()) - before == {written}
+
+
+def test_missing_folders_of_the_output_are_made(workshop: Workshop) -> None:
+    workshop.succeed(output="a/b/out")
+    assert (workshop.folder / "a/b/out.onnx").is_file()
+
+
+def test_a_failure_leaves_no_new_folder(workshop: Workshop) -> None:
+    workshop.fail(1, "--minCosine=1", config=FULL, output="a/b/out")
+
+
+@pytest.mark.parametrize("output", ["model", "model.onnx", "./model", "bins/../model", "link"])
+def test_an_output_that_would_overwrite_the_model_is_refused(workshop: Workshop, output: str) -> None:
+    (workshop.folder / "link.onnx").symlink_to(workshop.model)
+    assert "overwrite an input" in workshop.fail(2, output=output)
+
+
+def test_an_output_that_would_overwrite_the_configuration_is_refused(workshop: Workshop) -> None:
+    (workshop.folder / "c.onnx").write_text("[common_quant_param]\nquant_type=DYNAMIC_QUANT\n", encoding="utf-8")
+    outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=c", "--configFile=c.onnx")
+    assert outcome.status == 2
+    assert "overwrite an input" in outcome.err
+
+
+def test_an_existing_output_is_replaced(workshop: Workshop) -> None:
+    (workshop.folder / "out.onnx").write_bytes(b"old")
+    workshop.succeed()
+    onnx.checker.check_model("out.onnx")
+
+
+def test_an_existing_read_only_output_is_replaced(workshop: Workshop) -> None:
+    (workshop.folder / "out.onnx").write_bytes(b"old")
+    (workshop.folder / "out.onnx").chmod(0o400)
+    workshop.succeed()
+    onnx.checker.check_model("out.onnx")
+
+
+def test_an_existing_output_survives_a_failure(workshop: Workshop) -> None:
+    (workshop.folder / "out.onnx").write_bytes(b"old")
+    workshop.fail(1, "--minCosine=1", config=FULL)
+    assert (workshop.folder / "out.onnx").read_bytes() == b"old"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are a matter of POSIX systems")
+def test_a_written_model_can_be_read_by_everybody(workshop: Workshop) -> None:
+    workshop.succeed()
+    assert stat.S_IMODE((workshop.folder / "out.onnx").stat().st_mode) == 0o644
+
+
+def test_a_file_in_place_of_the_output_folder_is_named(workshop: Workshop) -> None:
+    (workshop.folder / "file").write_text("", encoding="utf-8")
+    message = workshop.fail(1, output="file/out")
+    assert "cannot write" in message
+    assert "file" in message
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write into read-only folders")
+def test_a_read_only_output_folder_is_named(workshop: Workshop) -> None:
+    (workshop.folder / "locked").mkdir(mode=0o500)
+    assert "Permission denied" in workshop.fail(1, output="locked/out")
+
+
+def test_a_dry_run_writes_nothing_and_prints_the_plan(workshop: Workshop) -> None:
+    before = workshop.content()
+    out = workshop.succeed("--dryRun", config=WEIGHT, output="new/out").out
+    after = workshop.content()
+    del after["quant.cfg"]
+    assert after == before
+    assert "ONNX: 2 nodes quantized, 3 left" in out
+    assert "ONNX: about " in out
+
+
+def test_a_dry_run_refuses_a_configuration_that_quantizes_nothing(workshop: Workshop) -> None:
+    onnx.save(model_proto("g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }"), workshop.model)
+    assert "nothing would be quantized" in workshop.fail(1, "--dryRun", config=DYNAMIC)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        changed(FULL, common_quant_param={"quant_type": ""}),
+        changed(WEIGHT, common_quant_param={"min_quant_weight_channel": "20", "min_quant_weight_size": "65535"}),
+        changed(WEIGHT, common_quant_param={"skip_quant_node": "node_conv_out,node_y"}),
+        changed(DYNAMIC, common_quant_param={"skip_quant_node": "node_y"}),
+        changed(
+            FULL, common_quant_param={"skip_quant_node": "node_conv_out,node_relu_out,node_pooled,node_flat,node_y"}
+        ),
+    ],
+)
+def test_nothing_quantized_is_no_success(workshop: Workshop, config: Any) -> None:
+    outcome = workshop.convert(config=config)
+    assert outcome.status in (1, 2)
+    assert "SUCCESS" not in outcome.out
+
+
+def test_nothing_quantized_gives_the_reasons(workshop: Workshop) -> None:
+    config = changed(WEIGHT, common_quant_param={"min_quant_weight_size": "65535"})
+    message = workshop.fail(1, config=config)
+    assert "nothing would be quantized" in message
+    assert "2 x its weight has at most min_quant_weight_size=65535 elements" in message
+
+
+def test_debug_reports_are_written(workshop: Workshop) -> None:
+    pytest.importorskip("converter_lite.reports.debug_csv")
+    workshop.succeed(config=changed(FULL, common_quant_param={"debug_info_save_path": "reports/new"}))
+    names = {path.name for path in (workshop.folder / "reports/new").iterdir()}
+    assert names == {"quant_param.csv", "output_summary.csv", *(f"round_{index}.csv" for index in range(4))}
+
+
+def test_infer_runs_random_data_too(workshop: Workshop) -> None:
+    workshop.succeed("--infer=true", config=FULL)

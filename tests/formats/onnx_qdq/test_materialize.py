@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.formats.onnx_qdq.materialize import STORAGE, materialize, required_opset, storage_bits, storage_type
+from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range
+from converter_lite.quantization.plan import QuantPlan
+from tests.quantization.cases import CASES
+from tests.support import build, full, normal, operators, random_feed, run, written
+
+
+@pytest.mark.parametrize(
+    ("bits", "signed", "expected"),
+    [
+        (1, True, ir.DataType.INT4),
+        (4, True, ir.DataType.INT4),
+        (3, False, ir.DataType.UINT4),
+        (5, True, ir.DataType.INT8),
+        (8, False, ir.DataType.UINT8),
+        (9, True, ir.DataType.INT16),
+        (16, False, ir.DataType.UINT16),
+        (32, True, ir.DataType.INT32),
+    ],
+)
+def test_a_grid_is_stored_in_the_narrowest_type_that_holds_it(bits: int, signed: bool, expected: ir.DataType) -> None:
+    spec = QuantSpec(bits, signed)
+    assert storage_type(spec) is expected
+    assert STORAGE[(storage_bits(spec), signed)] is expected
+
+
+def _plan(**specs: QuantSpec) -> QuantPlan:
+    plan = QuantPlan("CPU")
+    for name, spec in specs.items():
+        params = params_from_range(-1.0, 1.0, QuantSpec(spec.bits, spec.signed)) if spec.bits < 32 else None
+        scale = np.ones(3, np.float32) if spec.axis is not None else np.array(1, np.float32)
+        zero = np.zeros(scale.shape, np.int32)
+        target = plan.activations if name.startswith("a") else plan.weights
+        target[name] = QuantParams(scale, zero, spec) if spec.axis is not None or params is None else params
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("plan", "opset"),
+    [
+        (_plan(), 10),
+        (_plan(a=QuantSpec(8), w=QuantSpec(8)), 10),
+        (_plan(a=QuantSpec(8), w=QuantSpec(8, axis=0)), 13),
+        (_plan(b=QuantSpec(32, axis=0)), 13),
+        (_plan(w=QuantSpec(4)), 21),
+        (_plan(w=QuantSpec(3, signed=False)), 21),
+        (_plan(w=QuantSpec(12)), 21),
+        (_plan(a=QuantSpec(16)), 21),
+    ],
+)
+def test_the_plan_tells_the_operator_set_it_needs(plan: QuantPlan, opset: int) -> None:
+    assert required_opset(plan) == opset
+
+
+def test_the_float_model_is_left_as_it_is() -> None:
+    quantized = full(CASES["Concat"].model())
+    before = ir.to_proto(quantized.model).SerializeToString(deterministic=True)
+    materialize(quantized)
+    assert ir.to_proto(quantized.model).SerializeToString(deterministic=True) == before
+
+
+def test_every_tensor_has_one_pair_however_many_nodes_read_it() -> None:
+    model = build(
+        "g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) { y = Conv(x, w, b) z = Conv(x, v, c) }",
+        w=normal(4, 3, 3, 3, seed=1),
+        b=normal(4, seed=2),
+        v=normal(4, 3, 3, 3, seed=3),
+        c=normal(4, seed=4),
+    )
+    result = written(full(model))
+    names = [n.inputs[0].name for n in result.graph if n.op_type == "QuantizeLinear"]  # type: ignore[union-attr]
+    assert sorted(str(name) for name in names) == ["x", "y_float", "z_float"]
+
+
+def test_constants_that_no_longer_serve_are_left_out() -> None:
+    result = written(full(CASES["Conv"].model()))
+    used = {value.name for node in result.graph for value in node.inputs if value is not None}
+    assert set(result.graph.initializers) <= used
+    assert not {"w1", "k", "last", "b1"} & set(result.graph.initializers)
+
+
+def test_equal_grids_are_stored_once() -> None:
+    result = written(full(CASES["Transpose"].model()))
+    scales = [n.inputs[1].name for n in result.graph if n.op_type == "QuantizeLinear"]  # type: ignore[union-attr]
+    assert len(scales) == 4  # x, a, z, y
+    assert len(set(scales)) == 3  # a and z share one
+
+
+def test_a_float_reader_of_an_integer_result_reads_what_the_integers_say() -> None:
+    text = "g (float[1,3,8,8] x) => (float[1,4,4,4] y, float[1,4,6,6] n) { a = Conv(x, w, b) y = Conv(a, v, c) n = Erf(a) }"
+    model = build(text, w=normal(4, 3, 3, 3), b=normal(4), v=normal(4, 4, 3, 3), c=normal(4))
+    result = written(full(model))
+    erf = next(node for node in result.graph if node.op_type == "Erf")
+    assert erf.inputs[0].producer().op_type == "DequantizeLinear"  # type: ignore[union-attr]
+
+
+def test_a_float_reader_of_a_float_tensor_keeps_reading_it() -> None:
+    text = "g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,3,8,8] n) { y = Conv(x, w, b) n = Erf(x) }"
+    model = build(text, w=normal(4, 3, 3, 3), b=normal(4))
+    result = written(full(model))
+    feed = random_feed(model)
+    np.testing.assert_array_equal(run(result, feed)["n"], run(model, feed)["n"])
+
+
+def test_names_that_are_taken_already_are_avoided() -> None:
+    model = build(
+        """g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] w_dequantized) {
+            y = Conv(x, w, w_scale) w_dequantized = Neg(y) }""",
+        w=normal(4, 3, 3, 3),
+        w_scale=normal(4),
+    )
+    result = written(full(model, bias_correction=True))
+    names = [value.name for node in result.graph for value in node.outputs] + list(result.graph.initializers)
+    assert len(names) == len(set(names))
+
+
+def test_dynamic_nodes_are_not_touched_by_a_float_plan() -> None:
+    model = CASES["Add"].model()
+    quantized = full(model, skip=frozenset(str(node.name) for node in model.graph))
+    assert operators(materialize(quantized)) == operators(model)

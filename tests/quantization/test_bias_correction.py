@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.formats.onnx_qdq.materialize import materialize
+from converter_lite.log import Log
+from converter_lite.quantization.bias_correction import correct_layers, correctable, ensure_biases
+from converter_lite.quantization.full import BIAS_OPERATORS
+from converter_lite.quantization.plan import QuantizedModel
+from converter_lite.quantization.staged import StagedRun, mean_over_samples
+from converter_lite.quantization.weights import bias_of
+from tests.support import Samples, build, clone, full, normal, run, samples_of, written
+
+CHAIN = """g (float[2,3,8,8] x) => (float[2,5] y) {
+    a = Conv<pads=[1,1,1,1]>(x, w1, b1) r = Relu(a) c = Conv<group=6>(r, w2, b2) r2 = Clip(c, low, high)
+    d = Conv(r2, w3, b3) p = GlobalAveragePool(d) f = Flatten(p) y = Gemm<transB=1>(f, w4, b4) }"""
+BRANCHES = """g (float[2,3,8,8] x) => (float[2,6,8,8] y, float[2,6,8,8] s) {
+    a = Conv<pads=[1,1,1,1]>(x, w1, b1) l = Conv(a, v1, b2) r = Conv<pads=[1,1,1,1]>(a, v2, b2) lr = Relu(l)
+    s = Add(lr, r) k = Concat<axis=1>(s, a) q = Conv(k, v3, b4) y = Add(q, s) }"""
+CONSTANTS = {
+    "w1": normal(6, 3, 3, 3, seed=1),
+    "b1": normal(6, seed=2),
+    "b2": normal(6, seed=3),
+}
+NETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "chain": (
+        CHAIN,
+        {
+            **CONSTANTS,
+            "w2": normal(6, 1, 3, 3, seed=4),
+            "w3": normal(4, 6, 1, 1, seed=5),
+            "b3": normal(4, seed=6),
+            "w4": normal(5, 4, seed=7),
+            "b4": normal(5, seed=8),
+            "low": np.float32(0),
+            "high": np.float32(6),
+        },
+    ),
+    "branches": (
+        BRANCHES,
+        {
+            **CONSTANTS,
+            "v1": normal(6, 6, 1, 1, seed=4),
+            "v2": normal(6, 6, 3, 3, seed=5) * 0.3,
+            "v3": normal(6, 12, 1, 1, seed=6),
+            "b4": normal(6, seed=8),
+        },
+    ),
+}
+
+
+def net(name: str) -> ir.Model:
+    text, constants = NETS[name]
+    return build(text, **constants)
+
+
+def with_outputs(model: ir.Model, names: list[str]) -> ir.Model:
+    """The model with these tensors as its only outputs."""
+    model = model.clone()
+    values = {value.name: value for node in model.graph for value in node.outputs}
+    model.graph.outputs.clear()
+    for name in names:
+        values[name].dtype = ir.DataType.FLOAT
+        model.graph.outputs.append(values[name])
+    return model
+
+
+def channel_mean(array: NDArray[np.float32]) -> NDArray[np.float64]:
+    axes = tuple(i for i in range(array.ndim) if i != 1)
+    return array.astype(np.float64).mean(axis=axes)
+
+
+def reference_shifts(model: ir.Model, quantized: QuantizedModel, feeds: Samples) -> dict[str, NDArray[np.float64]]:
+    """Layer by layer: run the whole float and the whole quantized graph, compare, add to the bias, start again."""
+    shifts = {}
+    for node in correctable(quantized):
+        tensor = node.outputs[0].name or ""
+        expected = np.mean([channel_mean(run(with_outputs(model, [tensor]), f)[tensor]) for f in feeds], axis=0)
+        working = materialize(quantized)
+        inner = next(n for n in working.graph if n.name == node.name).outputs[0]
+        name = inner.name or ""
+        given = np.mean([channel_mean(run(with_outputs(working, [name]), f)[name]) for f in feeds], axis=0)
+        shifts[node.name or ""] = expected - given
+        bias = bias_of(node)
+        assert bias is not None
+        array = g.constant(bias)
+        assert array is not None
+        bias.const_value = ir.Tensor((array + (expected - given)).astype(np.float32), name=bias.name)
+    return shifts
+
+
+@pytest.mark.parametrize("target", ["CPU", "DSP", "ASCEND", "ARM"])
+@pytest.mark.parametrize("name", NETS)
+def test_the_shifts_equal_those_of_the_plain_method(name: str, target: str) -> None:
+    model = net(name)
+    feeds = samples_of(model, 3)
+    slow, fast = full(model, target, samples=feeds), full(model, target, samples=feeds)
+    expected = reference_shifts(model, slow, feeds)
+    shifts = correct_layers(fast, feeds, engine=DEFAULT_ENGINE, threads=2, log=Log())
+    assert list(shifts) == list(expected)
+    assert max(np.abs(shift).max() for shift in shifts.values()) > 1e-3
+    for node, shift in expected.items():
+        np.testing.assert_allclose(shifts[node], shift, atol=2e-5)
+    for a, b in zip(correctable(slow), correctable(fast), strict=True):
+        np.testing.assert_allclose(g.constant(bias_of(b)), g.constant(bias_of(a)), atol=2e-5)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_the_result_does_not_depend_on_the_number_of_threads(name: str) -> None:
+    model = net(name)
+    feeds = samples_of(model, 5)
+    shifts = []
+    for threads in (1, 3):
+        quantized = full(model, samples=feeds)
+        shifts.append(correct_layers(quantized, feeds, engine=DEFAULT_ENGINE, threads=threads, log=Log()))
+    for node, shift in shifts[0].items():
+        np.testing.assert_array_equal(shifts[1][node], shift)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_corrected_outputs_keep_their_mean(name: str) -> None:
+    model = net(name)
+    feeds = samples_of(model, 6)
+
+    def shift(quantized: QuantizedModel) -> float:
+        result = written(quantized)
+        return float(
+            np.abs(np.mean([channel_mean(run(result, f)["y"] - run(model, f)["y"]) for f in feeds], axis=0)).mean()
+        )
+
+    assert shift(full(model, samples=feeds, bias_correction=True)) < 0.5 * shift(full(model, samples=feeds))
+
+
+def test_a_device_that_takes_no_corrected_biases_keeps_its_own() -> None:
+    model = net("chain")
+    quantized = full(model, "NVGPU", bias_correction=True)
+    for name in ("b1", "b2", "b3", "b4"):
+        np.testing.assert_array_equal(g.constant(quantized.model.graph.initializers[name]), NETS["chain"][1][name])
+
+
+def test_without_samples_or_layers_nothing_is_corrected() -> None:
+    model = net("chain")
+    quantized = full(model)
+    assert correct_layers(quantized, [], engine=DEFAULT_ENGINE, threads=1, log=Log()) == {}
+    plain = build("g (float[1,4] x) => (float[1,4] y) { y = Relu(x) }")
+    assert correct_layers(full(plain), samples_of(plain), engine=DEFAULT_ENGINE, threads=1, log=Log()) == {}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_a_staged_run_gives_what_the_whole_graph_gives(name: str) -> None:
+    model = net(name)
+    feeds = samples_of(model, 3)
+    working = materialize(full(model, samples=feeds))
+    values = [node.outputs[0] for node in working.graph if node.op_type in ("Conv", "Gemm", "Add", "Concat")]
+    names = [value.name or "" for value in values]
+    expected = [run(with_outputs(working, names), feed) for feed in feeds]
+    staged = StagedRun(working, feeds, engine=DEFAULT_ENGINE, threads=1)
+    for i, value in enumerate(values):
+        given = staged.evaluate(value, later=values[i + 1 :])
+        for sample, array in enumerate(given):
+            np.testing.assert_allclose(array, expected[sample][names[i]], atol=1e-5, rtol=1e-5)
+
+
+def test_a_staged_run_holds_only_integers_that_are_still_needed() -> None:
+    model = net("chain")
+    feeds = samples_of(model, 2)
+    working = materialize(full(model, samples=feeds))
+    values = [node.outputs[0] for node in working.graph if node.op_type in ("Conv", "Gemm")]
+    staged = StagedRun(working, feeds, engine=DEFAULT_ENGINE, threads=1)
+    for i, value in enumerate(values):
+        staged.evaluate(value, then="mean", later=values[i + 1 :])
+        held = staged._stored[0]
+        assert len(held) <= 2
+        assert {array.dtype for name, array in held.items() if name != "x"} <= {np.dtype(np.uint8)}
+    assert staged._stored == [{}, {}]
+
+
+def test_a_staged_mean_is_the_mean_per_channel() -> None:
+    model = net("branches")
+    feeds = samples_of(model, 2)
+    value = next(node for node in model.graph if node.op_type == "Add").outputs[0]
+    rows = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1).evaluate(value, then="mean")
+    for row, feed in zip(rows, feeds, strict=True):
+        np.testing.assert_allclose(row, channel_mean(run(model, feed)["s"]), atol=1e-5)
+    np.testing.assert_allclose(mean_over_samples(rows), (rows[0].astype(np.float64) + rows[1]) / 2)
+
+
+def test_every_layer_gets_a_bias_of_its_own() -> None:
+    model = build(
+        """g (float[1,3,8,8] x) => (float[1,5,16] y) { a = Conv(x, w) t = ConvTranspose<group=2>(a, v) s = Reshape(t, shape)
+            f = MatMul(s, m) y = Add(f, m2) }""",
+        w=normal(4, 3, 3, 3),
+        v=normal(4, 3, 1, 1),
+        shape=np.array([1, 6, 36], np.int64),
+        m=normal(36, 16),
+        m2=normal(1),
+    )
+    feed = samples_of(model, 1)[0]
+    before = run(clone(model), feed)["y"]
+    ensure_biases(model, operators=BIAS_OPERATORS)
+    assert {n.name: len(n.inputs) for n in model.graph if n.op_type in BIAS_OPERATORS} == {
+        "Conv_0": 3,
+        "ConvTranspose_1": 3,
+    }
+    assert model.graph.initializers["ConvTranspose_1_bias"].shape == [6]
+    np.testing.assert_array_equal(run(model, feed)["y"], before)
+
+
+def test_a_shared_bias_is_copied_once_per_reader_but_the_last() -> None:
+    model = net("branches")
+    ensure_biases(model, operators=BIAS_OPERATORS)
+    biases = [bias_of(node) for node in model.graph if node.op_type == "Conv"]
+    assert len({bias.name for bias in biases if bias is not None}) == len(biases)

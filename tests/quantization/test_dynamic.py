@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from numpy.typing import NDArray
+
+from converter_lite.errors import CalibrationError
+from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from tests.support import build, clone, normal, operators, optimized, random_feed, run, samples_of, sqnr, written
+
+Array = NDArray[np.float32]
+
+
+def dynamic(model: ir.Model, *, alwc: bool = True, skip: frozenset[str] = frozenset()) -> QuantizedModel:
+    return quantize_dynamic(clone(model), DynamicSettings(alwc, skip), target="CPU")
+
+
+def matmul(opset: int = 13) -> ir.Model:
+    return build("g (float[B,6,16] x) => (float[B,6,20] y) { y = MatMul(x, w) }", opset=opset, w=normal(16, 20))
+
+
+def symmetric_weight(w: Array, *, per_channel: bool) -> tuple[NDArray[np.int32], Array]:
+    scale = (np.abs(w).max(axis=0 if per_channel else None) / np.float64(127)).astype(np.float32)
+    return np.clip(np.rint(w / scale), -127, 127).astype(np.int32), scale
+
+
+def dynamic_quantize(x: Array) -> tuple[NDArray[np.int32], np.float32, int]:
+    """DynamicQuantizeLinear as the ONNX specification defines it."""
+    low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
+    scale = np.float32((high - low) / np.float32(255))
+    zero = int(np.clip(np.rint(-low / scale), 0, 255))
+    return np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.int32), scale, zero
+
+
+@pytest.mark.parametrize("opset", [13, 18, 21])
+def test_alwc_is_dynamic_per_layer_times_weights_per_channel(opset: int) -> None:
+    model = matmul(opset)
+    w = model.graph.initializers["w"].const_value.numpy()  # type: ignore[union-attr]
+    x = random_feed(model)["x"]
+    q_w, scale_w = symmetric_weight(w, per_channel=True)
+    q_x, scale_x, zero = dynamic_quantize(x)
+    expected = ((q_x - zero) @ q_w).astype(np.float32) * (scale_x * scale_w)
+    np.testing.assert_allclose(run(written(dynamic(model)), {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [13, 18, 21])
+def test_acwl_is_symmetric_per_row_times_weights_per_layer(opset: int) -> None:
+    model = matmul(opset)
+    w = model.graph.initializers["w"].const_value.numpy()  # type: ignore[union-attr]
+    x = random_feed(model)["x"]
+    x[0, 2] *= 1000  # a row of its own scale does not hurt the others
+    x[0, 3] = 0
+    q_w, scale_w = symmetric_weight(w, per_channel=False)
+    scale_x = np.maximum(np.abs(x).max(axis=-1, keepdims=True), np.float32(1e-30)) / np.float32(127)
+    q_x = np.rint(x / scale_x).astype(np.int32)
+    expected = (q_x @ q_w).astype(np.float32) * (scale_x * scale_w)
+    y = run(written(dynamic(model, alwc=False)), {"x": x})["y"]
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(y[0, 3], 0)
+    np.testing.assert_allclose(y[0, 0], x[0, 0] @ w, atol=0.3)
+
+
+@pytest.mark.parametrize("alwc", [True, False])
+@pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.parametrize("bias", ["", ", b"])
+def test_gemm_with_and_without_bias_and_transposition(alwc: bool, transposed: bool, bias: str) -> None:
+    attribute = "<transB=1>" if transposed else ""
+    model = build(
+        f"g (float[3,16] x) => (float[3,20] y) {{ y = Gemm{attribute}(x, w{bias}) }}",
+        w=normal(20, 16) if transposed else normal(16, 20),
+        **({"b": normal(20) * 3} if bias else {}),
+    )
+    result = written(dynamic(model, alwc=alwc))
+    assert operators(result)["MatMulInteger"] == 1
+    assert sqnr(model, result, samples_of(model)) > 30
+
+
+def test_onnxruntime_makes_one_kernel_of_an_alwc_product(tmp_path: Path) -> None:
+    kernels = optimized(written(dynamic(matmul())), tmp_path)
+    assert kernels == {"DynamicQuantizeMatMul": 1}
+
+
+def test_one_quantization_serves_every_product_that_reads_a_tensor() -> None:
+    model = build(
+        "g (float[3,16] x) => (float[3,16] y) { q = MatMul(x, w1) k = MatMul(x, w2) y = Mul(q, k) }",
+        w1=normal(16, 16, seed=1),
+        w2=normal(16, 16, seed=2),
+    )
+    assert operators(written(dynamic(model)))["DynamicQuantizeLinear"] == 1
+    assert operators(written(dynamic(model, alwc=False)))["Round"] == 1
+
+
+@pytest.mark.parametrize("alwc", [True, False])
+def test_a_shared_weight_is_stored_once(alwc: bool) -> None:
+    model = build("g (float[3,16] x) => (float[3,16] y) { a = MatMul(x, w) y = MatMul(a, w) }", w=normal(16, 16))
+    result = written(dynamic(model, alwc=alwc))
+    assert sum(v.dtype is ir.DataType.INT8 and v.shape == [16, 16] for v in result.graph.initializers.values()) == 1
+    assert sqnr(model, result, samples_of(model)) > 25
+
+
+@pytest.mark.parametrize("alwc", [True, False])
+@pytest.mark.parametrize("first", ["MatMul(x, w)", "Gemm<transB=1>(x, w)"])
+def test_a_weight_used_along_both_axes_has_one_scale(first: str, alwc: bool) -> None:
+    second = "Gemm<transB=1>(a, w)" if "MatMul" in first else "MatMul(a, w)"
+    weight = normal(16, 16) * np.linspace(0.1, 3, 16, dtype=np.float32)
+    model = build(f"g (float[3,16] x) => (float[3,16] y) {{ a = {first} y = {second} }}", w=weight)
+    quantized = dynamic(model, alwc=alwc)
+    assert not quantized.plan.weights["w"].is_per_channel
+    assert sqnr(model, written(quantized), samples_of(model)) > 25
+
+
+@pytest.mark.parametrize("alwc", [True, False])
+def test_an_embedding_table_that_is_the_last_weight_too(alwc: bool) -> None:
+    model = build(
+        """g (int64[1,5] ids) => (float[1,5,30] y) {
+            e = Gather(w, ids) f = Reshape(e, s) h = Gemm<transB=1>(f, w) y = Reshape(h, o) }""",
+        w=normal(30, 8),
+        s=np.array([5, 8], np.int64),
+        o=np.array([1, 5, 30], np.int64),
+    )
+    assert sqnr(model, written(dynamic(model, alwc=alwc)), samples_of(model)) > 25
+
+
+def test_a_table_keeps_one_scale_per_row() -> None:
+    model = build("g (int64[2,3] ids) => (float[2,3,8] y) { y = Gather(w, ids) }", w=normal(30, 8))
+    quantized = dynamic(model)
+    assert quantized.plan.nodes["Gather_0"].mode is NodeMode.WEIGHT
+    ids = np.array([[0, 29, 5], [7, 7, 1]])
+    params = quantized.plan.weights["w"]
+    assert params.spec.axis == 0
+    y = run(written(quantized), {"ids": ids})["y"]
+    np.testing.assert_allclose(y, params.fake_quantize(normal(30, 8))[ids], rtol=1e-6)
+
+
+REASONS = {
+    "dynamic quantization does not apply to Conv": (
+        "g (float[1,1,4,4] x) => (float[1,1,4,4] y) { y = Conv(x, w) }",
+        normal(1, 1, 1, 1),
+    ),
+    "its weight is not constant": ("g (float[2,2] x) => (float[2,2] y) { y = MatMul(x, x) }", None),
+    "its weight is not a matrix of float32": (
+        "g (float[2,2,3] x) => (float[2,2,3] y) { y = MatMul(x, w) }",
+        normal(2, 3, 3),
+    ),
+    "Gemm with transA, alpha, beta or a computed bias has no integer form": (
+        "g (float[3,2] x) => (float[2,4] y) { y = Gemm<transA=1>(x, w) }",
+        normal(3, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_every_refusal_has_its_reason(reason: str) -> None:
+    text, weight = REASONS[reason]
+    model = build(text, **({} if weight is None else {"w": weight}))
+    plan = dynamic(model).plan
+    assert plan.quantized_nodes == []
+    assert plan.float_reasons() == [(reason, 1)]
+
+
+def test_a_node_named_in_skip_quant_node_stays_float() -> None:
+    plan = dynamic(matmul(), skip=frozenset({"MatMul_0"})).plan
+    assert plan.float_reasons() == [("named in skip_quant_node", 1)]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_weight_that_is_not_finite_is_named(bad: float) -> None:
+    weight = normal(16, 20)
+    weight[1, 2] = bad
+    model = build("g (float[3,16] x) => (float[3,20] y) { y = MatMul(x, w) }", w=weight)
+    with pytest.raises(CalibrationError, match="constant w"):
+        dynamic(model)
+
+
+@pytest.mark.parametrize("alwc", [True, False])
+def test_inputs_that_are_all_zero_and_batches_of_any_size(alwc: bool) -> None:
+    result = written(dynamic(matmul(), alwc=alwc))
+    for batch in (1, 3):
+        y = run(result, {"x": np.zeros((batch, 6, 16), np.float32)})["y"]
+        np.testing.assert_array_equal(y, np.zeros((batch, 6, 20), np.float32))
+
+
+def test_a_given_plan_is_used_as_it_is() -> None:
+    model = matmul()
+    plan = dynamic(model).plan
+    again = quantize_dynamic(clone(model), DynamicSettings(weight_per_channel=False), target="CPU", plan=plan)
+    assert again.plan is plan

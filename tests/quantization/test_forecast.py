@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+import pytest
+
+from converter_lite.formats.onnx_qdq.writer import save
+from converter_lite.quantization.forecast import forecast_bytes
+from converter_lite.quantization.plan import QuantPlan
+from converter_lite.quantization.weight_only import WeightSettings, decide_weights
+from tests.quantization.test_weight_only import weights
+from tests.support import build, full, normal, written
+
+
+@pytest.fixture(scope="module")
+def model() -> ir.Model:
+    return build(
+        "g (float[1,64,8,8] x) => (float[1,32,4,4] y) { a = Conv(x, w, b) r = Relu(a) y = Conv(r, v, c) }",
+        w=normal(96, 64, 3, 3),
+        b=normal(96),
+        v=normal(32, 96, 3, 3),
+        c=normal(32),
+    )
+
+
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_the_size_of_a_weight_quantized_file_is_known_beforehand(model: ir.Model, bits: int, tmp_path: Path) -> None:
+    plan = decide_weights(model, WeightSettings(bits=bits), target="CPU")
+    size = save(written(weights(model, bits=bits)), tmp_path / "out.onnx")[0].stat().st_size
+    assert forecast_bytes(model, plan, bits=bits) == pytest.approx(size, rel=0.1)
+
+
+def test_the_size_of_a_fully_quantized_file_is_known_beforehand(model: ir.Model, tmp_path: Path) -> None:
+    quantized = full(model)
+    size = save(written(quantized), tmp_path / "out.onnx")[0].stat().st_size
+    assert forecast_bytes(model, quantized.plan, bits=8) == pytest.approx(size, rel=0.1)
+
+
+def test_a_float_plan_keeps_the_size(model: ir.Model, tmp_path: Path) -> None:
+    size = save(model, tmp_path / "out.onnx")[0].stat().st_size
+    assert forecast_bytes(model, QuantPlan("FLOAT"), bits=8) == pytest.approx(size, rel=0.02)
