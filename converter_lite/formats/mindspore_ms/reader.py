@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_ms.container import MsModel, MsNode, from_bytes
+from converter_lite.formats.mindspore_ms.enums import DataType
 from converter_lite.formats.mindspore_ms.restore import elementwise, general, image
 from converter_lite.formats.mindspore_ms.restore.context import Restoring
 from converter_lite.formats.mindspore_ms.restore.elementwise import Restore
@@ -24,13 +25,16 @@ def read(data: bytes) -> MsModel:
     return from_bytes(data)
 
 
-def to_quantized_model(data: bytes | MsModel, *, nchw_inputs: Collection[str] = ()) -> QuantizedModel:
+def to_quantized_model(
+    data: bytes | MsModel, *, nchw_inputs: Collection[str] = (), int64_inputs: Collection[str] = ()
+) -> QuantizedModel:
     """The graph in ONNX, with dequantized weights, and the plan that says what the file holds as integers.
 
     Args:
         data: The file, or what :func:`read` made of it.
         nchw_inputs: Names of inputs that are NHWC in the file and shall be NCHW in the graph, as they were in the
             ONNX model that the file was made from.
+        int64_inputs: Names of inputs that are int32 in the file and shall be int64 in the graph.
 
     Raises:
         FormatError: The file is damaged, or an operator has no counterpart; all of those are named.
@@ -43,7 +47,8 @@ def to_quantized_model(data: bytes | MsModel, *, nchw_inputs: Collection[str] = 
     ctx = Restoring(model, file_size=size)
     for index in model.inputs:
         tensor = model.tensors[index]
-        ctx.add_input(index, nchw=tensor.name in nchw_inputs and len(tensor.dims) == 4)
+        nchw, int64 = tensor.name in nchw_inputs and len(tensor.dims) == 4, tensor.name in int64_inputs
+        ctx.add_input(index, nchw=nchw, int64=int64 and tensor.dtype is DataType.INT32)
     for node in model.nodes:
         _restore(ctx, node)
     return ctx.finish()

@@ -20,12 +20,13 @@ def from_nodes(
     inputs: dict[str, tuple[int, ...]],
     constants: dict[str, NDArray[np.generic]],
     outputs: list[str],
+    kinds: dict[str, int] | None = None,
 ) -> ir.Model:
     """A model with inferred shapes and names."""
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info(name, 1, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, (kinds or {}).get(name, 1), shape) for name, shape in inputs.items()],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
