@@ -44,6 +44,9 @@ _MODES = {
 }
 
 
+_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
+
+
 class Restoring:
     """Builds a :class:`QuantizedModel` from a ``.ms`` model, one node after the other."""
 
@@ -186,9 +189,15 @@ class Restoring:
         present = {key: value for key, value in attributes.items() if value is not None}
         node = ir.node(op, list(inputs), attributes=present, outputs=outputs, name=node_name)
         self.nodes.append(node)
-        mode = NodeMode.FLOAT if self._reason else _MODES[self._node.quant_type]
-        self.plan.nodes[node_name] = NodePlan(op, mode, self._reason)
+        self.plan.nodes[node_name] = self._decision(op)
         return outputs
+
+    def _decision(self, op: str) -> NodePlan:
+        """Integer nodes are integer in all their parts; of the others only the part with the weight is quantized."""
+        mode = NodeMode.FLOAT if self._reason else _MODES[self._node.quant_type]
+        if mode in (NodeMode.WEIGHT, NodeMode.DYNAMIC) and op not in _WEIGHTED:
+            return NodePlan(op, NodeMode.FLOAT, "part of a node that computes with floats")
+        return NodePlan(op, mode, self._reason)
 
     def initializer(self, array: NDArray[Any], name: str, *, key: tuple[Any, ...] | None = None) -> ir.Value:
         """A constant; the same ``key`` gives the same one."""

@@ -20,7 +20,12 @@ _INT32 = ir.DataType.INT32.value
 
 
 def _matmul(ctx: Restoring, node: MsNode) -> None:
-    turned = node.op == "FullConnection" or node.attributes.get("transpose_b")
+    turned = node.op == "FullConnection" or bool(node.attributes.get("transpose_b"))
+    if len(node.inputs) > 2 and ctx.rank(node.inputs[0]) == 2 and ctx.rank(node.inputs[1]) == 2:
+        flags = {"transA": int(bool(node.attributes.get("transpose_a"))), "transB": int(turned)}
+        operands = [ctx.value(node.inputs[0]), _right_operand(ctx, node, None), ctx.bias(node.inputs[2])]
+        ctx.bind(node.outputs[0], activated(ctx, node, ctx.add("Gemm", operands, name="", **flags)))
+        return
     left = ctx.value(node.inputs[0], _last_two(ctx, node.inputs[0]) if node.attributes.get("transpose_a") else None)
     order = _last_two(ctx, node.inputs[1]) if turned else None
     right = _right_operand(ctx, node, order)
