@@ -13,7 +13,8 @@ from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.mindspore_ms.writer import write
 from converter_lite.graph import assign_names
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from tests.runtimes.ms_cases import FAMILIES, Case
+from tests.runtimes.ms_case import Case
+from tests.runtimes.ms_cases import FAMILIES
 from tests.runtimes.ms_runtime import PLATFORMS, Outcome, Platform
 
 pytestmark = pytest.mark.runtime

@@ -22,7 +22,8 @@ from tests.formats.mindspore_ms.models import (
     weights_quantized,
 )
 from tests.formats.mindspore_ms.test_writer import RANGES
-from tests.runtimes.ms_cases import FAMILIES, Case
+from tests.runtimes.ms_case import Case
+from tests.runtimes.ms_cases import FAMILIES
 
 
 def run(model: ir.Model, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
