@@ -175,7 +175,8 @@ def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp
     samples = Recorded(feeds(name, 20))
     quantized = quantize_full(model, MS_CPU, settings, samples=samples, engine=DEFAULT_ENGINE, threads=2, log=Log())
     data = write(quantized)
-    tried = feeds(name, 8, start=40)
+    # ResNet-8 answers small pictures with near ties, where one step of a logit moves much of the softmax: more samples
+    tried = feeds(name, 48 if name == "resnet8" else 8, start=40)
     outcomes = platform.run({f"s{i}": (data, feed) for i, feed in enumerate(tried)}, tmp_path)
     references = onnx_outputs(build(rebuild(data, like=model)), tried)
     floats = onnx_outputs(optimized(name), tried)
