@@ -1,0 +1,173 @@
+"""Gemm and MatMul: fully connected layers and products of activations."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.formats.paddle_nb.fusion import Activation, take_activation, take_bias
+from converter_lite.formats.paddle_nb.kernels import Precision
+from converter_lite.formats.paddle_nb.lowering import (
+    Handler,
+    Lowering,
+    Unsupported,
+    constant,
+    dims,
+    dtype_name,
+    float_attribute,
+    optional,
+    rank,
+)
+from converter_lite.formats.paddle_nb.program import attr, floats
+from converter_lite.formats.paddle_nb.weights import Transform, keep
+from converter_lite.quantization.plan import NodeMode
+
+
+def _gemm(lowering: Lowering, node: ir.Node) -> None:
+    if g.int_attribute(node, "transA", 0):
+        raise Unsupported("Gemm with transA", "transpose the input before it")
+    alpha, beta = float_attribute(node, "alpha", 1.0), float_attribute(node, "beta", 1.0)
+    transposed = bool(g.int_attribute(node, "transB", 0))
+    if constant(node.inputs[1]) is None:
+        _gemm_of_activations(lowering, node, alpha, beta, transposed=transposed)
+        return
+    if transposed:
+        transform = Transform(_scaled("kn", alpha), np.transpose, 0, alpha)
+    else:
+        transform = Transform(_scaled("as is", alpha), lambda array: array, 1, alpha)
+    bias = optional(node, 2)
+    _fully_connected(lowering, node, transform, bias, beta=beta)
+
+
+def _scaled(name: str, alpha: float) -> str:
+    return name if alpha == 1.0 else f"{name} x {alpha:g}"
+
+
+def _gemm_of_activations(lowering: Lowering, node: ir.Node, alpha: float, beta: float, *, transposed: bool) -> None:
+    if lowering.mode(node) is not NodeMode.FLOAT:
+        raise Unsupported("a product of two activations stays float here")
+    bias, result = optional(node, 2), node.outputs[0]
+    product = lowering.result(result) if bias is None else lowering.temporary(f"{result.name}.product", dims(result))
+    inputs = {"X": [lowering.tensor(node.inputs[0])], "Y": [lowering.tensor(node.inputs[1])]}
+    attributes = {"transpose_X": attr(False), "transpose_Y": attr(transposed), "alpha": attr(alpha)}
+    lowering.emit("matmul", inputs, {"Out": [product]}, attributes)
+    if bias is None:
+        return
+    name = lowering.tensor(bias)
+    if beta != 1.0:
+        array = constant(bias)
+        if array is None:
+            raise Unsupported("Gemm with beta and a computed C", "multiply C before it")
+        name = lowering.parameter(f"{bias.name}.beta", array * np.float32(beta))
+    lowering.emit(
+        "elementwise_add", {"X": [product], "Y": [name]}, {"Out": [lowering.result(result)]}, {"axis": attr(-1)}
+    )
+
+
+def _matmul(lowering: Lowering, node: ir.Node) -> None:
+    first, second = node.inputs[0], node.inputs[1]
+    if dtype_name(first) != "float32":
+        raise Unsupported(f"a matrix product of {dtype_name(first)}")
+    if constant(second) is not None and rank(second) == 2 and constant(first) is None and rank(first) >= 2:
+        _fully_connected(lowering, node, keep(1), None)
+        return
+    if lowering.mode(node) is not NodeMode.FLOAT:
+        raise Unsupported("a product of two activations stays float here")
+    result = node.outputs[0]
+    left, right = rank(first), rank(second)
+    if left < 2 or right < 2:
+        raise Unsupported("a matrix product with a vector", "reshape the vector to a matrix before it")
+    inputs = {"X": [lowering.tensor(first)], "Y": [lowering.tensor(second)]}
+    outputs = {"Out": [lowering.result(result)]}
+    same_batch = left == right and dims(first)[:-2] == dims(second)[:-2]  # type: ignore[arg-type]
+    if same_batch:
+        attributes = {"transpose_X": attr(False), "transpose_Y": attr(False), "alpha": attr(1.0)}
+        lowering.emit("matmul", inputs, outputs, attributes)
+        return
+    # Only the newer operator broadcasts batches; 2.10 has it for ARM alone.
+    lowering.emit("matmul_v2", inputs, outputs, {"trans_x": attr(False), "trans_y": attr(False), "alpha": attr(1.0)})
+
+
+def _fully_connected(
+    lowering: Lowering, node: ir.Node, transform: Transform, bias: ir.Value | None, *, beta: float = 1.0
+) -> None:
+    """``x · W + b`` with the constant W in the form (inputs, outputs)."""
+    data, result = node.inputs[0], node.outputs[0]
+    assert data is not None
+    leading = rank(data) - 1
+    weight_values = constant(node.inputs[1])
+    assert weight_values is not None
+    channels = int(weight_values.shape[transform.axis])
+    integer = lowering.mode(node) is NodeMode.INTEGER
+    if bias is None:
+        bias, result = take_bias(lowering, result, channels)
+    vector, remainder = _bias_vector(lowering, bias, channels, beta)
+    late_bias = integer and not lowering.is_arm and vector is not None  # x86 int8 adds it per row
+    activation = Activation()
+    if remainder is None and not late_bias and (vector is not None or not lowering.is_arm):
+        # ARM drops the function of an fc without bias when there is more than one row.
+        allowed = ("relu", "relu6") if lowering.is_arm and not integer else ("relu",)
+        activation, result = take_activation(lowering, result, allowed)
+    weight = lowering.weight(node, node.inputs[1], transform)
+    attributes = {"in_num_col_dims": attr(leading), "activation_type": attr(activation.kind)}
+    if activation.kind == "relu6":
+        attributes["alpha"] = activation.attributes["fuse_brelu_threshold"]
+    added = vector if late_bias else remainder
+    alias = precision = None
+    inputs = {"W": [weight.name]}
+    if vector is not None and not late_bias:
+        inputs["Bias"] = [vector]
+    output = result
+    if integer:
+        precision = Precision.INT8
+        name, scale = lowering.int8_input(data)
+        inputs["Input"] = [name]
+        attributes |= {
+            "enable_int8": attr(True),
+            "bit_length": attr(8),
+            "Input0_scale": floats([scale]),
+            "W0_scale": floats(weight.scales),
+        }
+        alias = "fp32out" if lowering.is_arm else "fp32_out"
+    else:
+        inputs["Input"] = [lowering.tensor(data)]
+        attributes |= weight.attributes
+    int8 = integer and added is None and lowering.is_arm and lowering.int8_output(output)
+    if int8:
+        alias = "int8out"
+        attributes["Output0_scale"] = floats([lowering.activation_scale(output)])
+        target = lowering.write_int8(output)
+    elif added is not None:
+        target = lowering.temporary(f"{output.name}.product", dims(output))
+    else:
+        target = lowering.result(output)
+    lowering.emit("fc", inputs, {"Out": [target]}, attributes, alias=alias, precision=precision)
+    if added is not None:
+        sides = {"X": [target], "Y": [added]}
+        lowering.emit("elementwise_add", sides, {"Out": [lowering.result(output)]}, {"axis": attr(-1)})
+
+
+def _bias_vector(
+    lowering: Lowering, bias: ir.Value | None, channels: int, beta: float
+) -> tuple[str | None, str | None]:
+    """The bias as a stored vector, or as a tensor to be added afterwards when it is none."""
+    if bias is None:
+        return None, None
+    array = constant(bias)
+    if array is None:
+        if beta != 1.0:
+            raise Unsupported("Gemm with beta and a computed C", "multiply C before it")
+        return None, lowering.tensor(bias)
+    if array.size == channels and array.shape[-1:] == (channels,):
+        flat = array.reshape(channels).astype(np.float32)
+        if beta == 1.0 and array.ndim == 1:
+            return lowering.tensor(bias), None
+        return lowering.parameter(f"{bias.name}.bias", flat * np.float32(beta)), None
+    if array.size == 1:
+        filled = np.full(channels, array.reshape(()) * np.float32(beta), np.float32)
+        return lowering.parameter(f"{bias.name}.bias", filled), None
+    return None, lowering.parameter(f"{bias.name}.bias", (array * np.float32(beta)).astype(np.float32))
+
+
+HANDLERS: dict[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}
