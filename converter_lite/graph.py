@@ -1,7 +1,8 @@
 """Questions and small edits on an ``onnx_ir`` graph that every other part needs.
 
 Names: after :func:`assign_names` every node and value has a unique non-empty name. A pass that merges nodes calls
-:func:`absorb_names`, so that a name from the original file still finds the node that does its work (:func:`find_nodes`).
+:func:`absorb_names`, so that a name from the original file still finds the node that does its work
+(:func:`find_nodes`).
 """
 
 from __future__ import annotations
@@ -17,16 +18,23 @@ ALIASES = "aliases"
 
 
 def assign_names(model: ir.Model) -> None:
-    """Give every unnamed node a name from its operator and position, and make names unique; values likewise."""
+    """Give every unnamed node a name from its operator and position, and make names unique; outputs likewise.
+
+    A generated name never takes one that another node of the file carries. Outputs that the file leaves out (empty
+    name: an optional output nobody asked for) stay left out.
+    """
+    nodes = list(all_nodes(model.graph))
+    given = {node.name for node in nodes if node.name}
     taken: set[str] = set()
-    for index, node in enumerate(all_nodes(model.graph)):
-        name = node.name or f"{node.op_type}_{index}"
+    for index, node in enumerate(nodes):
+        name = node.name or _unique(f"{node.op_type}_{index}", given)
         node.name = _unique(name, taken)
         node.meta.setdefault(ALIASES, set()).update({name, node.name})
         for output in node.outputs:
-            if not output.name:
+            if output.name is None:
                 output.name = f"{node.name}_output_{output.index()}"
-            node.meta[ALIASES].add(output.name)
+            if output.name:
+                node.meta[ALIASES].add(output.name)
 
 
 def _unique(name: str, taken: set[str]) -> str:
@@ -97,12 +105,20 @@ def add_initializer(
 ) -> ir.Value:
     """Register a constant under a name made unique in the graph, and return its value."""
     unique, count = name, 1
-    while unique in graph.initializers:
+    while _is_taken(graph, unique):
         unique, count = f"{name}_{count}", count + 1
-    tensor = ir.Tensor(np.ascontiguousarray(array), dtype=dtype, name=unique)
+    tensor = ir.Tensor(np.asarray(array, order="C"), dtype=dtype, name=unique)
     value = ir.Value(name=unique, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(value)
     return value
+
+
+def _is_taken(graph: ir.Graph, name: str) -> bool:
+    return (
+        name in graph.initializers
+        or any(value.name == name for value in graph.inputs)
+        or any(value.name == name for node in graph for value in node.outputs)
+    )
 
 
 def single_consumer(value: ir.Value) -> ir.Node | None:

@@ -1,0 +1,60 @@
+"""BatchNormalization into the layer before it."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.graph import attribute, constant, int_attribute, single_consumer
+from converter_lite.passes.channelwise import BATCHNORM, Vector, linear_layer, scale_and_shift
+from converter_lite.passes.rewrite import is_op, merge_into_producer, sole_output
+
+
+def fold_batchnorm(model: ir.Model) -> int:
+    """Fold inference-time normalization with constant statistics into weights and bias.
+
+    ::
+
+        x ─ Conv | ConvTranspose | Gemm ─ BatchNormalization ─ y      becomes      x ─ Conv' ─ y
+
+    Refused: another reader of the layer's output, training mode, statistics that are no constants, a variance that is
+    not positive. A normalization that follows no such layer stays one operator: split into Mul and Add it would cost
+    two kernels and a rounding more.
+
+    The layer's output value remembers mean ``beta`` and deviation ``|gamma|`` of its channels under
+    ``meta["batchnorm"]``; corrections that have no data use them.
+    """
+    return sum(_fold(node) for node in list(model.graph) if is_op(node, "BatchNormalization"))
+
+
+def _fold(node: ir.Node) -> bool:
+    source = node.inputs[0]
+    producer = source.producer() if source is not None else None
+    if source is None or producer is None or single_consumer(source) is not node or sole_output(node) is None:
+        return False
+    if int_attribute(node, "training_mode", 0):
+        return False
+    layer, statistics = linear_layer(producer), _statistics(node)
+    if layer is None or statistics is None:
+        return False
+    gamma, beta, mean, variance = statistics
+    if gamma.size != layer.channels:
+        return False
+    deviation = variance + float(str(attribute(node, "epsilon", 1e-5)))
+    if not np.all(deviation > 0):
+        return False
+    scale = gamma / np.sqrt(deviation)
+    if not scale_and_shift(layer, scale, beta - mean * scale):
+        return False
+    merge_into_producer(producer, node)
+    remembered = (beta.astype(np.float32), np.abs(gamma).astype(np.float32))
+    producer.outputs[0].meta[BATCHNORM] = remembered
+    return True
+
+
+def _statistics(node: ir.Node) -> tuple[Vector, Vector, Vector, Vector] | None:
+    arrays = [constant(value) for value in node.inputs[1:5]]
+    if any(array is None for array in arrays) or len(arrays) != 4:
+        return None
+    gamma, beta, mean, variance = (np.asarray(array, np.float64).reshape(-1) for array in arrays)
+    return gamma, beta, mean, variance

@@ -1,0 +1,66 @@
+"""Rules that come with ``onnx_ir``, wrapped so that original names still find their node."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import onnx_ir.passes.common as library
+
+from converter_lite.graph import absorb_names
+
+
+def lift_constants(model: ir.Model) -> int:
+    """Turn Constant nodes into initializers; one that is a graph output itself stays a node."""
+    before = len(model.graph)
+    library.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    return before - len(model.graph)
+
+
+def remove_unused(model: ir.Model) -> int:
+    """Remove nodes and initializers that no output depends on."""
+    before = len(model.graph) + len(model.graph.initializers)
+    library.RemoveUnusedNodesPass()(model)
+    return before - len(model.graph) - len(model.graph.initializers)
+
+
+def deduplicate_initializers(model: ir.Model) -> int:
+    """Store equal constants once, whatever their size."""
+    before = len(model.graph.initializers)
+    library.DeduplicateHashedInitializersPass()(model)
+    return before - len(model.graph.initializers)
+
+
+def eliminate_common_subexpressions(model: ir.Model) -> int:
+    """Compute once what two nodes with equal operator, inputs and attributes compute; random operators are kept.
+
+    ::
+
+        x ─┬─ Sqrt ─ y            x ─ Sqrt ─┬─ y
+           └─ Sqrt ─ z   becomes            └─ y
+    """
+    before = list(model.graph)
+    readers = {node: _readers(node) for node in before}
+    library.CommonSubexpressionEliminationPass()(model)
+    after = set(model.graph)
+    removed = [node for node in before if node not in after]
+    twins: dict[ir.Node, ir.Node] = {}
+    for node in reversed(removed):
+        twin = _twin(readers[node], twins)
+        if twin is not None:
+            twins[node] = twin
+            absorb_names(twin, [node])
+    return len(removed)
+
+
+def _readers(node: ir.Node) -> list[tuple[ir.Node, int]]:
+    return [(use.node, use.idx) for output in node.outputs for use in output.uses()]
+
+
+def _twin(readers: list[tuple[ir.Node, int]], twins: dict[ir.Node, ir.Node]) -> ir.Node | None:
+    """What now feeds a reader of the removed node; a reader that was removed as well is followed to its own twin."""
+    for reader, index in readers:
+        remaining = twins.get(reader, reader)
+        value = remaining.inputs[index] if index < len(remaining.inputs) else None
+        producer = value.producer() if value is not None else None
+        if producer is not None:
+            return producer
+    return None

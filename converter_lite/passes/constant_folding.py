@@ -1,0 +1,159 @@
+"""Computing once what does not depend on the input."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.engine import DEFAULT_ENGINE, Engine
+from converter_lite.errors import ModelError
+from converter_lite.graph import absorb_names, constant, is_constant, opset
+from converter_lite.passes.rewrite import consumers, has_subgraph, remove
+
+_log = logging.getLogger(__name__)
+
+SMALL_RESULT = 64 * 1024
+"""Bytes; a result up to this size is always stored."""
+
+MAX_GROWTH = 4
+"""A larger result may be this many times as large as its largest input: widening float16 or int8 to float32 fits,
+expanding a number to a picture does not."""
+
+FEED_ABOVE = 1024
+"""Bytes; larger constants are fed to the runtime instead of being copied into a message."""
+
+NEVER_FOLDED = frozenset(
+    {
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"),
+        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+        *("Constant", "Dropout"),
+    }
+)
+"""Random numbers differ from run to run; quantized constants must stay integers."""
+
+_FEEDABLE = {np.dtype(t) for t in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")}
+
+
+def fold_constants(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> int:
+    """Evaluate nodes that have only constant inputs and store their results as initializers.
+
+    ::
+
+        W (float16) ─ Cast ─ Transpose ─┐
+                                   x ─ MatMul ─ y      becomes      x ─ MatMul(W' (float32)) ─ y
+
+    All foldable nodes are evaluated in one session, so only results that other nodes read are kept.
+
+    Refused: random and quantization operators, nodes with subgraphs, graph outputs, results of unknown size, results
+    that are much larger than what they are made of.
+    """
+    nodes = _foldable(model.graph)
+    if not nodes:
+        return 0
+    try:
+        return _fold(model, nodes, engine)
+    except ModelError as error:
+        _log.debug("constants are folded one by one: %s", error)
+    folded = 0
+    for node in nodes:
+        try:
+            folded += _fold(model, [node], engine) if all(map(is_constant, filter(None, node.inputs))) else 0
+        except ModelError as error:
+            _log.debug("%s stays: %s", node.name, error)
+    return folded
+
+
+def _foldable(graph: ir.Graph) -> list[ir.Node]:
+    known: set[ir.Value] = set()
+    nodes = []
+    for node in graph:
+        inputs = [value for value in node.inputs if value is not None]
+        if all(value in known or is_constant(value) for value in inputs) and _is_worth_folding(node, inputs):
+            nodes.append(node)
+            known.update(node.outputs)
+    return nodes
+
+
+def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value]) -> bool:
+    if node.domain not in ("", "ai.onnx") or node.op_type in NEVER_FOLDED or has_subgraph(node) or not inputs:
+        return False
+    limit = max(SMALL_RESULT, MAX_GROWTH * max(_bytes(value) or 0 for value in inputs))
+    for value in node.outputs:
+        size = _bytes(value)
+        if value.is_graph_output() or size is None or size > limit:
+            return False
+    return True
+
+
+def _bytes(value: ir.Value) -> int | None:
+    """Size of the tensor, ``None`` if it is unknown or the type has no fixed size."""
+    if value.const_value is not None:
+        return int(value.const_value.nbytes)
+    if value.shape is None or not value.shape.is_static() or value.dtype is None or value.dtype.is_string():
+        return None
+    return int(np.prod(value.shape.numpy(), dtype=np.int64) * value.dtype.itemsize)
+
+
+def _fold(model: ir.Model, nodes: list[ir.Node], engine: Engine) -> int:
+    inside = set(nodes)
+    results = [v for n in nodes for v in n.outputs if any(reader not in inside for reader in consumers(v))]
+    proto, feed = _program(model, nodes, results)
+    values = engine.session(proto.SerializeToString(), optimize=False).run(feed) if results else {}
+    for value in results:
+        for reader in consumers(value):
+            absorb_names(reader, _ancestors(value, inside))
+    for value in results:
+        _store(model.graph, value, values[str(value.name)])
+    for node in reversed(nodes):
+        remove(node)
+    return len(nodes)
+
+
+def _ancestors(value: ir.Value, inside: set[ir.Node]) -> list[ir.Node]:
+    """The folded nodes that ``value`` is computed from."""
+    found: list[ir.Node] = []
+    pending = [value.producer()]
+    while pending:
+        node = pending.pop()
+        if node is not None and node in inside and node not in found:
+            found.append(node)
+            pending.extend(source.producer() for source in node.inputs if source is not None)
+    return found
+
+
+def _program(
+    model: ir.Model, nodes: list[ir.Node], results: list[ir.Value]
+) -> tuple[onnx.ModelProto, dict[str, NDArray[Any]]]:
+    """The nodes as a model of their own, and what to feed it."""
+    proto = onnx.ModelProto(ir_version=model.ir_version)
+    proto.opset_import.add(domain="", version=opset(model))
+    proto.graph.name = "constants"
+    proto.graph.node.extend(ir.serde.serialize_node(node) for node in nodes)
+    proto.graph.output.extend(ir.serde.serialize_value(value) for value in results)
+    feed: dict[str, NDArray[Any]] = {}
+    for value in dict.fromkeys(v for node in nodes for v in node.inputs if v is not None and is_constant(v)):
+        name, array = str(value.name), constant(value)
+        if array is not None and array.nbytes > FEED_ABOVE and array.dtype in _FEEDABLE:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            proto.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, array.shape))
+            feed[name] = array
+        elif value.const_value is not None:
+            message = ir.serde.serialize_tensor(value.const_value)
+            message.name = name
+            proto.graph.initializer.append(message)
+    return proto, feed
+
+
+def _store(graph: ir.Graph, value: ir.Value, array: NDArray[Any]) -> None:
+    name = value.name
+    value.name = f"{name}_computed"
+    tensor = ir.Tensor(np.asarray(array, order="C"), dtype=value.dtype, name=name)
+    stored = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    graph.register_initializer(stored)
+    value.replace_all_uses_with(stored)

@@ -1,0 +1,75 @@
+"""The Gelu that exporters spell out with Erf."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from converter_lite.graph import opset, single_consumer
+from converter_lite.passes.rewrite import is_op, replace, scalar_operand
+
+SINCE = 20
+"""Operator set in which Gelu appeared."""
+
+
+def fuse_gelu(model: ir.Model) -> int:
+    """Recognize the exact Gelu, ``x/2 · (1 + erf(x/√2))``.
+
+    ::
+
+        x ─┬─ Div(√2) | Mul(1/√2) ─ Erf ─ Add(1) ─┐
+           └─────────────── Mul ── Mul(0.5) ──────┴─ y      becomes      x ─ Gelu ─ y
+
+    The three factors may be multiplied in any order. Refused: another constant, another reader of a value between, an
+    opset below 20.
+    """
+    if opset(model) < SINCE:
+        return 0
+    return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Erf"))
+
+
+def _fuse(erf: ir.Node) -> bool:
+    scaled = erf.inputs[0]
+    scaling = scaled.producer() if scaled is not None else None
+    if scaled is None or scaling is None or single_consumer(scaled) is not erf:
+        return False
+    source = _scaled_source(scaling)
+    plus = single_consumer(erf.outputs[0])
+    if source is None or not is_op(plus, "Add") or plus is None or scalar_operand(plus, 1.0) is None:
+        return False
+    tail = _product(plus, source)
+    if tail is None:
+        return False
+    replace([scaling, erf, plus, *tail], ir.node("Gelu", inputs=[source]))
+    return True
+
+
+def _scaled_source(node: ir.Node) -> ir.Value | None:
+    if is_op(node, "Div"):
+        return scalar_operand(node, math.sqrt(2.0)) if node.inputs[0] is not None else None
+    return scalar_operand(node, math.sqrt(0.5)) if is_op(node, "Mul") else None
+
+
+def _product(plus: ir.Node, source: ir.Value) -> list[ir.Node] | None:
+    """The nodes that multiply ``plus`` by ``source`` and by one half, the last one last."""
+    first = single_consumer(plus.outputs[0])
+    if first is None or not is_op(first, "Mul"):
+        return None
+    other = _other(first, plus.outputs[0])
+    half = other.producer() if other is not None else None
+    if half is not None and is_op(half, "Mul") and scalar_operand(half, 0.5) is source:
+        return [half, first]
+    second = single_consumer(first.outputs[0])
+    if second is None or not is_op(second, "Mul"):
+        return None
+    if scalar_operand(first, 0.5) is not None and _other(second, first.outputs[0]) is source:
+        return [first, second]
+    if other is source and scalar_operand(second, 0.5) is not None:
+        return [first, second]
+    return None
+
+
+def _other(node: ir.Node, value: ir.Value) -> ir.Value | None:
+    first, second = node.inputs
+    return second if first is value else first

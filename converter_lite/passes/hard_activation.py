@@ -1,0 +1,126 @@
+"""The piecewise linear sigmoid and swish that exporters spell out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from converter_lite.graph import attribute, constant, opset, single_consumer
+from converter_lite.passes.activation import clip_bounds
+from converter_lite.passes.rewrite import constant_operand, is_number, is_op, replace, scalar_operand
+
+HARD_SWISH_SINCE = 14
+"""Operator set in which HardSwish appeared."""
+
+
+def fuse_hard_sigmoid(model: ir.Model) -> int:
+    """Recognize ``clip(x + 3, 0, 6) / 6``.
+
+    ::
+
+        x ─ Add(3) ─ Clip(0, 6) ─ Div(6) | Mul(1/6) ─ y      becomes      x ─ HardSigmoid(1/6, 1/2) ─ y
+
+    Refused: other constants, another reader of a value between.
+    """
+    fused = 0
+    for node in list(model.graph):
+        matched = _hard_sigmoid(node)
+        if matched is not None:
+            source, nodes = matched
+            replace(nodes, ir.node("HardSigmoid", inputs=[source], attributes={"alpha": 1 / 6, "beta": 0.5}))
+            fused += 1
+    return fused
+
+
+def fuse_hard_swish(model: ir.Model) -> int:
+    """Recognize ``x · clip(x + 3, 0, 6) / 6`` in either order of the last two steps, and ``x · HardSigmoid(x)``.
+
+    ::
+
+        x ─┬─ Add(3) ─ Clip(0, 6) ─ Div(6) ─┐
+           └────────────────────────────── Mul ─ y      becomes      x ─ HardSwish ─ y
+
+    Refused: other constants, another reader of a value between, an opset below 14.
+    """
+    if opset(model) < HARD_SWISH_SINCE:
+        return 0
+    fused = 0
+    for node in list(model.graph):
+        matched = _hard_swish(node)
+        if matched is not None:
+            source, nodes = matched
+            replace(nodes, ir.node("HardSwish", inputs=[source]))
+            fused += 1
+    return fused
+
+
+Match = tuple[ir.Value, list[ir.Node]]
+"""What goes in, and the nodes that compute the pattern from it."""
+
+Gate = Callable[["ir.Value | None", ir.Node], "Match | None"]
+"""Matches the pattern that ends at a value which only the given node reads."""
+
+
+def _hard_sigmoid(node: ir.Node) -> Match | None:
+    """The node that divides by six, with what it divides."""
+    clipped = _sixth_of(node)
+    ramp = _ramp(clipped, node) if clipped is not None else None
+    return None if ramp is None else (ramp[0], [*ramp[1], node])
+
+
+def _hard_swish(node: ir.Node) -> Match | None:
+    product = _sixth_of(node)
+    multiply = product.producer() if product is not None else None
+    if product is not None and multiply is not None and single_consumer(product) is node:
+        matched = _weighted(multiply, _ramp)
+        if matched is not None:
+            return matched[0], [*matched[1], node]
+    return _weighted(node, _gate)
+
+
+def _weighted(node: ir.Node, gate: Gate) -> Match | None:
+    """``x · gate(x)`` at a Mul."""
+    if not is_op(node, "Mul"):
+        return None
+    first, second = node.inputs
+    for value, source in ((first, second), (second, first)):
+        matched = gate(value, node)
+        if matched is not None and source is not None and matched[0] is source:
+            return source, [*matched[1], node]
+    return None
+
+
+def _gate(value: ir.Value | None, reader: ir.Node) -> Match | None:
+    """A hard sigmoid that only ``reader`` reads."""
+    producer = value.producer() if value is not None else None
+    if value is None or producer is None or single_consumer(value) is not reader:
+        return None
+    if is_op(producer, "HardSigmoid") and producer.inputs[0] is not None:
+        alpha, beta = attribute(producer, "alpha", 0.2), attribute(producer, "beta", 0.5)
+        is_standard = abs(float(str(alpha)) - 1 / 6) < 1e-4 and abs(float(str(beta)) - 0.5) < 1e-4
+        return (producer.inputs[0], [producer]) if is_standard else None
+    return _hard_sigmoid(producer)
+
+
+def _ramp(value: ir.Value | None, reader: ir.Node) -> Match | None:
+    """``clip(x + 3, 0, 6)`` that only ``reader`` reads."""
+    clip = value.producer() if value is not None else None
+    if value is None or clip is None or single_consumer(value) is not reader or clip_bounds(clip) != (0.0, 6.0):
+        return None
+    shifted = clip.inputs[0]
+    plus = shifted.producer() if shifted is not None else None
+    if shifted is None or plus is None or not is_op(plus, "Add") or single_consumer(shifted) is not clip:
+        return None
+    source = scalar_operand(plus, 3.0)
+    return None if source is None else (source, [plus, clip])
+
+
+def _sixth_of(node: ir.Node) -> ir.Value | None:
+    operands = constant_operand(node) if is_op(node, "Div", "Mul") else None
+    if operands is None or constant(operands[1]) is None:
+        return None
+    source, number, constant_first = operands
+    if is_op(node, "Div"):
+        return source if not constant_first and is_number(number, 6.0) else None
+    return source if is_number(number, 1 / 6) else None

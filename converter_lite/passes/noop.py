@@ -1,0 +1,106 @@
+"""Nodes that return their input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from converter_lite.graph import constant, int_attribute, ints_attribute
+from converter_lite.passes.rewrite import bypass, input_at, int_values, is_op, sole_output
+
+
+def remove_noops(model: ir.Model) -> int:
+    """Remove nodes that change nothing.
+
+    ::
+
+        x ─ Identity | Dropout | Cast | Transpose | Reshape | Flatten | Concat | Pad ─ y      becomes      x
+
+    1. Identity; Concat and Sum of one input;
+    2. Dropout outside training whose mask nobody reads;
+    3. Cast to the type that the input has;
+    4. Transpose by the identity permutation;
+    5. Reshape, Flatten, Squeeze, Unsqueeze, Expand into the shape that the input has; Pad by nothing.
+
+    Kept: a node between two names of the model (graph input or constant to graph output, or two graph outputs).
+    """
+    return sum(_remove(node) for node in list(model.graph) if is_op(node, *_RULES))
+
+
+def _remove(node: ir.Node) -> bool:
+    if not node.inputs or node.inputs[0] is None or sole_output(node) is None:
+        return False
+    return _RULES[node.op_type](node) and bypass(node)
+
+
+def _always(_: ir.Node) -> bool:
+    return True
+
+
+def _single_input(node: ir.Node) -> bool:
+    return len(node.inputs) == 1
+
+
+def _is_inference(node: ir.Node) -> bool:
+    mode = input_at(node, 2)
+    if mode is None:
+        return True
+    array = constant(mode)
+    return array is not None and not array.any()
+
+
+def _same_type(node: ir.Node) -> bool:
+    source = node.inputs[0]
+    return source is not None and source.dtype is not None and int(source.dtype) == int_attribute(node, "to", 0)
+
+
+def _identity_permutation(node: ir.Node) -> bool:
+    order = ints_attribute(node, "perm")
+    return bool(order) and order == tuple(range(len(order)))
+
+
+def _same_shape(node: ir.Node) -> bool:
+    """Every dimension but at most one is known and equal; the number of elements decides the last one."""
+    source, result = node.inputs[0], node.outputs[0]
+    if source is None or source.shape is None or result.shape is None or len(source.shape) != len(result.shape):
+        return False
+    pairs = list(zip(source.shape, result.shape, strict=True))
+    unknown = sum(not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs)
+    known = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+    return unknown <= 1 and all(a == b and a != 0 for a, b in known)
+
+
+def _same_static_shape(node: ir.Node) -> bool:
+    source, result = node.inputs[0], node.outputs[0]
+    return (
+        source is not None
+        and source.shape is not None
+        and source.shape.is_static()
+        and result.shape is not None
+        and tuple(source.shape) == tuple(result.shape)
+    )
+
+
+def _pads_nothing(node: ir.Node) -> bool:
+    pads = int_values(input_at(node, 1))
+    return pads is not None and not any(pads)
+
+
+_RULES: Mapping[str, Callable[[ir.Node], bool]] = MappingProxyType(
+    {
+        "Identity": _always,
+        "Concat": _single_input,
+        "Sum": _single_input,
+        "Dropout": _is_inference,
+        "Cast": _same_type,
+        "Transpose": _identity_permutation,
+        "Reshape": _same_shape,
+        "Flatten": _same_shape,
+        "Squeeze": _same_shape,
+        "Unsqueeze": _same_shape,
+        "Expand": _same_static_shape,
+        "Pad": _pads_nothing,
+    }
+)

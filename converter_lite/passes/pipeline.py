@@ -1,0 +1,179 @@
+"""The order of the passes, and the check after each of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import onnx_ir as ir
+import onnx_ir.passes.common as library
+
+from converter_lite.errors import UsageError
+from converter_lite.graph import all_nodes, assign_names, known_names
+from converter_lite.passes import common
+from converter_lite.passes.activation import recognize_relu
+from converter_lite.passes.batchnorm import fold_batchnorm
+from converter_lite.passes.constant_folding import fold_constants
+from converter_lite.passes.gelu import fuse_gelu
+from converter_lite.passes.gemm import fuse_gemm
+from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_swish
+from converter_lite.passes.layer_norm import fuse_layer_norm
+from converter_lite.passes.noop import remove_noops
+from converter_lite.passes.pad import fold_pad
+from converter_lite.passes.scale_shift import fold_scale_shift
+from converter_lite.passes.shape_chain import fold_shapes
+from converter_lite.passes.shapes import infer_shapes
+from converter_lite.passes.transpose import merge_transposes
+
+_log = logging.getLogger(__name__)
+
+Pass = Callable[[ir.Model], int]
+"""A rule: rewrites the model in place and returns how often it applied."""
+
+LEVELS = ("none", "general", "gpu_oriented", "ascend_oriented")
+"""Values of ``--optimize``. All but ``none`` run the same rules: none of them depends on the device."""
+
+MAX_ROUNDS = 20
+"""Rounds over all rules; each round of a real model enables few new matches, three are usual."""
+
+REQUIRED: tuple[Pass, ...] = (common.lift_constants,)
+"""What every later stage relies on, at every level."""
+
+ONCE: tuple[Pass, ...] = (common.remove_unused, common.deduplicate_initializers)
+"""Before the rounds; the second one reads every weight."""
+
+RULES: tuple[Pass, ...] = (
+    common.lift_constants,
+    fold_shapes,
+    fold_constants,
+    remove_noops,
+    merge_transposes,
+    common.eliminate_common_subexpressions,
+    fuse_gemm,
+    fold_batchnorm,
+    fold_scale_shift,
+    recognize_relu,
+    fold_pad,
+    common.remove_unused,
+)
+"""Simplifying first, so that patterns stand bare. Padding comes after Relu: MaxPool takes zeros only behind it."""
+
+FUSIONS: Mapping[str, Pass] = MappingProxyType(
+    {
+        "LayerNormalization": fuse_layer_norm,
+        "Gelu": fuse_gelu,
+        "HardSwish": fuse_hard_swish,
+        "HardSigmoid": fuse_hard_sigmoid,
+    }
+)
+"""Rules for operators that a target may have; HardSwish first, as it holds a HardSigmoid."""
+
+
+class BrokenGraphError(RuntimeError):
+    """A pass left a graph that is none: a defect of this program, never of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeResult:
+    """What :func:`optimize` did.
+
+    Attributes:
+        model: The optimized model (the same object, changed in place).
+        nodes_before, nodes_after: Node counts, subgraphs included.
+        changes: ``(pass name, times applied)`` in the order of first application.
+        vanished: Names of original nodes and tensors for which no node stands any more: nothing depended on them, or
+            their result is a constant.
+    """
+
+    model: ir.Model
+    nodes_before: int
+    nodes_after: int
+    changes: tuple[tuple[str, int], ...]
+    vanished: frozenset[str]
+
+
+def optimize(
+    model: ir.Model, *, level: str = "general", fused_operators: frozenset[str] = frozenset()
+) -> OptimizeResult:
+    """Rewrite the model in place until no rule applies.
+
+    Inputs and outputs keep their names, order and values (up to float rounding).
+
+    Args:
+        model: As :func:`~converter_lite.frontends.onnx.read_onnx` returns it.
+        level: One of :data:`LEVELS`; ``none`` only does what later stages rely on.
+        fused_operators: Keys of :data:`FUSIONS` that the target computes with one operator. Each is used only when
+            the model's operator set has it.
+
+    Raises:
+        UsageError: The level or a fused operator is unknown.
+        BrokenGraphError: A pass broke the graph; its name is in the message.
+    """
+    if level not in LEVELS:
+        raise UsageError(f"unknown optimization level '{level}'", hint=f"use one of {', '.join(LEVELS)}")
+    unknown = fused_operators - FUSIONS.keys()
+    if unknown:
+        raise UsageError(
+            f"no rule recognizes {', '.join(sorted(unknown))}", hint=f"rules exist for {', '.join(FUSIONS)}"
+        )
+    assign_names(model)
+    run = _Run(model)
+    before = sum(1 for _ in all_nodes(model.graph))
+    names = known_names(model.graph)
+    run.apply_each(REQUIRED)
+    if level == "none":
+        infer_shapes(model)
+    else:
+        _optimize(run, tuple(rule for name, rule in FUSIONS.items() if name in fused_operators))
+    after = sum(1 for _ in all_nodes(model.graph))
+    vanished = frozenset(names - known_names(model.graph))
+    return OptimizeResult(model, before, after, tuple(run.changes.items()), vanished)
+
+
+def _optimize(run: _Run, fusions: tuple[Pass, ...]) -> None:
+    run.apply_each(ONCE)
+    infer_shapes(run.model)
+    for _ in range(MAX_ROUNDS):
+        if not run.apply_each((*RULES, *fusions)):
+            break
+        infer_shapes(run.model)
+    else:
+        _log.warning("the graph still changes after %d rounds of optimization", MAX_ROUNDS)
+    library.RemoveUnusedOpsetsPass()(run.model)
+
+
+class _Run:
+    """One optimization: counts what each pass did and checks what it left."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self.model = model
+        self.changes: dict[str, int] = {}
+        self._inputs = [value.name for value in model.graph.inputs]
+        self._outputs = [value.name for value in model.graph.outputs]
+
+    def apply_each(self, passes: tuple[Pass, ...]) -> int:
+        """Apply every pass once, in order; returns how often they applied in all."""
+        total = 0
+        for rule in passes:
+            count = rule(self.model)
+            if count:
+                self.changes[rule.__name__] = self.changes.get(rule.__name__, 0) + count
+                self._check(rule.__name__)
+            total += count
+        return total
+
+    def _check(self, pass_name: str) -> None:
+        graph = self.model.graph
+        if [value.name for value in graph.inputs] != self._inputs:
+            raise BrokenGraphError(f"pass {pass_name} changed the inputs of the model")
+        if [value.name for value in graph.outputs] != self._outputs:
+            raise BrokenGraphError(f"pass {pass_name} changed the outputs of the model")
+        known = {*graph.inputs, *graph.initializers.values()}
+        for node in graph:
+            if not all(value is None or value in known for value in node.inputs):
+                raise BrokenGraphError(f"pass {pass_name} left {node.name} ({node.op_type}) without an input")
+            known.update(node.outputs)
+        if not all(value in known for value in graph.outputs):
+            raise BrokenGraphError(f"pass {pass_name} left an output without a node")

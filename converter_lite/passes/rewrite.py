@@ -1,0 +1,138 @@
+"""Edits that keep the promises of every pass: input and output names stay, original names still find their node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.graph import absorb_names, constant, is_constant, scalar
+
+CONTROL_FLOW = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def is_op(node: ir.Node | None, *op_types: str) -> bool:
+    """Whether the node is one of these operators of the standard set."""
+    return node is not None and node.op_type in op_types and node.domain in ("", "ai.onnx")
+
+
+def has_subgraph(node: ir.Node) -> bool:
+    """Whether the node runs a graph of its own (If, Loop, Scan)."""
+    return any(attr.type in CONTROL_FLOW for attr in node.attributes.values())
+
+
+def input_at(node: ir.Node, index: int) -> ir.Value | None:
+    """The input of this position, ``None`` when it is left out."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def consumers(value: ir.Value) -> list[ir.Node]:
+    """Nodes that read the value, each once, in the order in which they were attached."""
+    return list(dict.fromkeys(use.node for use in value.uses()))
+
+
+def sole_output(node: ir.Node) -> ir.Value | None:
+    """The node's first output when no other output is used, else ``None``."""
+    if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+        return None
+    return node.outputs[0]
+
+
+def take_over(kept: ir.Value, removed: ir.Value) -> None:
+    """``kept`` stands for ``removed`` from now on: its uses, its name and its place among the graph outputs."""
+    removed.replace_all_uses_with(kept, replace_graph_outputs=True)
+    kept.name, removed.name = removed.name, None
+    kept.shape = removed.shape or kept.shape
+    kept.type = removed.type or kept.type
+
+
+def merge_into_producer(producer: ir.Node, node: ir.Node) -> None:
+    """Remove ``node``, whose work ``producer`` (its only source of activations) does now as well.
+
+    The producer's output value stays the same object, with its ``meta``, and gets the name of the node's output.
+    """
+    take_over(producer.outputs[0], node.outputs[0])
+    absorb_names(producer, [node])
+    remove(node)
+
+
+def bypass(node: ir.Node) -> bool:
+    """Remove a node that returns its first input unchanged; refused when a graph output would lose its name."""
+    source, result = node.inputs[0], node.outputs[0]
+    if source is None:
+        return False
+    producer = source.producer()
+    if result.is_graph_output():
+        if producer is None or producer.graph is not node.graph or source.is_graph_output():
+            return False
+        name = result.name
+        result.replace_all_uses_with(source, replace_graph_outputs=True)
+        result.name, source.name = None, name
+    else:
+        result.replace_all_uses_with(source)
+    source.shape = source.shape or result.shape
+    for heir in [producer] if producer is not None else [n for n in consumers(source) if n is not node]:
+        absorb_names(heir, [node])
+    remove(node)
+    return True
+
+
+def replace(nodes: Sequence[ir.Node], new: ir.Node) -> None:
+    """Put ``new`` in the place of the matched nodes; the last one's output becomes its output.
+
+    Matched nodes that something else still reads stay; only the last node must go.
+    """
+    last = nodes[-1]
+    graph = last.graph
+    if graph is None:
+        raise ValueError("the node to replace is not part of a graph")
+    new.name = last.name
+    graph.insert_before(last, new)
+    take_over(new.outputs[0], last.outputs[0])
+    for node in reversed(nodes):
+        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+            remove(node)
+            absorb_names(new, [node])
+
+
+def remove(node: ir.Node) -> None:
+    """Take a node without readers out of its graph."""
+    if node.graph is not None:
+        node.graph.remove(node, safe=True)
+
+
+def constant_operand(node: ir.Node) -> tuple[ir.Value, ir.Value, bool] | None:
+    """``(activation, constant, constant is first)`` of a two-input node with exactly one constant operand."""
+    if len(node.inputs) != 2:
+        return None
+    first, second = node.inputs
+    if first is None or second is None:
+        return None
+    if is_constant(first) == is_constant(second):
+        return None
+    return (second, first, True) if is_constant(first) else (first, second, False)
+
+
+def scalar_operand(node: ir.Node, expected: float) -> ir.Value | None:
+    """The other operand of a two-input node one of whose operands is this number, else ``None``."""
+    found = constant_operand(node)
+    if found is None:
+        return None
+    activation, number, _ = found
+    return activation if is_number(number, expected) else None
+
+
+def is_number(value: ir.Value | None, expected: float) -> bool:
+    """Whether the value is a one-element constant near ``expected`` (exporters round to float16 at worst)."""
+    number = scalar(value)
+    return number is not None and math.isclose(number, expected, rel_tol=1e-3)
+
+
+def int_values(value: ir.Value | None) -> tuple[int, ...] | None:
+    """The integers of a constant, or ``None`` for anything else."""
+    array = constant(value)
+    if array is None or not np.issubdtype(array.dtype, np.integer):
+        return None
+    return tuple(int(i) for i in array.reshape(-1))

@@ -1,0 +1,68 @@
+"""Types and shapes of intermediate values, found without loading the weights."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import onnx
+import onnx_ir as ir
+
+from converter_lite.passes.skeleton import skeleton
+
+_log = logging.getLogger(__name__)
+
+
+def infer_shapes(model: ir.Model) -> int:
+    """Fill in types and shapes of the main graph's values; returns how many were learned.
+
+    A number wins over a symbol, and what inference finds wins over what the file says, as files carry shapes of an
+    earlier life of the model. Where inference says nothing, the file's shape stays.
+    """
+    proto, _ = skeleton(model)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        _log.debug("shape inference failed, shapes stay as they are: %s", error)
+        return 0
+    found = {info.name: info.type for info in (*inferred.graph.value_info, *inferred.graph.output)}
+    learned = 0
+    for value in _results(model.graph):
+        described = found.get(value.name or "")
+        if described is not None and described.HasField("tensor_type"):
+            learned += _merge(value, described.tensor_type)
+    return learned
+
+
+def _results(graph: ir.Graph) -> Iterator[ir.Value]:
+    for node in graph:
+        yield from node.outputs
+
+
+def _merge(value: ir.Value, found: onnx.TypeProto.Tensor) -> bool:
+    if value.dtype is None and found.elem_type:
+        value.dtype = ir.DataType(found.elem_type)
+    if not found.HasField("shape"):
+        return False
+    dims: list[int | str | None] = [_dimension(dim) for dim in found.shape.dim]
+    if value.shape is not None and len(value.shape) == len(dims):
+        dims = [_prefer(new, old) for new, old in zip(dims, value.shape, strict=True)]
+    shape = ir.Shape(dims)
+    if value.shape == shape:
+        return False
+    value.shape = shape
+    return True
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return dim.dim_param or None
+
+
+def _prefer(new: int | str | None, old: int | ir.SymbolicDim) -> int | str | None:
+    if isinstance(new, int):
+        return new
+    if isinstance(old, int):
+        return old
+    return old.value or new
