@@ -1,4 +1,4 @@
-"""Arithmetic and comparison of two tensors, Where, Pow, sums of several."""
+"""Arithmetic of two tensors, powers, sums and means of several."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from converter_lite.formats.paddle_nb.lowering import (
     Lowering,
     Unsupported,
     constant,
-    dims,
     dtype_name,
     element_type,
 )
 from converter_lite.formats.paddle_nb.ops.reshaping import copy
-from converter_lite.formats.paddle_nb.program import VarType, attr, ints
+from converter_lite.formats.paddle_nb.program import attr
 
 ARITHMETIC = {
     "Add": "elementwise_add",
@@ -29,14 +28,6 @@ ARITHMETIC = {
     "Min": "elementwise_min",
     "Sum": "elementwise_add",
 }
-COMPARISON = {
-    "Equal": "equal",
-    "Less": "less_than",
-    "LessOrEqual": "less_equal",
-    "Greater": "greater_than",
-    "GreaterOrEqual": "greater_equal",
-}
-LOGIC = {"And": "logical_and", "Or": "logical_or", "Xor": "logical_xor"}
 
 
 def _arithmetic(lowering: Lowering, node: ir.Node) -> None:
@@ -72,47 +63,6 @@ def _mod(lowering: Lowering, node: ir.Node) -> None:
     _pair(lowering, "elementwise_mod", left, right, lowering.result(node.outputs[0]), dtype)
 
 
-def _compare(lowering: Lowering, node: ir.Node) -> None:
-    sides = {"X": [lowering.tensor(node.inputs[0])], "Y": [lowering.tensor(node.inputs[1])]}
-    outputs = {"Out": [lowering.result(node.outputs[0])]}
-    attributes = {"axis": attr(-1), "force_cpu": attr(False)}
-    lowering.emit(COMPARISON[node.op_type], sides, outputs, attributes, dtype=dtype_name(node.inputs[0]))
-
-
-def _logic(lowering: Lowering, node: ir.Node) -> None:
-    sides = {"X": [lowering.tensor(node.inputs[0])], "Y": [lowering.tensor(node.inputs[1])]}
-    lowering.emit(LOGIC[node.op_type], sides, {"Out": [lowering.result(node.outputs[0])]})
-
-
-def _not(lowering: Lowering, node: ir.Node) -> None:
-    inputs = {"X": [lowering.tensor(node.inputs[0])]}
-    lowering.emit("logical_not", inputs, {"Out": [lowering.result(node.outputs[0])]})
-
-
-def _where(lowering: Lowering, node: ir.Node) -> None:
-    wanted = dims(node.outputs[0])
-    if not wanted or -1 in wanted:
-        raise Unsupported("Where needs known shapes here", "give --inputShape")
-    condition, first, second = (_expanded(lowering, value, wanted) for value in node.inputs)
-    inputs = {"Condition": [condition], "X": [first], "Y": [second]}
-    lowering.emit("where", inputs, {"Out": [lowering.result(node.outputs[0])]})
-
-
-def _expanded(lowering: Lowering, value: ir.Value | None, wanted: tuple[int, ...]) -> str:
-    assert value is not None
-    array = constant(value)
-    if array is not None:
-        return lowering.parameter(f"{value.name}.expanded", np.broadcast_to(array, wanted).copy())
-    if dims(value) == wanted:
-        return lowering.tensor(value)
-    kind = element_type(value)
-    result = lowering.temporary(f"{value.name}.expanded", wanted, dtype=kind)
-    dtype = "float32" if kind == VarType.FP32 else dtype_name(value)
-    expand = {"shape": ints(wanted)}
-    lowering.emit("expand_v2", {"X": [lowering.tensor(value)]}, {"Out": [result]}, expand, dtype=dtype)
-    return result
-
-
 def _pow(lowering: Lowering, node: ir.Node) -> None:
     exponent = constant(node.inputs[1])
     value, name = node.outputs[0], lowering.tensor(node.inputs[0])
@@ -146,11 +96,7 @@ def _mean(lowering: Lowering, node: ir.Node) -> None:
 
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(ARITHMETIC, _arithmetic),
-    **dict.fromkeys(COMPARISON, _compare),
-    **dict.fromkeys(LOGIC, _logic),
     "Mod": _mod,
-    "Not": _not,
-    "Where": _where,
     "Pow": _pow,
     "Mean": _mean,
 }

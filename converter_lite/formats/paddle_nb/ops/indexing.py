@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.formats.paddle_nb.lowering import (
@@ -39,7 +42,14 @@ def _gather(lowering: Lowering, node: ir.Node) -> None:
     if positions is not None and positions.size == 1 and int(positions.reshape(-1)[0]) >= 0:
         _pick_one(lowering, node, axis, int(positions.reshape(-1)[0]), keep_axis=positions.ndim == 1)
         return
+    if positions is not None and _takes_everything(positions, dims(table)[axis]):  # type: ignore[arg-type]
+        reshape(lowering, lowering.tensor(table), lowering.result(node.outputs[0]), dims(node.outputs[0]))
+        return
     _gather_rows(lowering, node, axis)
+
+
+def _takes_everything(positions: NDArray[Any], size: int) -> bool:
+    return positions.size == size and bool(np.array_equal(positions.reshape(-1), np.arange(size)))
 
 
 def _lookup(lowering: Lowering, node: ir.Node) -> None:

@@ -1,4 +1,4 @@
-"""Moving data: Concat, Split, Slice, Transpose, Pad, Expand, Tile, Cast, Shape, DepthToSpace and others."""
+"""Moving data: Concat, Split, Slice, Transpose, Pad, Expand, Tile, Shape, DepthToSpace and others."""
 
 from __future__ import annotations
 
@@ -180,12 +180,6 @@ def _tile(lowering: Lowering, node: ir.Node) -> None:
     lowering.emit("tile", inputs, outputs, {"repeat_times": ints(repeats)}, dtype=dtype_name(node.inputs[0]))
 
 
-def _cast(lowering: Lowering, node: ir.Node) -> None:
-    source, value = node.inputs[0], node.outputs[0]
-    assert source is not None
-    cast(lowering, lowering.tensor(source), element_type(source), element_type(value), lowering.result(value))
-
-
 def _shape(lowering: Lowering, node: ir.Node) -> None:
     """The operator gives int32; ONNX has int64."""
     if "start" in node.attributes or "end" in node.attributes:
@@ -272,7 +266,6 @@ HANDLERS: dict[str, Handler] = {
     "Pad": _pad,
     "Expand": _expand,
     "Tile": _tile,
-    "Cast": _cast,
     "Shape": _shape,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.formats.paddle_nb.kernels import Precision
 from converter_lite.formats.paddle_nb.lowering import (
     Handler,
     Lowering,
@@ -70,7 +71,7 @@ def cast(lowering: Lowering, name: str, source: VarType, to: VarType, result: st
     """Variable ``name`` in another element type."""
     made = result or lowering.temporary(f"{name}.{to.name.lower()}", dtype=to)
     attributes = {"in_dtype": attr(int(source)), "out_dtype": attr(int(to))}
-    lowering.emit("cast", {"X": [name]}, {"Out": [made]}, attributes, alias="def")
+    lowering.emit("cast", {"X": [name]}, {"Out": [made]}, attributes, alias="def", precision=Precision.ANY)
     return made
 
 
