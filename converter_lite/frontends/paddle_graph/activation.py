@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator
@@ -127,7 +130,7 @@ def _prelu(importer: Importer, op: Operator) -> None:
     importer.bind(_out(op), prelu(importer, value, slope, str(op.get("mode", "all")), _out(op)))
 
 
-def prelu(importer: Importer, value: ir.Value, slope: np.ndarray, mode: str, name: str) -> ir.Value:  # type: ignore[type-arg]
+def prelu(importer: Importer, value: ir.Value, slope: NDArray[Any], mode: str, name: str) -> ir.Value:
     """PRelu with a slope per tensor, channel or element."""
     rank = importer.rank(value)
     shape = [1] * (rank - 1)

@@ -52,6 +52,7 @@ class Importer:
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)
+    _dequantized: dict[str, ir.Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.plan = QuantPlan(self.target)
@@ -217,16 +218,15 @@ class Importer:
             ModelError: Integers without scales, or with another number of them than channels.
         """
         name = op.input(slot)
-        found = self.value(name, f"weight {slot}")
         array = self.array(name)
-        if array is None or name is None or array.dtype not in (np.int8, np.int16):
-            return found
-        if found.name in self.plan.weights or f"{name}.float" in self.initializers:
-            return self.initializers[f"{name}.float"]
-        scales = op.get(f"{name}_quant_scale") or op.get(f"{slot}0_scale")
-        if not scales:
-            raise ModelError(f"its weight {name} has integers without a scale")
-        return self.quantized_weight(name, array, np.asarray(scales, np.float32), axis)
+        if name is None or array is None or array.dtype not in (np.int8, np.int16):
+            return self.value(name, f"weight {slot}")
+        if name not in self._dequantized:
+            scales = op.get(f"{name}_quant_scale") or op.get(f"{slot}0_scale")
+            if not scales:
+                raise ModelError(f"its weight {name} has integers without a scale")
+            self._dequantized[name] = self.quantized_weight(name, array, np.asarray(scales, np.float32), axis)
+        return self._dequantized[name]
 
     def quantized_weight(self, name: str, array: Array, scales: NDArray[np.float32], axis: int) -> ir.Value:
         """A float initializer for stored integers, planned with their scales."""
@@ -242,7 +242,7 @@ class Importer:
             bits, signed=True, symmetric=True, narrow_range=bool(array.min() > -(2 ** (bits - 1))), axis=per_channel
         )
         values = array.astype(np.float32) * along_axis(scales, array.ndim, per_channel)
-        made = self.initializer(f"{name}.float", values)
+        made = self.initializer(name, values)
         key = str(made.name)
         self.plan.weights[key] = QuantParams(scales.copy(), np.zeros(scales.shape, np.int32), spec)
         self.q_weights[key] = array.astype(np.int32)
@@ -274,7 +274,7 @@ class Importer:
         """
         if str(weight.name) not in self.plan.weights:
             return
-        node = weight.uses()[-1].node
+        node = next(node for node in reversed(self.nodes) if weight in node.inputs)
         scale = op.get(f"{slot}0_scale")
         if op.get("enable_int8") and scale:
             self.plan.nodes[str(node.name)] = NodePlan(node.op_type, NodeMode.INTEGER)

@@ -79,7 +79,7 @@ def _arg_max(importer: Importer, op: Operator) -> None:
     value = importer.value(op.input("X"))
     if op.get("flatten", False):
         raise ModelError("arg_max of the flattened tensor")
-    attributes = {"axis": int(op.get("axis", -1)), "keepdims": int(op.get("keepdims", False))}
+    attributes: dict[str, Any] = {"axis": int(op.get("axis", -1)), "keepdims": int(op.get("keepdims", False))}
     kind = int(op.get("dtype", 3))
     if kind in (-1, 3):
         importer.finish(output(op), "ArgMax", value, **attributes)

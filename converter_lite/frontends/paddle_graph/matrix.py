@@ -54,14 +54,11 @@ def _matmul(importer: Importer, op: Operator) -> None:
     name = _out(op)
     old = op.type == "matmul"
     flags = [bool(op.get(key, False)) for key in (("transpose_X", "transpose_Y") if old else ("trans_x", "trans_y"))]
-    left = importer.value(op.input("X"))
-    right = importer.weight(op, "Y", _channel_axis(importer, op, transposed=flags[1]))
-    data = left
-    weight = right
-    left = _transposed(importer, left) if flags[0] else left
-    right = _transposed(importer, right) if flags[1] else right
+    data = importer.value(op.input("X"))
+    weight = _right(importer, op, transposed=flags[1])
+    left = _transposed(importer, data) if flags[0] else data
+    value = importer.node("MatMul", [left, weight], names=[name])[0]
     alpha = float(op.get("alpha", 1.0))
-    value = importer.node("MatMul", [left, right], names=[name])[0]
     if alpha != 1.0:
         factor = importer.constant("alpha", alpha, np.float32)
         value = importer.node("Mul", [value, factor], names=[f"{name}.scaled"])[0]
@@ -69,14 +66,21 @@ def _matmul(importer: Importer, op: Operator) -> None:
     importer.mark(op, "X", weight, data, value, out="Out")
 
 
-def _channel_axis(importer: Importer, op: Operator, *, transposed: bool) -> int:
-    array = importer.array(op.input("Y"))
-    rank = 2 if array is None else array.ndim
-    return max(rank - (2 if transposed else 1), 0)
+def _right(importer: Importer, op: Operator, *, transposed: bool) -> ir.Value:
+    """The right side; a constant is transposed at once, so that a plan's weight stays a weight."""
+    name = op.input("Y")
+    array = importer.array(name)
+    if name is None or array is None or not transposed or array.dtype not in (np.int8, np.int16):
+        right = importer.weight(op, "Y", 1 if array is None else max(array.ndim - 1, 0))
+        return _transposed(importer, right) if transposed else right
+    scales = np.asarray(op.get("Y0_scale", op.get(f"{name}_quant_scale", ())), np.float32)
+    if not scales.size:
+        raise ModelError(f"its weight {name} has integers without a scale")
+    return importer.quantized_weight(f"{name}.transposed", np.swapaxes(array, -1, -2), scales, array.ndim - 1)
 
 
 def _transposed(importer: Importer, value: ir.Value) -> ir.Value:
-    """The last two axes exchanged; constants at once, so that a plan's weight stays a weight."""
+    """The last two axes exchanged."""
     order = list(range(importer.rank(value)))
     order[-2:] = order[-1:] + order[-2:-1]
     return importer.compute("Transpose", value, perm=order)

@@ -39,6 +39,9 @@ def _flatten(importer: Importer, op: Operator) -> None:
     rank = importer.rank(value)
     start, stop = int(op.get("start_axis", 1)) % rank, int(op.get("stop_axis", -1)) % rank
     known = importer.shape(value) or []
+    if start == 1 and stop == rank - 1:
+        importer.finish(output(op), "Flatten", value, axis=1)
+        return
     if stop == rank - 1:
         shape = [0] * start + [-1]
     elif all(size > 0 for size in known[stop + 1 :]):

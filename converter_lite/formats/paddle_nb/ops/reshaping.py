@@ -81,7 +81,12 @@ def _flatten(lowering: Lowering, node: ir.Node) -> None:
     axis = g.int_attribute(node, "axis", 1)
     axis = axis + dimensions if axis < 0 else axis
     outputs = {"Out": [lowering.result(value)], "XShape": [lowering.temporary(f"{value.name}.xshape")]}
-    lowering.emit("flatten2", {"X": [lowering.tensor(source)]}, outputs, {"axis": attr(axis)})
+    inputs = {"X": [lowering.tensor(source)]}
+    if axis == 1 and dimensions > 1:
+        attributes = {"start_axis": attr(1), "stop_axis": attr(dimensions - 1)}
+        lowering.emit("flatten_contiguous_range", inputs, outputs, attributes)
+    else:
+        lowering.emit("flatten2", inputs, outputs, {"axis": attr(axis)})
 
 
 def _squeeze(lowering: Lowering, node: ir.Node) -> None:
