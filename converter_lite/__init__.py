@@ -6,4 +6,41 @@ Heavy imports happen on first use, so that ``--help`` stays quick.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from converter_lite.api import Converter, convert, quant_post_dynamic, quant_post_static
+    from converter_lite.errors import ConverterError
+    from converter_lite.request import ConvertRequest, ConvertResult
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "ConvertRequest",
+    "ConvertResult",
+    "Converter",
+    "ConverterError",
+    "__version__",
+    "convert",
+    "quant_post_dynamic",
+    "quant_post_static",
+]
+
+_HOMES = {
+    "ConvertRequest": "request",
+    "ConvertResult": "request",
+    "Converter": "api",
+    "ConverterError": "errors",
+    "convert": "api",
+    "quant_post_dynamic": "api",
+    "quant_post_static": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names load their module on first use."""
+    import importlib
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'converter_lite' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"converter_lite.{_HOMES[name]}"), name)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as library
 from google.protobuf.message import DecodeError
 
 from converter_lite.errors import ModelError, UsageError
-from converter_lite.graph import all_nodes, assign_names, label, opset
+from converter_lite.frontends.onnx_checks import DAMAGED, check_model
+from converter_lite.graph import all_nodes, assign_names, opset
 from converter_lite.passes.common import lift_constants
 from converter_lite.passes.opset import minimal_ir_version, raise_opset
 from converter_lite.passes.shapes import infer_shapes
+from converter_lite.suggest import nearest
 
 _log = logging.getLogger(__name__)
-
-OLDEST_OPSET = 7
-"""Older operator sets broadcast and normalize in other ways."""
 
 WORKING_OPSET = 13
 """Passes see at least this one: axes are inputs, and quantization per channel can be written."""
@@ -54,15 +51,15 @@ def read_onnx(path: str | Path, *, input_shapes: Mapping[str, Sequence[int]] | N
     """
     path = Path(path)
     model = _load(path)
-    _check_external_data(model, path)
-    _check_opset(model, path)
-    _check_operators(model, path)
-    _normalize(model)
-    model = _raise_to_working_opset(model)
+    check_model(model, path)
+    try:
+        _normalize(model)
+        model = _raise_to_working_opset(model)
+        infer_shapes(model)
+    except (ir.serde.SerdeError, UnicodeDecodeError) as error:
+        raise ModelError(DAMAGED, where=str(path), hint=str(error).strip().splitlines()[0]) from error
     if input_shapes:
         fix_input_shapes(model, input_shapes)
-    else:
-        infer_shapes(model)
     return model
 
 
@@ -139,10 +136,9 @@ def _shape_text(shape: Sequence[int | ir.SymbolicDim]) -> str:
     return "(" + ", ".join(str(dim if isinstance(dim, int) else dim.value or "?") for dim in shape) + ")"
 
 
-def _suggest(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}"
+def _suggest(name: str, known: Mapping[str, ir.Value]) -> str:
+    match = nearest(name, known)
+    return f"did you mean '{match}'?" if match else f"known are {', '.join(known)}"
 
 
 def _load(path: Path) -> ir.Model:
@@ -150,93 +146,13 @@ def _load(path: Path) -> ir.Model:
         raise ModelError("the model file does not exist", where=str(path))
     if path.is_dir():
         raise ModelError("this is a directory, not a model file", where=str(path))
-    damaged = "the file is no ONNX model, or it is damaged"
     try:
-        model = ir.load(path)
+        model = ir.load(path, format="protobuf")
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
-        raise ModelError(damaged, where=str(path), hint=str(error).strip().splitlines()[0]) from error
+        raise ModelError(DAMAGED, where=str(path), hint=str(error).strip().splitlines()[0]) from error
     except OSError as error:
         raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(path)) from error
-    if not model.ir_version or not model.graph.opset_imports:
-        raise ModelError(damaged, where=str(path), hint="it names no format version or no operator set")
-    if not len(model.graph):
-        raise ModelError("the model has no nodes", where=str(path))
     return model
-
-
-def _check_external_data(model: ir.Model, path: Path) -> None:
-    """Name missing or short data files now, not when a weight is used; data outside the model's folder are refused."""
-    folder = path.resolve().parent
-    for graph in model.graphs():
-        for value in graph.initializers.values():
-            tensor = value.const_value
-            if isinstance(tensor, ir.ExternalTensor):
-                _check_external_tensor(tensor, folder, str(path))
-
-
-def _check_external_tensor(tensor: ir.ExternalTensor, folder: Path, where: str) -> None:
-    file = folder / tensor.location
-    if not file.resolve().is_relative_to(folder):
-        raise ModelError(f"tensor '{tensor.name}' points outside the model's folder: {tensor.location}", where=where)
-    if not file.is_file():
-        raise ModelError(
-            f"the external data file '{tensor.location}' is missing",
-            where=where,
-            hint="keep it beside the model file, under the name it was saved with",
-        )
-    needed = (tensor.offset or 0) + (tensor.length or tensor.nbytes)
-    if file.stat().st_size < needed:
-        raise ModelError(
-            f"the external data file '{tensor.location}' is too short for tensor '{tensor.name}'",
-            where=where,
-            hint=f"it has {file.stat().st_size} of at least {needed} bytes; copy it again",
-        )
-
-
-def _check_opset(model: ir.Model, path: Path) -> None:
-    imports = model.graph.opset_imports
-    if "ai.onnx" in imports:
-        imports.setdefault("", imports.pop("ai.onnx"))
-    version, newest = opset(model), onnx.defs.onnx_opset_version()
-    if version > newest:
-        raise ModelError(
-            f"opset {version} is newer than the newest known one, {newest}",
-            where=str(path),
-            hint="install a newer onnx package, or export with an older opset",
-        )
-    if "" in imports and version < OLDEST_OPSET:
-        raise ModelError(
-            f"opset {version} is too old",
-            where=str(path),
-            hint=f"export the model again with opset {OLDEST_OPSET} or newer",
-        )
-    imports.setdefault("", WORKING_OPSET)
-
-
-def _check_operators(model: ir.Model, path: Path) -> None:
-    """Refuse operators that the standard set has never had; all of them are named."""
-    version = opset(model)
-    functions = {(domain, name) for domain, name, _ in model.functions}
-    unknown = [
-        node
-        for node in all_nodes(model.graph)
-        if node.domain in ("", "ai.onnx") and ("", node.op_type) not in functions and not _is_known(node, version)
-    ]
-    if unknown:
-        shown = ", ".join(label(node) for node in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-        known = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
-        raise ModelError(
-            f"opset {version} has no such operator: {shown}", where=str(path), hint=_nearest(unknown[0].op_type, known)
-        )
-
-
-def _nearest(op_type: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(op_type, known, n=1)
-    return f"did the exporter mean {near[0]}?" if near else "operators of other domains must name their domain"
-
-
-def _is_known(node: ir.Node, version: int) -> bool:
-    return bool(onnx.defs.has(node.op_type, version, ""))
 
 
 def _normalize(model: ir.Model) -> None:
@@ -249,18 +165,15 @@ def _normalize(model: ir.Model) -> None:
         library.RemoveInitializersFromInputsPass()(model)
     assign_names(model)
     lift_constants(model)
-    model.graph.sort()
     library.RemoveUnusedOpsetsPass()(model)
     model.ir_version = max(model.ir_version, minimal_ir_version(opset(model)))
 
 
 def _raise_to_working_opset(model: ir.Model) -> ir.Model:
     try:
-        raised = raise_opset(model, WORKING_OPSET)
+        return raise_opset(model, WORKING_OPSET)
     except ModelError as error:
         if opset(model) < TOLERABLE_OPSET:
             raise
         _log.warning("%s", error.message)
         return model
-    lift_constants(raised)
-    return raised

@@ -44,11 +44,12 @@ def _fold(node: ir.Node) -> bool:
     if not np.all(deviation > 0):
         return False
     scale = gamma / np.sqrt(deviation)
-    if not scale_and_shift(layer, scale, beta - mean * scale):
+    folded = scale_and_shift(layer, scale, beta - mean * scale)
+    if folded is None:
         return False
-    merge_into_producer(producer, node)
+    merge_into_producer(folded, node)
     remembered = (beta.astype(np.float32), np.abs(gamma).astype(np.float32))
-    producer.outputs[0].meta[BATCHNORM] = remembered
+    folded.outputs[0].meta[BATCHNORM] = remembered
     return True
 
 

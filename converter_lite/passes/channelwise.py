@@ -9,7 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.graph import add_initializer, attribute, constant, int_attribute, is_constant
-from converter_lite.passes.rewrite import input_at, is_op
+from converter_lite.passes.rewrite import input_at, is_op, replace
 
 BATCHNORM = "batchnorm"
 """Key of ``value.meta``: ``(beta, |gamma|)``, mean and standard deviation per channel of a folded normalization."""
@@ -71,28 +71,32 @@ def _channels(node: ir.Node, weight: NDArray[np.generic]) -> int:
     return int(weight.shape[0])
 
 
-def scale_and_shift(layer: LinearLayer, scale: Vector, shift: Vector) -> bool:
-    """Change the layer so that it returns ``scale * output + shift``; refused when a number is not finite.
+def scale_and_shift(layer: LinearLayer, scale: Vector, shift: Vector) -> ir.Node | None:
+    """The layer changed so that it returns ``scale * output + shift``; ``None`` when a number is not finite.
 
-    Shapes: ``scale``, ``shift``: (O,). New constants are made, as other nodes may read the old ones. Statistics of a
-    normalization folded earlier follow the change.
+    Shapes: ``scale``, ``shift``: (O,). A layer that gets its first bias is a new node in the old one's place. New
+    constants are made, as other nodes may read the old ones. Statistics of a normalization folded earlier follow the
+    change.
     """
     if not (np.all(np.isfinite(scale)) and np.all(np.isfinite(shift))):
-        return False
+        return None
     node, graph = layer.node, layer.node.graph
     if not isinstance(graph, ir.Graph):
-        return False
+        return None
     if not np.all(scale == 1.0):
         weight = layer.weight * _along_outputs(layer, scale).astype(layer.weight.dtype)
         _exchange_constant(graph, node, 1, weight)
     bias = layer.bias * scale + shift
     if layer.has_bias or np.any(bias):
-        _set_bias(layer, graph, bias.astype(layer.weight.dtype))
+        node = _with_bias(layer, graph, bias.astype(layer.weight.dtype))
     statistics = node.outputs[0].meta.get(BATCHNORM)
     if statistics is not None:
         mean, deviation = statistics
-        node.outputs[0].meta[BATCHNORM] = (mean * scale + shift, deviation * np.abs(scale))
-    return True
+        node.outputs[0].meta[BATCHNORM] = (
+            (mean * scale + shift).astype(np.float32),
+            (deviation * np.abs(scale)).astype(np.float32),
+        )
+    return node
 
 
 def _along_outputs(layer: LinearLayer, scale: Vector) -> NDArray[np.float64]:
@@ -108,16 +112,18 @@ def _along_outputs(layer: LinearLayer, scale: Vector) -> NDArray[np.float64]:
     return scale.reshape(-1, 1, *ones)
 
 
-def _set_bias(layer: LinearLayer, graph: ir.Graph, bias: NDArray[np.generic]) -> None:
+def _with_bias(layer: LinearLayer, graph: ir.Graph, bias: NDArray[np.generic]) -> ir.Node:
     node = layer.node
     if layer.has_bias:
         _exchange_constant(graph, node, 2, bias)
     else:
-        if len(node.inputs) < 3:
-            node.resize_inputs(3)
-        node.replace_input_with(2, add_initializer(graph, f"{node.name}_bias", bias))
+        inputs = [*node.inputs[:2], add_initializer(graph, f"{node.name}_bias", bias)]
+        biased = ir.Node(node.domain, node.op_type, inputs, tuple(node.attributes.values()), num_outputs=1)
+        replace([node], biased)
+        node = biased
     if node.op_type == "Gemm":
         node.attributes["beta"] = ir.AttrFloat32("beta", 1.0)
+    return node
 
 
 def _exchange_constant(graph: ir.Graph, node: ir.Node, index: int, array: NDArray[np.generic]) -> None:

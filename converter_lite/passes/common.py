@@ -6,6 +6,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as library
 
 from converter_lite.graph import absorb_names
+from converter_lite.passes.rewrite import is_op
 
 
 def lift_constants(model: ir.Model) -> int:
@@ -39,12 +40,16 @@ def eliminate_common_subexpressions(model: ir.Model) -> int:
     """
     before = list(model.graph)
     readers = {node: _readers(node) for node in before}
+    exported = {node: [v.name for v in node.outputs if v.is_graph_output()] for node in before}
     library.CommonSubexpressionEliminationPass()(model)
     after = set(model.graph)
     removed = [node for node in before if node not in after]
+    sources = {value.name: _computed_by(value) for value in model.graph.outputs}
     twins: dict[ir.Node, ir.Node] = {}
     for node in reversed(removed):
-        twin = _twin(readers[node], twins)
+        candidates = [_now_feeding(reader, index, twins) for reader, index in readers[node]]
+        candidates += [sources[name] for name in exported[node]]
+        twin = next((candidate for candidate in candidates if candidate is not None), None)
         if twin is not None:
             twins[node] = twin
             absorb_names(twin, [node])
@@ -55,12 +60,15 @@ def _readers(node: ir.Node) -> list[tuple[ir.Node, int]]:
     return [(use.node, use.idx) for output in node.outputs for use in output.uses()]
 
 
-def _twin(readers: list[tuple[ir.Node, int]], twins: dict[ir.Node, ir.Node]) -> ir.Node | None:
-    """What now feeds a reader of the removed node; a reader that was removed as well is followed to its own twin."""
-    for reader, index in readers:
-        remaining = twins.get(reader, reader)
-        value = remaining.inputs[index] if index < len(remaining.inputs) else None
-        producer = value.producer() if value is not None else None
-        if producer is not None:
-            return producer
-    return None
+def _now_feeding(reader: ir.Node, index: int, twins: dict[ir.Node, ir.Node]) -> ir.Node | None:
+    """What computes this input of a reader now; a reader that was removed as well is followed to its own twin."""
+    remaining = twins.get(reader, reader)
+    value = remaining.inputs[index] if index < len(remaining.inputs) else None
+    return value.producer() if value is not None else None
+
+
+def _computed_by(output: ir.Value) -> ir.Node | None:
+    """The node behind a graph output; behind the Identity that keeps two equal outputs apart where there is one."""
+    producer = output.producer()
+    source = producer.inputs[0] if producer is not None and is_op(producer, "Identity") else None
+    return source.producer() if source is not None else producer

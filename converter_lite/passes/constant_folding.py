@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from converter_lite.engine import DEFAULT_ENGINE, Engine
 from converter_lite.errors import ModelError
 from converter_lite.graph import absorb_names, constant, is_constant, opset
-from converter_lite.passes.rewrite import consumers, has_subgraph, remove
+from converter_lite.passes.rewrite import consumers, has_subgraph, is_op, remove
 
 _log = logging.getLogger(__name__)
 
@@ -53,20 +53,47 @@ def fold_constants(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> int:
     Refused: random and quantization operators, nodes with subgraphs, graph outputs, results of unknown size, results
     that are much larger than what they are made of.
     """
+    widened = _widen(model.graph)
     nodes = _foldable(model.graph)
     if not nodes:
-        return 0
+        return widened
     try:
-        return _fold(model, nodes, engine)
+        return widened + _fold(model, nodes, engine)
     except ModelError as error:
         _log.debug("constants are folded one by one: %s", error)
-    folded = 0
+    folded = widened
     for node in nodes:
         try:
             folded += _fold(model, [node], engine) if all(map(is_constant, filter(None, node.inputs))) else 0
         except ModelError as error:
             _log.debug("%s stays: %s", node.name, error)
     return folded
+
+
+def _widen(graph: ir.Graph) -> int:
+    """Cast constants of types that NumPy lacks (bfloat16, 8-bit floats) here: the runtime takes them only as messages.
+
+    Widening is exact, so both would give the same numbers.
+    """
+    widened = 0
+    for node in list(graph):
+        result = node.outputs[0]
+        if is_op(node, "Cast") and _is_exotic(node.inputs[0]) and result.dtype == ir.DataType.FLOAT:
+            array = constant(node.inputs[0])
+            if array is not None and not result.is_graph_output():
+                for reader in consumers(result):
+                    absorb_names(reader, [node])
+                _store(graph, result, array.astype(np.float32))
+                remove(node)
+                widened += 1
+    return widened
+
+
+def _is_exotic(value: ir.Value | None) -> bool:
+    if value is None or value.const_value is None or value.is_graph_input():
+        return False
+    dtype = value.const_value.dtype
+    return not dtype.is_string() and dtype.numpy() not in _FEEDABLE and value.const_value.nbytes > FEED_ABOVE
 
 
 def _foldable(graph: ir.Graph) -> list[ir.Node]:
@@ -82,6 +109,8 @@ def _foldable(graph: ir.Graph) -> list[ir.Node]:
 
 def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value]) -> bool:
     if node.domain not in ("", "ai.onnx") or node.op_type in NEVER_FOLDED or has_subgraph(node) or not inputs:
+        return False
+    if any(_is_exotic(value) for value in inputs):
         return False
     limit = max(SMALL_RESULT, MAX_GROWTH * max(_bytes(value) or 0 for value in inputs))
     for value in node.outputs:

@@ -7,7 +7,7 @@ import math
 import onnx_ir as ir
 
 from converter_lite.graph import opset, single_consumer
-from converter_lite.passes.rewrite import is_op, replace, scalar_operand
+from converter_lite.passes.rewrite import is_number, is_op, replace, scalar_operand
 
 SINCE = 20
 """Operator set in which Gelu appeared."""
@@ -47,7 +47,7 @@ def _fuse(erf: ir.Node) -> bool:
 
 def _scaled_source(node: ir.Node) -> ir.Value | None:
     if is_op(node, "Div"):
-        return scalar_operand(node, math.sqrt(2.0)) if node.inputs[0] is not None else None
+        return node.inputs[0] if is_number(node.inputs[1], math.sqrt(2.0)) else None
     return scalar_operand(node, math.sqrt(0.5)) if is_op(node, "Mul") else None
 
 

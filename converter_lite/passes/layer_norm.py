@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from converter_lite.graph import attribute, constant, int_attribute, opset, scalar, single_consumer
-from converter_lite.passes.rewrite import constant_operand, consumers, input_at, int_values, is_number, is_op, replace
+from converter_lite.graph import attribute, constant, int_attribute, opset, single_consumer
+from converter_lite.passes.rewrite import (
+    constant_operand,
+    consumers,
+    input_at,
+    int_values,
+    is_number,
+    is_op,
+    number,
+    replace,
+)
 
 SINCE = 17
 """Operator set in which LayerNormalization appeared."""
@@ -55,7 +64,7 @@ def _variance(root: ir.Node) -> tuple[float, ir.Node, ir.Node, ir.Node, ir.Value
     """``(ε, Add, ReduceMean, square, centred value)`` above the square root."""
     plus = _only_source(root.inputs[0], root)
     operands = constant_operand(plus) if plus is not None and is_op(plus, "Add") else None
-    epsilon = scalar(operands[1]) if operands is not None else None
+    epsilon = number(operands[1]) if operands is not None else None
     if plus is None or operands is None or epsilon is None:
         return None
     mean = _only_source(operands[0], plus)

@@ -8,6 +8,7 @@ from onnx import version_converter
 
 from converter_lite.errors import ModelError
 from converter_lite.graph import ALIASES, all_nodes, assign_names, opset
+from converter_lite.passes.common import lift_constants
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.skeleton import skeleton
 
@@ -27,9 +28,8 @@ def raise_opset(model: ir.Model, target: int) -> ir.Model:
     current = opset(model)
     if current >= target:
         return model
-    changed = changed_operators(model, target)
-    if changed:
-        model = _convert(model, current, target, changed)
+    if changed_operators(model, target):
+        model = _convert(model, current, target)
     model.graph.opset_imports[""] = target
     model.ir_version = max(model.ir_version, minimal_ir_version(target))
     return model
@@ -54,23 +54,42 @@ def _since(op_type: str, version: int) -> int:
         return 0
 
 
-def _convert(model: ir.Model, current: int, target: int, changed: list[str]) -> ir.Model:
+def _convert(model: ir.Model, current: int, target: int) -> ir.Model:
     proto, detached = skeleton(model)
     proto.ir_version = max(proto.ir_version, minimal_ir_version(target))
     try:
         converted = ir.serde.deserialize_model(version_converter.convert_version(proto, target))
     except _REFUSALS as error:
-        culprits = [op for op in changed if op in str(error)] or changed
+        reason = str(error).strip().splitlines()[0].rpartition("failed: ")[2]
         raise ModelError(
-            f"the model's opset {current} cannot be raised to {target}: {str(error).strip().splitlines()[0]}",
-            where=", ".join(culprits),
+            f"opset {current} cannot be raised to {target}: {reason}",
+            where=_first_refused(proto, target),
             hint=f"export the model again with opset {target} or newer",
         ) from error
     _reattach(converted.graph, detached)
     _carry_over(model, converted)
+    lift_constants(converted)
     infer_shapes(converted)
     assign_names(converted)
     return converted
+
+
+def _first_refused(proto: onnx.ModelProto, target: int) -> str:
+    """The first node that the converter refuses, found by halving."""
+    nodes = list(proto.graph.node)
+    accepted, refused = 0, len(nodes)
+    del proto.graph.output[:]
+    while refused - accepted > 1:
+        middle = (accepted + refused) // 2
+        del proto.graph.node[:]
+        proto.graph.node.extend(nodes[:middle])
+        try:
+            version_converter.convert_version(proto, target)
+            accepted = middle
+        except _REFUSALS:
+            refused = middle
+    node = nodes[refused - 1]
+    return f"{node.name} ({node.op_type})"
 
 
 def _reattach(graph: ir.Graph, detached: dict[str, ir.Value]) -> None:

@@ -127,6 +127,7 @@ def optimize(
         infer_shapes(model)
     else:
         _optimize(run, tuple(rule for name, rule in FUSIONS.items() if name in fused_operators))
+    assign_names(model)
     after = sum(1 for _ in all_nodes(model.graph))
     vanished = frozenset(names - known_names(model.graph))
     return OptimizeResult(model, before, after, tuple(run.changes.items()), vanished)

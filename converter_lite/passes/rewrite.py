@@ -91,6 +91,7 @@ def replace(nodes: Sequence[ir.Node], new: ir.Node) -> None:
     new.name = last.name
     graph.insert_before(last, new)
     take_over(new.outputs[0], last.outputs[0])
+    new.outputs[0].meta.update(last.outputs[0].meta)
     for node in reversed(nodes):
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             remove(node)
@@ -120,14 +121,20 @@ def scalar_operand(node: ir.Node, expected: float) -> ir.Value | None:
     found = constant_operand(node)
     if found is None:
         return None
-    activation, number, _ = found
-    return activation if is_number(number, expected) else None
+    activation, operand, _ = found
+    return activation if is_number(operand, expected) else None
 
 
 def is_number(value: ir.Value | None, expected: float) -> bool:
     """Whether the value is a one-element constant near ``expected`` (exporters round to float16 at worst)."""
-    number = scalar(value)
-    return number is not None and math.isclose(number, expected, rel_tol=1e-3)
+    found = number(value)
+    return found is not None and math.isclose(found, expected, rel_tol=1e-3)
+
+
+def number(value: ir.Value | None) -> float | None:
+    """The number in a constant that broadcasts without adding axes (of rank 0 or 1), else ``None``."""
+    tensor = value.const_value if value is not None else None
+    return scalar(value) if tensor is not None and len(tensor.shape) <= 1 else None
 
 
 def int_values(value: ir.Value | None) -> tuple[int, ...] | None:

@@ -38,9 +38,10 @@ def _fold(node: ir.Node) -> bool:
     vector = _per_channel(operand, layer)
     if vector is None or (node.op_type == "Div" and np.any(vector == 0)):
         return False
-    if not scale_and_shift(layer, *_scale_and_shift_of(node.op_type, vector, constant_first)):
+    folded = scale_and_shift(layer, *_scale_and_shift_of(node.op_type, vector, constant_first))
+    if folded is None:
         return False
-    merge_into_producer(producer, node)
+    merge_into_producer(folded, node)
     return True
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.params import QuantParams, QuantSpec
+from converter_lite.suggest import did_you_mean
 
 
 class NodeMode(enum.Enum):
@@ -35,11 +36,19 @@ class NodeMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """Decision for one node; ``reason`` says why it is float and is empty otherwise."""
+    """Decision for one node.
+
+    Attributes:
+        op_type: Operator, for people who read the plan.
+        mode: How it computes.
+        reason: Why it is float; empty otherwise.
+        float_inputs: Positions of data inputs that an integer node reads in float all the same.
+    """
 
     op_type: str
     mode: NodeMode
     reason: str = ""
+    float_inputs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.mode is NodeMode.FLOAT) != bool(self.reason):
@@ -85,6 +94,32 @@ class QuantPlan:
         counts = Counter(d.reason for d in self.nodes.values() if d.mode is NodeMode.FLOAT)
         return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
+    def check(self, model: ir.Model) -> None:
+        """Refuse a plan that was made for another graph.
+
+        Raises:
+            ConfigError: It names nodes or tensors that the graph does not have, or has too few or too many scales.
+        """
+        graph = model.graph
+        nodes = {node.name for node in graph}
+        tensors = {value.name for value in graph.inputs} | {output.name for node in graph for output in node.outputs}
+        problems = [
+            f"no node is called {name!r}{did_you_mean(name, _names(nodes))}" for name in self.nodes if name not in nodes
+        ]
+        for name in self.activations:
+            if name not in tensors:
+                problems.append(f"no tensor is called {name!r}{did_you_mean(name, _names(tensors))}")
+        for name, params in self.weights.items():
+            value = graph.initializers.get(name)
+            if value is None:
+                problems.append(f"no constant is called {name!r}{did_you_mean(name, graph.initializers)}")
+            elif params.spec.axis is not None and not _fits(value, params):
+                problems.append(
+                    f"{name}: {params.scale.size} scales do not fit the constant along axis {params.spec.axis}"
+                )
+        if problems:
+            raise ConfigError("the plan does not fit the model", problems=tuple(f"plan: {text}" for text in problems))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
         return {
@@ -114,7 +149,7 @@ class QuantPlan:
                 raise ValueError(f"unknown fields {sorted(unknown)}")
             plan = cls(str(data["target"]))
             for name, d in data["nodes"].items():
-                plan.nodes[name] = NodePlan(str(d["op_type"]), NodeMode(d["mode"]), str(d.get("reason", "")))
+                plan.nodes[name] = _node_from_json(name, d)
             plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -147,9 +182,34 @@ class QuantizedModel:
         return self.plan.weights[name].quantize(tensor.numpy().astype(np.float32, copy=False))
 
 
+def _names(names: set[str | None]) -> list[str]:
+    return [name for name in names if name]
+
+
+def _fits(value: ir.Value, params: QuantParams) -> bool:
+    axis = params.spec.axis
+    shape = tuple(value.shape.numpy()) if value.shape is not None else ()
+    return axis is not None and -len(shape) <= axis < len(shape) and shape[axis] == params.scale.size
+
+
 def save_plans(plans: dict[str, QuantPlan]) -> str:
     """JSON text of one plan per output format."""
     return json.dumps({name: plan.to_json() for name, plan in plans.items()}, indent=1) + "\n"
+
+
+def _node_to_json(decision: NodePlan) -> dict[str, Any]:
+    extra: dict[str, Any] = {"reason": decision.reason} if decision.reason else {}
+    if decision.float_inputs:
+        extra["float_inputs"] = list(decision.float_inputs)
+    return {"op_type": decision.op_type, "mode": decision.mode.value, **extra}
+
+
+def _node_from_json(name: str, data: dict[str, Any]) -> NodePlan:
+    unknown = set(data) - {"op_type", "mode", "reason", "float_inputs"}
+    if unknown:
+        raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
+    float_inputs = tuple(int(i) for i in data.get("float_inputs", ()))
+    return NodePlan(str(data["op_type"]), NodeMode(data["mode"]), str(data.get("reason", "")), float_inputs)
 
 
 def _params_to_json(params: QuantParams) -> dict[str, Any]:

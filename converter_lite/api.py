@@ -1,0 +1,282 @@
+"""Programming interface: ``convert``, the original's ``Converter``, PaddleSlim's post-training functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter_lite.errors import UsageError
+from converter_lite.log import NORMAL, Log
+from converter_lite.request import ConvertRequest, ConvertResult
+
+if TYPE_CHECKING:
+    from converter_lite.config.settings import QuantizationConfig
+
+Samples = Iterable[Any] | Callable[[], Iterable[Any]]
+"""Samples from Python: dictionaries by input name, tuples in input order, or arrays; or a function that gives them."""
+
+
+def convert(request: ConvertRequest, *, log: Log | None = None) -> ConvertResult:
+    """Convert a model as the request says. Nothing is written unless the result is proven.
+
+    Raises:
+        ConverterError: What is wrong, where, and what to do (subclasses in :mod:`converter_lite.errors`).
+    """
+    from converter_lite.conversion import run
+
+    return run(request, log or Log())
+
+
+@dataclass(slots=True)
+class Converter:
+    """The interface of ``mindspore_lite.Converter``: set attributes, then call :meth:`convert`.
+
+    Attributes:
+        input_shape: Input name -> fixed shape.
+        input_format: Layout of BIN calibration files, "NHWC" or "NCHW".
+        input_data_type, output_data_type: Element types of the result, see ``--inputDataType``.
+        weight_fp16: Store float constants as float16.
+        optimize: "none", "general", "gpu_oriented" or "ascend_oriented".
+        infer: Run the result once on random data.
+        save_type: Output format, or several.
+        min_cosine: Quality gate; ``None`` takes the default rule.
+        threads: Worker threads; 0 = one per core.
+        calibration_data: Samples from Python instead of ``calibrate_path``.
+        verbose: Print the summary lines of the command line.
+    """
+
+    input_shape: dict[str, Sequence[int]] = field(default_factory=dict)
+    input_format: str = "NHWC"
+    input_data_type: str = "DEFAULT"
+    output_data_type: str = "DEFAULT"
+    weight_fp16: bool = False
+    optimize: str = "general"
+    infer: bool = False
+    save_type: str | Sequence[str] = "ONNX"
+    min_cosine: float | None = None
+    threads: int = 0
+    calibration_data: Samples | None = None
+    verbose: bool = False
+    _config: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+
+    def set_config_info(self, section: str, config_info: Mapping[str, str]) -> None:
+        """Add the keys of one section, as they would stand in an INI file; later calls replace earlier keys."""
+        if not isinstance(config_info, Mapping):
+            raise UsageError("config_info must be a dictionary of texts", where=f"set_config_info({section!r}, ...)")
+        self._config.setdefault(section, {}).update({str(key): str(value) for key, value in config_info.items()})
+
+    def get_config_info(self) -> dict[str, dict[str, str]]:
+        """Everything given with :meth:`set_config_info`."""
+        return {section: dict(keys) for section, keys in self._config.items()}
+
+    def convert(
+        self,
+        fmk_type: str,
+        model_file: str | Path,
+        output_file: str | Path,
+        weight_file: str | Path = "",
+        config_file: str | Path = "",
+    ) -> ConvertResult:
+        """Convert one model; keys of :meth:`set_config_info` are added to those of ``config_file``.
+
+        Raises:
+            ConverterError: What is wrong, where, and what to do.
+        """
+        save_type = (self.save_type,) if isinstance(self.save_type, str) else tuple(self.save_type)
+        request = ConvertRequest(
+            model_file=Path(model_file),
+            output_file=Path(output_file),
+            fmk=fmk_type,
+            weight_file=Path(weight_file) if weight_file else None,
+            config=self._merged_config(config_file),
+            input_shape={name: tuple(shape) for name, shape in self.input_shape.items()},
+            input_data_format=self.input_format,
+            input_data_type=self.input_data_type,
+            output_data_type=self.output_data_type,
+            fp16=self.weight_fp16,
+            optimize=self.optimize,
+            save_type=save_type,
+            infer=self.infer,
+            min_cosine=self.min_cosine,
+            threads=self.threads,
+            calibration_data=self.calibration_data,
+        )
+        return convert(request, log=_log(self.verbose))
+
+    def _merged_config(self, config_file: str | Path) -> QuantizationConfig | None:
+        from converter_lite.config import config_from_mapping, load_config
+
+        external = self.calibration_data is not None
+        if not self._config:
+            return load_config(config_file, external_data=external) if config_file else None
+        merged = load_config(config_file, external_data=True).as_mapping() if config_file else {}
+        for section, keys in self._config.items():
+            merged.setdefault(section, {}).update(keys)
+        return config_from_mapping(merged, external_data=external)
+
+
+ALGORITHMS = {
+    "KL": "KL",
+    "hist": "PERCENTILE",
+    "mse": "MSE",
+    "abs_max": "MAX_MIN",
+    "min_max": "MAX_MIN",
+    "avg": "REMOVAL_OUTLIER",
+}
+"""PaddleSlim's ``algo`` -> ``activation_quant_method``; ``avg`` averages extremes over samples, as REMOVAL_OUTLIER does."""
+
+WEIGHT_TYPES = {"channel_wise_abs_max": "true", "abs_max": "false"}
+"""PaddleSlim's ``weight_quantize_type`` -> ``per_channel``."""
+
+OPERATOR_NAMES = {
+    "conv2d": ("Conv",),
+    "depthwise_conv2d": ("Conv",),
+    "conv2d_transpose": ("ConvTranspose",),
+    "mul": ("MatMul", "Gemm"),
+    "matmul": ("MatMul", "Gemm"),
+    "matmul_v2": ("MatMul", "Gemm"),
+}
+"""PaddleSlim's ``quantizable_op_type`` -> ONNX operators."""
+
+
+def quant_post_static(
+    model_dir: str | Path,
+    quantize_model_path: str | Path,
+    sample_generator: Samples,
+    *,
+    executor: object = None,
+    model_filename: str | None = None,
+    params_filename: str | None = None,
+    batch_size: int = 1,
+    batch_nums: int | None = None,
+    algo: str = "KL",
+    weight_quantize_type: str = "channel_wise_abs_max",
+    quantizable_op_type: Sequence[str] = ("conv2d", "depthwise_conv2d", "mul"),
+    weight_bits: int = 8,
+    activation_bits: int = 8,
+    skip_nodes: Sequence[str] = (),
+    verbose: bool = False,
+) -> ConvertResult:
+    """Full quantization with PaddleSlim's parameter names.
+
+    Args:
+        model_dir: The ONNX file, or the folder that ``model_filename`` lies in.
+        quantize_model_path: Output path without suffix.
+        sample_generator: Gives one sample at a time; a function is called for every pass over the data.
+        executor: Accepted for existing calls; there is nothing to execute with.
+        model_filename: File within ``model_dir``.
+        params_filename: Parameter file of a Paddle model; refused for ONNX.
+        batch_size: Samples per batch; ``batch_size * batch_nums`` samples are used.
+        batch_nums: Number of batches; ``None`` = all samples.
+        algo: One of :data:`ALGORITHMS`.
+        weight_quantize_type: One of :data:`WEIGHT_TYPES`.
+        quantizable_op_type: Operators to quantize, names of :data:`OPERATOR_NAMES`.
+        weight_bits: 8.
+        activation_bits: 8.
+        skip_nodes: Names of nodes that stay float.
+        verbose: Print the summary lines of the command line.
+
+    Raises:
+        ConverterError: What is wrong, where, and what to do.
+    """
+    del executor
+    model = _model_path(model_dir, model_filename, params_filename)
+    if (weight_bits, activation_bits) != (8, 8):
+        raise UsageError("static quantization has 8 bits", where="weight_bits, activation_bits")
+    converter = Converter(calibration_data=sample_generator, verbose=verbose)
+    method = _known("algo", algo, ALGORITHMS)
+    per_channel = _known("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES)
+    converter.set_config_info(
+        "common_quant_param", {"quant_type": "FULL_QUANT", **_skip(model, quantizable_op_type, skip_nodes)}
+    )
+    converter.set_config_info("full_quant_param", {"activation_quant_method": method, "per_channel": per_channel})
+    request = ConvertRequest(
+        model_file=model,
+        output_file=Path(quantize_model_path),
+        config=converter._merged_config(""),
+        calibration_data=sample_generator,
+        calibration_size=None if batch_nums is None else batch_size * batch_nums,
+    )
+    return convert(request, log=_log(verbose))
+
+
+def quant_post_dynamic(
+    model_dir: str | Path,
+    save_model_dir: str | Path,
+    *,
+    model_filename: str | None = None,
+    params_filename: str | None = None,
+    save_model_filename: str = "quantized_model",
+    quantizable_op_type: Sequence[str] = ("conv2d", "mul"),
+    weight_bits: int = 8,
+    weight_quantize_type: str = "channel_wise_abs_max",
+    generate_test_model: bool = False,
+    verbose: bool = False,
+) -> ConvertResult:
+    """Weight quantization with PaddleSlim's parameter names (what it calls dynamic stores weights as integers).
+
+    Args:
+        model_dir: The ONNX file, or the folder that ``model_filename`` lies in.
+        save_model_dir: Output folder.
+        model_filename: File within ``model_dir``.
+        params_filename: Parameter file of a Paddle model; refused for ONNX.
+        save_model_filename: Output name without suffix.
+        quantizable_op_type: Operators to quantize, names of :data:`OPERATOR_NAMES`.
+        weight_bits: 1 to 16.
+        weight_quantize_type: One of :data:`WEIGHT_TYPES`.
+        generate_test_model: Refused: the written file itself runs everywhere.
+        verbose: Print the summary lines of the command line.
+
+    Raises:
+        ConverterError: What is wrong, where, and what to do.
+    """
+    model = _model_path(model_dir, model_filename, params_filename)
+    if generate_test_model:
+        raise UsageError("there is no separate test model: the written file runs as it is", where="generate_test_model")
+    converter = Converter(verbose=verbose)
+    common = {"quant_type": "WEIGHT_QUANT", "bit_num": str(weight_bits), "min_quant_weight_channel": "0"}
+    converter.set_config_info("common_quant_param", {**common, **_skip(model, quantizable_op_type, ())})
+    per_channel = _known("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES)
+    converter.set_config_info("weight_quant_param", {"per_channel": per_channel})
+    return converter.convert("ONNX", model, Path(save_model_dir) / save_model_filename)
+
+
+def _model_path(model_dir: str | Path, model_filename: str | None, params_filename: str | None) -> Path:
+    path = Path(model_dir)
+    if params_filename is not None:
+        raise UsageError("an ONNX model has no parameter file", where="params_filename", hint="leave it out")
+    return path / model_filename if model_filename is not None else path
+
+
+def _known(parameter: str, value: str, table: Mapping[str, str]) -> str:
+    from converter_lite.suggest import did_you_mean
+
+    if value not in table:
+        raise UsageError(f"{value!r} is not one of {', '.join(table)}{did_you_mean(value, table)}", where=parameter)
+    return table[value]
+
+
+def _skip(model: Path, quantizable: Sequence[str], skip_nodes: Sequence[str]) -> dict[str, str]:
+    """``skip_quant_node`` that leaves only the wanted weighted operators to the quantizer."""
+    from converter_lite.frontends.onnx import read_onnx
+    from converter_lite.suggest import did_you_mean
+
+    unknown = [name for name in quantizable if name not in OPERATOR_NAMES]
+    if unknown:
+        raise UsageError(
+            f"unknown operator {unknown[0]!r}{did_you_mean(unknown[0], OPERATOR_NAMES)}", where="quantizable_op_type"
+        )
+    wanted = {operator for name in quantizable for operator in OPERATOR_NAMES[name]}
+    weighted = {operator for operators in OPERATOR_NAMES.values() for operator in operators}
+    names = list(skip_nodes)
+    if not weighted <= wanted:
+        names += [node.name or "" for node in read_onnx(model).graph if node.op_type in weighted - wanted]
+    return {"skip_quant_node": ",".join(names)} if names else {}
+
+
+def _log(verbose: bool) -> Log:
+    import sys
+
+    return Log(NORMAL, sys.stdout) if verbose else Log()

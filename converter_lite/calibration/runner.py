@@ -1,0 +1,229 @@
+"""Runs the float model over the calibration samples and collects statistics.
+
+Reductions are part of the graph that runs, so that only a few numbers (or, for distributions, an evenly spaced subset of the
+values) leave the runtime. Memory is bounded by the samples under way, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
+from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
+from converter_lite.kernels.histogram import histogram
+from converter_lite.log import Log
+
+OBSERVED_VALUES = 65_536
+"""Values per tensor and sample from which on a distribution is taken from an evenly spaced subset."""
+
+GROUP = 256
+"""Tensors observed in one pass over the data when distributions are collected: 256 tensors x 0.5 MB bound the memory."""
+
+LOW_SHARE, HIGH_SHARE = 0.0001, 0.9999
+"""Positions of REMOVAL_OUTLIER in the sorted values (measured behaviour of the original)."""
+
+
+class Samples(Protocol):
+    """Calibration samples that can be read several times."""
+
+    def __len__(self) -> int:
+        """Samples in one pass."""
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """One pass over the feeds."""
+
+    def head(self, count: int) -> list[dict[str, NDArray[Any]]]:
+        """The first samples, held in memory; fewer than ``count`` where memory is short."""
+
+
+def collect(
+    model: ir.Model,
+    names: list[str],
+    need: Need,
+    samples: Samples,
+    *,
+    threads: int,
+    log: Log,
+    engine: Engine = DEFAULT_ENGINE,
+) -> CalibrationStats:
+    """Statistics of the named tensors over all samples.
+
+    Args:
+        model: Float graph, not changed.
+        names: Tensors to observe.
+        need: What to collect.
+        samples: Feeds by input name; iterated once per group of ``GROUP`` tensors when distributions are needed.
+        threads: Samples run side by side, one thread each, so that results do not depend on it.
+        log: Receives progress.
+        engine: Runs the graph.
+
+    Raises:
+        CalibrationError: A tensor is NaN or infinite.
+        ModelError: The runtime refuses the model or a sample.
+    """
+    stats = CalibrationStats()
+    size = GROUP if Need.HISTOGRAM in need else max(len(names), 1)
+    for start in range(0, len(names), size):
+        group = names[start : start + size]
+        session = engine.session(ir.to_proto(_observed(model, group, need)).SerializeToString(), threads=1)
+        observed = map_ordered(lambda feed, s=session, n=group: _observe(s, n, need, feed), samples, threads)
+        for parts in log.track(observed, "calibrating", len(samples)):
+            for name, part in zip(group, parts, strict=True):
+                stats.add(name, part)
+    return stats
+
+
+def channel_means(
+    model: ir.Model, names: list[str], feeds: Iterable[Feed], *, engine: Engine, threads: int
+) -> list[NDArray[np.float64]]:
+    """Mean per channel of the named tensors over all samples: float64 ``(channels,)`` each.
+
+    The channel axis is 1 from rank 3 on, else the last.
+    """
+    observed = model.clone()
+    graph = observed.graph
+    values = {o.name: o for n in graph for o in n.outputs}
+    graph.outputs.clear()
+    build = _Builder(graph)
+    for i, name in enumerate(names):
+        build.output(f"mean_{i}", mean_node(graph, values[name]))
+    remove_unused(graph)
+    session = engine.session(ir.to_proto(observed).SerializeToString(), threads=1)
+    sums = [np.zeros(0)] * len(names)
+    count = 0
+    for outputs in map_ordered(session.run, feeds, threads):
+        count += 1
+        for i in range(len(names)):
+            row = outputs[f"mean_{i}"].astype(np.float64)
+            sums[i] = row if count == 1 else sums[i] + row
+    return [total / count for total in sums]
+
+
+def mean_node(graph: ir.Graph, value: ir.Value) -> ir.Value:
+    """Append the mean per channel of ``value`` to the graph and return it."""
+    rank = len(value.shape) if value.shape is not None else 4
+    channel = 1 if rank > 2 else rank - 1
+    axes = [i for i in range(rank) if i != channel]
+    if graph.opset_imports.get("", 1) >= 18:
+        constant = g.add_initializer(graph, "mean_axes", np.array(axes, np.int64))
+        node = ir.node("ReduceMean", [value, constant], attributes={"keepdims": 0})
+    else:
+        node = ir.node("ReduceMean", [value], attributes={"axes": axes, "keepdims": 0})
+    graph.append(node)
+    return node.outputs[0]
+
+
+def map_ordered(function: Any, items: Iterable[Any], threads: int) -> Iterator[Any]:
+    """``map`` over worker threads: order kept, at most ``2 * threads`` items under way."""
+    iterator = iter(items)
+    pending: deque[Future[Any]] = deque()
+    with ThreadPoolExecutor(max_workers=max(threads, 1)) as pool:
+        try:
+            for item in islice(iterator, 2 * max(threads, 1)):
+                pending.append(pool.submit(function, item))
+            while pending:
+                result = pending.popleft().result()
+                for item in islice(iterator, 1):
+                    pending.append(pool.submit(function, item))
+                yield result
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _observe(session: Session, names: list[str], need: Need, feed: Feed) -> list[TensorStatistics]:
+    outputs = session.run(feed)
+    parts = []
+    for i, _ in enumerate(names):
+        part = TensorStatistics(1, float(outputs[f"min_{i}"]), float(outputs[f"max_{i}"]))
+        if Need.OUTLIER in need:
+            part.outliers = len(outputs[f"low_{i}"]) - 1
+            part.low_sum = float(outputs[f"low_{i}"][-1])
+            part.high_sum = float(outputs[f"high_{i}"][-1])
+        if Need.HISTOGRAM in need and np.isfinite(part.rmin) and np.isfinite(part.rmax):
+            part.histogram = histogram(outputs[f"values_{i}"])
+        parts.append(part)
+    return parts
+
+
+def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
+    """The float graph with reductions of the named tensors as its only outputs."""
+    observed = model.clone()
+    graph = observed.graph
+    values = {v.name: v for v in (*graph.inputs, *(o for n in graph for o in n.outputs))}
+    graph.outputs.clear()
+    build = _Builder(graph)
+    for i, name in enumerate(names):
+        value = values[name]
+        build.output(f"min_{i}", build.node("ReduceMin", [value], keepdims=0))
+        build.output(f"max_{i}", build.node("ReduceMax", [value], keepdims=0))
+        if Need.OUTLIER not in need and Need.HISTOGRAM not in need:
+            continue
+        flat = build.node("Reshape", [value, build.int64(-1)])
+        size = build.node("Reshape", [build.node("Size", [value]), build.int64(-1)])
+        if Need.OUTLIER in need:
+            build.output(f"low_{i}", _extreme(build, flat, size, largest=False))
+            build.output(f"high_{i}", _extreme(build, flat, size, largest=True))
+        if Need.HISTOGRAM in need:
+            build.output(f"values_{i}", _subset(build, flat, size))
+    remove_unused(graph)
+    return observed
+
+
+def _extreme(build: _Builder, flat: ir.Value, size: ir.Value, *, largest: bool) -> ir.Value:
+    """Sorted values from the extreme up to the position of REMOVAL_OUTLIER; the last one is the wanted value."""
+    share = build.constant(np.array([HIGH_SHARE if largest else LOW_SHARE], np.float32))
+    position = build.node("Mul", [build.node("Cast", [size], to=ir.DataType.FLOAT.value), share])
+    index = build.node("Cast", [position], to=ir.DataType.INT64.value)
+    count = build.node("Sub", [size, index]) if largest else build.node("Add", [index, build.int64(1)])
+    return build.node("TopK", [flat, count], largest=int(largest), sorted=1, outputs=2)
+
+
+def _subset(build: _Builder, flat: ir.Value, size: ir.Value) -> ir.Value:
+    """Every n-th value with an odd n (so that it does not step along one column of a picture); all of them for small tensors."""
+    half = build.node("Div", [size, build.int64(2 * OBSERVED_VALUES)])
+    step = build.node("Add", [build.node("Mul", [half, build.int64(2)]), build.int64(1)])
+    end = build.int64(np.iinfo(np.int64).max)
+    return build.node("Slice", [flat, build.int64(0), end, build.int64(0), step])
+
+
+def remove_unused(graph: ir.Graph) -> None:
+    """Remove nodes whose results nobody reads."""
+    for node in reversed(graph):
+        if all(not output.uses() and not output.is_graph_output() for output in node.outputs):
+            graph.remove(node, safe=True)
+
+
+class _Builder:
+    """Appends nodes to a graph; equal int64 constants are shared."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self.graph = graph
+        self.ints: dict[int, ir.Value] = {}
+
+    def constant(self, array: NDArray[Any]) -> ir.Value:
+        return g.add_initializer(self.graph, "observer_constant", array)
+
+    def int64(self, number: int) -> ir.Value:
+        if number not in self.ints:
+            self.ints[number] = self.constant(np.array([number], np.int64))
+        return self.ints[number]
+
+    def node(self, op_type: str, inputs: list[ir.Value], *, outputs: int = 1, **attributes: int) -> ir.Value:
+        made = ir.node(op_type, inputs, attributes=attributes, num_outputs=outputs)
+        self.graph.append(made)
+        return made.outputs[0]
+
+    def output(self, name: str, value: ir.Value) -> None:
+        value.name = name
+        value.dtype = ir.DataType.FLOAT
+        self.graph.outputs.append(value)

@@ -1,0 +1,86 @@
+"""What is known about the values of activations: plain data that can be merged, stored, and read by every method."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from converter_lite.errors import CalibrationError
+from converter_lite.kernels.histogram import Histogram, merge
+
+
+class Need(enum.Flag):
+    """Kinds of statistics; a calibration pass collects what the chosen method needs."""
+
+    MINMAX = enum.auto()
+    """Global minimum and maximum."""
+    OUTLIER = enum.auto()
+    """Per-sample values at the 0.01 % and 99.99 % positions, averaged over samples."""
+    HISTOGRAM = enum.auto()
+    """Distribution of the values."""
+
+
+@dataclass(slots=True)
+class TensorStatistics:
+    """Statistics of one activation tensor.
+
+    Attributes:
+        samples: Number of samples seen.
+        rmin, rmax: Extreme values, exact.
+        outliers: Largest number of values per sample beyond an outlier position (0: the tensor is too small to have any).
+        low_sum, high_sum: Sums over samples of the values at the outlier positions (float64).
+        histogram: Distribution, ``None`` when it was not collected.
+    """
+
+    samples: int = 0
+    rmin: float = float("inf")
+    rmax: float = float("-inf")
+    outliers: int = 0
+    low_sum: float = 0.0
+    high_sum: float = 0.0
+    histogram: Histogram | None = None
+
+    def add(self, other: TensorStatistics) -> None:
+        """Merge the statistics of other samples into these."""
+        self.samples += other.samples
+        self.rmin = min(self.rmin, other.rmin)
+        self.rmax = max(self.rmax, other.rmax)
+        self.outliers = max(self.outliers, other.outliers)
+        self.low_sum += other.low_sum
+        self.high_sum += other.high_sum
+        if other.histogram is not None:
+            self.histogram = other.histogram if self.histogram is None else merge(self.histogram, other.histogram)
+
+
+@dataclass(slots=True)
+class CalibrationStats:
+    """Statistics by tensor name."""
+
+    tensors: dict[str, TensorStatistics] = field(default_factory=dict)
+
+    def add(self, name: str, part: TensorStatistics) -> None:
+        """Merge statistics of some samples of a tensor.
+
+        Raises:
+            CalibrationError: The values are NaN or infinite.
+        """
+        if not (np.isfinite(part.rmin) and np.isfinite(part.rmax)):
+            raise CalibrationError(
+                "the float model gives NaN or infinite values",
+                where=f"tensor {name}",
+                hint="check the model and the preprocessing of the calibration samples",
+            )
+        self.tensors.setdefault(name, TensorStatistics()).add(part)
+
+    def __getitem__(self, name: str) -> TensorStatistics:
+        """Statistics of a tensor.
+
+        Raises:
+            CalibrationError: It was never observed.
+        """
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise CalibrationError("no calibration sample reached this tensor", where=f"tensor {name}") from None

@@ -1,0 +1,243 @@
+"""The ``converter_lite`` command: flags of the original, and ours."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from converter_lite import __version__
+from converter_lite.cli.arguments import one_of, parse_input_shape, refuse_repeated, switch
+from converter_lite.cli.run import run_conversion, usage_failure
+from converter_lite.errors import ConverterError, UsageError
+
+if TYPE_CHECKING:
+    from converter_lite.request import ConvertRequest
+
+FRAMEWORKS = {
+    "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
+    "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
+    "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
+    "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
+    "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
+    "MSLITE": "reading .ms files is not available yet",
+    "OM": "Ascend offline models are not read; use the ONNX file they were made from",
+    "ONNX": "",
+}
+"""Values of --fmk -> why it is refused, empty where it is read."""
+
+DATA_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
+OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
+
+NOT_AVAILABLE = {
+    "trainModel": ("false", "training models are not converted"),
+    "decryptKey": ("", "encrypted models are not read"),
+    "decryptMode": ("AES-GCM", "encrypted models are not read"),
+    "encryption": ("false", "results are not encrypted"),
+    "encryptKey": ("", "results are not encrypted"),
+    "device": ("", "results are not bound to a device here; use [full_quant_param] target_device"),
+    "optimizeTransformer": (
+        "false",
+        "there is no separate transformer optimization; --optimize=general does what there is",
+    ),
+    "outputDataFormat": ("", "the outputs keep the layout of the model"),
+}
+"""Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _Command(click.Group):
+    """Without a subcommand it converts; its errors end with the closing line of a conversion."""
+
+    def main(self, args: Any = None, *_: Any, **__: Any) -> Any:
+        arguments = list(sys.argv[1:] if args is None else args)
+        try:
+            refuse_repeated(arguments)
+            status = super().main(arguments, prog_name="converter_lite", standalone_mode=False)
+        except click.exceptions.Exit as done:
+            status = done.exit_code
+        except click.Abort:
+            click.echo("interrupted; nothing was written", err=True)
+            status = 130
+        except (click.ClickException, UsageError) as error:
+            status = usage_failure(error)
+        except BrokenPipeError:
+            status = 1
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
+    parameter = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+    shown = f"{help_text}  [default: {default}]" if default else help_text
+    return click.option(
+        f"--{name}", parameter, default=default, help=shown, metavar=more.pop("metavar", "TEXT"), **more
+    )
+
+
+@click.group(
+    cls=_Command,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 120},
+    epilog="Exit status: 0 done, 1 conversion failed or quality gate missed, 2 wrong usage or configuration, 3 our defect.",
+)
+@click.version_option(__version__)
+@_option("fmk", "Framework of the model: ONNX (known and refused: TF, TFLITE, CAFFE, MINDIR, PYTORCH, MSLITE, OM).")
+@_option("modelFile", "Model to convert.", metavar="PATH")
+@_option("outputFile", "Result, without suffix.", metavar="PATH")
+@_option("weightFile", "Weights of a CAFFE model.", metavar="PATH")
+@_option(
+    "configFile", "INI file that says how to quantize; without it the model is converted in float.", metavar="PATH"
+)
+@_option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
+@_option("inputDataFormat", "Layout of 4-D BIN calibration files: NHWC or NCHW.", "NHWC")
+@_option("inputDataType", f"Element type of the inputs: {', '.join(DATA_TYPES)}.", "DEFAULT")
+@_option("outputDataType", "Element type of the outputs: FLOAT16, FLOAT, INT8, UINT8, DEFAULT.", "DEFAULT")
+@_option("fp16", "on: store float constants as float16.", "off")
+@_option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
+@_option("saveType", "Output formats, comma separated: ONNX.", "ONNX")
+@_option("infer", "true: run the result once on random data too.", "false")
+@_option(
+    "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
+)
+@_option("plan", "Use the plans of this JSON file.", metavar="FILE")
+@_option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
+@click.option("--dryRun", "dry_run", is_flag=True, help="Print the plan and the size forecast, write nothing.")
+@_option("json", "Write a machine-readable result to this file.", metavar="FILE")
+@_option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
+@click.option("-v", "--verbose", is_flag=True, help="Print details.")
+@click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
+@_option("trainModel", "Known, not available.", "false", hidden=True)
+@_option("decryptKey", "Known, not available.", hidden=True)
+@_option("decryptMode", "Known, not available.", "AES-GCM", hidden=True)
+@_option("encryption", "Known, not available.", "false", hidden=True)
+@_option("encryptKey", "Known, not available.", hidden=True)
+@_option("device", "Known, not available.", hidden=True)
+@_option("optimizeTransformer", "Known, not available.", "false", hidden=True)
+@_option("outputDataFormat", "Known, not available.", hidden=True)
+@click.pass_context
+def cli(context: click.Context, /, **options: Any) -> int:
+    """Convert a trained model to a quantized one, and prove that the result runs and stays accurate."""
+    if context.invoked_subcommand is not None:
+        return 0
+    if not any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in options):
+        click.echo(context.get_help())
+        return 0
+    request = _request(options)
+    return run_conversion(
+        lambda: _convert(request, verbose=options["verbose"], quiet=options["quiet"]),
+        json_file=request.json,
+        details=options["verbose"],
+    )
+
+
+@cli.command("template")
+@click.argument("use", default="")
+def template_command(use: str) -> int:
+    """Print a commented INI file for a use, e.g. full_quant; without a name, list the uses."""
+    from converter_lite.config.template import TEMPLATES, template
+
+    try:
+        click.echo(
+            template(use) if use else "\n".join(f"{name:28} {TEMPLATES[name].title}" for name in TEMPLATES), nl=not use
+        )
+    except ConverterError as error:
+        click.echo(f"ERROR {error}", err=True)
+        return error.exit_status
+    return 0
+
+
+def _request(options: dict[str, Any]) -> ConvertRequest:
+    from converter_lite.request import ConvertRequest
+
+    for flag in ("fmk", "modelFile", "outputFile"):
+        if not options[_parameter(flag)]:
+            raise UsageError("the flag is required", where=f"--{flag}")
+    refused = FRAMEWORKS[one_of(options["fmk"], tuple(FRAMEWORKS), "--fmk")]
+    if refused:
+        raise UsageError(refused, where=f"--fmk={options['fmk']}")
+    if options["weight_file"]:
+        raise UsageError("only CAFFE models have a weight file", where="--weightFile")
+    for flag, (nothing, reason) in NOT_AVAILABLE.items():
+        if options[_parameter(flag)] != nothing:
+            raise UsageError(reason, where=f"--{flag}={options[_parameter(flag)]}")
+    if options["verbose"] and options["quiet"]:
+        raise UsageError("-v and --quiet exclude each other")
+    output_types = tuple(t for t in DATA_TYPES if t not in ("INT32", "INT64"))
+    return ConvertRequest(
+        model_file=Path(options["model_file"]),
+        output_file=_output_path(options["output_file"]),
+        fmk=options["fmk"],
+        config_file=_path(options["config_file"]),
+        input_shape=parse_input_shape(options["input_shape"]),
+        input_data_format=one_of(options["input_data_format"], ("NHWC", "NCHW"), "--inputDataFormat"),
+        input_data_type=one_of(options["input_data_type"], DATA_TYPES, "--inputDataType"),
+        output_data_type=one_of(options["output_data_type"], output_types, "--outputDataType"),
+        fp16=switch(options["fp16"], "--fp16", on="on", off="off"),
+        optimize=one_of(options["optimize"].split(":")[0], OPTIMIZE, "--optimize"),
+        save_type=tuple(name.strip() for name in options["save_type"].split(",") if name.strip()) or ("ONNX",),
+        infer=switch(options["infer"], "--infer"),
+        min_cosine=_number(options["min_cosine"], "--minCosine"),
+        plan=_path(options["plan"]),
+        save_plan=_path(options["save_plan"]),
+        dry_run=options["dry_run"],
+        json=_path(options["json"]),
+        threads=_threads(options["threads"]),
+    )
+
+
+def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
+    from converter_lite.conversion import run
+    from converter_lite.log import DETAILED, NORMAL, QUIET, Log
+    from converter_lite.output import write_text
+    from converter_lite.reports.summary import summary
+
+    log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
+    result = run(request, log)
+    log.info(summary(result))
+    if request.json is not None:
+        write_text(request.json, json.dumps(result.to_json(), indent=1) + "\n")
+
+
+def _parameter(flag: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in flag)
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _output_path(text: str) -> Path:
+    if text.endswith("/"):
+        raise UsageError(
+            "outputFile names a directory", where=f"--outputFile={text}", hint="add a file name, without suffix"
+        )
+    return Path(text)
+
+
+def _number(text: str, flag: str) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not -1.0 <= value <= 1.0:
+        raise UsageError(f"{text!r} is not a number from -1 to 1", where=flag)
+    return value
+
+
+def _threads(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 1024:
+        raise UsageError(f"{text!r} is not a number of threads (0 to 1024)", where="--threads")
+    return int(text)
+
+
+def main() -> None:
+    """Entry point."""
+    cli.main()

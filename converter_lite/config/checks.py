@@ -1,0 +1,203 @@
+"""Rules between keys: what must come together, what contradicts, what has no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from converter_lite.config.keys import Condition, Section, Use
+from converter_lite.config.names import ImageFormat, InputType, QuantType, TargetDevice
+from converter_lite.config.schema import FULL, SECTIONS, WEIGHT
+from converter_lite.config.settings import DYNAMIC_DIM
+from converter_lite.config.values import MIN_FLOAT32
+
+Slot = tuple[str, str]
+"""Section and key."""
+
+QUANT_TYPE: Slot = ("common_quant_param", "quant_type")
+_BIT_NUM: Slot = ("common_quant_param", "bit_num")
+_ENABLE_ENCODE: Slot = ("common_quant_param", "enable_encode")
+_TARGET: Slot = ("full_quant_param", "target_device")
+_DEQUANT: Slot = ("weight_quant_param", "dequant_strategy")
+_DATA = "data_preprocess_param"
+_CALIBRATION = ("calibrate_path", "calibrate_size", "input_type")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a file says, for the rules.
+
+    Attributes:
+        values: Typed value of every key, defaults where nothing (or nothing legal) was written.
+        given: Keys that were written, in any spelling that could be recognized.
+        unreliable: Keys whose value is not known since they, or their value, were misspelled.
+        sections: Names of the sections that were opened, misspelled ones too.
+        external_data: The caller brings the calibration samples itself.
+    """
+
+    values: Mapping[Slot, Any]
+    given: frozenset[Slot]
+    unreliable: frozenset[Slot]
+    sections: tuple[str, ...]
+    external_data: bool
+
+    def known(self, *slots: Slot) -> bool:
+        """Whether the values of these keys can be relied on."""
+        return self.unreliable.isdisjoint(slots)
+
+    def data(self, key: str) -> Any:
+        """Value of a key of the data section."""
+        return self.values[_DATA, key]
+
+    def data_known(self, *keys: str) -> bool:
+        """Whether these keys of the data section were written, legibly."""
+        slots = [(_DATA, key) for key in keys]
+        return self.given.issuperset(slots) and self.known(*slots)
+
+
+Remark = tuple[str, str, str]
+"""Section, key (or an empty string), message."""
+
+
+def find_errors(facts: Facts) -> list[Remark]:
+    """Every contradiction between keys."""
+    return [remark for rule in _ERROR_RULES for remark in rule(facts)]
+
+
+def find_warnings(facts: Facts) -> list[Remark]:
+    """Every key or section that has no effect."""
+    return [remark for section in SECTIONS for remark in _without_effect(facts, section)]
+
+
+def _quant_type_is_given(facts: Facts) -> Iterator[Remark]:
+    opened = [section.name for section in SECTIONS if section.is_quantization and section.name in facts.sections]
+    if opened and QUANT_TYPE not in facts.given:
+        words = ", ".join(word.value for word in QuantType)
+        where = QUANT_TYPE[0] if QUANT_TYPE[0] in opened else opened[0]
+        yield where, "", f"quant_type is missing: set it in [common_quant_param] to one of {words}"
+
+
+def _partners_are_given(facts: Facts) -> Iterator[Remark]:
+    for section in SECTIONS:
+        for group in section.together:
+            yield from _group_is_complete(facts, section.name, group)
+    if facts.values[QUANT_TYPE] is not FULL and not (
+        facts.external_data and (_DATA, _CALIBRATION[0]) not in facts.given
+    ):
+        yield from _group_is_complete(facts, _DATA, _CALIBRATION)
+    if ("ascend_context", "dynamic_dims") in facts.given:
+        yield from _group_is_complete(facts, "ascend_context", ("dynamic_dims", "input_shape"))
+
+
+def _group_is_complete(facts: Facts, section: str, group: tuple[str, ...]) -> Iterator[Remark]:
+    given = [key for key in group if (section, key) in facts.given]
+    missing = [key for key in group if key not in given]
+    if given and missing:
+        yield section, given[0], f"has no effect without {_join(missing)}: add what is missing, or remove it"
+
+
+def _calibration_is_given(facts: Facts) -> Iterator[Remark]:
+    if facts.values[QUANT_TYPE] is not FULL or facts.external_data:
+        return
+    missing = [key for key in _CALIBRATION if (_DATA, key) not in facts.given]
+    if missing:
+        where, key = (_DATA, "") if _DATA in facts.sections else QUANT_TYPE
+        yield where, key, f"FULL_QUANT needs calibration data: {_join(missing)} missing in [{_DATA}]"
+
+
+def _bits_fit(facts: Facts) -> Iterator[Remark]:
+    if not facts.known(QUANT_TYPE, _BIT_NUM):
+        return
+    quant_type, bits = facts.values[QUANT_TYPE], facts.values[_BIT_NUM]
+    if quant_type is WEIGHT:
+        if facts.known(_ENABLE_ENCODE) and not facts.values[_ENABLE_ENCODE] and bits not in (8, 16):
+            yield *_ENABLE_ENCODE, f"can be false with bit_num 8 or 16 only, not {bits}"
+        if facts.known(_DEQUANT) and facts.values[_DEQUANT] is not None and bits == 0:
+            yield *_DEQUANT, "needs a fixed number of bits: set bit_num to 1..16"
+    elif quant_type is not None and bits != 8:
+        yield *_BIT_NUM, f"must be 8 with {quant_type.value}, not {bits}"
+
+
+def _normalization_fits(facts: Facts) -> Iterator[Remark]:
+    if facts.data_known("normalize_std") and any(abs(std) < MIN_FLOAT32 for std in facts.data("normalize_std")):
+        yield _DATA, "normalize_std", "must not be 0: pixels are divided by it"
+    if not facts.data_known("normalize_mean", "normalize_std"):
+        return
+    mean, std = facts.data("normalize_mean"), facts.data("normalize_std")
+    if len(mean) != len(std):
+        yield _DATA, "normalize_std", f"must have as many numbers as normalize_mean: {len(mean)}, not {len(std)}"
+    elif facts.known((_DATA, "image_to_format")) and facts.data("input_type") is InputType.IMAGE:
+        image_format = facts.data("image_to_format") or ImageFormat.BGR
+        channels = 1 if image_format is ImageFormat.GRAY else 3
+        if len(mean) != channels:
+            message = f"must have one number per channel of {image_format.value}: {channels}, not {len(mean)}"
+            yield _DATA, "normalize_mean", message
+
+
+def _crop_fits(facts: Facts) -> Iterator[Remark]:
+    for side in ("width", "height"):
+        crop, size = f"center_crop_{side}", f"resize_{side}"
+        if facts.data_known(crop, size) and facts.data(crop) > facts.data(size):
+            yield _DATA, crop, f"must not be larger than {size}={facts.data(size)}: the crop comes after resizing"
+
+
+def _dynamic_dims_fit(facts: Facts) -> Iterator[Remark]:
+    slots = [("ascend_context", key) for key in ("input_shape", "dynamic_dims")]
+    if not (facts.given.issuperset(slots) and facts.known(*slots)):
+        return
+    shapes, ranges = (facts.values[slot] for slot in slots)
+    free = sum(shape.dims.count(DYNAMIC_DIM) for shape in shapes)
+    if len(ranges[0]) != free:
+        message = f"must have one size per -1 of input_shape in each bracket: {free}, not {len(ranges[0])}"
+        yield "ascend_context", "dynamic_dims", message
+
+
+_ERROR_RULES: tuple[Callable[[Facts], Iterator[Remark]], ...] = (
+    _quant_type_is_given,
+    _partners_are_given,
+    _calibration_is_given,
+    _bits_fit,
+    _normalization_fits,
+    _crop_fits,
+    _dynamic_dims_fit,
+)
+
+
+def _without_effect(facts: Facts, section: Section) -> Iterator[Remark]:
+    if section.name not in facts.sections:
+        return
+    reason = _why_unused(facts, section.uses)
+    if reason:
+        yield section.name, "", f"the section has no effect {reason}"
+        return
+    for key in section.keys:
+        if (section.name, key.name) in facts.given:
+            reason = f"here: {key.inert}" if key.inert else _why_unused(facts, section.uses_of(key))
+            if reason:
+                yield section.name, key.name, f"has no effect {reason}"
+
+
+def _why_unused(facts: Facts, uses: tuple[Use, ...]) -> str:
+    """Empty if one of ``uses`` applies, else the rest of a sentence."""
+    quant_type = facts.values[QUANT_TYPE]
+    if quant_type is None:
+        return "without quantization"
+    of_type = [use for use in uses if use.quant_type is quant_type]
+    if not of_type:
+        return f"with quant_type={quant_type.value}"
+    target: TargetDevice = facts.values[_TARGET]
+    of_target = [use for use in of_type if not use.targets or target in use.targets]
+    if not of_target:
+        return f"with target_device={target.value}"
+    if any(_holds(facts, use.when) for use in of_target):
+        return ""
+    return f"unless {' and '.join(map(str, of_target[0].when))}"
+
+
+def _holds(facts: Facts, conditions: tuple[Condition, ...]) -> bool:
+    return all(facts.values[condition.section, condition.key] == condition.value for condition in conditions)
+
+
+def _join(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

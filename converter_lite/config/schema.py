@@ -1,0 +1,377 @@
+"""The table of all sections and keys.
+
+Parser, messages, templates, the README's table and the tests are made from ``SECTIONS``. A new key is one row here and
+one attribute in :mod:`converter_lite.config.settings`.
+"""
+
+from __future__ import annotations
+
+from converter_lite.config.keys import Condition, Key, Kind, Section, Use
+from converter_lite.config.names import (
+    ActivationQuantMethod,
+    DequantStrategy,
+    DynamicQuantStrategy,
+    ExportPrecisionMode,
+    ImageFormat,
+    InputType,
+    Provider,
+    QuantType,
+    ResizeMethod,
+    TargetDevice,
+    WeightQuantStrategy,
+)
+
+WEIGHT = QuantType.WEIGHT_QUANT
+FULL = QuantType.FULL_QUANT
+DYNAMIC = QuantType.DYNAMIC_QUANT
+
+_IMAGES = Condition("data_preprocess_param", "input_type", InputType.IMAGE)
+_MIXED = Condition("common_quant_param", "bit_num", 0)
+_AUTO_TUNE = Condition("mixed_bit_weight_quant_param", "auto_tune", True)
+_ON_THE_FLY = Condition("weight_quant_param", "dequant_strategy", DequantStrategy.ON_THE_FLY)
+
+_EVERY_TYPE = (Use(WEIGHT), Use(FULL), Use(DYNAMIC))
+_IMAGE_USES = tuple(Use(quant_type, when=(_IMAGES,)) for quant_type in QuantType)
+_AUTO_TUNE_USES = (Use(WEIGHT, when=(_MIXED, _AUTO_TUNE)),)
+_FILTER_USES = (Use(WEIGHT), Use(FULL, (TargetDevice.ASCEND,)))
+
+_COMMON = Section(
+    "common_quant_param",
+    "What to quantize, for every quantization type.",
+    (
+        Key("quant_type", Kind.CHOICE, None, "Kind of quantization. Required.", choices=QuantType),
+        Key(
+            "bit_num",
+            Kind.INTEGER,
+            8,
+            "Bits of a quantized weight. WEIGHT_QUANT: 1 to 16, or 0 to search the width of each layer (mixed bits); "
+            "FULL_QUANT and DYNAMIC_QUANT: 8.",
+            high=16,
+        ),
+        Key(
+            "min_quant_weight_size",
+            Kind.INTEGER,
+            0,
+            "A weight is quantized only if it has more elements than this.",
+            uses=_FILTER_USES,
+        ),
+        Key(
+            "min_quant_weight_channel",
+            Kind.INTEGER,
+            16,
+            "A convolution weight is quantized only if it has more output channels than this.",
+            uses=_FILTER_USES,
+        ),
+        Key(
+            "skip_quant_node",
+            Kind.NAMES,
+            (),
+            "Names of nodes that stay in float, separated by commas.",
+            example="conv_1,add_8",
+        ),
+        Key(
+            "debug_info_save_path",
+            Kind.TEXT,
+            None,
+            "Folder for the accuracy reports (CSV); it is made if missing. Not set: no reports.",
+            example="quant_report",
+        ),
+        Key(
+            "enable_encode",
+            Kind.BOOLEAN,
+            True,
+            "Store weights in the smallest encoding that the output format has. May be false with 8 and 16 bits only.",
+            uses=(Use(WEIGHT),),
+        ),
+        Key(
+            "workspace",
+            Kind.TEXT,
+            None,
+            "Folder for temporary models above 2 GB.",
+            inert="tensors stay in their files, no temporary model is written",
+            example="workspace",
+        ),
+    ),
+    _EVERY_TYPE,
+)
+
+_WEIGHT = Section(
+    "weight_quant_param",
+    "Weight quantization with a fixed number of bits.",
+    (
+        Key(
+            "dequant_strategy",
+            Kind.CHOICE,
+            None,
+            "ON_THE_FLY: weights stay integers in the file and become float while the model runs.",
+            choices=DequantStrategy,
+        ),
+        Key("per_channel", Kind.BOOLEAN, True, "true: one scale per output channel; false: one scale per layer."),
+        Key("bias_correction", Kind.BOOLEAN, True, "Correct the mean and the spread that rounding changes."),
+        Key(
+            "quant_strategy",
+            Kind.CHOICE,
+            WeightQuantStrategy.MAX_MIN,
+            "How weights are rounded. MAX_MIN: to the nearest step between their extremes.",
+            choices=WeightQuantStrategy,
+            refused=(("GPTQ", "GPTQ is not available yet"),),
+        ),
+        Key(
+            "update_mindir",
+            Kind.BOOLEAN,
+            True,
+            "Update a MindIR model in place.",
+            inert="the input model is never changed",
+        ),
+        Key(
+            "max_segments",
+            Kind.INTEGER,
+            1,
+            "Segments in which the original quantizes a model.",
+            low=1,
+            inert="tensors are processed one by one whatever the size of the model",
+        ),
+    ),
+    (Use(WEIGHT),),
+)
+
+_MIXED_BIT = Section(
+    "mixed_bit_weight_quant_param",
+    "Weight quantization with a width per layer (bit_num=0).",
+    (
+        Key(
+            "init_scale",
+            Kind.FLOAT,
+            0.02,
+            "Relative error that each layer may have: larger gives smaller files and larger errors.",
+            high=1,
+        ),
+        Key("auto_tune", Kind.BOOLEAN, False, "Search init_scale for an output cosine of about 0.995."),
+        Key("use_cv_data", Kind.BOOLEAN, False, "Search with built-in pictures.", uses=_AUTO_TUNE_USES),
+        Key("max_iterations", Kind.INTEGER, 40, "Steps of the search.", low=40, uses=_AUTO_TUNE_USES),
+    ),
+    (Use(WEIGHT, when=(_MIXED,)),),
+)
+
+_FULL = Section(
+    "full_quant_param",
+    "Full quantization: weights and activations.",
+    (
+        Key(
+            "activation_quant_method",
+            Kind.CHOICE,
+            ActivationQuantMethod.MAX_MIN,
+            "How the range of an activation is found. MAX_MIN: its extremes; KL: least divergence of the histograms; "
+            "REMOVAL_OUTLIER: extremes without the outermost 0.01 percent of each sample; PERCENTILE: fixed share of "
+            "the histogram; MSE: least squared error.",
+            choices=ActivationQuantMethod,
+            own_words=("PERCENTILE", "MSE"),
+            aliases=(("RemovalOutlier", "REMOVAL_OUTLIER"),),
+        ),
+        Key("bias_correction", Kind.BOOLEAN, True, "Correct the mean error of each output channel in the bias."),
+        Key(
+            "per_channel",
+            Kind.BOOLEAN,
+            None,
+            "true: one scale per output channel of a weight; false: one scale per layer. Not set: true, false for DSP.",
+            example="true",
+        ),
+        Key(
+            "target_device",
+            Kind.CHOICE,
+            TargetDevice.CPU,
+            "Device whose rules decide what is quantized and how.",
+            choices=TargetDevice,
+            own_words=("CPU", "ARM", "X86"),
+            refused=(
+                (
+                    "KIRIN",
+                    "KIRIN is not supported: its NPU runs models of a closed format only, and a KIRIN model of the "
+                    "original does not load anywhere else; ARM runs on the processor of the same chips",
+                ),
+            ),
+        ),
+        Key(
+            "smooth_alpha",
+            Kind.FLOAT,
+            0.5,
+            "Share of activation ranges that is moved into weights.",
+            high=1,
+            inert="smoothing of activations is not available yet",
+        ),
+        Key(
+            "enable_smooth_shift",
+            Kind.BOOLEAN,
+            False,
+            "Centre activations before smoothing.",
+            refused=(("true", "smoothing of activations is not available yet"),),
+            inert="smoothing of activations is not available yet",
+        ),
+    ),
+    (Use(FULL),),
+)
+
+_DATA = Section(
+    "data_preprocess_param",
+    "Calibration data. FULL_QUANT needs them; other types use them for corrections and for the accuracy table.",
+    (
+        Key(
+            "calibrate_path",
+            Kind.DIRECTORIES,
+            (),
+            "Model input and folder of its samples; one pair per input, separated by commas. The last colon of a pair "
+            "separates; a folder in single quotes may hold colons and commas. Relative folders start at the working "
+            "directory.",
+            example="input:samples/calibration",
+        ),
+        Key("calibrate_size", Kind.INTEGER, None, "Number of samples, 1 to 65535; 100 to 500 are usual.", low=1),
+        Key(
+            "input_type",
+            Kind.CHOICE,
+            None,
+            "IMAGE: pictures; BIN: raw bytes of the input tensor, in the order that inputDataFormat says.",
+            choices=InputType,
+        ),
+        Key(
+            "image_to_format",
+            Kind.CHOICE,
+            None,
+            "Channel order that the model expects. Not set: BGR.",
+            choices=ImageFormat,
+            uses=_IMAGE_USES,
+            example="RGB",
+        ),
+        Key(
+            "normalize_mean",
+            Kind.NUMBERS,
+            (),
+            "Normalization comes first: (pixel - mean) / std, with pixels 0 to 255; three numbers, one for GRAY.",
+            uses=_IMAGE_USES,
+            example="[127.5, 127.5, 127.5]",
+        ),
+        Key(
+            "normalize_std",
+            Kind.NUMBERS,
+            (),
+            "As many numbers as normalize_mean, none of them 0.",
+            uses=_IMAGE_USES,
+            example="[127.5, 127.5, 127.5]",
+        ),
+        Key("resize_width", Kind.INTEGER, None, "Width after resizing.", low=1, uses=_IMAGE_USES, example="64"),
+        Key("resize_height", Kind.INTEGER, None, "Height after resizing.", low=1, uses=_IMAGE_USES, example="64"),
+        Key(
+            "resize_method",
+            Kind.CHOICE,
+            None,
+            "Interpolation, half-pixel centres, without antialiasing.",
+            choices=ResizeMethod,
+            uses=_IMAGE_USES,
+        ),
+        Key(
+            "center_crop_width",
+            Kind.INTEGER,
+            None,
+            "Width of the middle part that is cut out after resizing.",
+            low=1,
+            uses=_IMAGE_USES,
+            example="64",
+        ),
+        Key(
+            "center_crop_height",
+            Kind.INTEGER,
+            None,
+            "Height of the middle part.",
+            low=1,
+            uses=_IMAGE_USES,
+            example="64",
+        ),
+    ),
+    _EVERY_TYPE,
+    together=(
+        ("normalize_mean", "normalize_std"),
+        ("resize_width", "resize_height", "resize_method"),
+        ("center_crop_width", "center_crop_height"),
+    ),
+)
+
+_DYNAMIC = Section(
+    "dynamic_quant_param",
+    "Dynamic quantization: weights now, activations while the model runs.",
+    (
+        Key(
+            "quant_strategy",
+            Kind.CHOICE,
+            DynamicQuantStrategy.ALWC,
+            "ALWC: activations per layer, weights per channel; ACWL: activations per row, weights per layer.",
+            choices=DynamicQuantStrategy,
+        ),
+    ),
+    (Use(DYNAMIC),),
+)
+
+_ASCEND = Section(
+    "ascend_context",
+    "Ascend devices: full quantization with target_device=ASCEND, or weights with dequant_strategy=ON_THE_FLY.",
+    (
+        Key("provider", Kind.CHOICE, None, "Graph engine of the device.", choices=Provider),
+        Key(
+            "input_shape",
+            Kind.SHAPES,
+            (),
+            "Shape of each input, separated by semicolons; -1 is a dimension that varies.",
+            example="input:[-1,3,64,64]",
+        ),
+        Key(
+            "dynamic_dims",
+            Kind.DIM_RANGES,
+            (),
+            "Sizes that the varying dimensions may take: one bracket per combination, a~b for a range.",
+            example="[1~4],[8],[16]",
+        ),
+    ),
+    (Use(FULL, (TargetDevice.ASCEND,)), Use(WEIGHT, when=(_ON_THE_FLY,))),
+    is_quantization=False,
+    foreign_keys=(
+        *("input_format", "output_type", "precision_mode", "op_select_impl_mode", "fusion_switch_config_file_path"),
+        *("insert_op_config_file_path", "dynamic_batch_size", "dynamic_image_size", "buffer_optimize", "device_id"),
+        *("rank_id", "rank_table_file", "om_file_path", "aoe_mode", "profiling_path", "dump_path", "custom_opp_path"),
+        *("plugin_custom_ops", "enable_custom_fusion_pattern", "disable_custom_fusion_pattern", "input_shape_vector"),
+        *("parameter_as_refdata", "variable_weights_file", "max_weight_batch"),
+    ),
+)
+
+_TRANSFORM = Section(
+    "transform_quant_param",
+    "Models that are quantized already.",
+    (
+        Key(
+            "export_precision_mode",
+            Kind.CHOICE,
+            ExportPrecisionMode.QUANT,
+            "QUANT: keep them quantized.",
+            choices=ExportPrecisionMode,
+            refused=(("FLOAT32", "writing a quantized model back in float is not available yet"),),
+        ),
+    ),
+    _EVERY_TYPE,
+    is_quantization=False,
+)
+
+SECTIONS: tuple[Section, ...] = (_COMMON, _WEIGHT, _MIXED_BIT, _FULL, _DATA, _DYNAMIC, _ASCEND, _TRANSFORM)
+
+FOREIGN_SECTIONS: tuple[str, ...] = (
+    *("registry", "micro_param", "cpu_option_cfg_param", "acl_option_cfg_param", "model_param", "graph_kernel_param"),
+    *("gpu_context", "aoe_global_options", "aoe_tuning_options"),
+    *("ge_global_options", "ge_session_options", "ge_graph_options", "third_party_model"),
+)
+"""Sections of the original that are not about quantization: known, accepted, without effect."""
+
+
+def find_section(name: str) -> Section | None:
+    """The section of this name."""
+    return next((section for section in SECTIONS if section.name == name), None)
+
+
+def sections_with(key: str) -> tuple[str, ...]:
+    """Names of the sections that have a key of this name."""
+    return tuple(section.name for section in SECTIONS if section.find(key))

@@ -1,0 +1,215 @@
+"""Random samples of the right types, for a proof where no calibration data are given."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.data.inputs import InputSpec, feed_values, input_specs
+from converter_lite.data.layout import PICTURE_CHANNELS
+from converter_lite.graph import int_attribute
+
+SEQUENCE_LENGTH = 16
+"""Length of an open dimension that is no batch, channel or picture side."""
+
+PICTURE_SIDE = 64
+"""Height and width of a picture whose size is open: divisible by the strides of common backbones."""
+
+PICTURE_COLOURS = 3
+"""Channels of a picture whose channel count is open."""
+
+SMALL_INTEGER = 4
+"""Integers without a known bound are drawn from 1..SMALL_INTEGER-1: valid as lengths, indices and classes alike."""
+
+_PASS_THROUGH = frozenset(
+    {"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Tile", "Slice", "Clip"}
+)
+"""Operators whose output holds the same integers as their first input."""
+
+_MASK_USES = frozenset({"Where", "Equal", "Greater", "GreaterOrEqual", "Less", "Sub", "Mul", "Not", "And", "ReduceSum"})
+"""Operators that read a mask (``(1 - mask) * -10000``, ``Where(mask, ...)``) and no ids."""
+
+_EMBEDDING_TABLES = {"EmbedLayerNormalization": {0: 2, 1: 4}, "Gather": {1: 0}}
+"""Operator -> (input that holds row numbers -> input that holds the table)."""
+
+
+class _Kind(Enum):
+    ROWS = "row numbers"
+    MASK = "mask"
+    NUMBERS = "numbers"
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """How one input is drawn: ``upper`` bounds integers from above (exclusive)."""
+
+    spec: InputSpec
+    shape: tuple[int, ...]
+    kind: _Kind
+    upper: int = 0
+
+    def sample(self, rng: np.random.Generator) -> NDArray[Any]:
+        dtype = self.spec.dtype
+        if dtype == np.bool_ or self.kind is _Kind.MASK:
+            return np.ones(self.shape, dtype)
+        if self.kind is _Kind.ROWS:
+            return rng.integers(0, self.upper, self.shape).astype(dtype)
+        if np.issubdtype(dtype, np.integer):
+            low, high = (0, 256) if dtype == np.uint8 and len(self.shape) == 4 else (1, SMALL_INTEGER)
+            return rng.integers(low, high, self.shape).astype(dtype)
+        return rng.standard_normal(self.shape, np.float32).astype(dtype)
+
+
+@dataclass(frozen=True)
+class RandomDataset:
+    """Samples drawn from a seed; every pass gives the same ones. Satisfies ``Dataset``."""
+
+    draws: tuple[_Draw, ...]
+    seed: int
+    count: int
+
+    @property
+    def names(self) -> list[str]:
+        """``random 1``, ``random 2``, ..."""
+        return [f"random {index + 1}" for index in range(self.count)]
+
+    @property
+    def notes(self) -> list[str]:
+        """The shapes that were chosen."""
+        shapes = ", ".join(f"{draw.spec.name}: {list(draw.shape)}" for draw in self.draws)
+        return [f"random samples (seed {self.seed}), {shapes}"]
+
+    @property
+    def warnings(self) -> list[str]:
+        """None."""
+        return []
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+        for index in range(self.count):
+            rng = np.random.default_rng([self.seed, index])
+            yield {draw.spec.name: draw.sample(rng) for draw in self.draws}
+
+    def fingerprint(self) -> str:
+        """SHA-256 over what the samples are drawn from."""
+        return hashlib.sha256(repr((self.draws, self.seed, self.count)).encode()).hexdigest()
+
+    def head(self, count: int) -> RandomDataset:
+        """The first ``count`` samples."""
+        return replace(self, count=min(count, self.count))
+
+
+def random_samples(
+    model: ir.Model, count: int, *, seed: int = 0, fixed_shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> RandomDataset:
+    """Random samples that the model can run on.
+
+    Floats are standard normal; row numbers of a constant table stay below its rows; masks and booleans are one; other
+    integers are small. Open dimensions get one small size per symbolic name: batch 1, pictures 3x64x64, sequences 16.
+
+    Args:
+        model: The model.
+        count: Samples.
+        seed: Same seed, same samples.
+        fixed_shapes: Shapes that the user fixed, by input name.
+
+    Raises:
+        ModelError: An input is no tensor of numbers.
+        DataError: A fixed shape names no input or contradicts the model.
+    """
+    values, specs = feed_values(model), input_specs(model, fixed_shapes)
+    shapes = _shapes(values, specs)
+    draws = (_draw(value, spec, shape) for value, spec, shape in zip(values, specs, shapes, strict=True))
+    return RandomDataset(tuple(draws), seed, count)
+
+
+def _shapes(values: Sequence[ir.Value], specs: Sequence[InputSpec]) -> list[tuple[int, ...]]:
+    sizes: dict[str, int] = {}
+    for value, spec in zip(values, specs, strict=True):
+        for symbol, size in zip(_symbols(value, spec), spec.shape, strict=True):
+            if symbol is not None and size is not None:
+                sizes[symbol] = size
+    result = []
+    for value, spec in zip(values, specs, strict=True):
+        shape = []
+        for axis, symbol in enumerate(_symbols(value, spec)):
+            size = spec.shape[axis]
+            if size is None:
+                chosen = _open_size(spec.shape, axis)
+                size = chosen if symbol is None else sizes.setdefault(symbol, chosen)
+            shape.append(size)
+        result.append(tuple(shape))
+    return result
+
+
+def _symbols(value: ir.Value, spec: InputSpec) -> list[str | None]:
+    if value.shape is None:
+        return [None] * len(spec.shape)
+    return [None if isinstance(size, int) else size.value for size in value.shape]
+
+
+def _open_size(shape: tuple[int | None, ...], axis: int) -> int:
+    if axis == 0 and len(shape) > 1:
+        return 1
+    if len(shape) != 4:
+        return SEQUENCE_LENGTH
+    channels_last = shape[3] in PICTURE_CHANNELS and shape[1] not in PICTURE_CHANNELS
+    if axis == (3 if channels_last else 1):
+        return PICTURE_COLOURS
+    return PICTURE_SIDE
+
+
+def _draw(value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> _Draw:
+    if not np.issubdtype(spec.dtype, np.integer):
+        is_mask = "mask" in spec.name.lower()
+        return _Draw(spec, shape, _Kind.MASK if is_mask else _Kind.NUMBERS)
+    rows, operators = _uses(value)
+    if rows:
+        return _Draw(spec, shape, _Kind.ROWS, min(rows))
+    if "mask" in spec.name.lower() or (len(shape) > 1 and operators and operators <= _MASK_USES):
+        return _Draw(spec, shape, _Kind.MASK)
+    return _Draw(spec, shape, _Kind.NUMBERS)
+
+
+def _uses(value: ir.Value) -> tuple[list[int], set[str]]:
+    """Rows of every constant table that the value indexes, and the operators that use it otherwise."""
+    rows: list[int] = []
+    operators: set[str] = set()
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses():
+            node = use.node
+            table = _EMBEDDING_TABLES.get(node.op_type, {}).get(use.idx)
+            size = None if table is None else _table_rows(node.inputs[table], int_attribute(node, "axis", 0))
+            if size is not None:
+                rows.append(size)
+            elif node.op_type in _PASS_THROUGH and use.idx == 0:
+                fresh = [output for output in node.outputs if output not in seen]
+                seen.update(fresh)
+                pending += fresh
+            elif node.op_type != "Shape":
+                operators.add(node.op_type)
+    return rows, operators
+
+
+def _table_rows(table: ir.Value | None, axis: int) -> int | None:
+    """Rows of a constant table, also behind ``Cast`` or ``DequantizeLinear``; ``None`` for computed ones."""
+    while table is not None and table.const_value is None:
+        producer = table.producer()
+        if producer is None or producer.op_type not in {"Cast", "Identity", "DequantizeLinear"}:
+            return None
+        table = producer.inputs[0]
+    if table is None or table.const_value is None:
+        return None
+    shape = table.const_value.shape
+    size = shape[axis] if -len(shape) <= axis < len(shape) else None
+    return size if isinstance(size, int) else None

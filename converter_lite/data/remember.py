@@ -1,0 +1,65 @@
+"""Keeping the first samples of a data set in memory, so that later passes over them decode nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from numpy.typing import NDArray
+
+from converter_lite.data.dataset import Dataset
+
+Feed = dict[str, NDArray[Any]]
+
+MAX_SAMPLES = 64
+"""Samples held at most; more of them change corrections by less than the noise between calibration sets."""
+
+MAX_BYTES = 96 << 20
+"""Memory for them."""
+
+
+class RememberingDataset:
+    """A data set whose first samples stay in memory once they were read.
+
+    Args:
+        dataset: Where samples come from.
+        max_samples: Samples held at most.
+        max_bytes: Memory for them.
+    """
+
+    def __init__(self, dataset: Dataset, *, max_samples: int = MAX_SAMPLES, max_bytes: int = MAX_BYTES) -> None:
+        self._dataset = dataset
+        self._max_samples = max_samples
+        self._room = max_bytes
+        self._held: list[Feed] = []
+        self._full = False
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __iter__(self) -> Iterator[Feed]:
+        if len(self._held) == len(self._dataset):
+            yield from self._held
+            return
+        for index, feed in enumerate(self._dataset):
+            if index == len(self._held):
+                self._hold(feed)
+            yield feed
+
+    def head(self, count: int) -> list[Feed]:
+        """The first samples, at most ``count`` and at most as many as fit in memory (one at least)."""
+        wanted = min(count, len(self._dataset))
+        if len(self._held) < wanted and not self._full:
+            for index, feed in enumerate(islice(self._dataset, wanted)):
+                if index == len(self._held):
+                    self._hold(feed)
+        return self._held[:wanted]
+
+    def _hold(self, feed: Feed) -> None:
+        size = sum(array.nbytes for array in feed.values())
+        if self._full or (self._held and (size > self._room or len(self._held) >= self._max_samples)):
+            self._full = True
+            return
+        self._held.append(feed)
+        self._room -= size

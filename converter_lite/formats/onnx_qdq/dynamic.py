@@ -1,0 +1,131 @@
+"""Nodes that quantize their activations at run time, and integer embedding tables, in standard ONNX operators.
+
+Forms:
+
+* ALWC: ``DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale_x * scale_w)``; onnxruntime makes one kernel of it. The
+  quantization of one tensor serves every product that reads it.
+* ACWL: symmetric int8 per row, since MatMulInteger takes no zero point per row:
+  ``scale_x = max|x| / 127`` along the last axis, ``MatMulInteger(Round(x / scale_x), w) * scale_x * scale_w``.
+* Gather from an integer table: rows and their scales are gathered, then multiplied. A DequantizeLinear before the Gather would
+  convert the whole table in every run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.quantization.plan import QuantizedModel
+
+INT8_MAX = 127.0
+
+
+class DynamicWriter:
+    """Rewrites dynamic nodes of a graph; one per materialization, since quantized activations are shared."""
+
+    def __init__(self, graph: ir.Graph, quantized: QuantizedModel) -> None:
+        self._graph = graph
+        self._quantized = quantized
+        self._activations: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
+        self._rows: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
+        self._weights: dict[str, tuple[ir.Value, ir.Value, ir.Value]] = {}
+
+    def matmul(self, node: ir.Node) -> None:
+        """Replace a MatMul or Gemm with constant weight by its integer form."""
+        x, weight = node.inputs[0], node.inputs[1]
+        assert x is not None and weight is not None and weight.name is not None
+        q_weight, scale_w, zero_w = self._weight(node, weight.name)
+        per_channel = self._quantized.plan.weights[weight.name].is_per_channel
+        if per_channel:
+            q_x, scale_x, zero_x = self._per_tensor(x, node)
+            product = self._insert(node, "MatMulInteger", [q_x, q_weight, zero_x, zero_w], "product")
+        else:
+            q_x, scale_x = self._per_row(x, node)
+            product = self._insert(node, "MatMulInteger", [q_x, q_weight], "product")
+        real = self._insert(node, "Cast", [product], "product_float", to=ir.DataType.FLOAT.value)
+        scale = self._insert(node, "Mul", [scale_x, scale_w], "scale")
+        result = self._insert(node, "Mul", [real, scale], "result")
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        if bias is not None:
+            result = self._insert(node, "Add", [result, bias], "biased")
+        self._replace(node, result)
+
+    def gather(self, node: ir.Node) -> None:
+        """Replace a Gather from a constant table by Gathers of integer rows and of their scales."""
+        table, indices = node.inputs[0], node.inputs[1]
+        assert table is not None and indices is not None and table.name is not None
+        params = self._quantized.plan.weights[table.name]
+        key = f"{table.name}/table"
+        if key not in self._weights:
+            q_table = g.add_initializer(
+                self._graph, f"{table.name}_quantized", self._quantized.integers(table.name).astype(np.int8)
+            )
+            scales = params.scale.reshape(-1, 1) if params.is_per_channel else params.scale.reshape(1)
+            zeros = params.zero_point.reshape(scales.shape).astype(np.float32)
+            scale = g.add_initializer(self._graph, f"{table.name}_scale", scales.astype(np.float32))
+            zero = g.add_initializer(self._graph, f"{table.name}_zero_point", zeros)
+            self._weights[key] = (q_table, scale, zero)
+        q_table, scale, zero = self._weights[key]
+        rows = self._insert(node, "Gather", [q_table, indices], "rows", axis=0)
+        real = self._insert(node, "Cast", [rows], "rows_float", to=ir.DataType.FLOAT.value)
+        if np.any(params.zero_point):
+            shift = (
+                self._insert(node, "Gather", [zero, indices], "zero_point", axis=0) if params.is_per_channel else zero
+            )
+            real = self._insert(node, "Sub", [real, shift], "rows_shifted")
+        factor = self._insert(node, "Gather", [scale, indices], "row_scale", axis=0) if params.is_per_channel else scale
+        self._replace(node, self._insert(node, "Mul", [real, factor], "result"))
+
+    def _weight(self, node: ir.Node, name: str) -> tuple[ir.Value, ir.Value, ir.Value]:
+        transposed = node.op_type == "Gemm" and bool(g.int_attribute(node, "transB", 0))
+        key = f"{name}/{transposed}"
+        if key not in self._weights:
+            params = self._quantized.plan.weights[name]
+            integers = self._quantized.integers(name).astype(np.int8)
+            q = g.add_initializer(self._graph, f"{name}_quantized", integers.T if transposed else integers)
+            scale = g.add_initializer(self._graph, f"{name}_scale", params.scale)
+            zero = g.add_initializer(self._graph, f"{name}_zero_point", params.zero_point.astype(np.int8))
+            self._weights[key] = (q, scale, zero)
+        return self._weights[key]
+
+    def _per_tensor(self, x: ir.Value, node: ir.Node) -> tuple[ir.Value, ir.Value, ir.Value]:
+        if x not in self._activations:
+            made = ir.node("DynamicQuantizeLinear", [x], num_outputs=3, name=f"{node.name}/quantize")
+            self._graph.insert_before(node, made)
+            for output, part in zip(made.outputs, ("quantized", "scale", "zero_point"), strict=True):
+                output.name = f"{node.name}/input_{part}"
+            self._activations[x] = (made.outputs[0], made.outputs[1], made.outputs[2])
+        return self._activations[x]
+
+    def _per_row(self, x: ir.Value, node: ir.Node) -> tuple[ir.Value, ir.Value]:
+        if x not in self._rows:
+            magnitude = self._insert(node, "Abs", [x], "magnitude")
+            if self._graph.opset_imports.get("", 1) >= 18:
+                axes = g.add_initializer(self._graph, "last_axis", np.array([-1], np.int64))
+                largest = self._insert(node, "ReduceMax", [magnitude, axes], "row_max", keepdims=1)
+            else:
+                largest = self._insert(node, "ReduceMax", [magnitude], "row_max", keepdims=1, axes=[-1])
+            tiny = g.add_initializer(self._graph, "smallest_row_max", np.array(1e-30, np.float32))
+            steps = g.add_initializer(self._graph, "int8_max", np.array(INT8_MAX, np.float32))
+            positive = self._insert(node, "Max", [largest, tiny], "row_max_positive")
+            scale = self._insert(node, "Div", [positive, steps], "row_scale")
+            steps_x = self._insert(node, "Div", [x, scale], "row_steps")
+            rounded = self._insert(node, "Round", [steps_x], "row_rounded")
+            q_x = self._insert(node, "Cast", [rounded], "row_quantized", to=ir.DataType.INT8.value)
+            self._rows[x] = (q_x, scale)
+        return self._rows[x]
+
+    def _insert(self, node: ir.Node, op_type: str, inputs: list[ir.Value], part: str, **attributes: object) -> ir.Value:
+        made = ir.node(op_type, inputs, attributes=attributes, name=f"{node.name}/{part}")  # type: ignore[arg-type]
+        made.outputs[0].name = f"{node.name}/{part}_output"
+        self._graph.insert_before(node, made)
+        return made.outputs[0]
+
+    def _replace(self, node: ir.Node, result: ir.Value) -> None:
+        output = node.outputs[0]
+        name = output.name
+        result.shape, result.dtype = output.shape, output.dtype or ir.DataType.FLOAT
+        output.replace_all_uses_with(result, replace_graph_outputs=True)
+        self._graph.remove(node, safe=True)
+        result.name = name

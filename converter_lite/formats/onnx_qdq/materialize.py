@@ -1,0 +1,188 @@
+"""``(graph, plan)`` to an ONNX graph with QuantizeLinear / DequantizeLinear pairs.
+
+Rules:
+
+1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the tensor
+   comes from an integer node (whose float result then needs not exist).
+2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
+3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear, stored once for all its readers.
+4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.formats.onnx_qdq.dynamic`.
+5. Graph inputs and outputs keep their names.
+
+Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
+kernels (seen in its optimized graphs).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.formats.onnx_qdq.dynamic import DynamicWriter
+from converter_lite.quantization.decide import clamp_bounds, is_fused_clamp, reads_integer
+from converter_lite.quantization.params import QuantParams, QuantSpec
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+
+STORAGE: dict[tuple[int, bool], ir.DataType] = {
+    (4, True): ir.DataType.INT4,
+    (4, False): ir.DataType.UINT4,
+    (8, True): ir.DataType.INT8,
+    (8, False): ir.DataType.UINT8,
+    (16, True): ir.DataType.INT16,
+    (16, False): ir.DataType.UINT16,
+    (32, True): ir.DataType.INT32,
+}
+"""(bits, signed) -> ONNX element type of a grid's integers and of its zero point."""
+
+
+def storage_bits(spec: QuantSpec) -> int:
+    """Width of the ONNX element type that holds a grid: the narrowest that fits."""
+    return next(bits for bits in (4, 8, 16, 32) if spec.bits <= bits)
+
+
+def storage_type(spec: QuantSpec) -> ir.DataType:
+    """ONNX element type that holds a grid."""
+    return STORAGE[(storage_bits(spec), spec.signed)]
+
+
+def required_opset(plan: QuantPlan) -> int:
+    """Lowest ONNX operator set that can express the plan: 10; 13 with per-axis scales; 21 with 4- or 16-bit types."""
+    specs = [p.spec for p in (*plan.activations.values(), *plan.weights.values())]
+    if any(storage_bits(spec) in (4, 16) for spec in specs):
+        return 21
+    return 13 if any(spec.axis is not None for spec in specs) else 10
+
+
+def materialize(quantized: QuantizedModel) -> ir.Model:
+    """A new model with the plan written into it; the float model is left as it is (its tensors are shared)."""
+    model = quantized.model.clone()
+    _Materializer(model, quantized).run()
+    return model
+
+
+class _Materializer:
+    def __init__(self, model: ir.Model, quantized: QuantizedModel) -> None:
+        self.graph = model.graph
+        self.quantized = quantized
+        self.plan = quantized.plan
+        self.constants: dict[tuple[str, bytes, bytes], tuple[ir.Value, ir.Value]] = {}
+
+    def run(self) -> None:
+        clamps = [node for node in self.graph if is_fused_clamp(node, self.plan) and self._saturation_does(node)]
+        self._write_dynamic()
+        for name, params in self.plan.weights.items():
+            self._store_weight(name, params)
+        for value in list(self.graph.inputs):
+            self._pair(value, producer=None)
+        for node in list(self.graph):
+            for output in list(node.outputs):
+                self._pair(output, producer=node)
+        for node in clamps:
+            self._drop(node)
+        used = {value for node in g.all_nodes(self.graph) for value in node.inputs}
+        for name, value in list(self.graph.initializers.items()):
+            if value not in used and not value.is_graph_output():
+                del self.graph.initializers[name]
+
+    def _write_dynamic(self) -> None:
+        writer = DynamicWriter(self.graph, self.quantized)
+        for node in list(self.graph):
+            mode = self.plan.mode(node)
+            if mode is NodeMode.DYNAMIC:
+                writer.matmul(node)
+            elif mode is NodeMode.WEIGHT and node.op_type == "Gather":
+                writer.gather(node)
+
+    def _store_weight(self, name: str, params: QuantParams) -> None:
+        value = self.graph.initializers.get(name)
+        if value is None:
+            return
+        readers = [(user, i) for user, i in value.uses() if self._reads_stored(user, i)]
+        if not readers:
+            return
+        integers = self.quantized.integers(name)
+        dtype = storage_type(params.spec)
+        stored = g.add_initializer(self.graph, f"{name}_quantized", integers.astype(dtype.numpy()), dtype=dtype)
+        scale, zero_point = self._grid(name, params)
+        node = _node("DequantizeLinear", [stored, scale, zero_point], f"{name}_dequantize", axis=params.spec.axis)
+        first = next(n for n in self.graph if any(n is user for user, _ in readers))
+        self.graph.insert_before(first, node)
+        _describe(node.outputs[0], value, f"{name}_dequantized")
+        for user, i in readers:
+            user.replace_input_with(i, node.outputs[0])
+
+    def _reads_stored(self, node: ir.Node, position: int) -> bool:
+        mode = self.plan.mode(node)
+        if mode is NodeMode.INTEGER:
+            return position not in self.plan.nodes[node.name or ""].float_inputs
+        return mode is NodeMode.WEIGHT
+
+    def _pair(self, value: ir.Value, producer: ir.Node | None) -> None:
+        params = self.plan.activations.get(value.name or "")
+        if params is None or value.name is None:
+            return
+        integer_producer = producer is not None and self.plan.mode(producer) is NodeMode.INTEGER
+        readers = [(n, i) for n, i in value.uses() if integer_producer or reads_integer(n, i, self.plan)]
+        replaces_output = integer_producer and value.is_graph_output()
+        if not readers and not replaces_output:
+            return
+        name = value.name
+        if replaces_output:
+            value.name = f"{name}_float"
+        scale, zero_point = self._grid(name, params)
+        quantize = _node("QuantizeLinear", [value, scale, zero_point], f"{name}_quantize")
+        quantize.outputs[0].name = f"{name}_quantized"
+        quantize.outputs[0].dtype = storage_type(params.spec)
+        quantize.outputs[0].shape = value.shape
+        dequantize = _node("DequantizeLinear", [quantize.outputs[0], scale, zero_point], f"{name}_dequantize")
+        _describe(dequantize.outputs[0], value, name if replaces_output else f"{name}_dequantized")
+        if producer is None:
+            first = next(iter(self.graph))
+            self.graph.insert_before(first, [quantize, dequantize])
+        else:
+            self.graph.insert_after(producer, [quantize, dequantize])
+        for user, i in readers:
+            user.replace_input_with(i, dequantize.outputs[0])
+        if replaces_output:
+            for i, output in enumerate(self.graph.outputs):
+                if output is value:
+                    self.graph.outputs[i] = dequantize.outputs[0]
+
+    def _grid(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
+        """Scale and zero point initializers; equal ones are stored once."""
+        dtype = storage_type(params.spec)
+        zero_point: NDArray[np.generic] = params.zero_point.astype(dtype.numpy())
+        key = (str(dtype), params.scale.tobytes(), zero_point.tobytes())
+        if key not in self.constants:
+            scale = g.add_initializer(self.graph, f"{name}_scale", params.scale)
+            self.constants[key] = (scale, g.add_initializer(self.graph, f"{name}_zero_point", zero_point, dtype=dtype))
+        return self.constants[key]
+
+    def _saturation_does(self, node: ir.Node) -> bool:
+        """Whether the grid of the output lies within the bounds of the Relu or Clip (rule 2)."""
+        params = self.plan.activations.get(node.outputs[0].name or "")
+        bounds = clamp_bounds(node)
+        if params is None or bounds is None:
+            return False
+        low, high = params.real_range
+        half_step = 0.5 * float(params.scale)
+        return float(low) >= bounds[0] and float(high) <= bounds[1] + half_step
+
+    def _drop(self, node: ir.Node) -> None:
+        value = node.inputs[0]
+        if value is not None:
+            node.outputs[0].replace_all_uses_with(value)
+            self.graph.remove(node, safe=True)
+
+
+def _node(op_type: str, inputs: list[ir.Value], name: str, *, axis: int | None = None) -> ir.Node:
+    attributes = {} if axis is None else {"axis": axis}
+    return ir.node(op_type, inputs, attributes=attributes, name=name)
+
+
+def _describe(value: ir.Value, like: ir.Value, name: str) -> None:
+    value.name = name
+    value.shape = like.shape
+    value.dtype = like.dtype or ir.DataType.FLOAT

@@ -1,0 +1,70 @@
+"""Writes ``(graph, plan)`` as an ONNX file, and reads it back for the proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.errors import FormatError
+from converter_lite.formats.onnx_qdq.materialize import materialize, required_opset
+from converter_lite.passes.opset import raise_opset
+from converter_lite.quantization.plan import QuantizedModel
+
+SINGLE_FILE_LIMIT = 2_000_000_000
+"""Bytes of constants above which they go into a second file: one protobuf message ends at 2 GiB."""
+
+EXTERNAL_FROM = 1024
+"""Constants of at least so many bytes go into the second file."""
+
+PRODUCER = "converter_lite"
+
+
+def build(quantized: QuantizedModel) -> ir.Model:
+    """The ONNX graph of a quantized model, at the operator set it needs.
+
+    Raises:
+        ModelError: An operator cannot be expressed in the operator set that the plan needs.
+    """
+    quantized.model = raise_opset(quantized.model, required_opset(quantized.plan))
+    return materialize(quantized)
+
+
+def save(model: ir.Model, path: Path) -> list[Path]:
+    """Write a graph; constants beyond ``SINGLE_FILE_LIMIT`` go to ``<path>.data``. The same graph gives the same bytes.
+
+    Returns:
+        The files, the model first.
+    """
+    model.producer_name, model.producer_version = PRODUCER, ""
+    sizes = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
+    if sizes <= SINGLE_FILE_LIMIT:
+        path.write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+        return [path]
+    data = path.with_name(path.name + ".data")
+    ir.save(model, path, external_data=data.name, size_threshold_bytes=EXTERNAL_FROM)
+    return [path, data]
+
+
+def check(path: Path) -> None:
+    """Read a written file back through ONNX's checker.
+
+    Raises:
+        FormatError: The file is not valid ONNX; the checker's reason is given.
+    """
+    try:
+        if _has_foreign_operators(path):
+            return
+        onnx.checker.check_model(str(path))
+    except onnx.checker.ValidationError as error:
+        raise FormatError(
+            f"the written file is not valid: {str(error).strip().splitlines()[0]}", where=str(path)
+        ) from error
+
+
+def _has_foreign_operators(path: Path) -> bool:
+    """The checker knows standard operators only; others are judged by running the file."""
+    model = ir.load(path)
+    return any(node.domain not in ("", "ai.onnx", "ai.onnx.ml") for node in g.all_nodes(model.graph))

@@ -1,0 +1,161 @@
+"""What a file must be before it is worked on: whole, known, and a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from converter_lite.errors import ModelError
+from converter_lite.graph import all_nodes, assign_names, label, opset
+from converter_lite.suggest import nearest
+
+DAMAGED = "the file is no ONNX model, or it is damaged"
+
+OLDEST_OPSET = 7
+"""Older operator sets broadcast and normalize in other ways."""
+
+DEFAULT_OPSET = 13
+"""What a file that only imports operator sets of other domains gets for the standard one."""
+
+
+def check_model(model: ir.Model, path: Path) -> None:
+    """Name the nodes of a freshly loaded model and refuse what nothing later could work with.
+
+    Raises:
+        ModelError: The file is damaged or no model at all, its external data are missing, or it uses an operator or an
+            operator set that is unknown.
+    """
+    if not model.ir_version or not model.graph.opset_imports:
+        raise ModelError(DAMAGED, where=str(path), hint="it names no format version or no operator set")
+    if not len(model.graph):
+        raise ModelError("the model has no nodes", where=str(path))
+    _check_text(model, path)
+    assign_names(model)
+    _check_opset(model, path)
+    _check_operators(model, path)
+    _check_links(model, path)
+    _check_tensors(model, path)
+
+
+def _check_text(model: ir.Model, path: Path) -> None:
+    """Names that are no UTF-8 come out of protobuf as bytes."""
+    for text in _texts(model):
+        if isinstance(text, bytes):
+            raise ModelError(DAMAGED, where=str(path), hint=f"the name {text!r} is no text")
+
+
+def _texts(model: ir.Model) -> Iterator[object]:
+    yield from model.graph.opset_imports
+    yield from model.graph.initializers
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        yield value.name
+        yield from (dim.value for dim in value.shape or () if not isinstance(dim, int))
+    for node in all_nodes(model.graph):
+        yield from (node.name, node.op_type, node.domain, *node.attributes)
+        yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
+
+
+def _check_links(model: ir.Model, path: Path) -> None:
+    """Everything that is read is computed, given or stored, and nothing depends on itself."""
+    for node in all_nodes(model.graph):
+        for value in node.inputs:
+            if value is not None and not _has_source(value):
+                raise ModelError(f"{label(node)} reads '{value.name}', which nothing computes", where=str(path))
+    for value in model.graph.outputs:
+        if not _has_source(value):
+            raise ModelError(f"nothing computes the output '{value.name}'", where=str(path))
+    try:
+        model.graph.sort()
+    except ValueError as error:
+        raise ModelError("the graph has a cycle", where=str(path)) from error
+
+
+def _has_source(value: ir.Value) -> bool:
+    return value.producer() is not None or value.is_graph_input() or value.is_initializer()
+
+
+def _check_tensors(model: ir.Model, path: Path) -> None:
+    """Name missing or short data now, not when a weight is used; data outside the model's folder are refused."""
+    folder = path.resolve().parent
+    for graph in model.graphs():
+        for name, value in graph.initializers.items():
+            tensor = value.const_value
+            if isinstance(tensor, ir.ExternalTensor):
+                _check_external_tensor(tensor, folder, str(path))
+            elif tensor is not None and tensor.dtype != ir.DataType.STRING:
+                _check_embedded_tensor(tensor, name, str(path))
+
+
+def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> None:
+    try:
+        tensor.numpy()
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise ModelError(f"the numbers of tensor '{name}' are damaged: {error}", where=where) from error
+
+
+def _check_external_tensor(tensor: ir.ExternalTensor, folder: Path, where: str) -> None:
+    file = folder / tensor.location
+    if not file.resolve().is_relative_to(folder):
+        raise ModelError(f"tensor '{tensor.name}' points outside the model's folder: {tensor.location}", where=where)
+    if not file.is_file():
+        raise ModelError(
+            f"the external data file '{tensor.location}' is missing",
+            where=where,
+            hint="keep it beside the model file, under the name it was saved with",
+        )
+    needed = (tensor.offset or 0) + max(tensor.length or 0, tensor.nbytes)
+    if file.stat().st_size < needed:
+        raise ModelError(
+            f"the external data file '{tensor.location}' is too short for tensor '{tensor.name}'",
+            where=where,
+            hint=f"it has {file.stat().st_size} of at least {needed} bytes; copy it again",
+        )
+
+
+def _check_opset(model: ir.Model, path: Path) -> None:
+    imports = model.graph.opset_imports
+    if "ai.onnx" in imports:
+        imports.setdefault("", imports.pop("ai.onnx"))
+    version, newest = opset(model), onnx.defs.onnx_opset_version()
+    if version > newest:
+        raise ModelError(
+            f"opset {version} is newer than the newest known one, {newest}",
+            where=str(path),
+            hint="install a newer onnx package, or export with an older opset",
+        )
+    if "" in imports and version < OLDEST_OPSET:
+        raise ModelError(
+            f"opset {version} is too old",
+            where=str(path),
+            hint=f"export the model again with opset {OLDEST_OPSET} or newer",
+        )
+    imports.setdefault("", DEFAULT_OPSET)
+
+
+def _check_operators(model: ir.Model, path: Path) -> None:
+    """Refuse operators that the standard set has never had; all of them are named."""
+    version = opset(model)
+    functions = {(domain, name) for domain, name, _ in model.functions}
+    unknown = [
+        node
+        for node in all_nodes(model.graph)
+        if node.domain in ("", "ai.onnx") and ("", node.op_type) not in functions and not _is_known(node, version)
+    ]
+    if unknown:
+        shown = ", ".join(label(node) for node in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        known = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
+        raise ModelError(
+            f"opset {version} has no such operator: {shown}", where=str(path), hint=_advice(unknown[0].op_type, known)
+        )
+
+
+def _advice(op_type: str, known: list[str]) -> str:
+    match = nearest(op_type, known)
+    return f"did the exporter mean {match}?" if match else "operators of other domains must name their domain"
+
+
+def _is_known(node: ir.Node, version: int) -> bool:
+    return bool(onnx.defs.has(node.op_type, version, ""))

@@ -1,0 +1,68 @@
+"""What a run tells its user while it works: a summary that does not grow with the model, details on request, progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO, TypeVar
+
+Item = TypeVar("Item")
+
+QUIET, NORMAL, DETAILED = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Log:
+    """Messages of one conversion.
+
+    Attributes:
+        verbosity: ``QUIET`` prints warnings only, ``NORMAL`` a summary, ``DETAILED`` everything.
+        stream: Where messages go; ``None`` keeps them in ``warnings`` and ``seconds`` only.
+        warnings: Everything said with :meth:`warning`, in order.
+        seconds: Stage -> seconds of wall time.
+    """
+
+    verbosity: int = QUIET
+    stream: TextIO | None = None
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def info(self, text: str) -> None:
+        """A line of the summary."""
+        self._write(NORMAL, text)
+
+    def debug(self, text: str) -> None:
+        """A detail, shown with ``-v``."""
+        self._write(DETAILED, text)
+
+    def warning(self, text: str) -> None:
+        """Something the user should know although the conversion goes on; said once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self._write(QUIET, f"WARNING {text}")
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage of the conversion."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def track(self, items: Iterable[Item], label: str, total: int) -> Iterable[Item]:
+        """Show progress over ``items`` with rate and time left, on a terminal only."""
+        if self.stream is None or self.verbosity < NORMAL or not sys.stderr.isatty():
+            return items
+        from tqdm import tqdm
+
+        bar: Iterable[Item] = tqdm(items, desc=label, total=total, leave=False, file=sys.stderr)
+        return bar
+
+    def _write(self, level: int, text: str) -> None:
+        if self.stream is not None and self.verbosity >= level:
+            self.stream.write(text + "\n")
+            self.stream.flush()

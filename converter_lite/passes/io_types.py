@@ -1,0 +1,142 @@
+"""Element types of a model's inputs and outputs, as a person asked for them.
+
+Rules:
+
+1. An int8 or uint8 input that the graph quantizes at once takes the integers: its QuantizeLinear goes away. Likewise an output
+   that comes from a DequantizeLinear.
+2. Any other change is a Cast at the border.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.engine import Feed
+from converter_lite.errors import TargetError
+
+TYPES = {
+    "FLOAT16": ir.DataType.FLOAT16,
+    "FLOAT": ir.DataType.FLOAT,
+    "INT8": ir.DataType.INT8,
+    "UINT8": ir.DataType.UINT8,
+    "INT32": ir.DataType.INT32,
+    "INT64": ir.DataType.INT64,
+}
+"""Values of ``--inputDataType`` and ``--outputDataType`` besides DEFAULT."""
+
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_QUANTIZED = (ir.DataType.INT8, ir.DataType.UINT8)
+
+
+@dataclass(frozen=True, slots=True)
+class IoTypes:
+    """Wanted element types; ``DEFAULT`` keeps what the model has."""
+
+    inputs: str = "DEFAULT"
+    outputs: str = "DEFAULT"
+
+
+def change_io_types(model: ir.Model, wanted: IoTypes) -> None:
+    """Give the graph the wanted interface, in place.
+
+    Raises:
+        TargetError: An input or output cannot have the type; it is named.
+    """
+    if wanted.inputs != "DEFAULT":
+        for value in list(model.graph.inputs):
+            _change_input(model.graph, value, TYPES[wanted.inputs])
+    if wanted.outputs != "DEFAULT":
+        for index, value in enumerate(list(model.graph.outputs)):
+            _change_output(model.graph, index, value, TYPES[wanted.outputs])
+
+
+def feed_for(model: ir.Model, original: Feed) -> dict[str, NDArray[np.generic]]:
+    """A feed of the original types, converted for a graph whose inputs :func:`change_io_types` changed."""
+    feed: dict[str, NDArray[np.generic]] = {}
+    for value in model.graph.inputs:
+        array = original[value.name or ""]
+        grid = value.meta.get("grid")
+        if grid is not None:
+            scale, zero_point = grid
+            info = np.iinfo(zero_point.dtype)
+            feed[value.name or ""] = np.clip(np.rint(array / scale) + zero_point, info.min, info.max).astype(
+                zero_point.dtype
+            )
+        else:
+            dtype = value.dtype.numpy() if value.dtype is not None else array.dtype
+            feed[value.name or ""] = array.astype(dtype, copy=False)
+    return feed
+
+
+def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None:
+    if value.dtype in (wanted, None) or not _is_sensible(value.dtype, wanted):
+        if value.dtype != wanted and value.dtype in _FLOATS:
+            _refuse("input", value, wanted)
+        return
+    readers = [node for node, _ in value.uses()]
+    if wanted in _QUANTIZED:
+        quantize = readers[0] if len(readers) == 1 and readers[0].op_type == "QuantizeLinear" else None
+        zero_point = g.constant(quantize.inputs[2]) if quantize is not None and len(quantize.inputs) > 2 else None
+        if quantize is None or zero_point is None or ir.DataType.from_numpy(zero_point.dtype) != wanted:
+            _refuse("input", value, wanted)
+            return
+        scale = g.constant(quantize.inputs[1])
+        quantize.outputs[0].replace_all_uses_with(value)
+        graph.remove(quantize, safe=True)
+        value.meta["grid"] = (scale, zero_point)
+    else:
+        cast = ir.node("Cast", [value], attributes={"to": (value.dtype or wanted).value}, name=f"{value.name}_cast")
+        cast.outputs[0].name, cast.outputs[0].dtype, cast.outputs[0].shape = (
+            f"{value.name}_cast",
+            value.dtype,
+            value.shape,
+        )
+        for node, position in list(value.uses()):
+            node.replace_input_with(position, cast.outputs[0])
+        cast.replace_input_with(0, value)
+        graph.insert_before(next(iter(graph)), cast)
+    value.dtype = wanted
+
+
+def _change_output(graph: ir.Graph, index: int, value: ir.Value, wanted: ir.DataType) -> None:
+    if value.dtype in (wanted, None) or not _is_sensible(value.dtype, wanted):
+        if value.dtype != wanted and value.dtype in _FLOATS:
+            _refuse("output", value, wanted)
+        return
+    name, producer = value.name, value.producer()
+    if wanted in _QUANTIZED:
+        source = producer.inputs[0] if producer is not None and producer.op_type == "DequantizeLinear" else None
+        if source is None or source.dtype != wanted:
+            _refuse("output", value, wanted)
+            return
+        value.name = f"{name}_dequantized"
+        source.name, source.shape = name, value.shape
+        graph.outputs[index] = source
+        return
+    value.name = f"{name}_cast"
+    cast = ir.node("Cast", [value], attributes={"to": wanted.value}, name=f"{name}_cast")
+    cast.outputs[0].name, cast.outputs[0].dtype, cast.outputs[0].shape = name, wanted, value.shape
+    graph.append(cast)
+    graph.outputs[index] = cast.outputs[0]
+
+
+def _is_sensible(have: ir.DataType | None, wanted: ir.DataType) -> bool:
+    """Float interfaces become float or quantized ones, integer interfaces other integers."""
+    integers = (ir.DataType.INT32, ir.DataType.INT64)
+    if have in _FLOATS:
+        return wanted in _FLOATS or wanted in _QUANTIZED
+    return have in integers and wanted in integers
+
+
+def _refuse(kind: str, value: ir.Value, wanted: ir.DataType) -> None:
+    what = "it is not quantized to this type" if wanted in _QUANTIZED else f"it has type {value.dtype}"
+    raise TargetError(
+        f"the {kind} cannot have type {wanted.name}: {what}",
+        where=f"{kind} {value.name}",
+        hint=f"leave --{kind}DataType at DEFAULT, or use FLOAT or FLOAT16",
+    )

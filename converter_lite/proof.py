@@ -1,0 +1,86 @@
+"""Comparing a written model with the float model it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.engine import Feed, Session
+from converter_lite.errors import QualityError
+from converter_lite.request import OutputAccuracy
+
+
+@dataclass(slots=True)
+class _Sums:
+    cosine: float = 0.0
+    least_cosine: float = 1.0
+    signal: float = 0.0
+    noise: float = 0.0
+    max_error: float = 0.0
+    max_value: float = 0.0
+
+
+def compare(reference: Session, written: Session, samples: Iterable[tuple[Feed, Feed]]) -> tuple[OutputAccuracy, ...]:
+    """Accuracy per output over all samples; memory of one sample.
+
+    Args:
+        reference: Float model.
+        written: Written model, same outputs in the same order.
+        samples: Feeds of both (they differ where input types were changed).
+
+    Raises:
+        QualityError: The written model gives NaN or infinite values where the float model does not, or other shapes.
+    """
+    sums = [_Sums() for _ in reference.output_names]
+    count = 0
+    for reference_feed, written_feed in samples:
+        count += 1
+        expected = reference.run(reference_feed)
+        given = written.run(written_feed)
+        pairs = zip(reference.output_names, written.output_names, strict=True)
+        for total, (name, written_name) in zip(sums, pairs, strict=True):
+            _add(total, expected[name], given[written_name], name)
+    return tuple(_accuracy(name, total, count) for name, total in zip(reference.output_names, sums, strict=True))
+
+
+def cosine_similarity(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Cosine of the angle between two arrays; 1 when both are zero, 0 when only one is."""
+    x, y = a.astype(np.float64).reshape(-1), b.astype(np.float64).reshape(-1)
+    norms = float(np.linalg.norm(x)), float(np.linalg.norm(y))
+    if min(norms) == 0.0:
+        return 1.0 if max(norms) == 0.0 else 0.0
+    return float(x @ y) / (norms[0] * norms[1])
+
+
+def _add(total: _Sums, expected: NDArray[Any], given: NDArray[Any], name: str) -> None:
+    if expected.shape != given.shape:
+        raise QualityError(
+            f"the written model gives shape {list(given.shape)} instead of {list(expected.shape)}",
+            where=f"output {name}",
+        )
+    x, y = expected.astype(np.float64), given.astype(np.float64)
+    if np.all(np.isfinite(x)) and not np.all(np.isfinite(y)):
+        raise QualityError("the written model gives NaN or infinite values", where=f"output {name}")
+    cosine = cosine_similarity(x, y)
+    difference = x - y
+    total.cosine += cosine
+    total.least_cosine = min(total.least_cosine, cosine)
+    total.signal += float(np.sum(x * x))
+    total.noise += float(np.sum(difference * difference))
+    if x.size:
+        total.max_error = max(total.max_error, float(np.abs(difference).max()))
+        total.max_value = max(total.max_value, float(np.abs(x).max()))
+
+
+def _accuracy(name: str, total: _Sums, count: int) -> OutputAccuracy:
+    if total.noise == 0.0:
+        sqnr = float("inf")
+    else:
+        sqnr = 10.0 * float(np.log10(max(total.signal, 1e-300) / total.noise))
+    return OutputAccuracy(
+        name, total.cosine / max(count, 1), total.least_cosine, sqnr, total.max_error, total.max_value
+    )

@@ -1,0 +1,100 @@
+"""Dynamic quantization: integer weights now, activations quantized at run time. For matrix products with constant weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.errors import CalibrationError
+from converter_lite.quantization.decide import FLOAT_TYPES, bias_of, weight_of
+from converter_lite.quantization.full import output_channel_axis
+from converter_lite.quantization.params import QuantSpec, weight_params
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weight_only import stored_weight
+from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicSettings:
+    """Choices of a dynamic quantization.
+
+    Attributes:
+        weight_per_channel: ALWC (activations per layer, weights per channel); false is ACWL (per row, per layer).
+        skip: Names of nodes that stay float.
+    """
+
+    weight_per_channel: bool = True
+    skip: frozenset[str] = frozenset()
+
+
+def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -> QuantPlan:
+    """Matrix products with constant weights become dynamic, embedding tables are stored as integers, the rest stays float."""
+    plan = QuantPlan(target)
+    for node in model.graph:
+        if node.name in settings.skip:
+            plan.keep_float(node, "named in skip_quant_node")
+        elif node.op_type == "Gather" and _is_table(node):
+            plan.quantize(node, NodeMode.WEIGHT)
+        elif node.op_type not in ("MatMul", "Gemm") or node.domain not in ("", "ai.onnx"):
+            plan.keep_float(node, f"dynamic quantization does not apply to {node.op_type}")
+        elif reason := _refusal(node):
+            plan.keep_float(node, reason)
+        else:
+            plan.quantize(node, NodeMode.DYNAMIC)
+    return plan
+
+
+def quantize_dynamic(
+    model: ir.Model, settings: DynamicSettings, *, target: str, plan: QuantPlan | None = None
+) -> QuantizedModel:
+    """Plan with weight parameters; activations get none. A given plan is used as it is.
+
+    Raises:
+        CalibrationError: A weight is NaN, infinite or empty; it is named.
+    """
+    if plan is not None:
+        plan.check(model)
+        return QuantizedModel(model, plan)
+    plan = decide_dynamic(model, settings, target=target)
+    for node in model.graph:
+        weight = stored_weight(node)
+        if plan.mode(node) is NodeMode.FLOAT or weight is None or weight.name is None:
+            continue
+        if node.op_type == "Gather":
+            spec = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True, axis=0)
+        else:
+            axis = output_channel_axis(node, weight) if settings.weight_per_channel else None
+            spec = QuantSpec(8, signed=True, symmetric=True, narrow_range=SYMMETRIC_WEIGHT.narrow_range, axis=axis)
+        array = g.constant(weight)
+        assert array is not None
+        try:
+            plan.weights[weight.name] = weight_params(array.astype(np.float32, copy=False), spec)
+        except CalibrationError as error:
+            raise CalibrationError(error.message, where=f"constant {weight.name}", hint="repair the weights") from error
+    return QuantizedModel(model, plan)
+
+
+def _refusal(node: ir.Node) -> str:
+    weight = weight_of(node)
+    if weight is None:
+        return "its weight is not constant"
+    if len(g.static_shape(weight) or ()) != 2 or node.inputs[0] is None or node.inputs[0].dtype not in FLOAT_TYPES:
+        return "its weight is not a matrix of float32"
+    if node.op_type == "Gemm":
+        bias = bias_of(node)
+        factors = [float(node.attributes[a].as_float()) for a in ("alpha", "beta") if a in node.attributes]
+        if (
+            g.int_attribute(node, "transA", 0)
+            or any(f != 1.0 for f in factors)
+            or (bias is not None and not g.is_constant(bias))
+        ):
+            return "Gemm with transA, alpha, beta or a computed bias has no integer form"
+    return ""
+
+
+def _is_table(node: ir.Node) -> bool:
+    weight = stored_weight(node)
+    return weight is not None and len(g.static_shape(weight) or ()) == 2 and g.int_attribute(node, "axis", 0) == 0

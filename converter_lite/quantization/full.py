@@ -1,0 +1,233 @@
+"""Full quantization: integer weights and activations.
+
+decide -> collect ranges -> parameters of activations -> parameters of weights and biases -> bias correction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.calibration.observers import METHODS
+from converter_lite.calibration.runner import Samples, collect
+from converter_lite.calibration.statistics import CalibrationStats
+from converter_lite.engine import Engine
+from converter_lite.errors import CalibrationError
+from converter_lite.log import Log
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
+from converter_lite.quantization.decide import (
+    bias_of,
+    clamp_bounds,
+    data_inputs,
+    decide_nodes,
+    is_fused_clamp,
+    operator,
+    quantized_tensors,
+    weight_of,
+)
+from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.targets.operators import Role
+from converter_lite.targets.spec import TargetSpec
+
+BIAS_LIMIT = 2.0**30
+"""Largest magnitude of a quantized bias; beyond it the weight scale of the channel grows (measured rule of the original)."""
+
+BIAS_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm"})
+"""Operators with a bias input."""
+
+
+@dataclass(frozen=True, slots=True)
+class FullSettings:
+    """Choices of a full quantization.
+
+    Attributes:
+        method: Key of :data:`converter_lite.calibration.observers.METHODS`.
+        per_channel: One weight scale per output channel where the target allows.
+        bias_correction: Correct the biases on calibration samples.
+        skip: Names of nodes that stay float.
+    """
+
+    method: str = "MAX_MIN"
+    per_channel: bool = True
+    bias_correction: bool = True
+    skip: frozenset[str] = frozenset()
+
+
+def decide_full(model: ir.Model, target: TargetSpec, settings: FullSettings) -> QuantPlan:
+    """Node decisions only; used by a dry run and by :func:`quantize_full`."""
+    return decide_nodes(model, target, settings.skip)
+
+
+def quantize_full(
+    model: ir.Model,
+    target: TargetSpec,
+    settings: FullSettings,
+    *,
+    samples: Samples,
+    plan: QuantPlan | None = None,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> QuantizedModel:
+    """Quantize weights and activations of ``model`` (changed in place: biases).
+
+    Args:
+        model: Optimized float graph with names.
+        target: Device table.
+        settings: Choices.
+        samples: Calibration samples.
+        plan: Decisions and parameters to use instead of making them.
+        engine: Runs the float model.
+        threads: Worker threads.
+        log: Receives progress and stage times.
+
+    Raises:
+        CalibrationError: A tensor cannot be quantized; it is named.
+    """
+    ensure_biases(model, operators=BIAS_OPERATORS)
+    if plan is None:
+        plan = decide_full(model, target, settings)
+        sources = quantized_tensors(model, plan, target)
+        need, _ = METHODS[settings.method]
+        with log.stage("calibration"):
+            observed = sorted({s for s in sources.values() if _fixed_range(model, s) is None})
+            stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine)
+        with log.stage("quantization"):
+            plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
+            plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
+    else:
+        plan.check(model)
+    quantized = QuantizedModel(model, plan)
+    if settings.bias_correction and target.bias_correction:
+        with log.stage("bias correction"):
+            head = samples.head(CORRECTION_SAMPLES)
+            correct_biases(quantized, head, engine=engine, threads=threads, log=log)
+    return quantized
+
+
+def activation_params(
+    model: ir.Model,
+    plan: QuantPlan,
+    target: TargetSpec,
+    sources: dict[str, str],
+    stats: CalibrationStats,
+    method: str,
+) -> dict[str, QuantParams]:
+    """Parameters of every tensor in ``sources`` (tensor -> tensor whose parameters it takes).
+
+    Raises:
+        CalibrationError: The range is not finite; the tensor is named.
+    """
+    _, observe = METHODS[method]
+    producers = {output.name: node for node in model.graph for output in node.outputs}
+    found: dict[str, QuantParams] = {}
+    for source in dict.fromkeys(sources.values()):
+        fixed = _fixed_range(model, source)
+        low, high = fixed if fixed is not None else observe(stats[source], target.activation.bits)
+        producer = producers.get(source)
+        if producer is not None and is_fused_clamp(producer, plan):
+            bounds = clamp_bounds(producer) or (low, high)
+            low, high = max(low, bounds[0]), min(high, bounds[1])
+        try:
+            found[source] = params_from_range(low, high, target.activation)
+        except CalibrationError as error:
+            raise CalibrationError(error.message, where=f"tensor {source}") from error
+    return {tensor: found[source] for tensor, source in sources.items()}
+
+
+def constant_params(
+    model: ir.Model, plan: QuantPlan, target: TargetSpec, *, per_channel: bool
+) -> dict[str, QuantParams]:
+    """Parameters of weights, constant operands and biases of all quantized nodes.
+
+    Raises:
+        CalibrationError: A weight is NaN, infinite or empty; it is named.
+    """
+    found: dict[str, QuantParams] = {}
+    for node in model.graph:
+        mode = plan.mode(node)
+        if mode is NodeMode.FLOAT:
+            continue
+        weight = weight_of(node)
+        if weight is not None and weight.name is not None:
+            spec = replace(target.weight, axis=channel_axis(node, weight, target) if per_channel else None)
+            known = found.get(weight.name)
+            if known is None or known.spec.axis != spec.axis:
+                spec = spec if known is None else replace(spec, axis=None)
+                found[weight.name] = _constant(weight, spec)
+        for value in data_inputs(node) if mode is NodeMode.INTEGER else []:
+            if g.is_constant(value) and value.name is not None and value.name not in found:
+                found[value.name] = _constant(value, target.activation)
+    if target.quantize_bias:
+        for node in model.graph:
+            if plan.mode(node) is NodeMode.INTEGER:
+                _add_bias(node, plan, found)
+    return found
+
+
+def channel_axis(node: ir.Node, weight: ir.Value, target: TargetSpec) -> int | None:
+    """Axis of a weight that runs over output channels; ``None`` where the target or the shape wants one scale."""
+    if node.op_type not in target.per_channel_operators:
+        return None
+    return output_channel_axis(node, weight)
+
+
+def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
+    """Axis of a weight that runs over output channels, ``None`` if no single axis does."""
+    shape = g.static_shape(weight)
+    if shape is None or len(shape) < 2:
+        return None
+    if node.op_type == "Conv":
+        return 0
+    if node.op_type == "ConvTranspose":
+        return 1 if g.int_attribute(node, "group", 1) == 1 else None
+    if node.op_type == "Gemm":
+        return 0 if g.int_attribute(node, "transB", 0) else 1
+    return 1 if node.op_type == "MatMul" and len(shape) == 2 else None
+
+
+def _constant(value: ir.Value, spec: QuantSpec) -> QuantParams:
+    array = g.constant(value)
+    assert array is not None
+    try:
+        return weight_params(array.astype(np.float32, copy=False), spec)
+    except CalibrationError as error:
+        raise CalibrationError(
+            error.message, where=f"constant {value.name}", hint="repair the model's weights"
+        ) from error
+
+
+def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
+    """int32 bias with scale ``s_input * s_weight``; a weight scale that would overflow it grows."""
+    bias, weight, data = bias_of(node), weight_of(node), node.inputs[0]
+    if bias is None or weight is None or data is None or bias.name is None or weight.name is None:
+        return
+    activation = plan.activations.get(data.name or "")
+    if activation is None:
+        return
+    params = found[weight.name]
+    values = np.abs(g.constant(bias).astype(np.float64)).reshape(-1)  # type: ignore[union-attr]
+    scale: NDArray[np.float64] = activation.scale.astype(np.float64) * params.scale
+    needed = values / (BIAS_LIMIT * float(activation.scale))
+    widened = np.maximum(params.scale, needed if params.is_per_channel else needed.max())
+    if np.any(widened > params.scale):
+        params = QuantParams(widened.astype(np.float32), params.zero_point.copy(), params.spec)
+        found[weight.name] = params
+        scale = activation.scale.astype(np.float64) * params.scale
+    axis = None if not params.is_per_channel else len(g.static_shape(bias) or (0,)) - 1
+    spec = QuantSpec(bits=32, signed=True, symmetric=True, axis=axis)
+    float_scale = np.maximum(scale, np.finfo(np.float32).tiny).astype(np.float32)
+    found[bias.name] = QuantParams(float_scale, np.zeros(float_scale.shape, np.int32), spec)
+
+
+def _fixed_range(model: ir.Model, tensor: str) -> tuple[float, float] | None:
+    for node in model.graph:
+        if any(output.name == tensor for output in node.outputs):
+            entry = operator(node)
+            return entry.fixed_range if entry is not None and entry.role is Role.FIXED else None
+    return None

@@ -1,0 +1,228 @@
+"""Weight quantization: weights stored as integers, computation in float."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.calibration.runner import Samples
+from converter_lite.engine import Engine
+from converter_lite.errors import CalibrationError
+from converter_lite.kernels.quantize import along_axis
+from converter_lite.kernels.rounding import round_compensated
+from converter_lite.log import Log
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
+from converter_lite.quantization.decide import FLOAT_TYPES, bias_of, weight_of
+from converter_lite.quantization.expected_input import expected_channel_mean
+from converter_lite.quantization.full import BIAS_OPERATORS, output_channel_axis
+from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+
+OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
+"""Operators whose constant weights are quantized (the original: Conv2D, its transpose, MatMul, FullConnection, Gather)."""
+
+CHANNEL_FILTERED = ("Conv", "ConvTranspose")
+"""Operators that ``min_quant_weight_channel`` applies to (measured behaviour of the original)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSettings:
+    """Choices of a weight quantization.
+
+    Attributes:
+        bits: 1 to 16.
+        per_channel: One scale per output channel.
+        bias_correction: Correct biases (on data where given, else from folded BatchNormalization) and let rounding errors cancel.
+        min_size: A weight is quantized only if it has more elements.
+        min_channel: Conv and ConvTranspose weights are quantized only if they have more output channels.
+        skip: Names of nodes that stay float.
+    """
+
+    bits: int = 8
+    per_channel: bool = True
+    bias_correction: bool = True
+    min_size: int = 0
+    min_channel: int = 16
+    skip: frozenset[str] = frozenset()
+
+
+def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) -> QuantPlan:
+    """Which weights are quantized, with a reason for every node that keeps float weights."""
+    plan = QuantPlan(target)
+    for node in model.graph:
+        reason = _refusal(node, settings)
+        if reason:
+            plan.keep_float(node, reason)
+        else:
+            plan.quantize(node, NodeMode.WEIGHT)
+    return plan
+
+
+def quantize_weights(
+    model: ir.Model,
+    settings: WeightSettings,
+    *,
+    target: str,
+    samples: Samples | None = None,
+    plan: QuantPlan | None = None,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> QuantizedModel:
+    """Quantize weights of ``model`` (changed in place: biases).
+
+    Args:
+        model: Optimized float graph with names.
+        settings: Choices.
+        target: Name written into the plan.
+        samples: Calibration samples for the corrections; ``None`` = corrections without data.
+        plan: Decisions and parameters to use instead of making them.
+        engine: Runs the float model where there are samples.
+        threads: Worker threads.
+        log: Receives progress and stage times.
+
+    Raises:
+        CalibrationError: A weight is NaN, infinite or empty; it is named.
+    """
+    with log.stage("quantization"):
+        if settings.bias_correction:
+            ensure_biases(model, operators=BIAS_OPERATORS)
+        if plan is not None:
+            plan.check(model)
+        quantized = QuantizedModel(model, plan or decide_weights(model, settings, target=target))
+        plan = quantized.plan
+        for node in model.graph:
+            if plan.mode(node) is NodeMode.WEIGHT:
+                _quantize_node(node, quantized, settings)
+        if settings.bias_correction and samples is None:
+            for node in model.graph:
+                if plan.mode(node) is NodeMode.WEIGHT:
+                    _correct_from_batchnorm(node, quantized)
+    if settings.bias_correction and samples is not None:
+        with log.stage("bias correction"):
+            head = samples.head(CORRECTION_SAMPLES)
+            correct_biases(quantized, head, engine=engine, threads=threads, log=log)
+    return quantized
+
+
+def stored_weight(node: ir.Node) -> ir.Value | None:
+    """The constant float weight that weight quantization may store as integers, else ``None``."""
+    if node.op_type == "Gather" and node.domain in ("", "ai.onnx"):
+        value = node.inputs[0]
+        return value if value is not None and g.is_constant(value) and value.dtype in FLOAT_TYPES else None
+    return weight_of(node)
+
+
+def stored_axis(node: ir.Node, weight: ir.Value) -> int | None:
+    """Axis of per-channel scales of a stored weight: output channels, or the gathered rows."""
+    if node.op_type == "Gather":
+        return 0 if g.int_attribute(node, "axis", 0) == 0 else None
+    return output_channel_axis(node, weight)
+
+
+def _refusal(node: ir.Node, settings: WeightSettings) -> str:
+    if node.name in settings.skip:
+        return "named in skip_quant_node"
+    if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
+        return f"{node.op_type} has no weight to quantize"
+    weight = stored_weight(node)
+    if weight is None:
+        return "its weight is not constant"
+    shape = g.static_shape(weight) or ()
+    if len(shape) < 2:
+        return "its weight has less than two dimensions"
+    size = int(np.prod(shape))
+    if size <= settings.min_size:
+        return f"its weight has at most min_quant_weight_size={settings.min_size} elements"
+    if node.op_type in CHANNEL_FILTERED and _channels(node, shape) <= settings.min_channel:
+        return f"it has at most min_quant_weight_channel={settings.min_channel} output channels"
+    return ""
+
+
+def _channels(node: ir.Node, shape: tuple[int, ...]) -> int:
+    return shape[1] * g.int_attribute(node, "group", 1) if node.op_type == "ConvTranspose" else shape[0]
+
+
+def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSettings) -> None:
+    weight = stored_weight(node)
+    if weight is None or weight.name is None:
+        return
+    axis = stored_axis(node, weight) if settings.per_channel else None
+    known = quantized.plan.weights.get(weight.name)
+    if weight.name in quantized.q_weights:
+        if known is not None and known.spec.axis == axis:
+            return
+        known, axis = None, None
+    spec = QuantSpec(bits=settings.bits, signed=True, symmetric=settings.bits == 1, axis=axis)
+    array = g.constant(weight)
+    assert array is not None
+    values = array.astype(np.float32, copy=False)
+    try:
+        params = known or (weight_params(values, spec) if settings.bits > 1 else one_bit_params(values, spec))
+    except CalibrationError as error:
+        raise CalibrationError(
+            error.message, where=f"constant {weight.name}", hint="repair the model's weights"
+        ) from error
+    quantized.plan.weights[weight.name] = params
+    is_compensated = settings.bias_correction and node.op_type != "Gather"
+    quantized.q_weights[weight.name] = (
+        compensated_integers(node, values, params) if is_compensated else params.quantize(values)
+    )
+
+
+def one_bit_params(weight: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
+    """Grid {-1, 0} scaled to the weight's extremes, zero kept exact (the original's definition of one bit)."""
+    axes = tuple(i for i in range(weight.ndim) if i != spec.axis) if spec.axis is not None else None
+    magnitude = np.maximum(np.abs(weight).max(axis=axes), 1e-10).astype(np.float32)
+    return QuantParams(np.asarray(magnitude, np.float32), np.zeros(np.shape(magnitude), np.int32), spec)
+
+
+def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:
+    """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
+    value = node.inputs[1]
+    axis = output_channel_axis(node, value) if value is not None else None
+    scale = along_axis(params.scale.astype(np.float64), weight.ndim, params.spec.axis)
+    zero = along_axis(params.zero_point, weight.ndim, params.spec.axis)
+    scaled = weight / scale + zero
+    front = np.moveaxis(scaled, axis or 0, 0)
+    shape = front.shape
+    kernels = front.reshape(shape[0], shape[1], -1)
+    q = round_compensated(kernels, qmin=params.spec.qmin, qmax=params.spec.qmax).reshape(shape)
+    return np.ascontiguousarray(np.moveaxis(q, 0, axis or 0))
+
+
+def _correct_from_batchnorm(node: ir.Node, quantized: QuantizedModel) -> None:
+    """Subtract ``sum(weight error * expected input)`` from the bias."""
+    weight, bias = weight_of(node), bias_of(node)
+    mean = expected_channel_mean(node.inputs[0])
+    if weight is None or bias is None or mean is None or weight.name is None or node.op_type not in ("Conv", "Gemm"):
+        return
+    array, old = g.constant(weight), g.constant(bias)
+    if array is None or old is None:
+        return
+    error = quantized.plan.weights[weight.name].dequantize(quantized.integers(weight.name)).astype(
+        np.float64
+    ) - array.astype(np.float64)
+    if node.op_type == "Gemm":
+        error = error if g.int_attribute(node, "transB", 0) else error.T
+        shift = error @ mean if error.shape[1] == len(mean) else None
+    else:
+        shift = _conv_shift(error, mean, g.int_attribute(node, "group", 1))
+    if shift is not None:
+        bias.const_value = ir.Tensor(
+            (old.astype(np.float64) - shift.reshape(old.shape)).astype(np.float32), name=bias.name
+        )
+
+
+def _conv_shift(error: NDArray[np.float64], mean: NDArray[np.float64], group: int) -> NDArray[np.float64] | None:
+    """Mean shift per output channel. Shapes: error ``(O, I/group, kH, kW)``, mean ``(I,)``."""
+    outputs, inputs = error.shape[:2]
+    if inputs * group != len(mean):
+        return None
+    sums = error.reshape(outputs, inputs, -1).sum(axis=2)
+    means = mean.reshape(group, inputs)
+    return np.einsum("goi,gi->go", sums.reshape(group, outputs // group, inputs), means).reshape(-1)

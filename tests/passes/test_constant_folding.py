@@ -1,0 +1,134 @@
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.errors import ModelError
+from converter_lite.graph import add_initializer, constant, find_nodes
+from converter_lite.passes.constant_folding import fold_constants
+from converter_lite.passes.shapes import infer_shapes
+from tests.support import assert_applies, assert_refuses, build, normal, operators
+
+
+class CountingEngine:
+    """Counts sessions; refuses models that hold an operator of ``refused``."""
+
+    def __init__(self, refused: bytes = b"\0no operator") -> None:
+        self.sessions = 0
+        self.bytes = 0
+        self._refused = refused
+
+    def session(self, model: Any, *, threads: int = 0, optimize: bool = True) -> Any:
+        if self._refused in model:
+            raise ModelError("this operator is not there")
+        self.sessions += 1
+        self.bytes += len(model)
+        return DEFAULT_ENGINE.session(model, threads=threads, optimize=optimize)
+
+
+def test_half_precision_weights_behind_a_chain_become_single_precision() -> None:
+    model = build(
+        "g (float[N,64] x) => (float[N,32] y) { c = Cast<to = 1>(w) t = Transpose(c) y = MatMul(x, t) }",
+        w=normal(32, 64).astype(np.float16),
+    )
+    assert_applies(fold_constants, model, 2)
+    weight = constant(model.graph.node(0).inputs[1])
+    assert weight is not None and weight.dtype == np.float32 and weight.shape == (64, 32)
+    assert find_nodes(model.graph, "Cast_0") == [model.graph.node(0)]
+
+
+def test_everything_is_evaluated_in_one_session_without_copying_weights() -> None:
+    model = build(
+        """g (float[N,64] x) => (float[N,64] y) {
+            a = Cast<to = 1>(v) b = Cast<to = 1>(w) c = Add(k, k) d = MatMul(x, a) e = MatMul(d, b) y = Add(e, c) }""",
+        v=normal(64, 64).astype(np.float16),
+        w=normal(64, 64, seed=2).astype(np.float16),
+        k=normal(64),
+    )
+    engine = CountingEngine()
+    assert fold_constants(model, engine=engine) == 3
+    assert engine.sessions == 1
+    assert engine.bytes < 2048
+
+
+def test_what_the_runtime_refuses_stays_and_the_rest_is_folded() -> None:
+    model = build(
+        "g (float[3] x) => (float[3] y) { a = Neg(k) b = Erf(k) c = Abs(a) d = Mul(x, b) y = Add(d, c) }", k=normal(3)
+    )
+    assert fold_constants(model, engine=CountingEngine(refused=b"Erf")) == 2
+    assert operators(model) == {"Erf": 1, "Mul": 1, "Add": 1}
+
+
+def test_bfloat16_weights_are_widened_without_the_runtime() -> None:
+    weight = normal(64, 32).astype(ml_dtypes.bfloat16)
+    model = build("g (float[N,64] x) => (float[N,32] y) { y = MatMul(x, w) }", w=normal(64, 32))
+    product = model.graph.node(0)
+    stored = add_initializer(model.graph, "half", weight, dtype=ir.DataType.BFLOAT16)
+    cast = ir.node("Cast", inputs=[stored], attributes={"to": 1}, name="widen")
+    model.graph.insert_before(product, cast)
+    product.replace_input_with(1, cast.outputs[0])
+    infer_shapes(model)
+    engine = CountingEngine()
+    assert fold_constants(model, engine=engine) == 1
+    assert engine.sessions == 0
+    array = constant(product.inputs[1])
+    assert array is not None and np.array_equal(array, weight.astype(np.float32))
+    assert find_nodes(model.graph, "widen") == [product]
+
+
+def test_scalars_stay_scalars() -> None:
+    model = build("g (float[3] x) => (float[3] y) { k = Sqrt(two) y = Div(x, k) }", two=np.float32(2))
+    assert_applies(fold_constants, model, 1)
+    number = constant(model.graph.node(0).inputs[1])
+    assert number is not None and number.shape == ()
+
+
+@pytest.mark.parametrize("operator", ["Expand(one, size)", "ConstantOfShape(size)", "Tile(one, size)"])
+def test_results_that_would_blow_the_model_up_are_computed_at_run_time(operator: str) -> None:
+    model = build(
+        f"g (float[300,300] x) => (float[300,300] y) {{ e = {operator} y = Add(x, e) }}",
+        one=np.ones((1, 1), np.float32),
+        size=np.array([300, 300]),
+    )
+    assert_refuses(fold_constants, model)
+
+
+def test_small_expansions_are_folded() -> None:
+    model = build(
+        "g (float[3,4] x) => (float[3,4] y) { e = Expand(one, size) y = Add(x, e) }",
+        one=np.float32(1),
+        size=np.array([3, 4]),
+    )
+    assert_applies(fold_constants, model, 1)
+
+
+def test_a_large_intermediate_keeps_what_depends_on_it() -> None:
+    model = build(
+        """g (float[300] x) => (float[300] y) {
+            e = Expand(one, size) s = ReduceSum<keepdims = 0>(e, axis) y = Add(x, s) }""",
+        one=np.float32(1),
+        size=np.array([300, 300]),
+        axis=np.array([0]),
+    )
+    assert_refuses(fold_constants, model)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "g (float[3] x) => (float[3] y) { r = RandomNormalLike(k) y = Add(x, r) }",
+        "g (float[3] x) => (float[3] y) { r = DequantizeLinear(q, scale) y = Add(x, r) }",
+        "g (float[3] x) => (uint8[3] y) { r = QuantizeLinear(k, scale) t = Identity(x) y = QuantizeLinear(t, scale) }",
+        "g (float[3] x) => (float[3] y, float[3] z) { y = Neg(x) z = Neg(k) }",
+        "g (float[3] x) => (float[3] y) { y = Add(x, k) }",
+        """g (float[3] x) => (float[3] y) { i = If (c) <
+            then_branch = t () => (float[3] a) { a = Neg(k) }, else_branch = e () => (float[3] b) { b = Abs(k) }>
+            y = Add(x, i) }""",
+    ],
+)
+def test_random_quantized_and_output_nodes_stay(graph: str) -> None:
+    constants = {"k": normal(3), "q": np.array([1, 2, 3], np.uint8), "scale": np.float32(0.5), "c": np.array(True)}
+    assert_refuses(fold_constants, build(graph, **constants))

@@ -1,0 +1,58 @@
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.passes.shapes import infer_shapes
+from converter_lite.passes.skeleton import DETACH_ABOVE, skeleton
+from tests.support import build, build_proto, normal
+
+
+def _value(model: ir.Model, name: str) -> ir.Value:
+    return next(value for node in model.graph for value in node.outputs if value.name == name)
+
+
+def test_inferred_numbers_replace_stale_ones() -> None:
+    model = build("g (float[2,3] x) => (float[2,4] y) { m = MatMul(x, w) y = Relu(m) }", w=normal(3, 4))
+    _value(model, "m").shape = ir.Shape([7, 9])
+    assert infer_shapes(model) == 1
+    assert _value(model, "m").shape == (2, 4)
+
+
+def test_recorded_shapes_stay_where_inference_says_nothing() -> None:
+    proto = build_proto("g (float[2,3] x) => (float[2,3] y) { m = Relu(x) y = Neg(m) }")
+    proto.graph.node[0].op_type, proto.graph.node[0].domain = "FusedThing", "com.example"
+    proto.opset_import.add(domain="com.example", version=1)
+    model = ir.from_proto(proto)
+    value = _value(model, "m")
+    value.shape, value.type = ir.Shape([2, 3]), ir.TensorType(ir.DataType.FLOAT)
+    model.graph.outputs[0].shape = None
+    infer_shapes(model)
+    assert value.shape == (2, 3)
+    assert model.graph.outputs[0].shape == (2, 3)
+
+
+def test_names_of_dynamic_dimensions_stay() -> None:
+    model = build("g (float[batch,3] x) => (float[batch,4] y) { m = MatMul(x, w) y = Relu(m) }", w=normal(3, 4))
+    shape = _value(model, "m").shape
+    assert shape is not None
+    assert [getattr(dim, "value", dim) for dim in shape] == ["batch", 4]
+
+
+def test_a_model_that_cannot_be_inferred_keeps_its_shapes() -> None:
+    model = build("g (float[2,3] x) => (float[2,3] y) { m = Relu(x) y = Neg(m) }")
+    model.graph.opset_imports[""] = 9999
+    assert infer_shapes(model) == 0
+    assert _value(model, "m").shape == (2, 3)
+
+
+def test_the_skeleton_declares_large_constants_without_their_numbers() -> None:
+    model = build(
+        "g (float[N,512] x) => (float[N,512] y) { m = MatMul(x, w) y = Add(m, b) }", w=normal(512, 512), b=normal(1)
+    )
+    proto, detached = skeleton(model)
+    assert list(detached) == ["w"]
+    assert detached["w"] is model.graph.initializers["w"]
+    assert [value.name for value in proto.graph.input] == ["x", "w"]
+    assert [tensor.name for tensor in proto.graph.initializer] == ["b"]
+    assert proto.ByteSize() < DETACH_ABOVE
+    assert len(model.graph.inputs) == 1
+    assert np.array_equal(model.graph.initializers["w"].const_value.numpy(), normal(512, 512))

@@ -1,0 +1,124 @@
+"""Small models, and comparing what they compute."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx_ir as ir
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.graph import assign_names
+from converter_lite.passes.shapes import infer_shapes
+
+Feed = Mapping[str, NDArray[Any]]
+
+_ROOT = Path(__file__).resolve().parents[1]
+MODELS = next((p for up in (1, 2) if (p := _ROOT.parents[up - 1] / "shared/data/models").is_dir()), Path("absent"))
+"""Real models beside the checkout, where there are any."""
+
+
+def shared_model(name: str) -> Path:
+    """Path of a real model; the calling test is skipped where it is absent."""
+    path = MODELS / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not beside the checkout")
+    return path
+
+
+def build_proto(graph: str, *, opset: int = 13, ir_version: int = 8, **constants: ArrayLike) -> onnx.ModelProto:
+    """A model from ONNX's textual syntax for a graph, with ``constants`` as its initializers.
+
+    Example::
+
+        build_proto("g (float[N,3] x) => (float[N,4] y) { y = MatMul(x, w) }", w=np.ones((3, 4), np.float32))
+    """
+    header = f'<ir_version: {ir_version}, opset_import: ["" : {opset}]>'
+    proto = onnx.parser.parse_model(f"{header} {graph}")
+    for name, array in constants.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+    return proto
+
+
+def build(graph: str, *, opset: int = 13, ir_version: int = 8, **constants: ArrayLike) -> ir.Model:
+    """:func:`build_proto` as a graph with names and shapes."""
+    model = ir.from_proto(build_proto(graph, opset=opset, ir_version=ir_version, **constants))
+    assign_names(model)
+    infer_shapes(model)
+    return model
+
+
+def clone(model: ir.Model) -> ir.Model:
+    """A copy that does not change when ``model`` is rewritten."""
+    return ir.from_proto(ir.to_proto(model))
+
+
+def run(model: ir.Model | Path, feed: Feed) -> dict[str, NDArray[Any]]:
+    """Outputs of the model, computed without the runtime's own optimizations."""
+    source = model if isinstance(model, Path) else ir.to_proto(model).SerializeToString()
+    return DEFAULT_ENGINE.session(source, threads=1, optimize=False).run(feed)
+
+
+def random_feed(model: ir.Model, *, seed: int = 0, dynamic: int = 2) -> dict[str, NDArray[Any]]:
+    """Normal numbers (or zeros and ones for integer inputs) for every input; unknown sizes become ``dynamic``."""
+    rng = np.random.default_rng(seed)
+    feed: dict[str, NDArray[Any]] = {}
+    for value in model.graph.inputs:
+        assert value.shape is not None and value.dtype is not None
+        shape = [size if isinstance(size, int) else dynamic for size in value.shape]
+        dtype = value.dtype.numpy()
+        integral = np.issubdtype(dtype, np.integer)
+        feed[str(value.name)] = (rng.integers(0, 2, shape) if integral else rng.normal(size=shape)).astype(dtype)
+    return feed
+
+
+def assert_same_outputs(before: ir.Model | Path, after: ir.Model | Path, *feeds: Feed, rtol: float = 1e-4) -> None:
+    """Both models give the same outputs, relative to the largest value of each output."""
+    for feed in feeds:
+        expected, actual = run(before, feed), run(after, feed)
+        assert list(actual) == list(expected)
+        for name, array in expected.items():
+            assert actual[name].shape == array.shape, name
+            assert actual[name].dtype == array.dtype, name
+            scale = float(np.abs(array.astype(np.float64)).max(initial=0.0))
+            np.testing.assert_allclose(actual[name], array, rtol=0, atol=rtol * max(scale, 1e-6), err_msg=name)
+
+
+def operators(model: ir.Model) -> Counter[str]:
+    """How often each operator occurs in the main graph."""
+    return Counter(node.op_type for node in model.graph)
+
+
+def assert_applies(rule: Callable[[ir.Model], int], model: ir.Model, times: int, *feeds: Feed) -> None:
+    """The rule applies this often and then no more, and what the model computes and is called stays the same."""
+    original = clone(model)
+    assert rule(model) == times
+    assert rule(model) == 0
+    assert [v.name for v in model.graph.inputs] == [v.name for v in original.graph.inputs]
+    assert [v.name for v in model.graph.outputs] == [v.name for v in original.graph.outputs]
+    onnx.checker.check_model(ir.to_proto(model))
+    assert_same_outputs(original, model, *(feeds or (random_feed(original),)))
+
+
+def assert_refuses(rule: Callable[[ir.Model], int], model: ir.Model) -> None:
+    """The rule leaves the graph as it is."""
+    before = ir.to_proto(model).SerializeToString(deterministic=True)
+    assert rule(model) == 0
+    assert ir.to_proto(model).SerializeToString(deterministic=True) == before
+
+
+def normal(*shape: int, seed: int = 1) -> NDArray[np.float32]:
+    """Normal random numbers."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def positive(*shape: int, seed: int = 2) -> NDArray[np.float32]:
+    """Random numbers between 0.5 and 2."""
+    return np.random.default_rng(seed).uniform(0.5, 2.0, size=shape).astype(np.float32)

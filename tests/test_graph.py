@@ -1,0 +1,41 @@
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.graph import add_initializer, assign_names, constant, find_nodes
+from tests.support import build, build_proto
+
+
+def test_a_generated_name_never_takes_one_of_the_file() -> None:
+    proto = build_proto("g (float[3] x) => (float[3] y) { a = Relu(x) y = Neg(a) }")
+    proto.graph.node[1].name = "Relu_0"
+    model = ir.from_proto(proto)
+    assign_names(model)
+    assert [node.name for node in model.graph] == ["Relu_0_1", "Relu_0"]
+    assert find_nodes(model.graph, "Relu_0") == [model.graph.node(1)]
+
+
+def test_equal_names_are_made_different_and_both_stay_findable() -> None:
+    proto = build_proto("g (float[3] x) => (float[3] y) { a = Relu(x) y = Neg(a) }")
+    for node in proto.graph.node:
+        node.name = "twin"
+    model = ir.from_proto(proto)
+    assign_names(model)
+    assert [node.name for node in model.graph] == ["twin", "twin_1"]
+    assert find_nodes(model.graph, "twin_1") == [model.graph.node(1)]
+
+
+def test_outputs_that_are_left_out_stay_left_out() -> None:
+    proto = build_proto("g (float[3,2] x) => (float[3,2] y) { y = Dropout(x) }")
+    proto.graph.node[0].output.append("")
+    model = ir.from_proto(proto)
+    assign_names(model)
+    assert [value.name for value in model.graph.node(0).outputs] == ["y", ""]
+
+
+def test_a_scalar_initializer_stays_a_scalar_under_a_free_name() -> None:
+    model = build("g (float[3] x) => (float[3] y) { a = Relu(x) y = Neg(a) }")
+    for taken in ("x", "a"):
+        value = add_initializer(model.graph, taken, np.array(2.0, np.float32))
+        assert value.name == f"{taken}_1"
+        array = constant(value)
+        assert array is not None and array.shape == ()
