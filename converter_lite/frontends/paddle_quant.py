@@ -29,6 +29,12 @@ FAKE_ACTIVATION = ("fake_quantize_dequantize_moving_average_abs_max", "fake_quan
 FAKE_DEQUANTIZE = ("fake_channel_wise_dequantize_max_abs", "fake_dequantize_max_abs")
 OBSERVERS = ("moving_average_abs_max_scale",)
 
+FOLDED = (
+    *(*FAKE_QUANTIZE, *FAKE_WEIGHT, *FAKE_ACTIVATION, *FAKE_DEQUANTIZE, *OBSERVERS),
+    *("quantize_linear", "dequantize_linear"),
+)
+"""Operators that :func:`fold_quantization` takes away."""
+
 WEIGHT_SLOTS = {
     "conv2d": ("Input", "Filter", "Output", 0),
     "depthwise_conv2d": ("Input", "Filter", "Output", 0),
