@@ -58,8 +58,10 @@ def run_cases(release: str, cases: Sequence[Case], folder: Path) -> list[list[ND
         fatal = [line for line in child.stderr.splitlines() if line.startswith("[F") or "Error" in line]
         failures[last] = f"ended with status {child.returncode}: {fatal[-1][-160:] if fatal else 'no message'}"
         start = last + 1
-    return [failures[number] if number in failures else _outputs(folder / f"{number}.out.npz", case.outputs)
-            for number, case in enumerate(cases)]
+    return [
+        failures[number] if number in failures else _outputs(folder / f"{number}.out.npz", case.outputs)
+        for number, case in enumerate(cases)
+    ]
 
 
 def _outputs(path: Path, count: int) -> list[NDArray[Any]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.formats.paddle_nb.fusion import clip_bounds
@@ -29,6 +32,8 @@ def unary(lowering: Lowering, node: ir.Node, operator: str, attributes: dict[str
     outputs = {"Out": [lowering.result(node.outputs[0])]}
     lowering.emit(operator, inputs, outputs, attributes, dtype=dtype_name(node.inputs[0]))
 
+
+LOWEST = float(np.finfo(np.float32).min)
 
 PLAIN = {
     "Relu": "relu",
@@ -106,14 +111,25 @@ def _prelu(lowering: Lowering, node: ir.Node) -> None:
         mode = "all"
     elif size == channels and slope.ndim >= dimensions - 1 and slope.shape[1 - dimensions] == size:
         mode = "channel"
-    elif slope.shape == dims(node.inputs[0])[1:]:  # type: ignore[arg-type]
-        mode = "element"
     else:
-        raise Unsupported(f"a slope of shape {list(slope.shape)}", "one value, one per channel, or one per element")
+        _prelu_by_parts(lowering, node, slope)
+        return
     alpha = lowering.parameter(f"{node.name}.slope", slope.reshape(-1).astype(np.float32))
     inputs = {"X": [lowering.tensor(node.inputs[0])], "Alpha": [alpha]}
     outputs = {"Out": [lowering.result(node.outputs[0])]}
     lowering.emit("prelu", inputs, outputs, {"mode": attr(mode)})
+
+
+def _prelu_by_parts(lowering: Lowering, node: ir.Node, slope: NDArray[Any]) -> None:
+    """``max(x, 0) + slope * min(x, 0)``: the kernel's element mode gives NaN."""
+    name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
+    positive, negative, scaled = (lowering.temporary(f"{value.name}.{part}", dims(value)) for part in ("p", "n", "s"))
+    lowering.emit("relu", {"X": [name]}, {"Out": [positive]})
+    lowering.emit("clip", {"X": [name]}, {"Out": [negative]}, {"min": attr(LOWEST), "max": attr(0.0)})
+    factor = lowering.parameter(f"{node.name}.slope", slope.astype(np.float32))
+    lowering.emit("elementwise_mul", {"X": [negative], "Y": [factor]}, {"Out": [scaled]}, {"axis": attr(-1)})
+    outputs = {"Out": [lowering.result(value)]}
+    lowering.emit("elementwise_add", {"X": [positive], "Y": [scaled]}, outputs, {"axis": attr(-1)})
 
 
 def affine(lowering: Lowering, name: str, result: str, *, scale: float, bias: float = 0.0) -> None:

@@ -184,14 +184,23 @@ def _arg_max(lowering: Lowering, node: ir.Node) -> None:
 
 def _cum_sum(lowering: Lowering, node: ir.Node) -> None:
     axis = integers(node.inputs[1]) or [0]
+    position, dtype = axis[0] % rank(node.inputs[0]), dtype_name(node.inputs[0])
     attributes = {
-        "axis": attr(axis[0] % rank(node.inputs[0])),
+        "axis": attr(position),
         "flatten": attr(False),
         "exclusive": attr(bool(g.int_attribute(node, "exclusive", 0))),
-        "reverse": attr(bool(g.int_attribute(node, "reverse", 0))),
+        "reverse": attr(False),
     }
-    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
-    lowering.emit("cumsum", inputs, outputs, attributes, alias=dtype_name(node.inputs[0]))
+    name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
+    if not g.int_attribute(node, "reverse", 0):
+        lowering.emit("cumsum", {"X": [name]}, {"Out": [lowering.result(value)]}, attributes, alias=dtype)
+        return
+    # 2.10 refuses the attribute: turn the axis around before and after.
+    kind, turn = element_type(value), {"axis": ints((position,))}
+    before, summed = (lowering.temporary(f"{value.name}.{part}", dims(value), dtype=kind) for part in ("turned", "sum"))
+    lowering.emit("flip", {"X": [name]}, {"Out": [before]}, turn, dtype=dtype)
+    lowering.emit("cumsum", {"X": [before]}, {"Out": [summed]}, attributes, alias=dtype)
+    lowering.emit("flip", {"X": [summed]}, {"Out": [lowering.result(value)]}, turn, dtype=dtype)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -19,6 +19,7 @@ from converter_lite.formats.paddle_nb.lowering import (
     optional,
     rank,
 )
+from converter_lite.formats.paddle_nb.ops.logic import expand
 from converter_lite.formats.paddle_nb.program import attr, floats
 from converter_lite.formats.paddle_nb.weights import Transform, keep
 from converter_lite.quantization.plan import NodeMode
@@ -75,18 +76,25 @@ def _matmul(lowering: Lowering, node: ir.Node) -> None:
     if lowering.mode(node) is not NodeMode.FLOAT:
         raise Unsupported("a product of two activations stays float here")
     result = node.outputs[0]
-    left, right = rank(first), rank(second)
-    if left < 2 or right < 2:
+    if rank(first) < 2 or rank(second) < 2:
         raise Unsupported("a matrix product with a vector", "reshape the vector to a matrix before it")
-    inputs = {"X": [lowering.tensor(first)], "Y": [lowering.tensor(second)]}
-    outputs = {"Out": [lowering.result(result)]}
-    same_batch = left == right and dims(first)[:-2] == dims(second)[:-2]  # type: ignore[arg-type]
-    if same_batch:
-        attributes = {"transpose_X": attr(False), "transpose_Y": attr(False), "alpha": attr(1.0)}
-        lowering.emit("matmul", inputs, outputs, attributes)
-        return
-    # Only the newer operator broadcasts batches; 2.10 has it for ARM alone.
-    lowering.emit("matmul_v2", inputs, outputs, {"trans_x": attr(False), "trans_y": attr(False), "alpha": attr(1.0)})
+    inputs = {"X": [_same_batch(lowering, first, result)], "Y": [_same_batch(lowering, second, result)]}
+    attributes = {"transpose_X": attr(False), "transpose_Y": attr(False), "alpha": attr(1.0)}
+    lowering.emit("matmul", inputs, {"Out": [lowering.result(result)]}, attributes)
+
+
+def _same_batch(lowering: Lowering, value: ir.Value | None, result: ir.Value) -> str:
+    """A side of a matrix product with all batch dimensions of the result: no kernel broadcasts them."""
+    own, wanted = dims(value)[:-2], dims(result)[:-2]  # type: ignore[arg-type]
+    if own == wanted:
+        return lowering.tensor(value)
+    matrix = dims(value)[-2:]  # type: ignore[arg-type]
+    array = constant(value)
+    if array is not None and value is not None and -1 not in wanted:
+        return lowering.parameter(f"{value.name}.expanded", np.broadcast_to(array, (*wanted, *matrix)).copy())
+    if -1 in (*own, *wanted, *matrix):
+        raise Unsupported("a matrix product that broadcasts unknown dimensions", "give --inputShape")
+    return expand(lowering, lowering.tensor(value), (*own, *matrix), (*wanted, *matrix))
 
 
 def _fully_connected(

@@ -15,6 +15,7 @@ from converter_lite.formats.paddle_nb.lowering import (
     float_attribute,
     optional,
     rank,
+    shape,
 )
 from converter_lite.formats.paddle_nb.program import attr
 
@@ -49,9 +50,14 @@ def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("mean and deviation of a LayerNormalization as outputs")
     axis = g.int_attribute(node, "axis", -1) % rank(node.inputs[0])
     inputs = {"X": [lowering.tensor(node.inputs[0])]}
-    for slot, value in (("Scale", node.inputs[1]), ("Bias", optional(node, 2))):
-        if value is not None:
-            inputs[slot] = [_flat(lowering, value)]
+    scale, bias = node.inputs[1], optional(node, 2)
+    assert scale is not None
+    inputs["Scale"] = [_flat(lowering, scale)]
+    if bias is not None:
+        inputs["Bias"] = [_flat(lowering, bias)]
+    else:  # the kernel reads it without asking whether there is one
+        zeros = np.zeros(int(np.prod(shape(scale))), np.float32)
+        inputs["Bias"] = [lowering.parameter(f"{node.name}.bias", zeros)]
     unused = {slot: [lowering.temporary(f"{node.name}.{slot}")] for slot in ("Mean", "Variance")}
     attributes = {"epsilon": attr(float_attribute(node, "epsilon", 1e-5)), "begin_norm_axis": attr(axis)}
     lowering.emit("layer_norm", inputs, {"Y": [lowering.result(node.outputs[0])], **unused}, attributes)

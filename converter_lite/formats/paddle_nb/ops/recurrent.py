@@ -20,7 +20,7 @@ from converter_lite.formats.paddle_nb.lowering import (
 )
 from converter_lite.formats.paddle_nb.ops.movement import transpose
 from converter_lite.formats.paddle_nb.ops.reshaping import reshape
-from converter_lite.formats.paddle_nb.program import attr
+from converter_lite.formats.paddle_nb.program import attr, ints
 
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 """Order of Paddle's gates as positions in ONNX' order: i, f, c, o from i, o, f, c; r, z, n from z, r, h."""
@@ -38,7 +38,9 @@ def _recurrent(lowering: Lowering, node: ir.Node) -> None:
     }
     result = node.outputs[0]
     joined = lowering.temporary(f"{result.name}.joined", (steps, batch, directions * hidden))
-    outputs = {"Out": [joined], "State": _states(lowering, node, (directions, batch, hidden))}
+    states = 2 if node.op_type == "LSTM" else 1
+    unused = [lowering.temporary(f"{node.name}.state", (directions, batch, hidden)) for _ in range(states)]
+    outputs = {"Out": [joined], "State": unused}
     outputs |= {slot: [lowering.temporary(f"{node.name}.{slot.lower()}")] for slot in ("DropoutState", "Reserve")}
     attributes = {
         "mode": attr(node.op_type),
@@ -53,10 +55,11 @@ def _recurrent(lowering: Lowering, node: ir.Node) -> None:
     lowering.emit("rnn", inputs, outputs, attributes)
     if directions == 1:
         reshape(lowering, joined, lowering.result(result), (steps, 1, batch, hidden))
-        return
-    split = lowering.temporary(f"{result.name}.split", (steps, batch, directions, hidden))
-    reshape(lowering, joined, split, (steps, batch, directions, hidden))
-    transpose(lowering, split, lowering.result(result), [0, 2, 1, 3])
+    else:
+        split = lowering.temporary(f"{result.name}.split", (steps, batch, directions, hidden))
+        reshape(lowering, joined, split, (steps, batch, directions, hidden))
+        transpose(lowering, split, lowering.result(result), [0, 2, 1, 3])
+    _final_state(lowering, node, (directions, batch, hidden))
 
 
 def _refuse(node: ir.Node) -> None:
@@ -70,6 +73,8 @@ def _refuse(node: ir.Node) -> None:
         raise Unsupported("sequence lengths of a recurrent network")
     if node.op_type == "LSTM" and optional(node, 7) is not None:
         raise Unsupported("peepholes of an LSTM")
+    if len(node.outputs) > 2 and _is_read(node.outputs[2]):
+        raise Unsupported("the cell state of an LSTM as an output")
     if node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0):
         raise Unsupported("a GRU with linear_before_reset = 0", "Paddle-Lite computes the other form")
 
@@ -83,13 +88,35 @@ def _initial_states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int
     return names
 
 
-def _states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int]) -> list[str]:
-    count = 2 if node.op_type == "LSTM" else 1
-    present = [value if value.uses() or value.is_graph_output() else None for value in node.outputs[1 : 1 + count]]
-    present += [None] * (count - len(present))
-    return [
-        lowering.temporary(f"{node.name}.state", size) if value is None else lowering.result(value) for value in present
-    ]
+def _final_state(lowering: Lowering, node: ir.Node, size: tuple[int, int, int]) -> None:
+    """ONNX' Y_h from Y: the runtime's own states are wrong. The last step, for the backward direction the first."""
+    if len(node.outputs) < 2 or not _is_read(node.outputs[1]):
+        return
+    directions, batch, hidden = size
+    sequence, value = lowering.tensor(node.outputs[0]), node.outputs[1]
+    steps = shape(node.inputs[0])[0]
+    parts = []
+    for direction in range(directions):
+        step = 0 if direction else steps - 1
+        name = lowering.temporary(f"{value.name}.{direction}", (1, 1, batch, hidden))
+        attributes = {
+            "axes": ints((0, 1)),
+            "starts": ints((step, direction)),
+            "ends": ints((step + 1, direction + 1)),
+            "infer_flags": ints((1, 1)),
+            "decrease_axis": ints(()),
+        }
+        lowering.emit("slice", {"Input": [sequence]}, {"Out": [name]}, attributes)
+        parts.append(name)
+    joined = parts[0]
+    if directions == 2:
+        joined = lowering.temporary(f"{value.name}.joined", (1, directions, batch, hidden))
+        lowering.emit("concat", {"X": parts}, {"Out": [joined]}, {"axis": attr(1)})
+    reshape(lowering, joined, lowering.result(value), size)
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
 
 
 def _weights(lowering: Lowering, node: ir.Node, directions: int) -> list[str]:

@@ -25,13 +25,17 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
     factors = _factors(node, scales, sizes)
     mode = text_attribute(node, "mode", "nearest")
     align_corners, align_mode = _alignment(node, mode, factors)
-    # The height and width that ONNX computes hold for both forms; scales alone round differently.
+    # By size where it is known: 2.10 takes the first factor for both.
     height, width = dims(node.outputs[0])[2:] if dims(node.outputs[0]) else (-1, -1)
     fixed = height > 0 and width > 0
-    whole = scales is not None and all(float(f).is_integer() for f in factors)
     if not fixed and scales is None:
         raise Unsupported("the output size of Resize is unknown", "give --inputShape")
-    by_scale = scales is not None and (whole or not fixed)
+    if fixed and not _exact(node, factors):
+        raise Unsupported(
+            f"a Resize by {factors} whose result is not exactly so large: the runtime goes by the size",
+            "give the output size instead of scales, or an input size that the factor divides",
+        )
+    by_scale = scales is not None and not fixed
     attributes = {
         "scale": floats(scales if by_scale and scales is not None else ()),
         "out_h": attr(height if fixed else -1),
@@ -89,6 +93,12 @@ def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, in
     if coordinates not in table:
         raise Unsupported(f"linear Resize with {coordinates}")
     return table[coordinates]
+
+
+def _exact(node: ir.Node, factors: list[float]) -> bool:
+    """Whether the sizes have just the ratio of the factors."""
+    source, result = dims(node.inputs[0])[2:], dims(node.outputs[0])[2:]  # type: ignore[arg-type]
+    return all(s * f == r for s, f, r in zip(source, factors, result, strict=True))
 
 
 def _all_one(factors: list[float]) -> bool:
