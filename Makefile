@@ -11,6 +11,9 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
+demo: $(VENV)/.installed
+	$(BIN)/python samples/demo.py --all
+
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto
 

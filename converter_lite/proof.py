@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from converter_lite.engine import Feed, Session
 from converter_lite.errors import QualityError
+from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.request import OutputAccuracy
 
 
@@ -45,15 +46,6 @@ def compare(reference: Session, written: Session, samples: Iterable[tuple[Feed, 
         for total, (name, written_name) in zip(sums, pairs, strict=True):
             _add(total, expected[name], given[written_name], name)
     return tuple(_accuracy(name, total, count) for name, total in zip(reference.output_names, sums, strict=True))
-
-
-def cosine_similarity(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Cosine of the angle between two arrays; 1 when both are zero, 0 when only one is."""
-    x, y = a.astype(np.float64).reshape(-1), b.astype(np.float64).reshape(-1)
-    norms = float(np.linalg.norm(x)), float(np.linalg.norm(y))
-    if min(norms) == 0.0:
-        return 1.0 if max(norms) == 0.0 else 0.0
-    return float(x @ y) / (norms[0] * norms[1])
 
 
 def _add(total: _Sums, expected: NDArray[Any], given: NDArray[Any], name: str) -> None:

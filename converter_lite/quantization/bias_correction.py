@@ -20,9 +20,9 @@ from converter_lite.calibration.runner import channel_means
 from converter_lite.engine import Engine, Feed
 from converter_lite.formats.onnx_qdq.materialize import materialize
 from converter_lite.log import Log
-from converter_lite.quantization.decide import bias_of, weight_of
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
+from converter_lite.quantization.weights import bias_of, weight_of
 
 CORRECTION_SAMPLES = 64
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""

@@ -17,11 +17,9 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
-from converter_lite.targets.operators import OPERATORS, Operator, Role
+from converter_lite.quantization.weights import FLOAT_TYPES, bias_of, operator, stored_weight, weight_of
+from converter_lite.targets.operators import Role
 from converter_lite.targets.spec import TargetSpec
-
-FLOAT_TYPES = (ir.DataType.FLOAT, None)
-"""Element types that are quantized; ``None`` = not inferred, which happens only for float models of unknown operators."""
 
 
 def decide_nodes(model: ir.Model, target: TargetSpec, skip: frozenset[str]) -> QuantPlan:
@@ -34,7 +32,7 @@ def decide_nodes(model: ir.Model, target: TargetSpec, skip: frozenset[str]) -> Q
         reason = refusal(node, target)  # rule 2
         if reason is None:
             plan.quantize(node, NodeMode.INTEGER)
-        elif node.op_type in target.weight_only and weight_of(node) is not None:
+        elif node.op_type in target.weight_only and stored_weight(node) is not None:
             plan.quantize(node, NodeMode.WEIGHT)
         else:
             plan.keep_float(node, reason)
@@ -44,30 +42,6 @@ def decide_nodes(model: ir.Model, target: TargetSpec, skip: frozenset[str]) -> Q
     if target.float_addend:
         _mark_float_addends(model, plan)
     return plan
-
-
-def operator(node: ir.Node) -> Operator | None:
-    """Entry of the operator catalogue, ``None`` for operators of other domains and unknown ones."""
-    return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-
-
-def weight_of(node: ir.Node) -> ir.Value | None:
-    """The constant float weight of a weighted node, else ``None``."""
-    entry = operator(node)
-    if entry is None or entry.weight is None or len(node.inputs) <= entry.weight:
-        return None
-    value = node.inputs[entry.weight]
-    if value is None or not g.is_constant(value) or value.dtype not in FLOAT_TYPES:
-        return None
-    return value
-
-
-def bias_of(node: ir.Node) -> ir.Value | None:
-    """The bias input of a weighted node (constant or not), else ``None``."""
-    entry = operator(node)
-    if entry is None or entry.bias is None or len(node.inputs) <= entry.bias:
-        return None
-    return node.inputs[entry.bias]
 
 
 def is_weighted(node: ir.Node) -> bool:

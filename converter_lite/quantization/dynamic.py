@@ -9,11 +9,9 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import CalibrationError
-from converter_lite.quantization.decide import FLOAT_TYPES, bias_of, weight_of
-from converter_lite.quantization.full import output_channel_axis
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import stored_weight
+from converter_lite.quantization.weights import FLOAT_TYPES, bias_of, output_channel_axis, stored_weight, weight_of
 from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
 
 

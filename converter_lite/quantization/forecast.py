@@ -8,7 +8,7 @@ from converter_lite import graph as g
 from converter_lite.formats.onnx_qdq.materialize import storage_bits
 from converter_lite.quantization.params import QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.quantization.weight_only import stored_axis, stored_weight
+from converter_lite.quantization.weights import stored_axis, stored_weight
 
 NODE_BYTES = 150
 """Typical size of a node with its names in an ONNX file."""

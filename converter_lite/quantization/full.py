@@ -20,17 +20,22 @@ from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
 from converter_lite.quantization.decide import (
-    bias_of,
     clamp_bounds,
     data_inputs,
     decide_nodes,
     is_fused_clamp,
-    operator,
     quantized_tensors,
-    weight_of,
 )
 from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weights import (
+    bias_of,
+    operator,
+    output_channel_axis,
+    stored_axis,
+    stored_weight,
+    weight_of,
+)
 from converter_lite.targets.operators import Role
 from converter_lite.targets.spec import TargetSpec
 
@@ -153,7 +158,7 @@ def constant_params(
         mode = plan.mode(node)
         if mode is NodeMode.FLOAT:
             continue
-        weight = weight_of(node)
+        weight = stored_weight(node) if mode is NodeMode.WEIGHT else weight_of(node)
         if weight is not None and weight.name is not None:
             spec = replace(target.weight, axis=channel_axis(node, weight, target) if per_channel else None)
             known = found.get(weight.name)
@@ -172,23 +177,11 @@ def constant_params(
 
 def channel_axis(node: ir.Node, weight: ir.Value, target: TargetSpec) -> int | None:
     """Axis of a weight that runs over output channels; ``None`` where the target or the shape wants one scale."""
+    if node.op_type == "Gather":
+        return stored_axis(node, weight)
     if node.op_type not in target.per_channel_operators:
         return None
     return output_channel_axis(node, weight)
-
-
-def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
-    """Axis of a weight that runs over output channels, ``None`` if no single axis does."""
-    shape = g.static_shape(weight)
-    if shape is None or len(shape) < 2:
-        return None
-    if node.op_type == "Conv":
-        return 0
-    if node.op_type == "ConvTranspose":
-        return 1 if g.int_attribute(node, "group", 1) == 1 else None
-    if node.op_type == "Gemm":
-        return 0 if g.int_attribute(node, "transB", 0) else 1
-    return 1 if node.op_type == "MatMul" and len(shape) == 2 else None
 
 
 def _constant(value: ir.Value, spec: QuantSpec) -> QuantParams:

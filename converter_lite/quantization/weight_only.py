@@ -16,11 +16,11 @@ from converter_lite.kernels.quantize import along_axis
 from converter_lite.kernels.rounding import round_compensated
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
-from converter_lite.quantization.decide import FLOAT_TYPES, bias_of, weight_of
 from converter_lite.quantization.expected_input import expected_channel_mean
-from converter_lite.quantization.full import BIAS_OPERATORS, output_channel_axis
+from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weights import bias_of, output_channel_axis, stored_axis, stored_weight, weight_of
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 """Operators whose constant weights are quantized (the original: Conv2D, its transpose, MatMul, FullConnection, Gather)."""
@@ -107,21 +107,6 @@ def quantize_weights(
             head = samples.head(CORRECTION_SAMPLES)
             correct_biases(quantized, head, engine=engine, threads=threads, log=log)
     return quantized
-
-
-def stored_weight(node: ir.Node) -> ir.Value | None:
-    """The constant float weight that weight quantization may store as integers, else ``None``."""
-    if node.op_type == "Gather" and node.domain in ("", "ai.onnx"):
-        value = node.inputs[0]
-        return value if value is not None and g.is_constant(value) and value.dtype in FLOAT_TYPES else None
-    return weight_of(node)
-
-
-def stored_axis(node: ir.Node, weight: ir.Value) -> int | None:
-    """Axis of per-channel scales of a stored weight: output channels, or the gathered rows."""
-    if node.op_type == "Gather":
-        return 0 if g.int_attribute(node, "axis", 0) == 0 else None
-    return output_channel_axis(node, weight)
 
 
 def _refusal(node: ir.Node, settings: WeightSettings) -> str:

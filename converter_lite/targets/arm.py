@@ -14,5 +14,6 @@ ARM = TargetSpec(
     per_channel_operators=frozenset({"Conv", "Gemm", "MatMul"}),
     quantize_bias=True,
     integer=frozenset({"Conv", "Gemm", "MatMul", "Relu", "Clip"}),
+    weight_only=frozenset({"Gather"}),
     note="PaddleSlim FAQ, ARM row",
 )

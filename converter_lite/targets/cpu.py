@@ -4,8 +4,9 @@ Source: optimized graphs of onnxruntime 1.31 for one-operator Q/DQ models; opera
 DequantizeLinear and QuantizeLinear (Sub, Div, Tanh, HardSwish, PRelu, linear Resize, Pad, ConvTranspose, ReduceMean, ...)
 would only become slower and are left out.
 
-Activations are uint8 (the same 256 levels as the original's int8): on x86 onnxruntime turns int8 tensors with one reader into uint8
-and leaves those with several, and kernels between the two stay float (19 of 52 convolutions of a detector, 6 of 9 of a ResNet).
+Activations are uint8 (the same 256 levels as the original's int8): on x86 onnxruntime turns int8 tensors with one reader
+into uint8 and leaves those with several, and kernels between the two stay float (19 of 52 convolutions of a detector, 6 of
+9 of a ResNet).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CPU = TargetSpec(
     | {"Softmax", "AveragePool", "GlobalAveragePool", "MaxPool", "ReduceMax", "Resize", "Reshape", "Transpose"}
     | {"Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "Expand", "Tile", "DepthToSpace"},
     attributes={"Resize": {"mode": ("nearest",)}},
-    weight_only=frozenset({"ConvTranspose"}),
+    weight_only=frozenset({"ConvTranspose", "Gather"}),
     float_output=frozenset({"Gemm", "MatMul"}),
     note="integer kernels of onnxruntime's CPU provider",
 )

@@ -1,0 +1,64 @@
+"""Constant operands of a node: its weight, its bias, and the axis of per-channel scales."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.targets.operators import OPERATORS, Operator
+
+FLOAT_TYPES = (ir.DataType.FLOAT, None)
+"""Element types that are quantized; ``None`` = not inferred, which happens only for float models of unknown operators."""
+
+
+def operator(node: ir.Node) -> Operator | None:
+    """Entry of the operator catalogue, ``None`` for operators of other domains and unknown ones."""
+    return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+
+
+def weight_of(node: ir.Node) -> ir.Value | None:
+    """The constant float weight of a weighted node, else ``None``."""
+    entry = operator(node)
+    if entry is None or entry.weight is None or len(node.inputs) <= entry.weight:
+        return None
+    value = node.inputs[entry.weight]
+    if value is None or not g.is_constant(value) or value.dtype not in FLOAT_TYPES:
+        return None
+    return value
+
+
+def bias_of(node: ir.Node) -> ir.Value | None:
+    """The bias input of a weighted node (constant or not), else ``None``."""
+    entry = operator(node)
+    if entry is None or entry.bias is None or len(node.inputs) <= entry.bias:
+        return None
+    return node.inputs[entry.bias]
+
+
+def stored_weight(node: ir.Node) -> ir.Value | None:
+    """The constant float weight that weight quantization may store as integers, else ``None``."""
+    if node.op_type == "Gather" and node.domain in ("", "ai.onnx"):
+        value = node.inputs[0]
+        return value if value is not None and g.is_constant(value) and value.dtype in FLOAT_TYPES else None
+    return weight_of(node)
+
+
+def stored_axis(node: ir.Node, weight: ir.Value) -> int | None:
+    """Axis of per-channel scales of a stored weight: output channels, or the gathered rows."""
+    if node.op_type == "Gather":
+        return 0 if g.int_attribute(node, "axis", 0) == 0 else None
+    return output_channel_axis(node, weight)
+
+
+def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
+    """Axis of a weight that runs over output channels, ``None`` if no single axis does."""
+    shape = g.static_shape(weight)
+    if shape is None or len(shape) < 2:
+        return None
+    if node.op_type == "Conv":
+        return 0
+    if node.op_type == "ConvTranspose":
+        return 1 if g.int_attribute(node, "group", 1) == 1 else None
+    if node.op_type == "Gemm":
+        return 0 if g.int_attribute(node, "transB", 0) else 1
+    return 1 if node.op_type == "MatMul" and len(shape) == 2 else None

@@ -1,0 +1,118 @@
+"""Which tensors the debug reports show, node by node, and where the quantized graph holds them.
+
+Rules:
+
+1. Every node that is not float is shown: its quantized inputs (weights and biases among them), then its outputs.
+2. An input activation is shown when the node reads it behind a quantize/dequantize pair.
+3. A Relu or Clip that is the last step of an integer node is part of it: the node is shown with the output of the Relu, the
+   Relu itself and the tensor between them are not.
+4. An output without a pair (a float result, weight-only and dynamic nodes) is shown as the quantized graph computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.quantization.decide import is_fused_clamp
+from converter_lite.quantization.params import QuantParams
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.weights import FLOAT_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class TensorUse:
+    """One input or output of a quantized node.
+
+    Attributes:
+        node: Name of the node.
+        op_type: Its operator.
+        tensor: Name of the tensor in the float graph.
+        is_output: An output of the node, not an input.
+        is_weight: A constant, not an activation.
+        written: Tensor of the quantized graph that holds its values: integers where ``params`` is given, real values
+            otherwise. Empty for weights.
+        params: Its grid; ``None`` for an output that stays float.
+    """
+
+    node: str
+    op_type: str
+    tensor: str
+    is_output: bool
+    is_weight: bool
+    written: str = ""
+    params: QuantParams | None = None
+
+
+def tensor_uses(quantized: QuantizedModel, written: ir.Model) -> list[TensorUse]:
+    """Everything that the reports show, in graph order.
+
+    Args:
+        quantized: Float graph and plan.
+        written: The same with Q/DQ pairs (:func:`converter_lite.formats.onnx_qdq.materialize.materialize`).
+    """
+    lookup = _Written(written)
+    uses: list[TensorUse] = []
+    for node in quantized.model.graph:
+        if quantized.plan.mode(node) is NodeMode.FLOAT or is_fused_clamp(node, quantized.plan):  # rule 3
+            continue
+        uses += _inputs(node, quantized, lookup)
+        uses += _outputs(node, quantized, lookup)
+    return uses
+
+
+class _Written:
+    """Nodes and values of the quantized graph by name."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self.nodes = {node.name: node for node in model.graph}
+        values = (*model.graph.inputs, *(output for node in model.graph for output in node.outputs))
+        self.values = {value.name: value for value in values}
+
+    def integers(self, tensor: str) -> str:
+        """Name of the quantized form of a float tensor, empty if it has no pair."""
+        value = self.values.get(f"{tensor}_quantized")
+        producer = value.producer() if value is not None else None
+        is_pair = producer is not None and producer.op_type == "QuantizeLinear"
+        return str(value.name) if value is not None and is_pair else ""
+
+    def reads_integers(self, node: ir.Node, position: int) -> bool:
+        """Whether the node of this name reads the input behind a DequantizeLinear."""
+        written = self.nodes.get(node.name)
+        value = written.inputs[position] if written is not None and position < len(written.inputs) else None
+        producer = value.producer() if value is not None else None
+        return producer is not None and producer.op_type == "DequantizeLinear"
+
+
+def _inputs(node: ir.Node, quantized: QuantizedModel, lookup: _Written) -> Iterator[TensorUse]:
+    plan = quantized.plan
+    float_inputs = plan.nodes[node.name or ""].float_inputs
+    seen: set[str] = set()
+    for position, value in enumerate(node.inputs):
+        if value is None or not value.name or value.name in seen or position in float_inputs:
+            continue
+        weight = plan.weights.get(value.name) if g.is_constant(value) else None
+        params = weight or plan.activations.get(value.name)
+        is_read = weight is not None or lookup.reads_integers(node, position)  # rule 2
+        if params is None or not is_read:
+            continue
+        seen.add(value.name)
+        integers = "" if weight is not None else lookup.integers(value.name)
+        yield TensorUse(node.name or "", node.op_type, value.name, False, weight is not None, integers, params)
+
+
+def _outputs(node: ir.Node, quantized: QuantizedModel, lookup: _Written) -> Iterator[TensorUse]:
+    plan = quantized.plan
+    for output in node.outputs:
+        user = g.single_consumer(output)
+        value = user.outputs[0] if user is not None and is_fused_clamp(user, plan) else output  # rule 3
+        if not value.name or value.dtype not in FLOAT_TYPES:
+            continue
+        integers = lookup.integers(value.name)
+        params = plan.activations.get(value.name) if integers else None
+        held = integers if params is not None else value.name  # rule 4
+        if held in lookup.values:
+            yield TensorUse(node.name or "", node.op_type, value.name, True, False, held, params)
