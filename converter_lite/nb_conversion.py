@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx_ir as ir
 
-from converter_lite.errors import FormatError, ModelError, TargetError, UsageError
+from converter_lite.errors import ConfigError, FormatError, ModelError, TargetError, UsageError
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import NbFile
@@ -44,6 +45,8 @@ class NbRequest:
         input_shapes: Input name -> fixed shape.
         full_int8_x86: Let an x86 file compute with integers where the model is quantized already; the kernels there are
             no faster than float, so that only the weights stay integers otherwise.
+        config_file: INI file as ``converter_lite`` reads it; it says how to quantize, instead of ``weight_bits``.
+        threads: Worker threads of a calibration; 0 = one per core.
     """
 
     model: Path
@@ -53,6 +56,8 @@ class NbRequest:
     weight_bits: int | None = None
     input_shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     full_int8_x86: bool = False
+    config_file: Path | None = None
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,8 @@ def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel,
             f"{len(problems)} of {len(list(model.graph))} nodes cannot be written for {request.target}:\n"
             + "\n".join(f"  {problem}" for problem in problems)
         )
+    if request.config_file is not None:
+        return _by_config(model, request)
     if request.weight_bits is None:
         return QuantizedModel(model, QuantPlan(request.target)), ()
     quantized = plan_weights(model, target=request.target, bits=request.weight_bits)
@@ -136,10 +143,38 @@ def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel,
     return quantized, notes
 
 
+def _by_config(model: ir.Model, request: NbRequest) -> tuple[QuantizedModel, tuple[str, ...]]:
+    """Quantize as a configuration file says, in one step with the conversion."""
+    from converter_lite.config.parser import load_config
+    from converter_lite.data.configured import configured_dataset
+    from converter_lite.data.inputs import input_specs
+    from converter_lite.data.layout import Layout
+    from converter_lite.data.remember import RememberingDataset
+    from converter_lite.log import Log
+    from converter_lite.nb_quantize import quantize_for_nb
+    from converter_lite.quantization.choose import choose
+
+    assert request.config_file is not None
+    threads, log = request.threads or os.cpu_count() or 1, Log()
+    config = load_config(request.config_file)
+    choice = choose(config, model, frozenset())
+    if choice is None:
+        raise ConfigError("the file says nothing about quantization", where=str(request.config_file))
+    shapes = {name: tuple(shape) for name, shape in request.input_shapes.items()}
+    dataset = configured_dataset(
+        config.data_preprocess_param, input_specs(model, shapes), input_format=Layout.NHWC, workers=min(threads, 4)
+    )
+    samples = None if dataset is None else RememberingDataset(dataset)
+    target = request.target
+    quantized = quantize_for_nb(model, choice.settings, target=target, samples=samples, threads=threads, log=log)
+    notes = [*config.warnings, *(dataset.warnings if dataset is not None else ()), *log.warnings]
+    return quantized, tuple(notes)
+
+
 def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel, tuple[str, ...]]:
     notes = []
-    if request.weight_bits is not None:
-        notes.append("the model is quantized already; --quant_model changes nothing")
+    if request.weight_bits is not None or request.config_file is not None:
+        notes.append("the model is quantized already; --quant_model and --configFile change nothing")
     integer = request.target == "arm" or request.full_int8_x86
     had_integers = any(d.mode is NodeMode.INTEGER for d in source.plan.nodes.values())
     quantized = adapt_plan(source, request.target, integer=integer)

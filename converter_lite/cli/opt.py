@@ -39,7 +39,6 @@ NOT_AVAILABLE = {
     "optimized_nb_model_path": "drawing of a model is not there; converter_lite inspect lists its operators",
     "visualization_file_output_path": "drawing of a model is not there; converter_lite inspect lists its operators",
     "nnadapter_mixed_precision_quantization_config_path": "files for NNAdapter devices are not written",
-    "configFile": "full quantization in one step is not there yet; give a model that is quantized already",
 }
 """Flags that are known and refused, with the reason."""
 
@@ -142,7 +141,7 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("display_kernels", "Operators that have kernels.", "false", metavar="BOOL")
 @_option("record_tailoring_info", "Also list the operators and kernels of the result.", "false", metavar="BOOL")
 @_option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
-@_option("configFile", "Known, not available.", metavar="FILE", hidden=True)
+@_option("configFile", "INI file of converter_lite: full int8 or weights, in one step.", metavar="FILE")
 @_option("enable_fp16", "Known, not available.", "false", hidden=True)
 @_option("sparse_model", "Known, not available.", "false", hidden=True)
 @_option("sparse_threshold", "Used with sparse_model only.", "0.6", hidden=True)
@@ -251,6 +250,7 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
         target=targets[0],
         weight_bits=bits if options["quant_model"] == "true" else None,
         input_shapes=parse_input_shape(options["inputShape"]),
+        config_file=Path(options["configFile"]) if options["configFile"] else None,
     )
 
 

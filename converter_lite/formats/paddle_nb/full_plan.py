@@ -25,7 +25,14 @@ def calibration_tensors(model: ir.Model, target: str) -> list[str]:
     return list(names)
 
 
-def plan_full(model: ir.Model, ranges: Mapping[str, TensorRange], *, target: str) -> QuantizedModel:
+def plan_full(
+    model: ir.Model,
+    ranges: Mapping[str, TensorRange],
+    *,
+    target: str,
+    skip: frozenset[str] = frozenset(),
+    per_channel: bool = True,
+) -> QuantizedModel:
     """Full int8: symmetric activations with one scale, weights per channel, biases float.
 
     A node whose range is unknown stays float. Weights that only float nodes read stay float too.
@@ -34,17 +41,22 @@ def plan_full(model: ir.Model, ranges: Mapping[str, TensorRange], *, target: str
         model: Optimized float graph; it is not changed.
         ranges: Range of every tensor of :func:`calibration_tensors`.
         target: ``arm``, or ``x86`` within the limits of its kernels.
+        skip: Names of nodes that stay float.
+        per_channel: One scale per output channel, else one per weight.
     """
     quantized = QuantizedModel(model, QuantPlan(target))
     for node in model.graph:
         found = capability(node, target)
         data, value = (node.inputs[0] if node.inputs else None), weight_of(node)
-        if not found.integer or data is None or value is None:
+        if node.name in skip:
+            quantized.plan.keep_float(node, "named in skip_quant_node")
+        elif not found.integer or data is None or value is None:
             quantized.plan.keep_float(node, found.integer_reason)
         elif str(data.name) not in ranges:
             quantized.plan.keep_float(node, "its data input has no calibrated range")
         else:
-            _quantize(quantized, node, found, data, value, ranges[str(data.name)])
+            axis = found.weight_axis if per_channel else None
+            _quantize(quantized, node, replace(found, weight_axis=axis), data, value, ranges[str(data.name)])
     return quantized
 
 

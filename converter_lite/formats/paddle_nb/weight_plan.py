@@ -30,7 +30,14 @@ class _Weight:
     size: int
 
 
-def plan_weights(model: ir.Model, *, target: str, bits: int) -> QuantizedModel:
+def plan_weights(
+    model: ir.Model,
+    *,
+    target: str,
+    bits: int,
+    skip: frozenset[str] = frozenset(),
+    per_channel: bool = True,
+) -> QuantizedModel:
     """Plan every weight that the runtime dequantizes, symmetric, per channel, rounded half away from zero.
 
     With 8 bits the smallest weights get 16, as long as that costs less than ``PRECISE_SHARE`` of the float weights:
@@ -40,15 +47,19 @@ def plan_weights(model: ir.Model, *, target: str, bits: int) -> QuantizedModel:
         model: Optimized float graph; it is not changed.
         target: ``arm``, ``x86`` or ``host``.
         bits: 8 or 16.
+        skip: Names of nodes whose weights stay float.
+        per_channel: One scale per channel, else one per weight.
     """
     quantized = QuantizedModel(model, QuantPlan(target))
-    weights = {str(weight.value.name): weight for weight in _candidates(quantized, target)}
+    weights = {str(weight.value.name): weight for weight in _candidates(quantized, target, skip)}
     precise = _smallest(weights) if bits == 8 else set()
     for name, weight in weights.items():
         array = constant(weight.value)
         assert array is not None
         width = 16 if bits == 16 or name in precise else 8
-        spec = QuantSpec(bits=width, signed=True, symmetric=True, narrow_range=True, axis=weight.axis)
+        spec = QuantSpec(
+            bits=width, signed=True, symmetric=True, narrow_range=True, axis=weight.axis if per_channel else None
+        )
         params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
         quantized.plan.weights[name] = params
         quantized.q_weights[name] = integers
@@ -69,13 +80,13 @@ def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantP
     return params, np.clip(round_half_away(steps), spec.qmin, spec.qmax).astype(np.int32)
 
 
-def _candidates(quantized: QuantizedModel, target: str) -> Iterator[_Weight]:
+def _candidates(quantized: QuantizedModel, target: str, skip: frozenset[str]) -> Iterator[_Weight]:
     """Weights that may be integers; a reason in the plan for every other node."""
     readers: dict[str, list[ir.Node]] = {}
     for node in quantized.model.graph:
         found = capability(node, target)
         value = weight_of(node)
-        reason = found.weight_reason
+        reason = "named in skip_quant_node" if node.name in skip else found.weight_reason
         if not reason and value is not None:
             array = constant(value)
             if array is None or array.dtype.kind != "f":

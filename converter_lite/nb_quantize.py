@@ -1,0 +1,132 @@
+"""Quantization for ``.nb`` files: what the runtimes of Paddle-Lite can use, with the corrections that there are."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.calibration.observers import METHODS
+from converter_lite.calibration.runner import Samples, collect
+from converter_lite.engine import DEFAULT_ENGINE, Engine
+from converter_lite.errors import ConfigError
+from converter_lite.formats.paddle_nb.capability import weight_of
+from converter_lite.formats.paddle_nb.full_plan import calibration_tensors, plan_full
+from converter_lite.formats.paddle_nb.lowering import constant
+from converter_lite.formats.paddle_nb.weight_plan import plan_weights
+from converter_lite.log import Log
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
+from converter_lite.quantization.choose import Settings
+from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
+from converter_lite.quantization.params import TensorRange
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.weight_only import WeightSettings, compensated_integers
+
+WEIGHT_BITS = (8, 16)
+"""Widths of integer weights that the runtime turns back into floats."""
+
+
+def quantize_for_nb(
+    model: ir.Model,
+    settings: Settings,
+    *,
+    target: str,
+    samples: Samples | None,
+    engine: Engine = DEFAULT_ENGINE,
+    threads: int = 1,
+    log: Log | None = None,
+) -> QuantizedModel:
+    """Quantize ``model`` (changed in place: biases) as a configuration asks, for one target.
+
+    Full int8 is for ARM. For x86 the weights become integers and the computation stays float: the int8 kernels there
+    saturate beyond 63 and are no faster.
+
+    Args:
+        model: Optimized float graph with names.
+        settings: Full or weight quantization.
+        target: ``arm``, ``x86`` or ``host``.
+        samples: Calibration samples.
+        engine: Runs the float model.
+        threads: Worker threads.
+        log: Receives progress, stage times and warnings.
+
+    Raises:
+        ConfigError: The settings cannot be had in a ``.nb`` file, or full quantization has no samples.
+        CalibrationError: A tensor is not finite; it is named.
+    """
+    log = log or Log()
+    if isinstance(settings, FullSettings) and target == "arm":
+        if samples is None:
+            raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
+        return _full(model, settings, target, samples, engine, threads, log)
+    if isinstance(settings, FullSettings):
+        log.warning(f"{target}: weights become int8, computation stays float; int8 kernels there saturate beyond 63")
+        settings = WeightSettings(8, settings.per_channel, settings.bias_correction, skip=settings.skip)
+    if not isinstance(settings, WeightSettings):
+        raise ConfigError("a .nb file has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")
+    if settings.bits not in WEIGHT_BITS:
+        raise ConfigError(f"a .nb file stores weights with 8 or 16 bits, not {settings.bits}", hint="set bit_num to 8")
+    return _weights(model, settings, target, samples, engine, threads, log)
+
+
+def _full(
+    model: ir.Model,
+    settings: FullSettings,
+    target: str,
+    samples: Samples,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> QuantizedModel:
+    if settings.bias_correction:
+        ensure_biases(model, operators=BIAS_OPERATORS)
+    need, observe = METHODS[settings.method]
+    names = calibration_tensors(model, target)
+    with log.stage("calibration"):
+        stats = collect(model, names, need, samples, threads=threads, log=log, engine=engine)
+    ranges = {name: _range(observe(stats[name], 8), settings.method) for name in names}
+    with log.stage("quantization"):
+        quantized = plan_full(model, ranges, target=target, skip=settings.skip, per_channel=settings.per_channel)
+    _correct(quantized, settings.bias_correction, samples, engine, threads, log)
+    return quantized
+
+
+def _range(bounds: tuple[float, float], method: str) -> TensorRange:
+    return TensorRange(np.asarray(bounds[0], np.float64), np.asarray(bounds[1], np.float64), observer=method)
+
+
+def _weights(
+    model: ir.Model,
+    settings: WeightSettings,
+    target: str,
+    samples: Samples | None,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> QuantizedModel:
+    if settings.bias_correction and samples is not None:
+        ensure_biases(model, operators=BIAS_OPERATORS)
+    with log.stage("quantization"):
+        quantized = plan_weights(
+            model, target=target, bits=settings.bits, skip=settings.skip, per_channel=settings.per_channel
+        )
+    _correct(quantized, settings.bias_correction, samples, engine, threads, log)
+    return quantized
+
+
+def _correct(
+    quantized: QuantizedModel, wanted: bool, samples: Samples | None, engine: Engine, threads: int, log: Log
+) -> None:
+    """Rounding whose errors cancel, then biases corrected on samples where there are any."""
+    if not wanted:
+        return
+    with log.stage("bias correction"):
+        for node in quantized.model.graph:
+            value = weight_of(node)
+            if quantized.plan.mode(node) is NodeMode.FLOAT or value is None or node.op_type == "Gather":
+                continue
+            array, params = constant(value), quantized.plan.weights[str(value.name)]
+            if array is not None and params.spec.bits == 8:
+                quantized.q_weights[str(value.name)] = compensated_integers(node, array, params)
+        if samples is not None:
+            head = samples.head(CORRECTION_SAMPLES)
+            correct_biases(quantized, head, engine=engine, threads=threads, log=log)
