@@ -25,8 +25,8 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 FUSED_OPERATORS = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})
 """Operators that Paddle-Lite computes with one kernel and that exporters write as many."""
 
-WORKING_OPSET = 20
-"""Operator set in which all of them exist."""
+WORKING_OPSET = 21
+"""Operator set in which all of them exist, and 16-bit weights too."""
 
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
