@@ -19,6 +19,9 @@ Parameters = dict[str, NDArray[Any]]
 
 CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 
+FOLDABLE = 1e15
+"""Magnitude from which numbers are left where they are: products of two of them end beyond float32."""
+
 
 def simplify(program: Program, parameters: Parameters) -> tuple[Program, Parameters]:
     """The same function with fewer operators: identities removed, batch_norm and bias folded into convolutions."""
@@ -104,14 +107,22 @@ def _fold_batch_norm(conv: Operator, op: Operator, parameters: Parameters, reade
     arrays = [parameters.get(op.input(slot) or "") for slot in ("Scale", "Bias", "Mean", "Variance")]
     if op.type != "batch_norm" or weight is None or readers[weight] != 1 or any(a is None for a in arrays):
         return None
-    scale, bias, mean, variance = (np.asarray(a, np.float64) for a in arrays)
+    numbers = [array.astype(np.float32, copy=False) for array in arrays if array is not None]
     filters = parameters.get(weight)
-    if filters is None or filters.shape[:1] != scale.shape:
+    if filters is None or any(array.shape != filters.shape[:1] for array in numbers):
         return None
-    factor = scale / np.sqrt(variance + float(op.get("epsilon", 1e-5)))
-    _scale_filters(conv, weight, parameters, factor)
+    if not all(np.all(np.abs(array) < FOLDABLE) for array in (*numbers, filters)):  # NaN is not below it either
+        return None
+    scale, bias, mean, variance = (array.astype(np.float64) for array in numbers)
+    spread = variance + float(op.get("epsilon", 1e-5))
+    if not np.all(spread > 1e-30):
+        return None
+    factor = scale / np.sqrt(spread)
     before = parameters.get(conv.input("Bias") or "", np.zeros(scale.shape))
     shifted = (before - mean) * factor + bias
+    if np.abs(factor).max(initial=0) > FOLDABLE or not np.all(np.abs(shifted) < FOLDABLE):
+        return None
+    _scale_filters(conv, weight, parameters, factor)
     _set_bias(conv, parameters, f"{weight}.bias", shifted.astype(np.float32))
     return op.output("Y")
 

@@ -30,6 +30,12 @@ INPUT_LIMIT = 4096
 
 Array = NDArray[Any]
 
+_REFUSALS = (
+    *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
+    *(RuntimeError, ValueError, TypeError),
+)
+"""What shape inference throws at inputs that do not fit."""
+
 
 @dataclass(slots=True)
 class Importer:
@@ -61,7 +67,8 @@ class Importer:
 
     def fresh(self, hint: str) -> str:
         """A name that no value has yet."""
-        name, count = hint or "value", 1
+        hint = hint or "value"
+        name, count = hint, 1
         while name in self._taken:
             name, count = f"{hint}_{count}", count + 1
         self._taken.add(name)
@@ -144,9 +151,10 @@ class Importer:
         Raises:
             ModelError: The inputs do not fit the operator.
         """
-        outputs = [ir.Value(name=self.fresh(name) if name else "") for name in names]
+        outputs = [ir.Value(name=self.fresh(name)) for name in names]
         label = f"{op_type}_{len(self.nodes)}"
-        made = ir.node(op_type, list(inputs), dict(attributes or {}), outputs=outputs, name=label)
+        given = {key: value for key, value in (attributes or {}).items() if value != []}
+        made = ir.node(op_type, list(inputs), given, outputs=outputs, name=label)
         self.nodes.append(made)
         self._infer(made)
         return outputs
@@ -180,7 +188,7 @@ class Importer:
             found = onnx.shape_inference.infer_node_outputs(
                 version, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
             )
-        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError) as error:
+        except _REFUSALS as error:
             raise ModelError(f"its inputs do not fit: {str(error).strip().splitlines()[0]}") from None
         for value in node.outputs:
             if value.name in found:
@@ -241,7 +249,10 @@ class Importer:
         spec = QuantSpec(
             bits, signed=True, symmetric=True, narrow_range=bool(array.min() > -(2 ** (bits - 1))), axis=per_channel
         )
-        values = array.astype(np.float32) * along_axis(scales, array.ndim, per_channel)
+        with np.errstate(over="ignore"):
+            values = array.astype(np.float32) * along_axis(scales, array.ndim, per_channel)
+        if not np.all(np.isfinite(values)):
+            raise ModelError(f"its weight {name} has a scale that is too large")
         made = self.initializer(name, values)
         key = str(made.name)
         self.plan.weights[key] = QuantParams(scales.copy(), np.zeros(scales.shape, np.int32), spec)
