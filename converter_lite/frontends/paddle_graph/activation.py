@@ -12,6 +12,9 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator
 from converter_lite.frontends.paddle_graph.importer import Handler, Importer
 
+NO_FUNCTION = ("", "none", "identity")
+"""Names of a fused function that is none."""
+
 PLAIN = {
     "relu": "Relu",
     "sigmoid": "Sigmoid",
@@ -173,7 +176,7 @@ def fused(importer: Importer, op: Operator, value: ir.Value, kind: str, name: st
     Raises:
         ModelError: It is unknown.
     """
-    if kind in ("", "none", "identity"):
+    if kind in NO_FUNCTION:
         return value
     if kind in ("relu", "sigmoid", "tanh"):
         return importer.node(PLAIN[kind], [value], names=[name])[0]

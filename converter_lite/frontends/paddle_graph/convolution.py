@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator
-from converter_lite.frontends.paddle_graph.activation import fused
-from converter_lite.frontends.paddle_graph.importer import Handler, Importer
+from converter_lite.frontends.paddle_graph.activation import NO_FUNCTION, fused
+from converter_lite.frontends.paddle_graph.importer import Handler, Importer, step_names
 
 ELEMENTWISE = {"elementwise_add": "Add", "elementwise_sub": "Sub", "elementwise_mul": "Mul", "elementwise_div": "Div"}
 
@@ -55,17 +55,22 @@ def _convolution(importer: Importer, op: Operator) -> None:
         _output_size(op, attributes)
     bias = _bias(importer, op)
     inputs = [data, weight] if bias is None else [data, weight, bias]
-    value = importer.node("ConvTranspose" if transposed else "Conv", inputs, attributes, names=[name])[0]
-    value = _second_input(importer, op, value, name)
-    value = fused(importer, op, value, _activation(op), f"{name}.activation")
-    value = fused(importer, op, value, str(op.get("scale_activation_type", "")), f"{name}.scaled")
+    other = op.input("SecondInput") or op.input("ResidualData")
+    functions = [kind for kind in (_activation(op), str(op.get("scale_activation_type", ""))) if kind]
+    names = step_names(name, other, *functions)
+    value = importer.node("ConvTranspose" if transposed else "Conv", inputs, attributes, names=[next(names)])[0]
+    if other is not None:
+        value = _second_input(importer, op, value, other, next(names))
+    for kind in functions:
+        value = fused(importer, op, value, kind, next(names))
     importer.bind(name, value)
     importer.mark(op, "Input", weight, data, value, out="Output")
 
 
 def _activation(op: Operator) -> str:
     if op.get("with_act"):
-        return str(op.get("act_type", ""))
+        kind = str(op.get("act_type", ""))
+        return "" if kind in NO_FUNCTION else kind
     return "relu" if op.get("fuse_relu") else ""
 
 
@@ -87,15 +92,12 @@ def _output_size(op: Operator, attributes: dict[str, Any]) -> None:
         attributes["output_shape"] = list(op.get("output_size"))
 
 
-def _second_input(importer: Importer, op: Operator, value: ir.Value, name: str) -> ir.Value:
+def _second_input(importer: Importer, op: Operator, value: ir.Value, other: str, name: str) -> ir.Value:
     """A fused residual sum."""
-    other = op.input("SecondInput") or op.input("ResidualData")
-    if other is None:
-        return value
     kind = ELEMENTWISE.get(str(op.get("fuse_elementwise_op_type", "elementwise_add")))
     if kind is None:
         raise ModelError(f"the fused operator {op.get('fuse_elementwise_op_type')} is unknown")
-    return importer.node(kind, [value, importer.value(other)], names=[f"{name}.sum"])[0]
+    return importer.node(kind, [value, importer.value(other)], names=[name])[0]
 
 
 def _pool(importer: Importer, op: Operator) -> None:

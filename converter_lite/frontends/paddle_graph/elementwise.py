@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator, numpy_type
-from converter_lite.frontends.paddle_graph.activation import affine, fused
-from converter_lite.frontends.paddle_graph.importer import Handler, Importer
+from converter_lite.frontends.paddle_graph.activation import NO_FUNCTION, affine, fused
+from converter_lite.frontends.paddle_graph.importer import Handler, Importer, step_names
 
 ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min", "pow": "Pow"}
 COMPARISON = {
@@ -51,8 +51,11 @@ def _arithmetic(importer: Importer, op: Operator) -> None:
     left, right = importer.value(op.input("X")), importer.value(op.input("Y"))
     name = output(op)
     right = aligned(importer, left, right, int(op.get("axis", -1)))
-    value = importer.node(ARITHMETIC[kind], [left, right], names=[name])[0]
-    value = fused(importer, op, value, str(op.get("act_type", "")), f"{name}.activation")
+    function = str(op.get("act_type", ""))
+    names = step_names(name, function not in NO_FUNCTION)
+    value = importer.node(ARITHMETIC[kind], [left, right], names=[next(names)])[0]
+    if function not in NO_FUNCTION:
+        value = fused(importer, op, value, function, next(names))
     if op.get("fuse_scale"):
         value = affine(importer, value, op.get("scale", 1.0), op.get("bias", 0.0), after=True)
     importer.bind(name, value)

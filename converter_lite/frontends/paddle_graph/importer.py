@@ -7,7 +7,7 @@ Operator families of this package call the methods here. Names of Paddle variabl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -333,6 +333,18 @@ class Importer:
 
 Handler = Callable[[Importer, Operator], None]
 """Translates one Paddle operator; raises :class:`ModelError` without naming the operator."""
+
+
+def step_names(name: str, *present: object) -> Iterator[str]:
+    """Names for the nodes that one operator becomes: the last one that is present gets the variable's own name.
+
+    Args:
+        name: The variable.
+        present: For each step behind the first, whether it is there.
+    """
+    count = 1 + sum(bool(step) for step in present)
+    yield from (f"{name}.step{index}" for index in range(1, count))
+    yield name
 
 
 def run(importer: Importer, operators: Sequence[Operator], handlers: Mapping[str, Handler]) -> None:

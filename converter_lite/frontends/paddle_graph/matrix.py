@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator
-from converter_lite.frontends.paddle_graph.activation import fused
-from converter_lite.frontends.paddle_graph.importer import Handler, Importer
+from converter_lite.frontends.paddle_graph.activation import NO_FUNCTION, fused
+from converter_lite.frontends.paddle_graph.importer import Handler, Importer, step_names
 
 
 def _fc(importer: Importer, op: Operator) -> None:
@@ -17,16 +17,16 @@ def _fc(importer: Importer, op: Operator) -> None:
     if op.get("padding_weights", False):
         raise ModelError("its weight is padded")
     weight = importer.weight(op, "W", 1)
-    product = _rows(importer, data, weight, int(op.get("in_num_col_dims", 1)), name)
-    bias = op.input("Bias")
+    kind, bias = str(op.get("activation_type", "")), op.input("Bias")
+    names = step_names(name, bias, kind not in NO_FUNCTION)
+    product = _rows(importer, data, weight, int(op.get("in_num_col_dims", 1)), next(names))
     if bias is not None:
         vector = importer.value(bias)
         flat = importer.array(bias)
         if flat is not None and flat.ndim > 1:
             vector = importer.initializer(f"{bias}.flat", flat.reshape(-1))
-        product = importer.node("Add", [product, vector], names=[f"{name}.sum"])[0]
-    kind = str(op.get("activation_type", ""))
-    value = fused(importer, op, product, kind, f"{name}.activation")
+        product = importer.node("Add", [product, vector], names=[next(names)])[0]
+    value = product if kind in NO_FUNCTION else fused(importer, op, product, kind, next(names))
     importer.bind(name, value)
     importer.mark(op, "Input", weight, data, value, out="Out")
 
@@ -37,7 +37,7 @@ def _rows(importer: Importer, data: ir.Value, weight: ir.Value, leading: int, na
     if rank != leading + 1:
         shape = [0] * leading + [-1]
         data = importer.compute("Reshape", data, importer.constant("shape", shape))
-    return importer.node("MatMul", [data, weight], names=[f"{name}.product"])[0]
+    return importer.node("MatMul", [data, weight], names=[name])[0]
 
 
 def _mul(importer: Importer, op: Operator) -> None:
@@ -57,11 +57,12 @@ def _matmul(importer: Importer, op: Operator) -> None:
     data = importer.value(op.input("X"))
     weight = _right(importer, op, transposed=flags[1])
     left = _transposed(importer, data) if flags[0] else data
-    value = importer.node("MatMul", [left, weight], names=[name])[0]
     alpha = float(op.get("alpha", 1.0))
+    names = step_names(name, alpha != 1.0)
+    value = importer.node("MatMul", [left, weight], names=[next(names)])[0]
     if alpha != 1.0:
         factor = importer.constant("alpha", alpha, np.float32)
-        value = importer.node("Mul", [value, factor], names=[f"{name}.scaled"])[0]
+        value = importer.node("Mul", [value, factor], names=[next(names)])[0]
     importer.bind(name, value)
     importer.mark(op, "X", weight, data, value, out="Out")
 

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator
-from converter_lite.frontends.paddle_graph.activation import fused
+from converter_lite.frontends.paddle_graph.activation import NO_FUNCTION, fused
 from converter_lite.frontends.paddle_graph.elementwise import output
-from converter_lite.frontends.paddle_graph.importer import Handler, Importer
+from converter_lite.frontends.paddle_graph.importer import Handler, Importer, step_names
 
 
 def _batch_norm(importer: Importer, op: Operator) -> None:
@@ -33,8 +33,10 @@ def _instance_norm(importer: Importer, op: Operator) -> None:
     channels = (importer.shape(value) or [0, 0])[1]
     scale, bias = _ones_and_zeros(importer, op, max(channels, 0))
     numbers = {"epsilon": float(op.get("epsilon", 1e-5))}
-    result = importer.node("InstanceNormalization", [value, scale, bias], numbers, names=[name])[0]
-    importer.bind(name, fused(importer, op, result, str(op.get("activation_type", "")), f"{name}.activation"))
+    kind = str(op.get("activation_type", ""))
+    names = step_names(name, kind not in NO_FUNCTION)
+    result = importer.node("InstanceNormalization", [value, scale, bias], numbers, names=[next(names)])[0]
+    importer.bind(name, result if kind in NO_FUNCTION else fused(importer, op, result, kind, next(names)))
 
 
 def _layer_norm(importer: Importer, op: Operator) -> None:

@@ -66,27 +66,24 @@ def test_offsets_that_share_their_targets_do_not_multiply_the_work() -> None:
 
 def shared_vectors(width: int) -> bytes:
     """Blocks, operators, attributes, integers: each vector points ``width`` times at the same child behind it."""
-    chain = ((0, "blocks"), (3, "ops"), (3, "attrs"), (5, "ints"))
-    data = bytearray(struct.pack("<I", 0))
-    root = None
-    pending: list[int] = []
-    for slot, _ in chain:
+    data = bytearray(4)
+    pending, names = [0], []
+    for slot, named in ((0, False), (3, True), (3, True), (5, True)):
+        # Slot 0 is a name where one is required, `slot` the vector; both offsets stand in the table behind its vtable.
+        entries = [8 if named else 0, *([0] * slot)][: slot + 1]
+        entries[slot] = 4
         vtable = len(data)
-        size = 4 + 2 * (slot + 1)
-        data += struct.pack("<HH", size, 8) + struct.pack(f"<{slot + 1}H", *([0] * slot), 4)
+        data += struct.pack(f"<HH{slot + 1}H", 6 + 2 * slot, 12, *entries)
         position = len(data)
-        data += struct.pack("<iI", position - vtable, 4)
-        if root is None:
-            root = position
         for place in pending:
             struct.pack_into("<I", data, place, position - place)
-        start = len(data)
+        data += struct.pack("<iII", position - vtable, 8, 0)
+        names += [position + 8] if named else []
         data += struct.pack("<I", width) + bytes(4 * width)
-        pending = [start + 4 + 4 * index for index in range(width)]
-    struct.pack_into("<I", data, 0, root or 0)
-    for place in pending:
-        struct.pack_into("<I", data, place, 0)
-    return bytes(data)
+        pending = [len(data) - 4 * width + 4 * index for index in range(width)]
+    for place in names:
+        struct.pack_into("<I", data, place, len(data) - place)
+    return bytes(data) + struct.pack("<I", 1) + b"x"
 
 
 def test_other_files_are_not_taken_for_nb_files(tmp_path: Path) -> None:
