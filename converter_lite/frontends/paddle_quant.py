@@ -153,7 +153,10 @@ def _note_float_weight(state: _State, op: Operator, where: str) -> None:
     state.renamed[made] = name
     if array is None:  # an activation with a scale found at run time: nothing to keep
         return
+    array = _usable(array, name, where)
     axis, levels = int(op.get("quant_axis", 0)), _levels(op, where)
+    if not 0 <= axis < array.ndim:
+        raise ModelError(f"{op.type} has quant_axis {axis} for a weight of {array.ndim} dimensions", where=where)
     per_channel = op.type.startswith("fake_channel_wise")
     axes = tuple(a for a in range(array.ndim) if a != axis) if per_channel else None
     largest = np.maximum(np.abs(array).max(axis=axes).reshape(-1).astype(np.float32), np.float32(1e-30))
@@ -178,8 +181,10 @@ def _quantize_linear(state: _State, op: Operator, where: str) -> None:
 
 def _round_weight(state: _State, op: Operator, name: str, largest: NDArray[np.float32], where: str) -> None:
     """A float weight behind ``quantize_linear``: quantization-aware training that kept its float weights."""
-    array, levels, axis = state.parameters[name], _levels(op, where), int(op.get("quant_axis", 0))
+    array, levels, axis = _usable(state.parameters[name], name, where), _levels(op, where), int(op.get("quant_axis", 0))
     steps = largest / np.float32(levels)
+    if steps.size > 1 and (not 0 <= axis < array.ndim or array.shape[axis] != steps.size):
+        raise ModelError(f"the weight {name} has {steps.size} scales for shape {list(array.shape)}", where=where)
     spread = along_axis(steps, array.ndim, axis) if steps.size > 1 else steps[0]
     state.parameters[name] = np.clip(round_half_away(array / spread), -levels, levels).astype(np.int8)
     state.weights[name] = (name, steps, axis)
@@ -196,11 +201,19 @@ def _dequantize_linear(state: _State, op: Operator, where: str) -> None:
     state.weights[data] = (data, steps, int(op.get("quant_axis", 0)))
 
 
+def _usable(array: NDArray[Any], name: str, where: str) -> NDArray[np.float32]:
+    """A weight that can be rounded: floats, all of them of ordinary size."""
+    if array.dtype.kind != "f" or array.size == 0 or not np.all(np.abs(array) < 1e30):
+        raise ModelError(f"the weight {name} is empty, not float or not finite", where=where)
+    return array.astype(np.float32, copy=False)
+
+
 def _as_integers(array: NDArray[Any], name: str, where: str) -> NDArray[np.int8]:
     if array.dtype == np.int8:
         return array
-    rounded = np.rint(array)
-    if not np.array_equal(rounded, array) or np.abs(array).max(initial=0) > 128:
+    within = array.dtype.kind == "f" and bool(np.all(np.abs(array) <= 128))  # NaN is not within either
+    rounded = np.rint(array) if within else array
+    if not within or not np.array_equal(rounded, array):
         raise ModelError(f"the weight {name} should hold integers of 8 bits, and does not", where=where)
     return rounded.astype(np.int8)
 

@@ -156,3 +156,104 @@ def float_model() -> tuple[Program, dict[str, Array]]:
         Operator("scale", {"X": ["h"]}, {"Out": ["out"]}, {"scale": attr(1.0), "bias": attr(0.0)}),
     ]
     return program_of(operators, parameters, {"image": (-1, 3, 8, 8)}, "out"), parameters
+
+
+def quantized_weight(array: Array, axis: int) -> tuple[Array, Array]:
+    """Integers (as float32) and largest values per channel, as PaddleSlim stores them."""
+    axes = tuple(a for a in range(array.ndim) if a != axis)
+    largest = np.abs(array).max(axis=axes)
+    shape = [1] * array.ndim
+    shape[axis] = -1
+    return np.rint(array / largest.reshape(shape) * 127).astype(np.float32), largest.astype(np.float32)
+
+
+def fake_quantized_model() -> tuple[Program, dict[str, Array]]:
+    """The older form: fake_quantize before, fake_channel_wise_dequantize behind; integers stored as floats."""
+    program, parameters = float_model()
+    parameters["conv.w"], parameters["conv.s"] = quantized_weight(parameters["conv.w"], 0)
+    parameters["fc.w"] = np.rint(parameters["fc.w"] / 3.0 * 127).clip(-127, 127).astype(np.float32)
+    parameters["image@scale"] = np.array([2.5], np.float32)
+    parameters["e@scale"] = np.array([6.0], np.float32)
+    operators = {op.output("Out") or op.output("Output") or op.output("Y"): op for op in program.main.operators}
+    operators["a"].inputs["Input"], operators["a"].outputs["Output"] = ["image.q"], ["a.raw"]
+    operators["f"].inputs["X"], operators["f"].outputs["Out"] = ["e.q"], ["f.raw"]
+    made = []
+    for op in program.main.operators:
+        if op is operators["a"]:
+            made += [fake_quantize("image"), op, channel_dequantize("a.raw", "a", "conv.s", "image@scale")]
+        elif op is operators["f"]:
+            whole = Operator("fake_dequantize_max_abs", {"X": ["f.raw"], "Scale": ["e@scale"]}, {"Out": ["f"]})
+            whole.attributes["max_range"] = attr(127.0 * 127.0 / 3.0)
+            made += [fake_quantize("e"), op, whole]
+        elif op.type not in ("feed", "fetch"):
+            made.append(op)
+    return program_of(made, parameters, {"image": (-1, 3, 8, 8)}, "out"), parameters
+
+
+def fake_quantize(name: str) -> Operator:
+    attributes = {"bit_length": attr(8), "is_test": attr(True)}
+    inputs = {"X": [name], "InScale": [f"{name}@scale"]}
+    outputs = {"Out": [f"{name}.q"], "OutScale": [f"{name}@scale"]}
+    return Operator("fake_quantize_moving_average_abs_max", inputs, outputs, attributes)
+
+
+def channel_dequantize(source: str, result: str, weight_scale: str, data_scale: str) -> Operator:
+    inputs = {"X": [source], "Scales": [weight_scale, data_scale]}
+    attributes = {"quant_bits": ints((8, 8)), "quant_axis": attr(0)}
+    return Operator("fake_channel_wise_dequantize_max_abs", inputs, {"Out": [result]}, attributes)
+
+
+def linear(kind: str, source: str, result: str, scale: str, axis: int, **attributes: Attribute) -> Operator:
+    """``quantize_linear`` or ``dequantize_linear``."""
+    inputs = {"X": [source], "Scale": [scale], "ZeroPoint": [f"{scale}.zero"]}
+    given = {"bit_length": attr(8), "quant_axis": attr(axis), **attributes}
+    return Operator(f"{kind}_linear", inputs, {"Y": [result]}, given)
+
+
+def linear_quantized_model() -> tuple[Program, dict[str, Array]]:
+    """The newer form: quantize_linear and dequantize_linear, int8 weights, observers that change nothing."""
+    program, parameters = float_model()
+    integers, parameters["conv.s"] = quantized_weight(parameters["conv.w"], 0)
+    parameters["conv.w"] = integers.astype(np.int8)
+    parameters["image@scale"] = np.array(2.5, np.float32)
+    for name in ("conv.s", "image@scale"):
+        parameters[f"{name}.zero"] = np.zeros(1, np.int32)
+    made = []
+    for op in program.main.operators:
+        if op.type == "conv2d":
+            op.inputs = {"Input": ["image.d"], "Filter": ["conv.d"]}
+            made += [
+                linear("dequantize", "conv.w", "conv.d", "conv.s", 0),
+                linear("quantize", "image", "image.q", "image@scale", -1),
+                linear("dequantize", "image.q", "image.d", "image@scale", -1),
+                op,
+            ]
+        elif op.type == "batch_norm":
+            op.inputs["X"] = ["a.d"]
+            watched = {"only_observer": attr(True)}
+            made += [
+                linear("quantize", "a", "a.q", "image@scale", -1, **watched),
+                linear("dequantize", "a.q", "a.d", "image@scale", -1, **watched),
+                op,
+            ]
+        elif op.type not in ("feed", "fetch"):
+            made.append(op)
+    return program_of(made, parameters, {"image": (-1, 3, 8, 8)}, "out"), parameters
+
+
+def trained_model() -> tuple[Program, dict[str, Array]]:
+    """Quantization-aware training that was not frozen: float weights behind fake_quantize_dequantize operators."""
+    program, parameters = float_model()
+    parameters["image@scale"] = np.array([2.5], np.float32)
+    made = []
+    for op in program.main.operators:
+        if op.type == "conv2d":
+            op.inputs = {"Input": ["image.q"], "Filter": ["conv.q"]}
+            weight = Operator("fake_channel_wise_quantize_dequantize_abs_max", {"X": ["conv.w"]}, {"Out": ["conv.q"]})
+            weight.attributes |= {"bit_length": attr(8), "quant_axis": attr(0)}
+            data = fake_quantize("image")
+            data.type = "fake_quantize_dequantize_moving_average_abs_max"
+            made += [weight, data, op]
+        elif op.type not in ("feed", "fetch"):
+            made.append(op)
+    return program_of(made, parameters, {"image": (-1, 3, 8, 8)}, "out"), parameters
