@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite.errors import CalibrationError
 from converter_lite.formats.paddle_nb.capability import Capability, capability, weight_of
 from converter_lite.formats.paddle_nb.lowering import constant
 from converter_lite.formats.paddle_nb.weight_plan import quantize_weight
@@ -68,7 +69,12 @@ def _quantize(
     name = str(value.name)
     if name not in quantized.plan.weights:
         spec = replace(found.integer_weight, axis=found.weight_axis)
-        params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
+        try:
+            params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
+        except CalibrationError as error:
+            raise CalibrationError(
+                error.message, where=f"constant {name}", hint="repair the model's weights"
+            ) from error
         quantized.plan.weights[name] = params
         quantized.q_weights[name] = integers
     elif quantized.plan.weights[name].spec.axis != found.weight_axis:

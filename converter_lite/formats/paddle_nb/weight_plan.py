@@ -9,10 +9,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite.errors import CalibrationError
 from converter_lite.formats.paddle_nb.capability import capability, weight_of
 from converter_lite.formats.paddle_nb.lowering import constant
 from converter_lite.kernels.quantize import along_axis, round_half_away
-from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
+from converter_lite.quantization.params import MIN_SCALE, QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 MIN_ELEMENTS = 64
@@ -60,7 +61,12 @@ def plan_weights(
         spec = QuantSpec(
             bits=width, signed=True, symmetric=True, narrow_range=True, axis=weight.axis if per_channel else None
         )
-        params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
+        try:
+            params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
+        except CalibrationError as error:
+            raise CalibrationError(
+                error.message, where=f"constant {name}", hint="repair the model's weights"
+            ) from error
         quantized.plan.weights[name] = params
         quantized.q_weights[name] = integers
         for node in weight.nodes:
@@ -69,13 +75,19 @@ def plan_weights(
 
 
 def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantParams, NDArray[np.int32]]:
-    """Parameters and integers of a weight, rounded half away from zero; an all-zero channel has scale 1."""
+    """Parameters and integers of a weight, rounded half away from zero; an all-zero channel has scale 1.
+
+    Raises:
+        CalibrationError: The weight is empty, or not finite.
+    """
+    if not np.all(np.isfinite(array)) or array.size == 0:
+        raise CalibrationError("the weight is empty or not finite")
     axes = None if spec.axis is None else tuple(axis for axis in range(array.ndim) if axis != spec.axis)
-    params = weight_params(array, spec)
-    dead = np.abs(array).max(axis=axes) == 0
-    if np.any(dead):
-        scale = np.where(dead, np.float32(1), params.scale)
-        params = QuantParams(scale, np.zeros(scale.shape, np.int32), spec)
+    largest = np.asarray(np.abs(array).max(axis=axes), np.float32)
+    # The runtime divides by no scale, so that the tiniest channels keep their own; only dead ones need a stand-in.
+    scale = np.maximum(largest / np.float32(spec.qmax), np.float32(MIN_SCALE))
+    scale = np.asarray(np.where(largest == 0, np.float32(1), scale), np.float32)
+    params = QuantParams(scale, np.zeros(scale.shape, np.int32), spec)
     steps = array / along_axis(params.scale, array.ndim, spec.axis)
     return params, np.clip(round_half_away(steps), spec.qmin, spec.qmax).astype(np.int32)
 

@@ -112,6 +112,7 @@ FUNCTIONS: dict[str, Any] = {
     "pool2d": _pool,
     "softmax": _softmax,
     "flatten_contiguous_range": lambda op, x, values: x.reshape(len(x), -1),
+    "reshape2": lambda op, x, values: x.reshape(op.get("shape")),
     "relu": lambda op, x, values: np.maximum(x, 0),
     "elementwise_add": lambda op, x, values: x + values[op.inputs["Y"][0]],
     "fusion_elementwise_add_activation": lambda op, x, values: np.maximum(x + values[op.inputs["Y"][0]], 0),
