@@ -111,9 +111,11 @@ def load_model(request: NbRequest) -> QuantizedModel:
         from converter_lite.frontends.onnx import is_quantized, read_onnx
 
         model = read_onnx(path, input_shapes=request.input_shapes or None)
-        if is_quantized(model):
-            raise ModelError("quantized ONNX models cannot be written as .nb yet", where=str(path))
-        return QuantizedModel(model, QuantPlan("float"))
+        if not is_quantized(model):
+            return QuantizedModel(model, QuantPlan("float"))
+        from converter_lite.frontends.onnx_qdq import read_qdq
+
+        return read_qdq(model, where=str(path))
     if path.suffix == ".nb" and path.is_file():
         return read(path.read_bytes(), where=str(path), input_shapes=request.input_shapes)
     return read_paddle(path, request.params, input_shapes=request.input_shapes)
@@ -130,9 +132,11 @@ def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel,
     model = optimized(source.model)
     problems = check(model, request.target)
     if problems:
+        dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
         raise TargetError(
             f"{len(problems)} of {len(list(model.graph))} nodes cannot be written for {request.target}:\n"
-            + "\n".join(f"  {problem}" for problem in problems)
+            + "\n".join(f"  {problem}" for problem in problems),
+            hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
         )
     if request.config_file is not None:
         return _by_config(model, request)
