@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import CalibrationError
-from converter_lite.formats.paddle_nb.capability import Capability, capability, weight_of
-from converter_lite.formats.paddle_nb.lowering import constant
+from converter_lite.formats.paddle_nb.capability import WEIGHT_8, Capability, capability, weight_of
+from converter_lite.formats.paddle_nb.lowering import constant, is_constant
 from converter_lite.formats.paddle_nb.weight_plan import quantize_weight
-from converter_lite.quantization.params import QuantParams, TensorRange, params_from_range
+from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, params_from_range
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 
@@ -36,7 +36,8 @@ def plan_full(
 ) -> QuantizedModel:
     """Full int8: symmetric activations with one scale, weights per channel, biases float.
 
-    A node whose range is unknown stays float. Weights that only float nodes read stay float too.
+    A node whose range is unknown stays float. Where the target cannot compute with integers but dequantizes weights (tables
+    of rows, for example), the weights become integers.
 
     Args:
         model: Optimized float graph; it is not changed.
@@ -51,6 +52,8 @@ def plan_full(
         data, value = (node.inputs[0] if node.inputs else None), weight_of(node)
         if node.name in skip:
             quantized.plan.keep_float(node, "named in skip_quant_node")
+        elif not found.integer and found.weight and value is not None and is_constant(value):
+            _store(quantized, node, replace(WEIGHT_8, axis=found.weight_axis), value, NodeMode.WEIGHT)
         elif not found.integer or data is None or value is None:
             quantized.plan.keep_float(node, found.integer_reason)
         elif str(data.name) not in ranges:
@@ -64,11 +67,20 @@ def plan_full(
 def _quantize(
     quantized: QuantizedModel, node: ir.Node, found: Capability, data: ir.Value, value: ir.Value, observed: TensorRange
 ) -> None:
-    array = constant(value)
+    if _store(quantized, node, replace(found.integer_weight, axis=found.weight_axis), value, NodeMode.INTEGER):
+        params = params_from_range(observed.rmin.min(), observed.rmax.max(), found.integer_activation)
+        quantized.plan.activations[str(data.name)] = params
+
+
+def _store(quantized: QuantizedModel, node: ir.Node, spec: QuantSpec, value: ir.Value, mode: NodeMode) -> bool:
+    """Plan a weight; whether that could be done."""
+    array, name = constant(value), str(value.name)
     assert array is not None
-    name = str(value.name)
-    if name not in quantized.plan.weights:
-        spec = replace(found.integer_weight, axis=found.weight_axis)
+    known = quantized.plan.weights.get(name)
+    if known is not None and known.spec != spec:
+        quantized.plan.keep_float(node, "nodes that share its weight want it in different forms")
+        return False
+    if known is None:
         try:
             params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
         except CalibrationError as error:
@@ -77,12 +89,8 @@ def _quantize(
             ) from error
         quantized.plan.weights[name] = params
         quantized.q_weights[name] = integers
-    elif quantized.plan.weights[name].spec.axis != found.weight_axis:
-        quantized.plan.keep_float(node, "nodes that share its weight want scales along different axes")
-        return
-    params = params_from_range(observed.rmin.min(), observed.rmax.max(), found.integer_activation)
-    quantized.plan.activations[str(data.name)] = params
-    quantized.plan.quantize(node, NodeMode.INTEGER)
+    quantized.plan.quantize(node, mode)
+    return True
 
 
 def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> QuantizedModel:

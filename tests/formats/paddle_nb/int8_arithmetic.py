@@ -40,7 +40,7 @@ def compute(op: Operator, values: dict[str, Array]) -> tuple[str, Array]:
         data = values[op.inputs["Input"][0]]
         rows = data.reshape(*data.shape[: op.get("in_num_col_dims")], -1).astype(np.float64)
         return op.outputs["Out"][0], _scaled(op, values, rows @ values[op.inputs["W"][0]], "W", (-1,), "Out")
-    x = values[op.inputs["X"][0]]
+    x = values[(op.inputs.get("X") or op.inputs["Input"])[0]]
     return op.outputs["Out"][0], FUNCTIONS[op.type](op, x, values)
 
 
@@ -99,8 +99,21 @@ def _scaled(
 
 
 def _pool(op: Operator, x: Array, _: dict[str, Array]) -> Array:
-    assert op.get("global_pooling") and op.get("pooling_type") == "avg"
+    """Average over the whole picture, or over a window that is as large."""
+    assert op.get("pooling_type") == "avg"
+    assert op.get("global_pooling") or op.get("ksize") == x.shape[2:]
     return x.mean(axis=(2, 3), keepdims=True, dtype=np.float32)
+
+
+def _slice(op: Operator, x: Array, _: dict[str, Array]) -> Array:
+    index = [slice(None)] * x.ndim
+    for axis, start, end in zip(op.get("axes"), op.get("starts"), op.get("ends"), strict=True):
+        index[axis] = slice(start, end)
+    return x[tuple(index)]
+
+
+def _pair(function: Any) -> Any:
+    return lambda op, x, values: function(x, values[op.inputs["Y"][0]])
 
 
 def _softmax(op: Operator, x: Array, _: dict[str, Array]) -> Array:
@@ -112,8 +125,15 @@ FUNCTIONS: dict[str, Any] = {
     "pool2d": _pool,
     "softmax": _softmax,
     "flatten_contiguous_range": lambda op, x, values: x.reshape(len(x), -1),
-    "reshape2": lambda op, x, values: x.reshape(op.get("shape")),
+    "reshape2": lambda op, x, values: x.reshape([x.shape[i] if d == 0 else d for i, d in enumerate(op.get("shape"))]),
     "relu": lambda op, x, values: np.maximum(x, 0),
-    "elementwise_add": lambda op, x, values: x + values[op.inputs["Y"][0]],
+    "elementwise_add": _pair(np.add),
+    "elementwise_sub": _pair(np.subtract),
+    "elementwise_mul": _pair(np.multiply),
+    "elementwise_div": _pair(np.divide),
+    "exp": lambda op, x, values: np.exp(x),
+    "slice": _slice,
+    "transpose2": lambda op, x, values: x.transpose(op.get("axis")),
+    "concat": lambda op, x, values: np.concatenate([values[name] for name in op.inputs["X"]], axis=op.get("axis")),
     "fusion_elementwise_add_activation": lambda op, x, values: np.maximum(x + values[op.inputs["Y"][0]], 0),
 }
