@@ -37,8 +37,7 @@ def quantize_for_nb(
 ) -> QuantizedModel:
     """Quantize ``model`` (changed in place: biases) as a configuration asks, for one target.
 
-    Full int8 is for ARM. For x86 the weights become integers and the computation stays float: the int8 kernels there
-    saturate beyond 63 and are no faster.
+    Full int8 is for ARM. For x86 only weights become integers: the int8 kernels there saturate and are no faster.
 
     Args:
         model: Optimized float graph with names.
@@ -50,8 +49,8 @@ def quantize_for_nb(
         log: Receives progress, stage times and warnings.
 
     Raises:
-        ConfigError: The settings cannot be had in a ``.nb`` file, or full quantization has no samples.
-        CalibrationError: A tensor is not finite; it is named.
+        ConfigError: A ``.nb`` file has no such quantization, or there are no samples.
+        CalibrationError: A tensor is not finite.
     """
     log = log or Log()
     if isinstance(settings, FullSettings) and target == "arm":

@@ -41,8 +41,7 @@ def plan_weights(
 ) -> QuantizedModel:
     """Plan every weight that the runtime dequantizes, symmetric, per channel, rounded half away from zero.
 
-    With 8 bits the smallest weights get 16, as long as that costs less than ``PRECISE_SHARE`` of the float weights:
-    depthwise filters are few bytes and carry most of the error.
+    With 8 bits the smallest weights get 16, within ``PRECISE_SHARE``: depthwise filters are few bytes and much error.
 
     Args:
         model: Optimized float graph; it is not changed.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
 
@@ -20,8 +22,8 @@ from converter_lite.formats.paddle_nb.lowering import (
     rank,
 )
 from converter_lite.formats.paddle_nb.ops.logic import expand
-from converter_lite.formats.paddle_nb.program import attr, floats
-from converter_lite.formats.paddle_nb.weights import Transform, keep
+from converter_lite.formats.paddle_nb.program import Attribute, attr, floats
+from converter_lite.formats.paddle_nb.weights import StoredWeight, Transform, keep
 from converter_lite.quantization.plan import NodeMode
 
 
@@ -97,63 +99,100 @@ def _same_batch(lowering: Lowering, value: ir.Value | None, result: ir.Value) ->
     return expand(lowering, lowering.tensor(value), (*own, *matrix), (*wanted, *matrix))
 
 
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What one ``fc`` operator takes in.
+
+    Attributes:
+        leading: Dimensions of the data that count rows.
+        bias: Stored vector that the operator adds.
+        added: Variable that an operator behind it adds.
+        activation: Function that the operator applies.
+        result: Value that is finally written.
+    """
+
+    leading: int
+    bias: str | None
+    added: str | None
+    activation: Activation
+    result: ir.Value
+
+
 def _fully_connected(
     lowering: Lowering, node: ir.Node, transform: Transform, bias: ir.Value | None, *, beta: float = 1.0
 ) -> None:
     """``x · W + b`` with the constant W in the form (inputs, outputs)."""
-    data, result = node.inputs[0], node.outputs[0]
-    assert data is not None
-    leading = rank(data) - 1
+    layer = _layer(lowering, node, transform, bias, beta)
+    weight = lowering.weight(node, node.inputs[1], transform)
+    if lowering.mode(node) is NodeMode.INTEGER:
+        target = _emit_integer(lowering, node, layer, weight)
+    else:
+        target = _target(lowering, layer)
+        inputs = {"Input": [lowering.tensor(node.inputs[0])], **_constants(layer, weight)}
+        lowering.emit("fc", inputs, {"Out": [target]}, _attributes(layer) | weight.attributes)
+    if layer.added is not None:
+        outputs = {"Out": [lowering.result(layer.result)]}
+        lowering.emit("elementwise_add", {"X": [target], "Y": [layer.added]}, outputs, {"axis": attr(-1)})
+
+
+def _layer(lowering: Lowering, node: ir.Node, transform: Transform, bias: ir.Value | None, beta: float) -> _Layer:
+    """Take in the bias and the function behind a matrix product, as far as the target's kernels apply them."""
     weight_values = constant(node.inputs[1])
     assert weight_values is not None
     channels = int(weight_values.shape[transform.axis])
-    integer = lowering.mode(node) is NodeMode.INTEGER
+    integer, result = lowering.mode(node) is NodeMode.INTEGER, node.outputs[0]
     if bias is None:
         bias, result = take_bias(lowering, result, channels)
-    vector, remainder = _bias_vector(lowering, bias, channels, beta)
-    late_bias = integer and not lowering.is_arm and vector is not None  # x86 int8 adds it per row
+    vector, added = _bias_vector(lowering, bias, channels, beta)
+    if integer and not lowering.is_arm and vector is not None:  # x86 int8 adds it per row
+        vector, added = None, vector
     activation = Activation()
-    if remainder is None and not late_bias and (vector is not None or not lowering.is_arm):
+    if added is None and (vector is not None or not lowering.is_arm):
         # ARM drops the function of an fc without bias when there is more than one row.
         allowed = ("relu", "relu6") if lowering.is_arm and not integer else ("relu",)
         activation, result = take_activation(lowering, result, allowed)
-    weight = lowering.weight(node, node.inputs[1], transform)
-    attributes = {"in_num_col_dims": attr(leading), "activation_type": attr(activation.kind)}
-    if activation.kind == "relu6":
-        attributes["alpha"] = activation.attributes["fuse_brelu_threshold"]
-    added = vector if late_bias else remainder
-    alias = precision = None
-    inputs = {"W": [weight.name]}
-    if vector is not None and not late_bias:
-        inputs["Bias"] = [vector]
-    output = result
-    if integer:
-        precision = Precision.INT8
-        name, scale = lowering.int8_input(data)
-        inputs["Input"] = [name]
-        attributes |= {
-            "enable_int8": attr(True),
-            "bit_length": attr(8),
-            "Input0_scale": floats([scale]),
-            "W0_scale": floats(weight.scales),
-        }
-        alias = "fp32out" if lowering.is_arm else "fp32_out"
-    else:
-        inputs["Input"] = [lowering.tensor(data)]
-        attributes |= weight.attributes
-    int8 = integer and added is None and lowering.is_arm and lowering.int8_output(output)
-    if int8:
+    return _Layer(rank(node.inputs[0]) - 1, vector, added, activation, result)
+
+
+def _attributes(layer: _Layer) -> dict[str, Attribute]:
+    attributes = {"in_num_col_dims": attr(layer.leading), "activation_type": attr(layer.activation.kind)}
+    if layer.activation.kind == "relu6":
+        attributes["alpha"] = layer.activation.attributes["fuse_brelu_threshold"]
+    return attributes
+
+
+def _constants(layer: _Layer, weight: StoredWeight) -> dict[str, list[str]]:
+    return {"W": [weight.name], **({} if layer.bias is None else {"Bias": [layer.bias]})}
+
+
+def _target(lowering: Lowering, layer: _Layer) -> str:
+    """Variable that the operator itself writes."""
+    if layer.added is None:
+        return lowering.result(layer.result)
+    return lowering.temporary(f"{layer.result.name}.product", dims(layer.result))
+
+
+def _emit_integer(lowering: Lowering, node: ir.Node, layer: _Layer, weight: StoredWeight) -> str:
+    """The int8 kernel; returns the variable that it writes."""
+    data = node.inputs[0]
+    assert data is not None
+    name, scale = lowering.int8_input(data)
+    attributes = _attributes(layer) | {
+        "enable_int8": attr(True),
+        "bit_length": attr(8),
+        "Input0_scale": floats([scale]),
+        "W0_scale": floats(weight.scales),
+    }
+    alias = "fp32out" if lowering.is_arm else "fp32_out"
+    if layer.added is None and lowering.is_arm and lowering.int8_output(layer.result):
         alias = "int8out"
-        attributes["Output0_scale"] = floats([lowering.activation_scale(output)])
-        target = lowering.write_int8(output)
-    elif added is not None:
-        target = lowering.temporary(f"{output.name}.product", dims(output))
+        attributes["Output0_scale"] = floats([lowering.activation_scale(layer.result)])
+        target = lowering.write_int8(layer.result)
     else:
-        target = lowering.result(output)
-    lowering.emit("fc", inputs, {"Out": [target]}, attributes, alias=alias, precision=precision)
-    if added is not None:
-        sides = {"X": [target], "Y": [added]}
-        lowering.emit("elementwise_add", sides, {"Out": [lowering.result(output)]}, {"axis": attr(-1)})
+        target = _target(lowering, layer)
+    inputs = {"Input": [name], **_constants(layer, weight)}
+    lowering.emit("fc", inputs, {"Out": [target]}, attributes, alias=alias, precision=Precision.INT8)
+    return target
 
 
 def _bias_vector(
