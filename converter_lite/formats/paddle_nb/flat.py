@@ -69,12 +69,7 @@ def _encode_reference(builder: Any, field: Field, value: Any) -> int:
 
 def _encode_vector(builder: Any, element: str, values: Sequence[Any]) -> int:
     if element in _NUMPY:
-        size = _SCALAR_SIZE[element]
-        builder.StartVector(size, len(values), size)
-        data = np.asarray(values, _NUMPY[element]).tobytes()
-        builder.head = builder.Head() - len(data)
-        builder.Bytes[builder.Head() : builder.Head() + len(data)] = data
-        return int(builder.EndVector())
+        return int(builder.CreateNumpyVector(np.asarray(values, _NUMPY[element])))
     offsets = [
         builder.CreateString(value) if element == "string" else _encode_table(builder, element, value)
         for value in values

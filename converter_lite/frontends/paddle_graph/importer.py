@@ -30,6 +30,9 @@ INPUT_LIMIT = 4096
 
 Array = NDArray[Any]
 
+_INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
+"""Operators that are functions of others and have no inference of their own in older versions of the library."""
+
 _REFUSALS = (
     *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
     *(RuntimeError, ValueError, TypeError),
@@ -175,8 +178,9 @@ class Importer:
         self._values[name] = value
 
     def _infer(self, node: ir.Node) -> None:
-        version = onnx.defs.get_schema(node.op_type, OPSET)
         proto = ir.serde.serialize_node(node)
+        proto.op_type = _INFERRED_AS.get(node.op_type, node.op_type)
+        schema = onnx.defs.get_schema(proto.op_type, OPSET)
         types, data = {}, {}
         for value in node.inputs:
             if value is None or value.type is None:
@@ -186,7 +190,7 @@ class Importer:
                 data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
         try:
             found = onnx.shape_inference.infer_node_outputs(
-                version, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
+                schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
             )
         except _REFUSALS as error:
             raise ModelError(f"its inputs do not fit: {str(error).strip().splitlines()[0]}") from None

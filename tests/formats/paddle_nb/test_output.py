@@ -30,8 +30,8 @@ def test_a_written_file_runs_as_onnx(target: str, tmp_path: Path) -> None:
 
 
 def test_what_the_target_lacks_is_told_before_any_work() -> None:
-    with pytest.raises(TargetError, match=r"node .*Softsign"):
-        NbFormat("arm").check(build("g (float[2] x) => (float[2] y) { [node] y = Softsign(x) }"))
+    with pytest.raises(TargetError, match="Softsign"):
+        NbFormat("arm").check(build("g (float[2] x) => (float[2] y) { y = Softsign(x) }"))
     NbFormat("x86").check(small_network())
 
 
