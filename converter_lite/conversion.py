@@ -293,9 +293,17 @@ class _Conversion:
             from converter_lite.reports.debug_csv import DebugReport
 
             with self.log.stage("debug reports"):
-                DebugReport(Path(folder), quantized, engine=self.engine, threads=self.threads, log=self.log).write(
-                    dataset if dataset is not None else random_samples(model, 1, fixed_shapes=dict(request.input_shape))
+                place = Path(folder) if len(self.formats) == 1 else Path(folder) / fmt.name
+                report = DebugReport(
+                    place,
+                    quantized,
+                    engine=self.engine,
+                    threads=self.threads,
+                    log=self.log,
+                    reference=quantized.reference or model,
                 )
+                shapes = dict(request.input_shape)
+                report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
         return _Written(fmt, made, target, accuracy)
 
     def _proof_feeds(

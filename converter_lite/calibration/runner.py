@@ -108,16 +108,55 @@ def channel_means(
     return [total / count for total in sums]
 
 
+def channel_ranges(
+    model: ir.Model, names: list[str], feeds: Iterable[Feed], *, engine: Engine, threads: int
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Minimum and maximum per channel of the named tensors over all samples: float64 ``(channels,)`` each.
+
+    The channel axis is as in :func:`channel_means`.
+    """
+    observed = model.clone()
+    graph = observed.graph
+    values = {o.name: o for n in graph for o in n.outputs}
+    graph.outputs.clear()
+    build = _Builder(graph)
+    for i, name in enumerate(names):
+        for kind in ("Min", "Max"):
+            build.output(f"{kind}_{i}", channel_node(graph, values[name], f"Reduce{kind}"))
+    remove_unused(graph)
+    session = engine.session(ir.to_proto(observed).SerializeToString(), threads=1)
+    found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    for outputs in map_ordered(session.run, feeds, threads):
+        for i, name in enumerate(names):
+            low, high = outputs[f"Min_{i}"].astype(np.float64), outputs[f"Max_{i}"].astype(np.float64)
+            if name in found:
+                low, high = np.minimum(low, found[name][0]), np.maximum(high, found[name][1])
+            found[name] = low, high
+    return found
+
+
 def mean_node(graph: ir.Graph, value: ir.Value) -> ir.Value:
     """Append the mean per channel of ``value`` to the graph and return it."""
+    return channel_node(graph, value, "ReduceMean")
+
+
+def channel_axis(value: ir.Value) -> int:
+    """Axis of an activation that runs over channels: 1 from rank 3 on, else the last; 1 when the rank is unknown."""
     rank = len(value.shape) if value.shape is not None else 4
-    channel = 1 if rank > 2 else rank - 1
+    return 1 if rank > 2 else rank - 1
+
+
+def channel_node(graph: ir.Graph, value: ir.Value, op_type: str, *, axis: int | None = None) -> ir.Value:
+    """Append a reduction of ``value`` over all axes but one (the channel axis by default) and return its result."""
+    rank = len(value.shape) if value.shape is not None else 4
+    channel = channel_axis(value) if axis is None else axis % rank
     axes = [i for i in range(rank) if i != channel]
-    if graph.opset_imports.get("", 1) >= 18:
-        constant = g.add_initializer(graph, "mean_axes", np.array(axes, np.int64))
-        node = ir.node("ReduceMean", [value, constant], attributes={"keepdims": 0})
+    axes_are_inputs = graph.opset_imports.get("", 1) >= (18 if op_type != "ReduceSum" else 13)
+    if axes_are_inputs:
+        constant = g.add_initializer(graph, "reduced_axes", np.array(axes, np.int64))
+        node = ir.node(op_type, [value, constant], attributes={"keepdims": 0})
     else:
-        node = ir.node("ReduceMean", [value], attributes={"axes": axes, "keepdims": 0})
+        node = ir.node(op_type, [value], attributes={"axes": axes, "keepdims": 0})
     graph.append(node)
     return node.outputs[0]
 

@@ -51,6 +51,14 @@ class WeightQuantStrategy(enum.Enum):
     """How fixed-bit weights are rounded (``[weight_quant_param] quant_strategy``)."""
 
     MAX_MIN = "MAX_MIN"
+    GPTQ = "GPTQ"
+
+
+class Rounding(enum.Enum):
+    """How real weights become integers. Ours."""
+
+    NEAREST = "NEAREST"
+    ADAPTIVE = "ADAPTIVE"
 
 
 class DynamicQuantStrategy(enum.Enum):

@@ -17,6 +17,7 @@ from converter_lite.config.names import (
     Provider,
     QuantType,
     ResizeMethod,
+    Rounding,
     TargetDevice,
     WeightQuantStrategy,
 )
@@ -112,9 +113,18 @@ _WEIGHT = Section(
             "quant_strategy",
             Kind.CHOICE,
             WeightQuantStrategy.MAX_MIN,
-            "How weights are rounded. MAX_MIN: to the nearest step between their extremes.",
+            "MAX_MIN: the grid spans the extremes of the weight; GPTQ: the same with rounding=ADAPTIVE.",
             choices=WeightQuantStrategy,
-            refused=(("GPTQ", "GPTQ is not available yet"),),
+        ),
+        Key(
+            "rounding",
+            Kind.CHOICE,
+            None,
+            "NEAREST: to the nearest integer (with bias_correction so that errors cancel within a layer); ADAPTIVE: fitted "
+            "to what calibration samples make each layer read. Not set: ADAPTIVE where there are calibration samples.",
+            choices=Rounding,
+            example="ADAPTIVE",
+            is_ours=True,
         ),
         Key(
             "update_mindir",
@@ -192,12 +202,27 @@ _FULL = Section(
             ),
         ),
         Key(
+            "equalization",
+            Kind.BOOLEAN,
+            True,
+            "Rescale channels between neighbouring layers, so that weights and activations use their grids evenly.",
+            is_ours=True,
+        ),
+        Key(
+            "rounding",
+            Kind.CHOICE,
+            Rounding.NEAREST,
+            "NEAREST: to the nearest integer (with bias_correction so that errors cancel within a layer); ADAPTIVE: fitted "
+            "to what calibration samples make each layer read.",
+            choices=Rounding,
+            is_ours=True,
+        ),
+        Key(
             "smooth_alpha",
             Kind.FLOAT,
-            0.5,
-            "Share of activation ranges that is moved into weights.",
+            0.6,
+            "Share of the spread between the channels of an activation that equalization moves into the weights behind it.",
             high=1,
-            inert="smoothing of activations is not available yet",
         ),
         Key(
             "enable_smooth_shift",

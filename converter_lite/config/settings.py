@@ -19,6 +19,7 @@ from converter_lite.config.names import (
     Provider,
     QuantType,
     ResizeMethod,
+    Rounding,
     TargetDevice,
     WeightQuantStrategy,
 )
@@ -63,6 +64,7 @@ class WeightQuantParam:
     per_channel: bool
     bias_correction: bool
     quant_strategy: WeightQuantStrategy
+    rounding: Rounding | None
     update_mindir: bool
     max_segments: int
 
@@ -85,6 +87,8 @@ class FullQuantParam:
     bias_correction: bool
     per_channel: bool | None
     target_device: TargetDevice
+    equalization: bool
+    rounding: Rounding
     smooth_alpha: float
     enable_smooth_shift: bool
 

@@ -58,6 +58,9 @@ class Dataset(Protocol):
     def head(self, count: int) -> Dataset:
         """The first ``count`` samples."""
 
+    def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
+        """One pass over the samples from number ``start`` on."""
+
 
 @dataclass(frozen=True)
 class FileDataset:
@@ -102,7 +105,7 @@ class FileDataset:
         return self.length
 
     def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
-        return ordered_map(self._sample, range(self.length), workers=self.workers)
+        return self.tail(0)
 
     def _sample(self, index: int) -> dict[str, NDArray[Any]]:
         return {source.spec.name: self._array(source, index) for source in self.sources}
@@ -132,6 +135,10 @@ class FileDataset:
     def head(self, count: int) -> FileDataset:
         """See :class:`Dataset`."""
         return replace(self, length=min(count, self.length))
+
+    def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
+        """See :class:`Dataset`."""
+        return ordered_map(self._sample, range(start, self.length), workers=self.workers)
 
 
 def open_dataset(

@@ -96,6 +96,10 @@ class IterableDataset:
         dataset._source, dataset._spool = self._source, self._spool
         return dataset
 
+    def tail(self, start: int) -> Iterator[Feed]:
+        """One pass over the samples from number ``start`` on."""
+        return islice(iter(self), start, None)
+
 
 class _Spool:
     """An iterator that can be read again: its feeds are kept in a temporary file, which goes with this object."""

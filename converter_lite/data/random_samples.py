@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,10 @@ class RandomDataset:
     def head(self, count: int) -> RandomDataset:
         """The first ``count`` samples."""
         return replace(self, count=min(count, self.count))
+
+    def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
+        """One pass over the samples from number ``start`` on."""
+        return islice(iter(self), start, None)
 
 
 def random_samples(

@@ -39,10 +39,9 @@ class RememberingDataset:
         return len(self._dataset)
 
     def __iter__(self) -> Iterator[Feed]:
-        if len(self._held) == len(self._dataset):
-            yield from self._held
-            return
-        for index, feed in enumerate(self._dataset):
+        yield from list(self._held)
+        start = len(self._held)
+        for index, feed in enumerate(self._dataset.tail(start) if start < len(self) else (), start):
             if index == len(self._held):
                 self._hold(feed)
             yield feed
@@ -51,9 +50,8 @@ class RememberingDataset:
         """The first samples, at most ``count`` and at most as many as fit in memory (one at least)."""
         wanted = min(count, len(self._dataset))
         if len(self._held) < wanted and not self._full:
-            for index, feed in enumerate(islice(self._dataset, wanted)):
-                if index == len(self._held):
-                    self._hold(feed)
+            for feed in islice(self._dataset.tail(len(self._held)), wanted - len(self._held)):
+                self._hold(feed)
         return self._held[:wanted]
 
     def _hold(self, feed: Feed) -> None:

@@ -1,4 +1,4 @@
-"""Sequential bias correction: quantization must not move the mean of any output channel.
+"""Layer-by-layer corrections: quantization must not move the mean of any output channel, and rounding may fit the data.
 
 Layer by layer in graph order, the mean of every output channel of the float model is compared with that of the quantized
 model whose earlier layers are already corrected, on real quantized activations; the difference goes into the bias.
@@ -9,6 +9,7 @@ variant). The original corrects each layer on the float input of that layer inst
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_means
 from converter_lite.engine import Engine, Feed
-from converter_lite.formats.onnx_qdq.materialize import materialize
+from converter_lite.formats.onnx_qdq.materialize import materialize, required_opset, storage_type
 from converter_lite.log import Log
+from converter_lite.passes.opset import raise_opset
+from converter_lite.quantization import adaptive
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
@@ -28,36 +31,120 @@ CORRECTION_SAMPLES = 64
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""
 
 
-def correct_biases(
-    quantized: QuantizedModel, feeds: Sequence[Feed], *, engine: Engine, threads: int, log: Log
+def correct_layers(
+    quantized: QuantizedModel,
+    feeds: Sequence[Feed],
+    *,
+    biases: bool = True,
+    rounding: bool = False,
+    engine: Engine,
+    threads: int,
+    log: Log,
 ) -> dict[str, NDArray[np.float64]]:
-    """Add the measured shift of every channel to the biases of the float graph in ``quantized``, in place.
+    """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
 
-    Every weighted integer node to be corrected must have a bias of its own (see :func:`ensure_biases`).
+    Every weighted node to be corrected must have a bias of its own (see :func:`ensure_biases`).
+
+    Args:
+        quantized: Graph and plan.
+        feeds: Calibration samples.
+        biases: Correct biases.
+        rounding: Fit the rounding of weights to the layer's inputs (:mod:`converter_lite.quantization.adaptive`).
+        engine: Runs the graphs.
+        threads: Worker threads.
+        log: Receives progress and, as details, seconds per layer.
 
     Returns:
-        node name -> shift per output channel, real units.
+        node name -> shift of the bias per output channel, real units.
     """
-    model = quantized.model
+    quantized.model = raise_opset(quantized.model, required_opset(quantized.plan))
     nodes = correctable(quantized)
     if not nodes or not feeds:
         return {}
-    names = [node.outputs[0].name or "" for node in nodes]
-    float_means = channel_means(model, names, feeds, engine=engine, threads=threads)
+    with_bias = [node for node in nodes if biases and g.is_constant(bias_of(node))]
+    names = [node.outputs[0].name or "" for node in with_bias]
+    means = channel_means(quantized.model, names, feeds, engine=engine, threads=threads) if names else []
+    float_means = {node.name: mean for node, mean in zip(with_bias, means, strict=True)}
+    before = quantized.model.clone()
+    original = {node.name: node for node in before.graph}
     working = materialize(quantized)
     by_name = {node.name: node for node in working.graph}
     outputs = [by_name[node.name].outputs[0] for node in nodes]
     run = StagedRun(working, feeds, engine=engine, threads=threads)
+    run_float = StagedRun(before, feeds, engine=engine, threads=threads)
+    fitting = _Rounding(quantized, feeds, run, run_float) if rounding else None
     shifts: dict[str, NDArray[np.float64]] = {}
-    for i, node in enumerate(log.track(nodes, "correcting biases", len(nodes))):
-        rows = run.evaluate(outputs[i], then="mean", later=outputs[i + 1 :])
-        shift = float_means[i] - mean_over_samples(rows)
-        shifts[node.name or ""] = shift
-        bias = bias_of(node)
-        assert bias is not None and bias.name is not None
-        corrected = _add(bias, shift)
-        _update_working(working, quantized, bias.name, corrected)
+    for i, node in enumerate(log.track(nodes, "correcting layers", len(nodes))):
+        start = time.perf_counter()
+        if fitting is not None:
+            float_later = [original[later.name].outputs[0] for later in nodes[i:]]
+            fitting.fit(node, by_name[node.name], original[node.name], float_later)
+        if node.name in float_means:
+            rows = run.means(outputs[i], later=outputs[i + 1 :])
+            shift = float_means[node.name] - mean_over_samples(rows)
+            shifts[node.name or ""] = shift
+            _shift_bias(node, shift, quantized, working)
+        log.debug(f"  {node.name}: corrected in {time.perf_counter() - start:.2f} s")
     return shifts
+
+
+class _Rounding:
+    """Fits the rounding of one layer after the other, with the float network running beside the quantized one."""
+
+    def __init__(self, quantized: QuantizedModel, feeds: Sequence[Feed], run: StagedRun, run_float: StagedRun) -> None:
+        self._quantized = quantized
+        self._samples = len(feeds)
+        self._run = run
+        self._run_float = run_float
+
+    def fit(self, node: ir.Node, working: ir.Node, original: ir.Node, later: Sequence[ir.Value]) -> None:
+        """Choose the integers of a layer's weight.
+
+        Args:
+            node: The layer in the float graph that is converted.
+            working: The same layer in the graph with Q/DQ pairs.
+            original: The same layer in the unchanged float graph.
+            later: Outputs of this layer and of those behind it in the unchanged float graph.
+        """
+        weight, stored = weight_of(node), working.inputs[1]
+        data, float_data = working.inputs[0], original.inputs[0]
+        source = stored.producer() if stored is not None else None
+        array = g.constant(weight)
+        if node.op_type not in adaptive.OPERATORS or weight is None or weight.name is None or len(weight.uses()) != 1:
+            return
+        if source is None or source.inputs[0] is None or array is None or data is None or float_data is None:
+            return
+        count = adaptive.rows_per_sample(array, self._samples)
+
+        def rows(index: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
+            return adaptive.input_rows(node, x, array.shape, count, index)
+
+        params = self._quantized.plan.weights[weight.name]
+        fitted = adaptive.fit_rounding(
+            node,
+            array.astype(np.float32, copy=False),
+            params,
+            self._run_float.map(float_data, rows),
+            self._run.map(data, rows),
+            has_bias=g.is_constant(bias_of(node)),
+        )
+        self._run_float.forget(later)
+        self._quantized.q_weights[weight.name] = fitted
+        initializer, dtype = source.inputs[0], storage_type(params.spec)
+        initializer.const_value = ir.Tensor(fitted.astype(dtype.numpy()), dtype=dtype, name=initializer.name)
+
+
+def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedModel, working: ir.Model) -> None:
+    """Change the bias of the float graph, and of the graph that the next layers run in."""
+    bias = bias_of(node)
+    array = g.constant(bias)
+    assert bias is not None and bias.name is not None and array is not None
+    corrected = (array.astype(np.float64) + shift.reshape(array.shape)).astype(np.float32)
+    bias.const_value = ir.Tensor(corrected, name=bias.name)
+    params = quantized.plan.weights.get(bias.name)
+    stored = working.graph.initializers.get(f"{bias.name}_quantized" if params is not None else bias.name)
+    assert stored is not None
+    stored.const_value = ir.Tensor(corrected if params is None else params.quantize(corrected), name=stored.name)
 
 
 def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
@@ -81,13 +168,9 @@ def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
 
 
 def correctable(quantized: QuantizedModel) -> list[ir.Node]:
-    """Integer nodes with a constant weight and a planned or float bias, in graph order."""
+    """Nodes whose constant weight is stored as integers, in graph order."""
     modes = (NodeMode.INTEGER, NodeMode.WEIGHT)
-    return [
-        node
-        for node in quantized.model.graph
-        if quantized.plan.mode(node) in modes and weight_of(node) is not None and g.is_constant(bias_of(node))
-    ]
+    return [n for n in quantized.model.graph if quantized.plan.mode(n) in modes and weight_of(n) is not None]
 
 
 def _output_channels(node: ir.Node, weight: ir.Value) -> int | None:
@@ -99,20 +182,3 @@ def _output_channels(node: ir.Node, weight: ir.Value) -> int | None:
     if node.op_type == "Gemm":
         return shape[0] if g.int_attribute(node, "transB", 0) else shape[1]
     return shape[0]
-
-
-def _add(bias: ir.Value, shift: NDArray[np.float64]) -> NDArray[np.float32]:
-    array = g.constant(bias)
-    assert array is not None
-    corrected = (array.astype(np.float64) + shift.reshape(array.shape)).astype(np.float32)
-    bias.const_value = ir.Tensor(corrected, name=bias.name)
-    return corrected
-
-
-def _update_working(working: ir.Model, quantized: QuantizedModel, name: str, corrected: NDArray[np.float32]) -> None:
-    """Bring the corrected bias into the graph that the next stages run."""
-    params = quantized.plan.weights.get(name)
-    stored = working.graph.initializers.get(f"{name}_quantized" if params is not None else name)
-    assert stored is not None
-    array = corrected if params is None else params.quantize(corrected)
-    stored.const_value = ir.Tensor(array, name=stored.name)

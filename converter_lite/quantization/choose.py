@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.config.names import DynamicQuantStrategy, QuantType, TargetDevice
+from converter_lite.config.names import DynamicQuantStrategy, QuantType, Rounding, TargetDevice
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.dynamic import DynamicSettings
@@ -57,7 +57,16 @@ def choose(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]
         target = target_spec(full.target_device.value)
         per_channel = target.per_channel if full.per_channel is None else full.per_channel
         method = full.activation_quant_method.value
-        return Choice(FullSettings(method, per_channel, full.bias_correction, skip), target)
+        full_settings = FullSettings(
+            method=method,
+            per_channel=per_channel,
+            bias_correction=full.bias_correction,
+            equalization=full.equalization,
+            smooth_alpha=full.smooth_alpha,
+            adaptive_rounding=full.rounding is Rounding.ADAPTIVE,
+            skip=skip,
+        )
+        return Choice(full_settings, target)
     target = target_spec(TargetDevice.CPU.value)
     if common.quant_type is QuantType.DYNAMIC_QUANT:
         strategy = config.dynamic_quant_param.quant_strategy

@@ -18,7 +18,7 @@ from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.engine import Engine
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
 from converter_lite.quantization.decide import (
     clamp_bounds,
     data_inputs,
@@ -26,10 +26,12 @@ from converter_lite.quantization.decide import (
     is_fused_clamp,
     quantized_tensors,
 )
+from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weights import (
     bias_of,
+    compensated_integers,
     operator,
     output_channel_axis,
     stored_axis,
@@ -53,13 +55,19 @@ class FullSettings:
     Attributes:
         method: Key of :data:`converter_lite.calibration.observers.METHODS`.
         per_channel: One weight scale per output channel where the target allows.
-        bias_correction: Correct the biases on calibration samples.
+        bias_correction: Correct the biases on calibration samples, and let rounding errors cancel.
+        equalization: Rescale channels between neighbouring layers first.
+        smooth_alpha: Share of an activation's spread that equalization moves into the weights behind it.
+        adaptive_rounding: Fit the rounding of weights to calibration samples.
         skip: Names of nodes that stay float.
     """
 
     method: str = "MAX_MIN"
     per_channel: bool = True
     bias_correction: bool = True
+    equalization: bool = True
+    smooth_alpha: float = MIGRATION
+    adaptive_rounding: bool = False
     skip: frozenset[str] = frozenset()
 
 
@@ -95,6 +103,12 @@ def quantize_full(
         CalibrationError: A tensor cannot be quantized; it is named.
     """
     ensure_biases(model, operators=BIAS_OPERATORS)
+    head = samples.head(CORRECTION_SAMPLES)
+    if settings.equalization:
+        with log.stage("equalization"):
+            per_channel = settings.per_channel
+            equalize(model, head, per_channel=per_channel, alpha=settings.smooth_alpha, engine=engine, threads=threads)
+    reference = model.clone()
     if plan is None:
         plan = decide_full(model, target, settings)
         sources = quantized_tensors(model, plan, target)
@@ -107,12 +121,28 @@ def quantize_full(
             plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
     else:
         plan.check(model)
-    quantized = QuantizedModel(model, plan)
-    if settings.bias_correction and target.bias_correction:
-        with log.stage("bias correction"):
-            head = samples.head(CORRECTION_SAMPLES)
-            correct_biases(quantized, head, engine=engine, threads=threads, log=log)
+    quantized = QuantizedModel(model, plan, reference=reference)
+    if settings.bias_correction:
+        round_weights(quantized)
+    biases = settings.bias_correction and target.bias_correction
+    if biases or settings.adaptive_rounding:
+        with log.stage("corrections"):
+            rounding = settings.adaptive_rounding
+            correct_layers(quantized, head, biases=biases, rounding=rounding, engine=engine, threads=threads, log=log)
     return quantized
+
+
+def round_weights(quantized: QuantizedModel) -> None:
+    """Choose integers of all weights so that rounding errors cancel within each layer."""
+    plan = quantized.plan
+    for node in quantized.model.graph:
+        weight = weight_of(node)
+        if plan.mode(node) is NodeMode.INTEGER and weight is not None and weight.name in plan.weights:
+            array = g.constant(weight)
+            assert array is not None
+            params = plan.weights[weight.name]
+            values = array.astype(np.float32, copy=False)
+            quantized.q_weights[weight.name] = compensated_integers(node, values, params)
 
 
 def activation_params(

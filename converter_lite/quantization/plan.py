@@ -166,12 +166,14 @@ class QuantizedModel:
     Attributes:
         model: Float graph; the plan's names are its node and tensor names.
         plan: What is quantized.
-        q_weights: initializer name -> integers, where a rounding search chose them; others are rounded by the writer.
+        q_weights: initializer name -> integers, where a rounding search chose them; others are rounded to nearest.
+        reference: The float graph before corrections (equalized as ``model`` is), ``None`` if nothing was corrected.
     """
 
     model: ir.Model
     plan: QuantPlan
     q_weights: dict[str, NDArray[np.int32]] = field(default_factory=dict)
+    reference: ir.Model | None = None
 
     def integers(self, name: str) -> NDArray[np.int32]:
         """Stored integers of a planned weight."""

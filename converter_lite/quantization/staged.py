@@ -2,13 +2,13 @@
 
 A correction of one layer depends on all samples having passed the layers before it. Running the whole graph anew for every layer
 would cost the square of the depth; here each layer runs once or twice. Between pieces only integer tensors are kept (the
-outputs of QuantizeLinear), one byte per value.
+outputs of QuantizeLinear), one byte per value, and float tensors in half precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -16,6 +16,11 @@ from numpy.typing import NDArray
 
 from converter_lite.calibration.runner import map_ordered, mean_node
 from converter_lite.engine import Engine, Feed
+
+HALF_LIMIT = 6e4
+"""Largest magnitude that is kept in half precision."""
+
+Result = TypeVar("Result")
 
 CHEAP = ("DequantizeLinear",)
 """Operators that are run again instead of storing their (four times larger) float result."""
@@ -25,7 +30,7 @@ class StagedRun:
     """Evaluates values of a graph in topological order over fixed samples.
 
     Args:
-        model: Graph with Q/DQ pairs; initializers may be changed between calls of :meth:`evaluate`.
+        model: Graph with Q/DQ pairs; initializers may be changed between calls.
         feeds: Samples by graph-input name.
         engine: Runs the pieces.
         threads: Samples run side by side, one thread each.
@@ -38,40 +43,64 @@ class StagedRun:
         self._values = {v.name: v for v in model.graph.inputs}
         self._stored: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
 
-    def evaluate(
-        self, value: ir.Value, *, then: str | None = None, later: Sequence[ir.Value] = ()
-    ) -> list[NDArray[Any]]:
-        """The array of ``value`` for every sample.
+    def means(self, value: ir.Value, *, later: Sequence[ir.Value]) -> list[NDArray[Any]]:
+        """Mean per channel of a node's output for every sample (channel axis as in ``channel_axis``).
 
         Args:
-            value: What to compute.
-            then: ``"mean"`` for the mean per channel (axis 1, or the last axis below rank 3) instead of the array.
-            later: Everything that will be asked for after this call; decides what is kept.
+            value: Output of a node.
+            later: Every output that will be asked for after this call; decides what is kept.
         """
         node = value.producer()
         keep = [v for v in _stored_form(node.inputs if node else ()) if v.name not in self._values]
-        session = self._engine.session(self._piece(value, then, keep), threads=1)
-        asked = session.output_names[0]
-        results = []
-        for stored, outputs in zip(self._stored, map_ordered(session.run, self._stored, self._threads), strict=True):
-            results.append(outputs.pop(asked))
-            stored.update(outputs)
-        self._values.update({v.name: v for v in keep})
-        self._forget(later)
+        results = self._run(value, keep, lambda _, array: array, mean=True)
+        self.forget(later)
         return results
 
-    def _piece(self, value: ir.Value, then: str | None, keep: list[ir.Value]) -> bytes:
-        graph = ir.convenience.extract(self._model.graph, list(self._values.values()), [value, *keep])
-        if then == "mean":
-            mean = mean_node(graph, graph.outputs[0])
-            mean.name = "mean_of_output"
-            mean.dtype = ir.DataType.FLOAT
-            graph.outputs[0] = mean
+    def map(self, value: ir.Value, function: Callable[[int, NDArray[Any]], Result]) -> list[Result]:
+        """``function(sample number, array of value)`` for every sample; only a few arrays exist at a time.
+
+        The value's stored form is kept for a following :meth:`means` of the node that reads it.
+        """
+        keep = [v for v in _stored_form([value]) if v.name not in self._values]
+        return self._run(value, keep, function, mean=False)
+
+    def _run(
+        self, value: ir.Value, keep: list[ir.Value], function: Callable[[int, NDArray[Any]], Result], *, mean: bool
+    ) -> list[Result]:
+        session = self._engine.session(self._piece(value, keep, mean=mean), threads=1)
+        asked = session.output_names[0]
+        kept = {v.name for v in keep}
+
+        def work(item: tuple[int, dict[str, NDArray[Any]]]) -> tuple[Result, dict[str, NDArray[Any]]]:
+            outputs = session.run({name: self._unpacked(name, array) for name, array in item[1].items()})
+            result = function(item[0], outputs[asked])
+            return result, {name: _packed(array) for name, array in outputs.items() if name in kept}
+
+        results = []
+        done = map_ordered(work, enumerate(self._stored), self._threads)
+        for stored, (result, outputs) in zip(self._stored, done, strict=True):
+            results.append(result)
+            stored.update(outputs)
+        self._values.update({v.name: v for v in keep})
+        return results
+
+    def _unpacked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        is_packed = array.dtype == np.float16 and self._values[name].dtype is not ir.DataType.FLOAT16
+        return array.astype(np.float32) if is_packed else array
+
+    def _piece(self, value: ir.Value, keep: list[ir.Value], *, mean: bool) -> bytes:
+        wanted = [value, *(v for v in keep if v is not value)]
+        graph = ir.convenience.extract(self._model.graph, list(self._values.values()), wanted)
+        if mean:
+            reduced = mean_node(graph, graph.outputs[0])
+            reduced.name = "mean_of_output"
+            reduced.dtype = ir.DataType.FLOAT
+            graph.outputs[0] = reduced
         model = ir.Model(graph, ir_version=self._model.ir_version)
         return bytes(ir.to_proto(model).SerializeToString())
 
-    def _forget(self, later: Sequence[ir.Value]) -> None:
-        """Drop stored tensors that nothing asked for later depends on."""
+    def forget(self, later: Sequence[ir.Value]) -> None:
+        """Drop stored tensors that none of the outputs asked for later depends on."""
         live: set[str | None] = set()
         seen: set[ir.Value] = set()
         stack = [i for v in later if (p := v.producer()) is not None for i in p.inputs if i is not None]
@@ -105,6 +134,13 @@ def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:
         else:
             kept.append(value)
     return kept
+
+
+def _packed(array: NDArray[Any]) -> NDArray[Any]:
+    """float32 as float16 where its range allows: corrections average over many values, and memory holds all samples."""
+    if array.dtype != np.float32 or array.size == 0 or float(np.abs(array).max()) > HALF_LIMIT:
+        return array
+    return array.astype(np.float16)
 
 
 def mean_over_samples(rows: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

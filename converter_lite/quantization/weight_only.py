@@ -12,15 +12,13 @@ from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
 from converter_lite.engine import Engine
 from converter_lite.errors import CalibrationError
-from converter_lite.kernels.quantize import along_axis
-from converter_lite.kernels.rounding import round_compensated
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weights import bias_of, output_channel_axis, stored_axis, stored_weight, weight_of
+from converter_lite.quantization.weights import bias_of, compensated_integers, stored_axis, stored_weight, weight_of
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 """Operators whose constant weights are quantized (the original: Conv2D, its transpose, MatMul, FullConnection, Gather)."""
@@ -37,6 +35,7 @@ class WeightSettings:
         bits: 1 to 16.
         per_channel: One scale per output channel.
         bias_correction: Correct biases (on data where given, else from folded BatchNormalization) and let rounding errors cancel.
+        adaptive_rounding: Fit the rounding to calibration samples.
         min_size: A weight is quantized only if it has more elements.
         min_channel: Conv and ConvTranspose weights are quantized only if they have more output channels.
         skip: Names of nodes that stay float.
@@ -45,6 +44,7 @@ class WeightSettings:
     bits: int = 8
     per_channel: bool = True
     bias_correction: bool = True
+    adaptive_rounding: bool = False
     min_size: int = 0
     min_channel: int = 16
     skip: frozenset[str] = frozenset()
@@ -102,10 +102,19 @@ def quantize_weights(
             for node in model.graph:
                 if plan.mode(node) is NodeMode.WEIGHT:
                     _correct_from_batchnorm(node, quantized)
-    if settings.bias_correction and samples is not None:
-        with log.stage("bias correction"):
+    if samples is not None and (settings.bias_correction or settings.adaptive_rounding):
+        biases, rounding = settings.bias_correction, settings.adaptive_rounding
+        with log.stage("corrections"):
             head = samples.head(CORRECTION_SAMPLES)
-            correct_biases(quantized, head, engine=engine, threads=threads, log=log)
+            correct_layers(
+                quantized,
+                head,
+                biases=biases,
+                rounding=rounding,
+                engine=engine,
+                threads=threads,
+                log=log,
+            )
     return quantized
 
 
@@ -147,7 +156,7 @@ def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSet
     assert array is not None
     values = array.astype(np.float32, copy=False)
     try:
-        params = known or (weight_params(values, spec) if settings.bits > 1 else one_bit_params(values, spec))
+        params = known or _grid(values, spec)
     except CalibrationError as error:
         raise CalibrationError(
             error.message, where=f"constant {weight.name}", hint="repair the model's weights"
@@ -159,25 +168,17 @@ def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSet
     )
 
 
+def _grid(values: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
+    if spec.bits == 1:
+        return one_bit_params(values, spec)
+    return weight_params(values, spec)
+
+
 def one_bit_params(weight: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
     """Grid {-1, 0} scaled to the weight's extremes, zero kept exact (the original's definition of one bit)."""
     axes = tuple(i for i in range(weight.ndim) if i != spec.axis) if spec.axis is not None else None
     magnitude = np.maximum(np.abs(weight).max(axis=axes), 1e-10).astype(np.float32)
     return QuantParams(np.asarray(magnitude, np.float32), np.zeros(np.shape(magnitude), np.int32), spec)
-
-
-def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:
-    """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
-    value = node.inputs[1]
-    axis = output_channel_axis(node, value) if value is not None else None
-    scale = along_axis(params.scale.astype(np.float64), weight.ndim, params.spec.axis)
-    zero = along_axis(params.zero_point, weight.ndim, params.spec.axis)
-    scaled = weight / scale + zero
-    front = np.moveaxis(scaled, axis or 0, 0)
-    shape = front.shape
-    kernels = front.reshape(shape[0], shape[1], -1)
-    q = round_compensated(kernels, qmin=params.spec.qmin, qmax=params.spec.qmax).reshape(shape)
-    return np.ascontiguousarray(np.moveaxis(q, 0, axis or 0))
 
 
 def _correct_from_batchnorm(node: ir.Node, quantized: QuantizedModel) -> None:

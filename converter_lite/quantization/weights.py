@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.kernels.quantize import along_axis
+from converter_lite.kernels.rounding import round_compensated
+from converter_lite.quantization.params import QuantParams
 from converter_lite.targets.operators import OPERATORS, Operator
 
 FLOAT_TYPES = (ir.DataType.FLOAT, None)
@@ -62,3 +67,17 @@ def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
     if node.op_type == "Gemm":
         return 0 if g.int_attribute(node, "transB", 0) else 1
     return 1 if node.op_type == "MatMul" and len(shape) == 2 else None
+
+
+def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:
+    """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
+    value = node.inputs[1]
+    axis = output_channel_axis(node, value) if value is not None else None
+    scale = along_axis(params.scale.astype(np.float64), weight.ndim, params.spec.axis)
+    zero = along_axis(params.zero_point, weight.ndim, params.spec.axis)
+    scaled = weight / scale + zero
+    front = np.moveaxis(scaled, axis or 0, 0)
+    shape = front.shape
+    kernels = front.reshape(shape[0], shape[1], -1)
+    q = round_compensated(kernels, qmin=params.spec.qmin, qmax=params.spec.qmax).reshape(shape)
+    return np.ascontiguousarray(np.moveaxis(q, 0, axis or 0))
