@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
-from converter_lite.engine import DEFAULT_ENGINE, Engine
+from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ConfigError
 from converter_lite.formats.paddle_nb.capability import weight_of
 from converter_lite.formats.paddle_nb.full_plan import calibration_tensors, plan_full
 from converter_lite.formats.paddle_nb.lowering import constant
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_biases, ensure_biases
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
 from converter_lite.quantization.choose import Settings
+from converter_lite.quantization.equalize import equalize
 from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
 from converter_lite.quantization.params import TensorRange
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
-from converter_lite.quantization.weight_only import WeightSettings, compensated_integers
+from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.weights import compensated_integers
 
 WEIGHT_BITS = (8, 16)
 """Widths of integer weights that the runtime turns back into floats."""
@@ -76,8 +80,13 @@ def _full(
     threads: int,
     log: Log,
 ) -> QuantizedModel:
-    if settings.bias_correction:
-        ensure_biases(model, operators=BIAS_OPERATORS)
+    ensure_biases(model, operators=BIAS_OPERATORS)
+    head = samples.head(CORRECTION_SAMPLES)
+    if settings.equalization:
+        with log.stage("equalization"):
+            per_channel, alpha = settings.per_channel, settings.smooth_alpha
+            equalize(model, head, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
+    reference = model.clone()
     need, observe = METHODS[settings.method]
     names = calibration_tensors(model, target)
     with log.stage("calibration"):
@@ -85,7 +94,8 @@ def _full(
     ranges = {name: _range(observe(stats[name], 8), settings.method) for name in names}
     with log.stage("quantization"):
         quantized = plan_full(model, ranges, target=target, skip=settings.skip, per_channel=settings.per_channel)
-    _correct(quantized, settings.bias_correction, samples, engine, threads, log)
+    quantized.reference = reference
+    _correct(quantized, settings, head, engine, threads, log)
     return quantized
 
 
@@ -102,30 +112,50 @@ def _weights(
     threads: int,
     log: Log,
 ) -> QuantizedModel:
-    if settings.bias_correction and samples is not None:
+    head = samples.head(CORRECTION_SAMPLES) if samples is not None else []
+    if head:
         ensure_biases(model, operators=BIAS_OPERATORS)
+    reference = model.clone()
     with log.stage("quantization"):
         quantized = plan_weights(
             model, target=target, bits=settings.bits, skip=settings.skip, per_channel=settings.per_channel
         )
-    _correct(quantized, settings.bias_correction, samples, engine, threads, log)
+    quantized.reference = reference
+    _correct(quantized, settings, head, engine, threads, log)
     return quantized
 
 
 def _correct(
-    quantized: QuantizedModel, wanted: bool, samples: Samples | None, engine: Engine, threads: int, log: Log
+    quantized: QuantizedModel,
+    settings: FullSettings | WeightSettings,
+    head: Sequence[Feed],
+    engine: Engine,
+    threads: int,
+    log: Log,
 ) -> None:
-    """Rounding whose errors cancel, then biases corrected on samples where there are any."""
-    if not wanted:
-        return
-    with log.stage("bias correction"):
-        for node in quantized.model.graph:
-            value = weight_of(node)
-            if quantized.plan.mode(node) is NodeMode.FLOAT or value is None or node.op_type == "Gather":
-                continue
-            array, params = constant(value), quantized.plan.weights[str(value.name)]
-            if array is not None and params.spec.bits == 8:
-                quantized.q_weights[str(value.name)] = compensated_integers(node, array, params)
-        if samples is not None:
-            head = samples.head(CORRECTION_SAMPLES)
-            correct_biases(quantized, head, engine=engine, threads=threads, log=log)
+    """Rounding whose errors cancel; then, where there are samples, biases and rounding fitted to them."""
+    if settings.bias_correction:
+        with log.stage("rounding"):
+            _round(quantized)
+    if head and (settings.bias_correction or settings.adaptive_rounding):
+        with log.stage("corrections"):
+            correct_layers(
+                quantized,
+                head,
+                biases=settings.bias_correction,
+                rounding=settings.adaptive_rounding,
+                engine=engine,
+                threads=threads,
+                log=log,
+            )
+
+
+def _round(quantized: QuantizedModel) -> None:
+    for node in quantized.model.graph:
+        value = weight_of(node)
+        if quantized.plan.mode(node) is NodeMode.FLOAT or value is None or node.op_type == "Gather":
+            continue
+        array, params = constant(value), quantized.plan.weights[str(value.name)]
+        if array is not None and params.spec.bits == 8:
+            values = array.astype(np.float32, copy=False)
+            quantized.q_weights[str(value.name)] = compensated_integers(node, values, params)
