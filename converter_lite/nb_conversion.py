@@ -25,8 +25,9 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 FUSED_OPERATORS = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})
 """Operators that Paddle-Lite computes with one kernel and that exporters write as many."""
 
-WORKING_OPSET = 21
-"""Operator set in which all of them exist, and 16-bit weights too."""
+WORKING_OPSET = 20
+"""Operator set in which all of them exist."""
+
 
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
@@ -195,9 +196,16 @@ def optimized(model: ir.Model) -> ir.Model:
     from converter_lite.passes.opset import raise_opset
     from converter_lite.passes.pipeline import optimize
 
-    with contextlib.suppress(ModelError):  # an operator that cannot be raised: fuse what this version has
-        model = raise_opset(model, WORKING_OPSET)
+    if _may_hold_patterns(model):
+        with contextlib.suppress(ModelError):  # an operator that cannot be raised: fuse what this version has
+            model = raise_opset(model, WORKING_OPSET)
     return optimize(model, fused_operators=FUSED_OPERATORS).model
+
+
+def _may_hold_patterns(model: ir.Model) -> bool:
+    """Whether raising the operator set can pay: each pattern that is fused holds one of these operators."""
+    kinds = {node.op_type for node in model.graph}
+    return bool(kinds & {"Erf", "Sqrt"}) or ("Mul" in kinds and bool(kinds & {"Clip", "HardSigmoid"}))
 
 
 def _top_reasons(plan: QuantPlan) -> str:
