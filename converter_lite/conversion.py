@@ -13,8 +13,8 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.dataset import Dataset, InputType, open_dataset
-from converter_lite.data.images import ImagePreprocess
+from converter_lite.data.configured import configured_dataset
+from converter_lite.data.dataset import Dataset
 from converter_lite.data.inputs import input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
@@ -179,27 +179,12 @@ class _Conversion:
             dataset = IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
         else:
             data = self.config.data_preprocess_param if self.config is not None else None
-            if data is None or not data.calibrate_path or data.input_type is None:
+            found = configured_dataset(
+                data, specs, input_format=Layout(request.input_data_format), workers=min(self.threads, 4)
+            )
+            if found is None:
                 return None
-            preprocess = ImagePreprocess(
-                image_to_format=data.image_to_format.value if data.image_to_format else None,
-                normalize_mean=data.normalize_mean or None,
-                normalize_std=data.normalize_std or None,
-                resize_width=data.resize_width,
-                resize_height=data.resize_height,
-                resize_method=data.resize_method.value if data.resize_method else None,
-                center_crop_width=data.center_crop_width,
-                center_crop_height=data.center_crop_height,
-            )
-            dataset = open_dataset(
-                data.calibrate_path,
-                specs,
-                input_type=InputType(data.input_type.value),
-                size=data.calibrate_size,
-                preprocess=preprocess,
-                input_format=Layout(request.input_data_format),
-                workers=min(self.threads, 4),
-            )
+            dataset = found
         for note in dataset.notes:
             self.log.info(note)
         for warning in dataset.warnings:
