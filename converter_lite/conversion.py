@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from converter_lite.config.settings import QuantizationConfig
+from converter_lite.config.settings import DataPreprocessParam, QuantizationConfig
 from converter_lite.data.configured import configured_dataset
 from converter_lite.data.dataset import Dataset
 from converter_lite.data.inputs import input_specs
@@ -91,7 +91,10 @@ class _Conversion:
             log.debug(f"  {name}: {times}")
         for fmt in self.formats:
             fmt.check(model)
-        choice = choose(self.config, model, done.vanished) if self.config is not None else None
+        choice = None
+        if self.config is not None:
+            has_samples = request.calibration_data is not None or self._data_section() is not None
+            choice = choose(self.config, model, done.vanished, has_samples=has_samples)
         given_plans = self._read_plans(choice)
         if request.dry_run:
             return self._dry_run(model, choice, given_plans, result)
@@ -170,6 +173,11 @@ class _Conversion:
         for name, plan in plans.items():
             choice.check_plan(plan, where=f"{path}: {name}")
         return plans
+
+    def _data_section(self) -> DataPreprocessParam | None:
+        """The section that names calibration files, ``None`` if there is none."""
+        data = self.config.data_preprocess_param if self.config is not None else None
+        return data if data is not None and data.calibrate_path and data.input_type is not None else None
 
     def _open_data(self, model: ir.Model) -> RememberingDataset | None:
         request = self.request

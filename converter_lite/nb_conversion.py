@@ -162,7 +162,7 @@ def _by_config(model: ir.Model, request: NbRequest) -> tuple[QuantizedModel, tup
     assert request.config_file is not None
     threads, log = request.threads or os.cpu_count() or 1, Log()
     config = load_config(request.config_file)
-    choice = choose(config, model, frozenset())
+    choice = choose(config, model, frozenset(), has_samples=config.data_preprocess_param.calibrate_path != "")
     if choice is None:
         raise ConfigError("the file says nothing about quantization", where=str(request.config_file))
     shapes = {name: tuple(shape) for name, shape in request.input_shapes.items()}

@@ -149,11 +149,11 @@ def full(
     plan: QuantPlan | None = None,
     **settings: Any,
 ) -> QuantizedModel:
-    """Full quantization of a copy of ``model``; without bias correction unless asked."""
+    """Full quantization of a copy of ``model``; without bias correction and equalization unless asked."""
     return quantize_full(
         clone(model),
         target_spec(target),
-        FullSettings(**{"bias_correction": False, **settings}),
+        FullSettings(**{"bias_correction": False, "equalization": False, **settings}),
         samples=samples_of(model) if samples is None else samples,
         plan=plan,
         engine=DEFAULT_ENGINE,

@@ -91,7 +91,7 @@ def test_the_proof_uses_at_most_sixteen_samples(workshop: Workshop) -> None:
 
 def test_the_result_tells_stages_and_memory(workshop: Workshop) -> None:
     result = run(request(FULL), Log())
-    stages = ["read", "optimize", "calibration", "quantization", "bias correction", "write", "prove"]
+    stages = ["read", "optimize", "equalization", "calibration", "quantization", "corrections", "write", "prove"]
     assert list(result.seconds) == stages
     assert result.peak_memory > 0
     assert result.model_bytes == workshop.model.stat().st_size

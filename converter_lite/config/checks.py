@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from converter_lite.config.keys import Condition, Section, Use
-from converter_lite.config.names import ImageFormat, InputType, QuantType, TargetDevice
+from converter_lite.config.names import (
+    ImageFormat,
+    InputType,
+    QuantType,
+    Rounding,
+    TargetDevice,
+    WeightQuantStrategy,
+)
 from converter_lite.config.schema import FULL, SECTIONS, WEIGHT
 from converter_lite.config.settings import DYNAMIC_DIM
 from converter_lite.config.values import MIN_FLOAT32
@@ -20,6 +27,8 @@ _BIT_NUM: Slot = ("common_quant_param", "bit_num")
 _ENABLE_ENCODE: Slot = ("common_quant_param", "enable_encode")
 _TARGET: Slot = ("full_quant_param", "target_device")
 _DEQUANT: Slot = ("weight_quant_param", "dequant_strategy")
+_STRATEGY: Slot = ("weight_quant_param", "quant_strategy")
+_ROUNDING: Slot = ("weight_quant_param", "rounding")
 _DATA = "data_preprocess_param"
 _CALIBRATION = ("calibrate_path", "calibrate_size", "input_type")
 
@@ -119,6 +128,19 @@ def _bits_fit(facts: Facts) -> Iterator[Remark]:
         yield *_BIT_NUM, f"must be 8 with {quant_type.value}, not {bits}"
 
 
+def _rounding_fits(facts: Facts) -> Iterator[Remark]:
+    if facts.values[QUANT_TYPE] is not WEIGHT or not facts.known(_STRATEGY, _ROUNDING):
+        return
+    is_gptq = facts.values[_STRATEGY] is WeightQuantStrategy.GPTQ
+    rounding = facts.values[_ROUNDING]
+    has_data = facts.external_data or (_DATA, _CALIBRATION[0]) in facts.given
+    if is_gptq and rounding is Rounding.NEAREST:
+        yield *_ROUNDING, "contradicts quant_strategy=GPTQ, which fits the rounding to data: remove one of the two"
+    elif (is_gptq or rounding is Rounding.ADAPTIVE) and not has_data:
+        message = f"fits the rounding to calibration data, and there are none: add [{_DATA}] or remove the key"
+        yield *(_STRATEGY if is_gptq else _ROUNDING), message
+
+
 def _normalization_fits(facts: Facts) -> Iterator[Remark]:
     if facts.data_known("normalize_std") and any(abs(std) < MIN_FLOAT32 for std in facts.data("normalize_std")):
         yield _DATA, "normalize_std", "must not be 0: pixels are divided by it"
@@ -158,6 +180,7 @@ _ERROR_RULES: tuple[Callable[[Facts], Iterator[Remark]], ...] = (
     _partners_are_given,
     _calibration_is_given,
     _bits_fit,
+    _rounding_fits,
     _normalization_fits,
     _crop_fits,
     _dynamic_dims_fit,

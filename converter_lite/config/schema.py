@@ -121,7 +121,7 @@ _WEIGHT = Section(
             Kind.CHOICE,
             None,
             "NEAREST: to the nearest integer (with bias_correction so that errors cancel within a layer); ADAPTIVE: fitted "
-            "to what calibration samples make each layer read. Not set: ADAPTIVE where there are calibration samples.",
+            "to what calibration samples make each layer read. Not set: ADAPTIVE with less than 8 bits where there are samples.",
             choices=Rounding,
             example="ADAPTIVE",
             is_ours=True,

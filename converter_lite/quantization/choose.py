@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.config.names import DynamicQuantStrategy, QuantType, Rounding, TargetDevice
+from converter_lite.config.names import (
+    DynamicQuantStrategy,
+    QuantType,
+    Rounding,
+    TargetDevice,
+    WeightQuantStrategy,
+)
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.bias_correction import ensure_biases
@@ -25,6 +31,9 @@ PLAN_MODES: dict[type, tuple[NodeMode, ...]] = {
     DynamicSettings: (NodeMode.FLOAT, NodeMode.WEIGHT, NodeMode.DYNAMIC),
 }
 """Kind of quantization -> what its plans may say about a node."""
+
+ADAPTIVE_BELOW_BITS = 8
+"""Widths below it get adaptive rounding where nothing is said: from 8 bits on it gains less than it costs in time."""
 
 Settings = FullSettings | WeightSettings | DynamicSettings
 
@@ -68,56 +77,87 @@ class Choice:
             ensure_biases(model, operators=BIAS_OPERATORS)
 
 
-def choose(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> Choice | None:
+def choose(
+    config: QuantizationConfig, model: ir.Model, vanished: frozenset[str], *, has_samples: bool
+) -> Choice | None:
     """Settings of the quantization that a configuration asks for; ``None`` for a float conversion.
 
     Args:
         config: Checked configuration.
         model: Optimized graph, to resolve ``skip_quant_node``.
         vanished: Names that the optimizer removed with everything they did.
+        has_samples: Whether there are calibration samples.
 
     Raises:
-        ConfigError: ``skip_quant_node`` names nothing; every such name is listed with the nearest right one.
+        ConfigError: ``skip_quant_node`` names nothing (every such name is listed with the nearest right one), or
+            something needs calibration samples and there are none.
     """
     common = config.common_quant_param
     if common.quant_type is None:
         return None
     skip = skipped_nodes(config, model, vanished)
     if common.quant_type is QuantType.FULL_QUANT:
-        full = config.full_quant_param
-        target = target_spec(full.target_device.value)
-        per_channel = target.per_channel if full.per_channel is None else full.per_channel
-        method = full.activation_quant_method.value
-        full_settings = FullSettings(
-            method=method,
-            per_channel=per_channel,
-            bias_correction=full.bias_correction,
-            equalization=full.equalization,
-            smooth_alpha=full.smooth_alpha,
-            adaptive_rounding=full.rounding is Rounding.ADAPTIVE,
-            skip=skip,
-        )
-        return Choice(full_settings, target)
-    target = target_spec(TargetDevice.CPU.value)
+        return _choose_full(config, skip)
     if common.quant_type is QuantType.DYNAMIC_QUANT:
         strategy = config.dynamic_quant_param.quant_strategy
-        return Choice(DynamicSettings(strategy is DynamicQuantStrategy.ALWC, skip), target)
+        settings = DynamicSettings(strategy is DynamicQuantStrategy.ALWC, skip)
+        return Choice(settings, target_spec(TargetDevice.CPU.value))
+    return _choose_weights(config, skip, has_samples=has_samples)
+
+
+def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
+    full = config.full_quant_param
+    target = target_spec(full.target_device.value)
+    settings = FullSettings(
+        method=full.activation_quant_method.value,
+        per_channel=target.per_channel if full.per_channel is None else full.per_channel,
+        bias_correction=full.bias_correction,
+        equalization=full.equalization,
+        smooth_alpha=full.smooth_alpha,
+        adaptive_rounding=full.rounding is Rounding.ADAPTIVE,
+        skip=skip,
+    )
+    return Choice(settings, target)
+
+
+def _choose_weights(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bool) -> Choice:
+    common, weight = config.common_quant_param, config.weight_quant_param
     if common.bit_num == 0:
         raise ConfigError(
             "mixed-bit quantization (bit_num=0) is not available yet",
             where=config.location("common_quant_param", "bit_num"),
             hint="set bit_num to 1..16",
         )
-    weight = config.weight_quant_param
     settings = WeightSettings(
         bits=common.bit_num,
         per_channel=weight.per_channel,
         bias_correction=weight.bias_correction,
+        adaptive_rounding=_rounds_adaptively(config, has_samples=has_samples),
         min_size=common.min_quant_weight_size,
         min_channel=common.min_quant_weight_channel,
         skip=skip,
     )
-    return Choice(settings, target)
+    return Choice(settings, target_spec(TargetDevice.CPU.value))
+
+
+def _rounds_adaptively(config: QuantizationConfig, *, has_samples: bool) -> bool:
+    """Whether weight quantization fits its rounding to samples: asked for, or silently where it pays.
+
+    Raises:
+        ConfigError: It is asked for and there are no samples.
+    """
+    weight = config.weight_quant_param
+    is_gptq = weight.quant_strategy is WeightQuantStrategy.GPTQ
+    if weight.rounding is not Rounding.ADAPTIVE and not is_gptq:
+        is_silent = weight.rounding is None
+        return is_silent and has_samples and config.common_quant_param.bit_num < ADAPTIVE_BELOW_BITS
+    if not has_samples:
+        raise ConfigError(
+            "the rounding is fitted to calibration samples, and there are none",
+            where=config.location("weight_quant_param", "quant_strategy" if is_gptq else "rounding"),
+            hint="give samples, or remove the key",
+        )
+    return True
 
 
 def skipped_nodes(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> frozenset[str]:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_ranges
 from converter_lite.engine import Engine, Feed
+from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.decide import clamp_bounds
 from converter_lite.quantization.weights import bias_of, weight_of
 
@@ -42,6 +43,9 @@ SETTLED = 1e-3
 
 LARGEST_FACTOR = 1e4
 """Bound of a channel's total factor and of its inverse: beyond it float32 loses small weights."""
+
+CONSTANT_SHARE = 1e-6
+"""A channel whose weights are smaller, against the largest of the layer, is constant: nothing is lost if they round to zero."""
 
 MIGRATION = 0.6
 """Exponent of rule 3: share of the activation's spread that moves into the weights. Errors of a detector and a classifier are
@@ -128,7 +132,7 @@ def find_pairs(model: ir.Model) -> list[Pair]:
         if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or weight is None or len(weight.uses()) != 1:
             continue
         bias = bias_of(node)
-        if bias is not None and (not g.is_constant(bias) or len(bias.uses()) != 1):
+        if bias is not None and (not has_channel_bias(node) or len(bias.uses()) != 1):
             continue
         if node.op_type == "ConvTranspose" and g.int_attribute(node, "group", 1) != 1:
             continue
@@ -200,13 +204,19 @@ def _factor(pair: Pair, weights: _Weights, *, per_channel: bool, alpha: float) -
             factor = activation**alpha / behind ** (1 - alpha)  # rule 3
     else:
         behind = weights.input_magnitude(pair)
-        before = np.sqrt(weights.output_magnitude(pair.before) * activation)
+        before = np.sqrt(_used_magnitude(weights.output_magnitude(pair.before), activation) * activation)
         factor = np.sqrt(before / behind)  # rule 1
     if np.isinf(pair.bound):
         return factor * (
             float((activation / factor).max()) / float(activation.max())
         )  # the tensor keeps its largest value
     return _within_bound(factor, activation, pair)
+
+
+def _used_magnitude(weight: Vector, activation: Vector) -> Vector:
+    """Largest weight per output channel. A channel that its bias makes needs no grid: it counts as its activation does."""
+    constant = weight < CONSTANT_SHARE * weight.max()
+    return np.where(constant, weight.max() * activation / activation.max(), weight)
 
 
 def _within_bound(factor: Vector, activation: Vector, pair: Pair) -> Vector:

@@ -58,7 +58,8 @@ GOOD: dict[Slot, list[tuple[str, Any]]] = {
     ("weight_quant_param", "dequant_strategy"): [("ON_THE_FLY", names.DequantStrategy.ON_THE_FLY)],
     ("weight_quant_param", "per_channel"): [("False", False)],
     ("weight_quant_param", "bias_correction"): [("false", False)],
-    ("weight_quant_param", "quant_strategy"): [("MAX_MIN", names.WeightQuantStrategy.MAX_MIN)],
+    ("weight_quant_param", "quant_strategy"): [(word.value, word) for word in names.WeightQuantStrategy],
+    ("weight_quant_param", "rounding"): [(word.value, word) for word in names.Rounding],
     ("weight_quant_param", "update_mindir"): [("false", False)],
     ("weight_quant_param", "max_segments"): [("2", 2)],
     ("mixed_bit_weight_quant_param", "init_scale"): [("0.5", 0.5), ("1e-3", 1e-3), (".25", 0.25)],
@@ -72,6 +73,8 @@ GOOD: dict[Slot, list[tuple[str, Any]]] = {
     ("full_quant_param", "bias_correction"): [("false", False)],
     ("full_quant_param", "per_channel"): [("false", False), ("true", True)],
     ("full_quant_param", "target_device"): [(word.value, word) for word in names.TargetDevice],
+    ("full_quant_param", "equalization"): [("false", False), ("TRUE", True)],
+    ("full_quant_param", "rounding"): [(word.value, word) for word in names.Rounding],
     ("full_quant_param", "smooth_alpha"): [("0.3", 0.3)],
     ("full_quant_param", "enable_smooth_shift"): [("false", False)],
     ("data_preprocess_param", "calibrate_path"): [
@@ -124,7 +127,8 @@ BAD: dict[Slot, list[str]] = {
     ("weight_quant_param", "dequant_strategy"): ["DEFAULT", "on_the_fly"],
     ("weight_quant_param", "per_channel"): BOOLEANS,
     ("weight_quant_param", "bias_correction"): BOOLEANS,
-    ("weight_quant_param", "quant_strategy"): ["GPTQ", "max_min"],
+    ("weight_quant_param", "quant_strategy"): ["gptq", "max_min", "KL"],
+    ("weight_quant_param", "rounding"): ["adaptive", "GPTQ", "true"],
     ("weight_quant_param", "update_mindir"): BOOLEANS,
     ("weight_quant_param", "max_segments"): ["0", *INTEGERS],
     ("mixed_bit_weight_quant_param", "init_scale"): [
@@ -145,6 +149,8 @@ BAD: dict[Slot, list[str]] = {
     ("full_quant_param", "bias_correction"): BOOLEANS,
     ("full_quant_param", "per_channel"): BOOLEANS,
     ("full_quant_param", "target_device"): ["KIRIN", "cpu", "TPU"],
+    ("full_quant_param", "equalization"): BOOLEANS,
+    ("full_quant_param", "rounding"): ["nearest", "ADAROUND", "false"],
     ("full_quant_param", "smooth_alpha"): ["0", "1", "x"],
     ("full_quant_param", "enable_smooth_shift"): ["true", "TRUE", *BOOLEANS],
     ("data_preprocess_param", "calibrate_path"): ["dir", "x:", ":d", "x:d,", "x:d,x:e", "x:'d", "'x:d'", "x:d'e'f"],
@@ -181,6 +187,8 @@ def ini(slot: Slot, text: str) -> str:
     }
     if slot == ("data_preprocess_param", "normalize_mean"):
         settings[slot[0]]["normalize_std"] = "[1,1,1]"
+    if slot[0] == "weight_quant_param":  # some of its words need data
+        settings["data_preprocess_param"] = {"calibrate_path": "x:d", "calibrate_size": "10", "input_type": "BIN"}
     settings.setdefault(slot[0], {})[slot[1]] = text
     lines = [
         f"[{section}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items())

@@ -164,9 +164,20 @@ REFUSED = {
         WEIGHT + "enable_encode=0\n",
         "a.cfg:3 [common_quant_param] enable_encode: must be true or false, not '0'",
     ),
-    "GPTQ": (
+    "GPTQ without data": (
         WEIGHT + "[weight_quant_param]\nquant_strategy=GPTQ\n",
-        "a.cfg:4 [weight_quant_param] quant_strategy: GPTQ is not available yet",
+        "a.cfg:4 [weight_quant_param] quant_strategy: fits the rounding to calibration data, and there are none: "
+        "add [data_preprocess_param] or remove the key",
+    ),
+    "ADAPTIVE without data": (
+        WEIGHT + "[weight_quant_param]\nrounding=ADAPTIVE\n",
+        "a.cfg:4 [weight_quant_param] rounding: fits the rounding to calibration data, and there are none: "
+        "add [data_preprocess_param] or remove the key",
+    ),
+    "GPTQ that rounds to nearest": (
+        WEIGHT + "[weight_quant_param]\nquant_strategy=GPTQ\nrounding=NEAREST\n",
+        "a.cfg:5 [weight_quant_param] rounding: contradicts quant_strategy=GPTQ, which fits the rounding to data: "
+        "remove one of the two",
     ),
     "dequant_strategy DEFAULT": (
         WEIGHT + "[weight_quant_param]\ndequant_strategy=DEFAULT\n",
@@ -317,6 +328,19 @@ def test_gray_pictures_take_one_mean() -> None:
     config = parse_config(FULL + "image_to_format=GRAY\nnormalize_mean=[1]\nnormalize_std=[2]\n")
     assert config.data_preprocess_param.image_to_format is ImageFormat.GRAY
     assert config.data_preprocess_param.normalize_std == (2.0,)
+
+
+@pytest.mark.parametrize("key", ["quant_strategy=GPTQ", "rounding=ADAPTIVE", "quant_strategy=GPTQ\nrounding=ADAPTIVE"])
+def test_adaptive_rounding_takes_data_from_the_file_or_from_the_caller(key: str) -> None:
+    text = WEIGHT + f"[weight_quant_param]\n{key}\n"
+    data = FULL.partition("[data_preprocess_param]")[1:]
+    assert parse_config(text, external_data=True).warnings == ()
+    assert parse_config(text + "".join(data)).warnings == ()
+
+
+def test_adaptive_rounding_of_another_quant_type_needs_nothing() -> None:
+    (warning,) = parse_config(DYNAMIC + "[weight_quant_param]\nquant_strategy=GPTQ\n").warnings
+    assert "no effect with quant_type=DYNAMIC_QUANT" in warning
 
 
 def test_per_channel_is_unset_unless_written() -> None:

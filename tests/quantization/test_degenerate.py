@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from converter_lite.calibration.observers import METHODS
 from converter_lite.errors import CalibrationError
-from converter_lite.quantization.plan import NodeMode
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.targets import TARGETS
-from tests.support import Samples, build, full, normal, operators, random_feed, run, samples_of, sqnr, written
+from tests import support
+from tests.support import Samples, build, normal, operators, random_feed, run, samples_of, sqnr, written
 
 TWO_CONVS = "g (float[1,3,8,8] x) => (float[1,4,4,4] y) { a = Conv(x, w, b) y = Conv(a, v, c) }"
+
+
+def full(model: ir.Model, target: str = "CPU", **settings: Any) -> QuantizedModel:
+    """Full quantization with equalization, which degenerate channels hurt most."""
+    return support.full(model, target, **{"equalization": True, **settings})
 
 
 def two_convs(**changed: np.ndarray) -> ir.Model:

@@ -1,0 +1,243 @@
+"""Rounding fitted to samples: what a layer reads, what it is fitted to, and what it gains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.log import Log
+from converter_lite.quantization.adaptive import fit_rounding, input_rows, rows_per_sample
+from converter_lite.quantization.bias_correction import correct_layers
+from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
+from converter_lite.quantization.plan import QuantizedModel
+from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
+from converter_lite.quantization.weights import output_channel_axis
+from tests.support import Samples, build, clone, full, normal, run, samples_of, sqnr, written
+
+X = "g (float[2,4,9,8] x) => (float[n,c,h,k] y)"
+LAYERS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "Conv": (f"{X} {{ y = Conv(x, w) }}", (6, 4, 3, 3)),
+    "Conv padded": (f"{X} {{ y = Conv<pads=[0,1,2,3], strides=[2,1]>(x, w) }}", (6, 4, 3, 3)),
+    "Conv SAME_UPPER": (f'{X} {{ y = Conv<auto_pad="SAME_UPPER", strides=[2,3]>(x, w) }}', (6, 4, 2, 5)),
+    "Conv SAME_LOWER": (f'{X} {{ y = Conv<auto_pad="SAME_LOWER", strides=[2,3]>(x, w) }}', (6, 4, 2, 5)),
+    "Conv VALID": (f'{X} {{ y = Conv<auto_pad="VALID", dilations=[1,2]>(x, w) }}', (6, 4, 2, 2)),
+    "Conv depthwise": (f"{X} {{ y = Conv<group=4, pads=[1,1,1,1]>(x, w) }}", (8, 1, 3, 3)),
+    "Conv grouped": (f"{X} {{ y = Conv<group=2>(x, w) }}", (6, 2, 3, 3)),
+    "Gemm": ("g (float[40,12] x) => (float[n,c] y) { y = Gemm(x, w) }", (12, 6)),
+    "Gemm transB": ("g (float[40,12] x) => (float[n,c] y) { y = Gemm<transB=1>(x, w) }", (6, 12)),
+    "MatMul": ("g (float[4,10,12] x) => (float[n,t,c] y) { y = MatMul(x, w) }", (12, 6)),
+}
+
+
+def layer(name: str, seed: int = 3) -> tuple[ir.Model, ir.Node, NDArray[np.float32]]:
+    text, shape = LAYERS[name]
+    weight = normal(*shape, seed=seed)
+    model = build(text, w=weight)
+    return model, model.graph[0], weight
+
+
+def grid(node: ir.Node, weight: NDArray[np.float32], bits: int, *, per_channel: bool = True) -> QuantParams:
+    value = node.inputs[1]
+    assert value is not None
+    axis = output_channel_axis(node, value) if per_channel else None
+    return weight_params(weight, QuantSpec(bits=bits, signed=True, axis=axis))
+
+
+def correlated(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
+    """Values that neighbours share, as in pictures and features."""
+    rng = np.random.default_rng(seed)
+    own = rng.normal(size=shape)
+    for axis in range(1, len(shape)):
+        own = own + own.mean(axis=axis, keepdims=True) * 4
+    return own.astype(np.float32)
+
+
+def outputs(model: ir.Model, weight: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32]:
+    changed = clone(model)
+    changed.graph.initializers["w"].const_value = ir.Tensor(weight, name="w")
+    return run(changed, {"x": x})["y"]
+
+
+def input_of(model: ir.Model, seed: int) -> NDArray[np.float32]:
+    shape = model.graph.inputs[0].shape
+    assert shape is not None
+    return correlated(tuple(shape.numpy()), seed)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_input_rows_times_the_weight_are_what_the_layer_gives(name: str) -> None:
+    model, node, weight = layer(name)
+    x = input_of(model, 1)
+    rows = input_rows(node, x, weight.shape, 10**6, 0)
+    expected = outputs(model, weight, x)
+    if node.op_type == "Conv":
+        expected = np.moveaxis(expected, 1, -1)
+        matrix = weight.reshape(rows.shape[1], -1, rows.shape[2])
+    else:
+        matrix = (weight if "transB" in name else weight.T)[None]
+    given = np.einsum("ngc,goc->ngo", rows, matrix).reshape(expected.shape)
+    np.testing.assert_allclose(given, expected, atol=1e-4 * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("name", LAYERS)
+def test_fitted_layers_are_closer_to_the_float_ones_than_rounded_ones(name: str, bits: int) -> None:
+    fitted_error = rounded_error = 0.0
+    for seed in range(5):  # one matrix alone may lose: columns are rounded one by one
+        model, node, weight = layer(name, seed)
+        params = grid(node, weight, bits)
+        rows = [input_rows(node, input_of(model, i), weight.shape, 500, i) for i in range(12)]
+        fitted = fit_rounding(node, weight, params, rows, rows, has_bias=False)
+        assert fitted.shape == weight.shape
+        assert fitted.dtype == np.int32
+        assert fitted.min() >= params.spec.qmin
+        assert fitted.max() <= params.spec.qmax
+        unseen = input_of(model, 99)
+        expected = outputs(model, weight, unseen)
+        fitted_error += float(np.mean((outputs(model, params.dequantize(fitted), unseen) - expected) ** 2))
+        rounded = params.dequantize(params.quantize(weight))
+        rounded_error += float(np.mean((outputs(model, rounded, unseen) - expected) ** 2))
+    assert fitted_error < 0.9 * rounded_error
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_it_makes_up_for_the_errors_of_earlier_layers(per_channel: bool) -> None:
+    model, node, weight = layer("Gemm")
+    params = grid(node, weight, 8, per_channel=per_channel)
+    exact = [input_of(model, seed) for seed in range(20)]
+    given = [0.8 * x for x in exact]  # what an earlier layer made of it
+    rows, wrong = ([input_rows(node, x, weight.shape, 500, 0) for x in xs] for xs in (exact, given))
+    expected = outputs(model, weight, exact[0])
+
+    def error(q: NDArray[np.int32]) -> float:
+        return float(np.mean((outputs(model, params.dequantize(q), given[0]) - expected) ** 2))
+
+    makes_up = fit_rounding(node, weight, params, rows, wrong, has_bias=False)
+    does_not = fit_rounding(node, weight, params, wrong, wrong, has_bias=False)
+    assert error(makes_up) < 0.6 * error(does_not)
+
+
+def test_what_a_bias_takes_up_does_not_count() -> None:
+    model, node, weight = layer("Gemm")
+    params = grid(node, weight, 3)
+    samples = [input_of(model, seed) for seed in range(10)]
+    rows = [input_rows(node, x, weight.shape, 500, 0) for x in samples]
+    shifted = [r + np.float32(50) for r in rows]
+    near = fit_rounding(node, weight, params, rows, rows, has_bias=True)
+    far = fit_rounding(node, weight, params, shifted, shifted, has_bias=True)
+    assert np.mean(near != far) < 0.02  # only by the accuracy of float32
+    without = fit_rounding(node, weight, params, shifted, shifted, has_bias=False)
+    assert np.mean(near != without) > 0.05
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_inputs_that_are_always_zero_do_no_harm(name: str) -> None:
+    model, node, weight = layer(name)
+    params = grid(node, weight, 4)
+    rows = [input_rows(node, np.zeros_like(input_of(model, 0)), weight.shape, 500, 0)]
+    fitted = fit_rounding(node, weight, params, rows, rows, has_bias=True)
+    np.testing.assert_array_equal(fitted, params.quantize(weight))
+
+
+def test_rows_are_bounded_in_number_and_in_bytes() -> None:
+    small, wide = np.zeros((8, 4, 3, 3)), np.zeros((1000, 100_000), np.int8)
+    assert rows_per_sample(small, 1) * 1 == 16_384
+    assert rows_per_sample(small, 64) * 64 == 16_384
+    assert rows_per_sample(wide, 64) * 64 * 100_000 * 4 <= 64 << 20
+    assert rows_per_sample(small, 10**6) == 1
+
+
+# --- as a part of quantization ---
+
+NET = """g (float[1,3,12,12] x) => (float[1,5] y) {
+    a = Conv<pads=[1,1,1,1]>(x, w1, b1) r = Relu(a) d = Conv<group=8, pads=[1,1,1,1]>(r, w2, b2) r2 = Relu(d)
+    t = ConvTranspose(r2, w3, b3) p = GlobalAveragePool(t) f = Flatten(p) y = Gemm<transB=1>(f, w4, b4) }"""
+
+
+def net() -> tuple[ir.Model, Samples]:
+    model = build(
+        NET,
+        w1=normal(8, 3, 3, 3, seed=1),
+        b1=normal(8, seed=2),
+        w2=normal(8, 1, 3, 3, seed=3),
+        b2=normal(8, seed=4),
+        w3=normal(8, 6, 1, 1, seed=5) * 0.3,
+        b3=normal(6, seed=6),
+        w4=normal(5, 6, seed=7),
+        b4=normal(5, seed=8),
+    )
+    return model, Samples({"x": correlated((1, 3, 12, 12), seed)} for seed in range(24))
+
+
+def weights(model: ir.Model, samples: Samples, **settings: Any) -> QuantizedModel:
+    return quantize_weights(
+        clone(model),
+        WeightSettings(min_channel=0, **settings),
+        target="CPU",
+        samples=samples,
+        engine=DEFAULT_ENGINE,
+        threads=1,
+        log=Log(),
+    )
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize("bias_correction", [True, False])
+def test_few_bits_lose_less_with_it(bits: int, bias_correction: bool) -> None:
+    model, samples = net()
+    unseen = [{"x": correlated((1, 3, 12, 12), seed)} for seed in range(100, 110)]
+    settings = {"bits": bits, "bias_correction": bias_correction}
+    fitted, rounded = (
+        sqnr(model, written(weights(model, samples, adaptive_rounding=on, **settings)), unseen) for on in (True, False)
+    )
+    assert fitted > rounded + 1
+
+
+def test_full_quantization_fits_every_layer_it_can_and_stays_close() -> None:
+    model, samples = net()
+    plain = full(model, samples=samples, bias_correction=True)
+    fitted = full(model, samples=samples, bias_correction=True, adaptive_rounding=True)
+    changed = {name for name in plain.q_weights if np.any(plain.q_weights[name] != fitted.q_weights[name])}
+    assert changed == {"w1", "w2", "w4"}
+    assert set(fitted.q_weights) >= changed
+    assert sqnr(model, written(fitted), samples) > 20
+
+
+def test_the_float_weights_stay_and_biases_only_move_where_they_may() -> None:
+    model, samples = net()
+    quantized = weights(model, samples, bits=4, bias_correction=False, adaptive_rounding=True)
+    for name in ("w1", "b1", "w2", "b2", "w4", "b4"):
+        np.testing.assert_array_equal(
+            g.constant(quantized.model.graph.initializers[name]), g.constant(model.graph.initializers[name])
+        )
+
+
+def test_the_result_does_not_depend_on_the_number_of_threads() -> None:
+    model, samples = net()
+    found = []
+    for threads in (1, 3):
+        quantized = full(model, samples=samples)
+        correct_layers(quantized, samples, rounding=True, engine=DEFAULT_ENGINE, threads=threads, log=Log())
+        found.append(quantized.q_weights)
+    assert list(found[0]) == list(found[1])
+    for name, q in found[0].items():
+        np.testing.assert_array_equal(found[1][name], q)
+
+
+def test_a_weight_that_two_layers_read_keeps_one_set_of_integers() -> None:
+    model = build(
+        "g (float[1,4,6,6] x) => (float[1,4,6,6] y) { a = Conv(x, w, b) r = Relu(a) y = Conv(r, w, b) }",
+        w=normal(4, 4, 1, 1),
+        b=normal(4, seed=2),
+    )
+    samples = samples_of(model, 4)
+    fitted = weights(model, samples, bits=4, adaptive_rounding=True)
+    plain = weights(model, samples, bits=4)
+    np.testing.assert_array_equal(fitted.q_weights["w"], plain.q_weights["w"])
+    assert sqnr(model, written(fitted), samples) > 10
