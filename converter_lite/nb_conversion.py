@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +9,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from converter_lite.errors import ConfigError, FormatError, ModelError, TargetError, UsageError
+from converter_lite.errors import ConfigError, FormatError, TargetError, UsageError
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
+from converter_lite.formats.paddle_nb.output import NB_FORM
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import NbFile
 from converter_lite.formats.paddle_nb.reader import read, to_graph
@@ -20,14 +20,8 @@ from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, build, check
 from converter_lite.frontends.paddle import locate, read_paddle
 from converter_lite.output import refuse_overwrite, transaction
+from converter_lite.preparing import optimized as optimize_for
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-
-FUSED_OPERATORS = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})
-"""Operators that Paddle-Lite computes with one kernel and that exporters write as many."""
-
-WORKING_OPSET = 20
-"""Operator set in which all of them exist."""
-
 
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
@@ -155,14 +149,15 @@ def _by_config(model: ir.Model, request: NbRequest) -> tuple[QuantizedModel, tup
     from converter_lite.data.inputs import input_specs
     from converter_lite.data.layout import Layout
     from converter_lite.data.remember import RememberingDataset
+    from converter_lite.formats.paddle_nb.quantize import quantize_for_nb
     from converter_lite.log import Log
-    from converter_lite.nb_quantize import quantize_for_nb
     from converter_lite.quantization.choose import choose
 
     assert request.config_file is not None
     threads, log = request.threads or os.cpu_count() or 1, Log()
     config = load_config(request.config_file)
-    choice = choose(config, model, frozenset(), has_samples=config.data_preprocess_param.calibrate_path != "")
+    data = config.data_preprocess_param
+    choice = choose(config, model, frozenset(), has_samples=data is not None and bool(data.calibrate_path))
     if choice is None:
         raise ConfigError("the file says nothing about quantization", where=str(request.config_file))
     shapes = {name: tuple(shape) for name, shape in request.input_shapes.items()}
@@ -193,19 +188,7 @@ def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[Quan
 
 def optimized(model: ir.Model) -> ir.Model:
     """The graph after all passes, with operators that Paddle-Lite has as one."""
-    from converter_lite.passes.opset import raise_opset
-    from converter_lite.passes.pipeline import optimize
-
-    if _may_hold_patterns(model):
-        with contextlib.suppress(ModelError):  # an operator that cannot be raised: fuse what this version has
-            model = raise_opset(model, WORKING_OPSET)
-    return optimize(model, fused_operators=FUSED_OPERATORS).model
-
-
-def _may_hold_patterns(model: ir.Model) -> bool:
-    """Whether raising the operator set can pay: each pattern that is fused holds one of these operators."""
-    kinds = {node.op_type for node in model.graph}
-    return bool(kinds & {"Erf", "Sqrt"}) or ("Mul" in kinds and bool(kinds & {"Clip", "HardSigmoid"}))
+    return optimize_for(model, NB_FORM)[0]
 
 
 def _top_reasons(plan: QuantPlan) -> str:

@@ -235,8 +235,9 @@ def _targets(names: list[str]) -> list[Target]:
 
 
 def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
-    from converter_lite.cli.arguments import one_of, parse_input_shape
+    from converter_lite.cli.arguments import parse_input_shape
     from converter_lite.nb_conversion import QUANT_BITS, NbRequest
+    from converter_lite.request import one_of
 
     if options["optimize_out_type"] != "naive_buffer":
         kind = one_of(options["optimize_out_type"], ("naive_buffer", "protobuf"), "--optimize_out_type")

@@ -1,33 +1,61 @@
-"""The format as the conversion uses it: check, write, and read back for the proof."""
+"""The format as the conversion uses it: check, plan, write, and read back for the proof."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx_ir as ir
 
+from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_ms import permutation as pm
-from converter_lite.formats.mindspore_ms.options import MsOptions
+from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
+from converter_lite.formats.mindspore_ms.planning import adapt_plan, for_device, quantize_for_ms
 from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import check, refusal, write
+from converter_lite.formats.output import FileOptions, GraphForm, Written
 from converter_lite.graph import static_shape
-from converter_lite.quantization.plan import QuantizedModel
+from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.run import Resources, decide
 
 
+MS_FORM = GraphForm(static=True)
+"""How the writer wants the graph."""
+
+
+@dataclass(frozen=True, slots=True)
 class MsFormat:
-    """MindSpore Lite files.
+    """MindSpore Lite files; see :class:`converter_lite.formats.output.OutputFormat`.
 
     Attributes:
         options: Choices of the writer.
-        notes: What the last file holds otherwise than planned.
     """
 
-    name = "MINDIR_LITE"
-    suffix = ".ms"
+    options: MsOptions = field(default_factory=MsOptions)
+    name: str = "MINDIR_LITE"
+    suffix: str = ".ms"
+    form: GraphForm = MS_FORM
+    io_types: IoTypes = UNCHANGED_TYPES
 
-    def __init__(self, options: MsOptions | None = None) -> None:
-        self.options = options or MsOptions()
-        self.notes: list[str] = []
+    @classmethod
+    def of(cls, options: FileOptions) -> MsFormat:
+        """The format with the options of a request.
+
+        Raises:
+            TargetError: Element types were asked for that the runtime's integer files do not have.
+        """
+        asked = options.io_types
+        for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
+            if word not in ("DEFAULT", "FLOAT"):
+                raise TargetError(
+                    f"{kind}s of a .ms file are float32 or int32, and cannot become {word}",
+                    where=f"--{kind}DataType={word}",
+                    hint="leave it at DEFAULT, or use --saveType=ONNX",
+                )
+        compatibility = Compatibility(options.ms_compat)
+        return cls(MsOptions(compatibility=compatibility, encode=options.encode, float16=options.fp16))
 
     def check(self, model: ir.Model) -> None:
         """Refuse a model that the format cannot express, before any other work.
@@ -39,19 +67,34 @@ class MsFormat:
         if problems:
             raise refusal(problems)
 
-    def write(self, quantized: QuantizedModel, path: Path) -> list[Path]:
-        """Write the model.
+    def restrict(self, choice: Choice) -> Choice:
+        """The choice with the table of the runtime's integer kernels."""
+        return for_device(choice)
 
-        Returns:
-            The written file.
+    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return decide(model, choice)
+
+    def quantize(
+        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
+    ) -> QuantizedModel:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return quantize_for_ms(model, choice, plan=plan, resources=resources)
+
+    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return adapt_plan(quantized)
+
+    def write(self, quantized: QuantizedModel, path: Path) -> Written:
+        """Write the model.
 
         Raises:
             TargetError: Nodes cannot be expressed.
             FormatError: The file would be larger than 2 GiB.
         """
-        self.notes = []
-        path.write_bytes(write(quantized, options=self.options, notes=self.notes))
-        return [path]
+        notes: list[str] = []
+        path.write_bytes(write(quantized, options=self.options, notes=notes))
+        return Written([path], tuple(notes))
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
         """What the written file says as an ONNX model with the inputs of ``like``.

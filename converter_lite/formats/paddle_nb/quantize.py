@@ -18,10 +18,12 @@ from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
 from converter_lite.quantization.choose import Settings
+from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.equalize import equalize
 from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
 from converter_lite.quantization.params import TensorRange
-from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.run import needed_samples
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.quantization.weights import compensated_integers
 
@@ -35,6 +37,7 @@ def quantize_for_nb(
     *,
     target: str,
     samples: Samples | None,
+    plan: QuantPlan | None = None,
     engine: Engine = DEFAULT_ENGINE,
     threads: int = 1,
     log: Log | None = None,
@@ -48,6 +51,7 @@ def quantize_for_nb(
         settings: Full or weight quantization.
         target: ``arm``, ``x86`` or ``host``.
         samples: Calibration samples.
+        plan: Decisions and parameters to use instead of making them.
         engine: Runs the float model.
         threads: Worker threads.
         log: Receives progress, stage times and warnings.
@@ -57,18 +61,55 @@ def quantize_for_nb(
         CalibrationError: A tensor is not finite.
     """
     log = log or Log()
+    refuse_settings(settings)
+    head = samples.head(CORRECTION_SAMPLES) if samples is not None else []
     if isinstance(settings, FullSettings) and target == "arm":
-        if samples is None:
-            raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
-        return _full(model, settings, target, samples, engine, threads, log)
-    if isinstance(settings, FullSettings):
-        log.warning(f"{target}: weights become int8, computation stays float; int8 kernels there saturate beyond 63")
-        settings = WeightSettings(8, settings.per_channel, settings.bias_correction, skip=settings.skip)
-    if not isinstance(settings, WeightSettings):
+        quantized = _full(model, settings, target, needed_samples(samples), plan, engine, threads, log)
+    else:
+        if isinstance(settings, FullSettings):
+            log.warning(
+                f"{target}: weights become int8, computation stays float; int8 kernels there saturate beyond 63"
+            )
+        settings = _weight_settings(settings)
+        quantized = _weights(model, settings, target, bool(head), plan, log)
+    _correct(quantized, settings, head, engine, threads, log)
+    return quantized
+
+
+def decide_for_nb(model: ir.Model, settings: Settings, *, target: str) -> QuantPlan:
+    """Decisions of :func:`quantize_for_nb`, for a dry run; the parameters are not those of the file.
+
+    Raises:
+        ConfigError: A ``.nb`` file has no such quantization.
+    """
+    refuse_settings(settings)
+    if isinstance(settings, FullSettings) and target == "arm":
+        unit = TensorRange(np.asarray(-1.0), np.asarray(1.0))
+        ranges = dict.fromkeys(calibration_tensors(model, target), unit)
+        return plan_full(model, ranges, target=target, skip=settings.skip, per_channel=settings.per_channel).plan
+    weights = _weight_settings(settings)
+    per_channel = weights.per_channel
+    return plan_weights(model, target=target, bits=weights.bits, skip=weights.skip, per_channel=per_channel).plan
+
+
+def refuse_settings(settings: Settings) -> None:
+    """Refuse what a ``.nb`` file cannot hold.
+
+    Raises:
+        ConfigError: It cannot; the reason is given.
+    """
+    if isinstance(settings, DynamicSettings):
         raise ConfigError("a .nb file has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")
-    if settings.bits not in WEIGHT_BITS:
+    if isinstance(settings, WeightSettings) and settings.bits not in WEIGHT_BITS:
         raise ConfigError(f"a .nb file stores weights with 8 or 16 bits, not {settings.bits}", hint="set bit_num to 8")
-    return _weights(model, settings, target, samples, engine, threads, log)
+
+
+def _weight_settings(settings: Settings) -> WeightSettings:
+    """What is left of a full quantization where only weights become integers."""
+    if isinstance(settings, WeightSettings):
+        return settings
+    assert isinstance(settings, FullSettings)
+    return WeightSettings(8, settings.per_channel, settings.bias_correction, skip=settings.skip)
 
 
 def _full(
@@ -76,6 +117,7 @@ def _full(
     settings: FullSettings,
     target: str,
     samples: Samples,
+    plan: QuantPlan | None,
     engine: Engine,
     threads: int,
     log: Log,
@@ -87,6 +129,9 @@ def _full(
             per_channel, alpha = settings.per_channel, settings.smooth_alpha
             equalize(model, head, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
     reference = model.clone()
+    if plan is not None:
+        plan.check(model)
+        return QuantizedModel(model, plan, reference=reference)
     need, observe = METHODS[settings.method]
     names = calibration_tensors(model, target)
     with log.stage("calibration"):
@@ -95,7 +140,6 @@ def _full(
     with log.stage("quantization"):
         quantized = plan_full(model, ranges, target=target, skip=settings.skip, per_channel=settings.per_channel)
     quantized.reference = reference
-    _correct(quantized, settings, head, engine, threads, log)
     return quantized
 
 
@@ -104,24 +148,18 @@ def _range(bounds: tuple[float, float], method: str) -> TensorRange:
 
 
 def _weights(
-    model: ir.Model,
-    settings: WeightSettings,
-    target: str,
-    samples: Samples | None,
-    engine: Engine,
-    threads: int,
-    log: Log,
+    model: ir.Model, settings: WeightSettings, target: str, has_samples: bool, plan: QuantPlan | None, log: Log
 ) -> QuantizedModel:
-    head = samples.head(CORRECTION_SAMPLES) if samples is not None else []
-    if head:
+    if has_samples:
         ensure_biases(model, operators=BIAS_OPERATORS)
     reference = model.clone()
+    if plan is not None:
+        plan.check(model)
+        return QuantizedModel(model, plan, reference=reference)
+    bits, per_channel = settings.bits, settings.per_channel
     with log.stage("quantization"):
-        quantized = plan_weights(
-            model, target=target, bits=settings.bits, skip=settings.skip, per_channel=settings.per_channel
-        )
+        quantized = plan_weights(model, target=target, bits=bits, skip=settings.skip, per_channel=per_channel)
     quantized.reference = reference
-    _correct(quantized, settings, head, engine, threads, log)
     return quantized
 
 
