@@ -20,7 +20,6 @@ from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, decide
 
-
 MS_FORM = GraphForm(static=True)
 """How the writer wants the graph."""
 

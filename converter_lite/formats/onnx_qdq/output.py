@@ -13,7 +13,6 @@ from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, decide, quantize
 
-
 ONNX_FORM = GraphForm(pairs=True)
 """Any graph."""
 
