@@ -149,6 +149,20 @@ def template_command(use: str) -> int:
     return 0
 
 
+@cli.command("inspect")
+@click.argument("file", type=click.Path(path_type=Path))
+def inspect_command(file: Path) -> int:
+    """Print operators, tensors and quantization of a .ms, .nb or .onnx FILE."""
+    from converter_lite.cli.inspect import inspect
+
+    try:
+        click.echo(inspect(file))
+    except ConverterError as error:
+        click.echo(f"ERROR {error}", err=True)
+        return error.exit_status
+    return 0
+
+
 def _request(options: dict[str, Any]) -> ConvertRequest:
     for flag in ("fmk", "modelFile", "outputFile"):
         if not options[_parameter(flag)]:

@@ -12,6 +12,7 @@ from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_ms.capability import DYNAMIC_OPERATORS, MS_CPU, economical_spec
 from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.clamps import restore_clamps
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, decide, quantize
@@ -71,9 +72,10 @@ def _choose_economical_grids(model: ir.Model, plan: QuantPlan, settings: WeightS
 
 
 def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
-    """The plan of a model that was quantized already, within what the runtime computes; integers are shared, not copied.
+    """The plan of a model that was quantized already, within what the runtime computes.
 
-    Nodes without weights that stand between integers compute with integers too where the runtime can.
+    The graph and the integers are shared, not copied; Clips come back where integers no longer saturate. Nodes
+    without weights that stand between integers compute with integers too where the runtime can.
     """
     plan = QuantPlan(MS_CPU.name, activations=dict(quantized.plan.activations))
     plan.weights = dict(quantized.plan.weights)
@@ -84,13 +86,15 @@ def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
         else:
             plan.quantize(node, mode)
     used = {
-        w.name for node in quantized.model.graph if plan.mode(node) is not NodeMode.FLOAT and (w := weight_of(node))
-    }
-    used |= {
-        w.name for node in quantized.model.graph if plan.mode(node) is not NodeMode.FLOAT and (w := stored_weight(node))
+        weight.name
+        for node in quantized.model.graph
+        for weight in (weight_of(node), stored_weight(node))
+        if weight is not None and plan.mode(node) is not NodeMode.FLOAT
     }
     plan.weights = {name: params for name, params in plan.weights.items() if name in used}
-    return QuantizedModel(quantized.model, plan, quantized.q_weights)
+    adapted = QuantizedModel(quantized.model, plan, quantized.q_weights)
+    restore_clamps(adapted)
+    return adapted
 
 
 def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:

@@ -19,6 +19,9 @@ from converter_lite.formats.mindspore_ms.options import MsOptions, Problem
 from converter_lite.graph import is_constant
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
+MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError)
+"""What a node whose inputs, shapes or attributes contradict its operator makes of a conversion rule."""
+
 _IMAGE_CHANNELS = (1, 3, 4)
 
 
@@ -92,6 +95,9 @@ def _lower_all(ctx: Lowering) -> list[Problem]:
             ctx.run(_lowering(node), node)
         except Unsupported as reason:
             problems.append(Problem(node.name or "", node.op_type, str(reason)))
+            spoiled.update(node.outputs)
+        except MISFITS as error:
+            problems.append(Problem(node.name or "", node.op_type, f"it does not fit its operator ({error})"))
             spoiled.update(node.outputs)
     if not problems:
         problems += _outputs(ctx, graph)

@@ -12,6 +12,7 @@ from converter_lite.errors import CalibrationError
 from converter_lite.formats.paddle_nb.capability import WEIGHT_8, Capability, capability, weight_of
 from converter_lite.formats.paddle_nb.lowering import constant, is_constant
 from converter_lite.formats.paddle_nb.weight_plan import quantize_weight
+from converter_lite.quantization.clamps import restore_clamps
 from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, params_from_range
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
@@ -97,7 +98,8 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
     """The plan of a model that is quantized already, within what ``target`` can do.
 
     Integer nodes that the target cannot compute keep their integer weights where the runtime dequantizes them, and
-    become float otherwise, each with its reason. The graph and the integers are shared, not copied.
+    become float otherwise, each with its reason. The graph and the integers are shared, not copied; Clips come back
+    where integers no longer saturate.
 
     Args:
         quantized: As a reader of quantized models returns it.
@@ -119,7 +121,9 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
             plan.keep_float(node, found.weight_reason or "its weight is quantized in a way that Paddle-Lite lacks")
     used = {str(v.name) for n in quantized.model.graph if (v := weight_of(n)) and plan.mode(n) is not NodeMode.FLOAT}
     plan.weights = {name: _widened(p) for name, p in quantized.plan.weights.items() if name in used}
-    return QuantizedModel(quantized.model, plan, quantized.q_weights)
+    adapted = QuantizedModel(quantized.model, plan, quantized.q_weights)
+    restore_clamps(adapted)
+    return adapted
 
 
 def _reason(quantized: QuantizedModel, node: ir.Node) -> str:

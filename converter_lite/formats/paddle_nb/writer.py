@@ -15,6 +15,9 @@ from converter_lite.formats.paddle_nb.program import NbFile
 from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
+MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError)
+"""What a node whose inputs, shapes or attributes contradict its operator makes of a conversion rule."""
+
 
 @dataclass(frozen=True, slots=True)
 class NbOptions:
@@ -128,6 +131,8 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
                 yield Problem(name, node.op_type, error.reason, error.hint)
             except ConverterError as error:
                 yield Problem(name, node.op_type, str(error).replace("\n ", ";"))
+            except MISFITS as error:
+                yield Problem(name, node.op_type, f"it does not fit its operator ({error})")
         lowering.reserve(node.outputs)  # readers of a failed node must not fail for that reason
 
 

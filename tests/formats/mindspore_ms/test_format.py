@@ -30,7 +30,7 @@ def test_a_written_file_runs_on_the_samples_of_the_model(tmp_path: Path) -> None
         (fully_quantized(model, RANGES), 0.1),
     ):
         fmt = MsFormat()
-        (path,) = fmt.write(quantized, tmp_path / "model.ms")
+        (path,) = fmt.write(quantized, tmp_path / "model.ms").files
         got = DEFAULT_ENGINE.session(fmt.runnable(path, like=model)).run(image())["y"]
         assert np.abs(got - expected).max() <= allowed
 
@@ -44,7 +44,7 @@ def test_indices_stay_64_bits_wide_outside(tmp_path: Path) -> None:
         kinds={"ids": 7},
     )
     ids = {"ids": np.array([[1, 2, 3], [9, 0, 4]])}
-    (path,) = MsFormat().write(floating(model), tmp_path / "model.ms")
+    (path,) = MsFormat().write(floating(model), tmp_path / "model.ms").files
     got = DEFAULT_ENGINE.session(MsFormat().runnable(path, like=model)).run(ids)["y"]
     np.testing.assert_array_equal(got, DEFAULT_ENGINE.session(proto(model)).run(ids)["y"])
 

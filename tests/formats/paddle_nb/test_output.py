@@ -9,6 +9,7 @@ import pytest
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import TargetError
+from converter_lite.formats.output import FileOptions
 from converter_lite.formats.paddle_nb.inspect import describe
 from converter_lite.formats.paddle_nb.output import NbFormat
 from converter_lite.formats.paddle_nb.parse import parse
@@ -17,15 +18,15 @@ from converter_lite.passes.io_types import IoTypes
 from tests.formats.paddle_nb.models import random, small_network
 from tests.support import build
 
-DEFAULT = IoTypes("DEFAULT", "DEFAULT")
-
 
 @pytest.mark.parametrize("target", ["arm", "x86"])
 def test_a_written_file_runs_as_onnx(target: str, tmp_path: Path) -> None:
     fmt = NbFormat(target)
     quantized = plan_weights(small_network(), target=target, bits=8)
-    made = fmt.write(quantized, tmp_path / "m.nb", io_types=DEFAULT, fp16=False)
-    result = DEFAULT_ENGINE.session(fmt.runnable(made[0]), threads=1).run({"x": random(1, 3, 12, 12)})
+    (made,) = fmt.write(quantized, tmp_path / "m.nb").files
+    result = DEFAULT_ENGINE.session(fmt.runnable(made, like=small_network()), threads=1).run(
+        {"x": random(1, 3, 12, 12)}
+    )
     assert result["y"].sum() == pytest.approx(1.0, abs=1e-5)
 
 
@@ -35,19 +36,16 @@ def test_what_the_target_lacks_is_told_before_any_work() -> None:
     NbFormat("x86").check(small_network())
 
 
-def test_options_that_the_format_lacks_are_refused(tmp_path: Path) -> None:
-    quantized = plan_weights(small_network(), target="arm", bits=8)
+def test_options_that_the_format_lacks_are_refused() -> None:
     with pytest.raises(TargetError, match="float16"):
-        NbFormat().write(quantized, tmp_path / "m.nb", io_types=DEFAULT, fp16=True)
+        NbFormat.of(FileOptions(fp16=True))
     with pytest.raises(TargetError, match="types"):
-        NbFormat().write(quantized, tmp_path / "m.nb", io_types=IoTypes("INT8", "DEFAULT"), fp16=False)
+        NbFormat.of(FileOptions(io_types=IoTypes("INT8", "DEFAULT")))
 
 
 def test_a_description_names_operators_kernels_shapes_and_precisions(tmp_path: Path) -> None:
-    made = NbFormat("x86").write(
-        plan_weights(small_network(), target="x86", bits=8), tmp_path / "m.nb", io_types=DEFAULT, fp16=False
-    )
-    text = describe(parse(made[0].read_bytes()))
+    (made,) = NbFormat("x86").write(plan_weights(small_network(), target="x86", bits=8), tmp_path / "m.nb").files
+    text = describe(parse(made.read_bytes()))
     lines = text.splitlines()
     assert lines[0].startswith("Paddle-Lite model: target x86, written by v2.12, meta_version 2")
     conv = next(line for line in lines if " conv2d " in line)
