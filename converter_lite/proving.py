@@ -6,8 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
@@ -18,7 +21,7 @@ from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
 from converter_lite.proof import compare
 from converter_lite.quantization.choose import Choice
-from converter_lite.quantization.plan import QuantizedModel
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.request import DEFAULT_MIN_COSINE, PROOF_SAMPLES, ConvertRequest, OutputAccuracy
 
 
@@ -95,21 +98,20 @@ class Proof:
         interface = _changed_interface(quantized, fmt.io_types)
         if interface is not None:
             session = RealOutputs(session, interface)
-        accuracy = compare(self.reference, session, self._feeds(interface, self._dataset, model))
+        accuracy = compare(self.reference, session, self._feeds(interface, self._dataset, model, quantized.plan))
         if self._request.infer and self._dataset is not None:
-            for _, feed in self._feeds(interface, None, model):
+            for _, feed in self._feeds(interface, None, model, quantized.plan):
                 session.run(feed)
         return accuracy
 
     def _feeds(
-        self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model
+        self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model, plan: QuantPlan
     ) -> Iterator[tuple[Feed, Feed]]:
         shapes = dict(self._request.input_shape)
-        feeds = (
-            dataset.head(PROOF_SAMPLES)
-            if dataset is not None
-            else random_samples(model, PROOF_SAMPLES, fixed_shapes=shapes)
-        )
+        if dataset is not None:
+            feeds = dataset.head(PROOF_SAMPLES)
+        else:
+            feeds = [_within(plan, feed) for feed in random_samples(model, PROOF_SAMPLES, fixed_shapes=shapes)]
         for feed in feeds:
             yield feed, feed if interface is None else feed_for(interface, feed)
 
@@ -135,6 +137,17 @@ class Proof:
         asked = self._request.min_cosine
         default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
         return (default if asked is None else asked) or -math.inf
+
+
+def _within(plan: QuantPlan, feed: Feed) -> dict[str, NDArray[Any]]:
+    """Random numbers brought into the range that integers of the inputs can hold: what lies outside says nothing."""
+    inside = dict(feed)
+    for name, params in plan.activations.items():
+        if name in inside and not params.is_per_channel:
+            spec, scale, zero = params.spec, float(params.scale), int(params.zero_point)
+            low, high = (spec.qmin - zero) * scale, (spec.qmax - zero) * scale
+            inside[name] = np.clip(inside[name], low, high).astype(inside[name].dtype)
+    return inside
 
 
 def _changed_interface(quantized: QuantizedModel, wanted: IoTypes) -> ir.Model | None:
