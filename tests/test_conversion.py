@@ -13,12 +13,12 @@ import pytest
 from converter_lite.config import config_from_mapping
 from converter_lite.conversion import run
 from converter_lite.engine import DEFAULT_ENGINE, Feed, Session
-from converter_lite.errors import ModelError, QualityError
+from converter_lite.errors import ConfigError, ModelError, QualityError
 from converter_lite.log import NORMAL, Log
 from converter_lite.output import destination, refuse_overwrite, transaction
 from converter_lite.request import ConvertRequest
 from tests.cli.conftest import workshop as workshop
-from tests.cli.workshop import FULL, WEIGHT, Config, Workshop, model_proto
+from tests.cli.workshop import FULL, WEIGHT, Config, Workshop, changed, model_proto
 from tests.support import normal
 
 
@@ -199,3 +199,60 @@ def test_dynamic_products_with_a_bias_keep_the_scale_of_each_row(workshop: Works
     result = run(replace(request(calibration_data=[rows]), config=config), Log())
     accuracy = result.artefacts[0].accuracy[0]
     assert accuracy.max_error < 0.02 * accuracy.max_value
+
+
+DATA = {"data_preprocess_param": FULL["data_preprocess_param"]}
+
+
+@pytest.mark.parametrize(
+    ("bits", "keys", "is_fitted"),
+    [
+        ("4", {}, True),
+        ("4", {"rounding": "NEAREST"}, False),
+        ("8", {}, False),
+        ("8", {"rounding": "ADAPTIVE"}, True),
+        ("8", {"quant_strategy": "GPTQ"}, True),
+    ],
+)
+def test_weights_are_fitted_to_the_calibration_files_where_the_keys_say_so(
+    workshop: Workshop, bits: str, keys: dict[str, str], is_fitted: bool
+) -> None:
+    files = []
+    for number, section in enumerate((keys, {"rounding": "NEAREST"})):
+        config = changed(WEIGHT, common_quant_param={"bit_num": bits}, weight_quant_param=section, **DATA)
+        run(request(config, output_file=Path(f"out{number}"), min_cosine=0.5), Log())
+        files.append(Path(f"out{number}.onnx").read_bytes())
+    assert (files[0] != files[1]) == is_fitted
+
+
+@pytest.mark.parametrize("keys", [{"rounding": "ADAPTIVE"}, {"equalization": "false"}, {"smooth_alpha": "0.3"}])
+def test_keys_of_full_quantization_change_the_result_and_pass_the_gate(
+    workshop: Workshop, keys: dict[str, str]
+) -> None:
+    graph = """g (float[N,3,8,8] x) => (float[N,4,8,8] y) {
+        a = Conv<pads=[1,1,1,1]>(x, w, b) r = Relu(a) y = Conv<pads=[1,1,1,1]>(r, v, c) }"""
+    constants = {"w": normal(6, 3, 3, 3), "b": normal(6), "v": normal(4, 6, 3, 3), "c": normal(4)}
+    onnx.save(model_proto(graph, **constants), "model.onnx")
+    run(request(FULL), Log())
+    run(request(changed(FULL, full_quant_param=keys), output_file=Path("other")), Log())
+    assert Path("out.onnx").read_bytes() != Path("other.onnx").read_bytes()
+
+
+def test_samples_of_the_caller_serve_adaptive_rounding_and_their_absence_is_refused(workshop: Workshop) -> None:
+    keys = changed(WEIGHT, common_quant_param={"bit_num": "4"}, weight_quant_param={"rounding": "ADAPTIVE"})
+    config = config_from_mapping(keys, external_data=True)
+    samples = [{"x": normal(1, 3, 8, 8, seed=seed)} for seed in range(4)]
+    result = run(
+        ConvertRequest(
+            model_file=Path("model.onnx"),
+            output_file=Path("fitted"),
+            config=config,
+            calibration_data=samples,
+            min_cosine=0.5,
+        ),
+        Log(),
+    )
+    assert result.artefacts[0].path.is_file()
+    with pytest.raises(ConfigError, match="fitted to calibration samples, and there are none"):
+        run(ConvertRequest(model_file=Path("model.onnx"), output_file=Path("refused"), config=config), Log())
+    assert not Path("refused.onnx").exists()

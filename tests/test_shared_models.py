@@ -122,8 +122,7 @@ def test_every_method_keeps_the_outputs(tmp_path: Path, method: str) -> None:
     assert cosine > 0.99
 
 
-@pytest.mark.parametrize("device", ["CPU", "DSP"])
-@pytest.mark.parametrize("model", [RESNET, ULTRAFACE])
+@pytest.mark.parametrize(("model", "device"), [(RESNET, "CPU"), (RESNET, "DSP"), (ULTRAFACE, "DSP")])
 def test_one_scale_per_layer_converts(tmp_path: Path, model: str, device: str) -> None:
     config = {**full(target_device=device, per_channel="false"), **calibration(model, 10)}
     assert convert(tmp_path, model, config)[1] < 0.5

@@ -7,7 +7,7 @@ values) leave the runtime. Memory is bounded by the samples under way, whatever 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Protocol
@@ -89,22 +89,11 @@ def channel_means(
 
     The channel axis is 1 from rank 3 on, else the last.
     """
-    observed = model.clone()
-    graph = observed.graph
-    values = {o.name: o for n in graph for o in n.outputs}
-    graph.outputs.clear()
-    build = _Builder(graph)
-    for i, name in enumerate(names):
-        build.output(f"mean_{i}", mean_node(graph, values[name]))
-    remove_unused(graph)
-    session = engine.session(g.serialized(observed), threads=1)
     sums = [np.zeros(0)] * len(names)
     count = 0
-    for outputs in map_ordered(session.run, feeds, threads):
+    for (rows,) in _channel_reductions(model, names, ("ReduceMean",), feeds, engine=engine, threads=threads):
         count += 1
-        for i in range(len(names)):
-            row = outputs[f"mean_{i}"].astype(np.float64)
-            sums[i] = row if count == 1 else sums[i] + row
+        sums = rows if count == 1 else [total + row for total, row in zip(sums, rows, strict=True)]
     return [total / count for total in sums]
 
 
@@ -115,24 +104,31 @@ def channel_ranges(
 
     The channel axis is as in :func:`channel_means`.
     """
+    found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    reductions = ("ReduceMin", "ReduceMax")
+    for lows, highs in _channel_reductions(model, names, reductions, feeds, engine=engine, threads=threads):
+        for name, low, high in zip(names, lows, highs, strict=True):
+            known = found.get(name, (low, high))
+            found[name] = np.minimum(low, known[0]), np.maximum(high, known[1])
+    return found
+
+
+def _channel_reductions(
+    model: ir.Model, names: list[str], reductions: Sequence[str], feeds: Iterable[Feed], *, engine: Engine, threads: int
+) -> Iterator[list[list[NDArray[np.float64]]]]:
+    """For every sample, per reduction operator, the vectors of all named tensors."""
     observed = model.clone()
     graph = observed.graph
     values = {o.name: o for n in graph for o in n.outputs}
     graph.outputs.clear()
     build = _Builder(graph)
     for i, name in enumerate(names):
-        for kind in ("Min", "Max"):
-            build.output(f"{kind}_{i}", channel_node(graph, values[name], f"Reduce{kind}"))
+        for op_type in reductions:
+            build.output(f"{op_type}_{i}", channel_node(graph, values[name], op_type))
     remove_unused(graph)
     session = engine.session(g.serialized(observed), threads=1)
-    found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
     for outputs in map_ordered(session.run, feeds, threads):
-        for i, name in enumerate(names):
-            low, high = outputs[f"Min_{i}"].astype(np.float64), outputs[f"Max_{i}"].astype(np.float64)
-            if name in found:
-                low, high = np.minimum(low, found[name][0]), np.maximum(high, found[name][1])
-            found[name] = low, high
-    return found
+        yield [[outputs[f"{op}_{i}"].astype(np.float64) for i in range(len(names))] for op in reductions]
 
 
 def mean_node(graph: ir.Graph, value: ir.Value) -> ir.Value:

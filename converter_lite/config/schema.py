@@ -211,16 +211,17 @@ _FULL = Section(
         Key(
             "rounding",
             Kind.CHOICE,
-            Rounding.NEAREST,
+            None,
             "NEAREST: to the nearest integer (with bias_correction so that errors cancel within a layer); ADAPTIVE: fitted "
-            "to what calibration samples make each layer read.",
+            "to what calibration samples make each layer read. Not set: ADAPTIVE with one scale per layer and bias_correction.",
             choices=Rounding,
+            example="NEAREST",
             is_ours=True,
         ),
         Key(
             "smooth_alpha",
             Kind.FLOAT,
-            0.6,
+            0.7,
             "Share of the spread between the channels of an activation that equalization moves into the weights behind it.",
             high=1,
         ),

@@ -88,7 +88,7 @@ class FullQuantParam:
     per_channel: bool | None
     target_device: TargetDevice
     equalization: bool
-    rounding: Rounding
+    rounding: Rounding | None
     smooth_alpha: float
     enable_smooth_shift: bool
 

@@ -31,9 +31,14 @@ TINY = 1e-6
 """Added to it, so that channels that are always zero can be inverted."""
 
 OPERATORS = ("Conv", "Gemm", "MatMul")
-"""Operators whose rounding can be fitted."""
+"""Operators whose rounding can be fitted (a MatMul with one matrix, not with a stack of them)."""
 
 Matrix = NDArray[np.float64]
+
+
+def can_fit(node: ir.Node, weight: NDArray[Any]) -> bool:
+    """Whether the rounding of a layer can be fitted."""
+    return node.op_type in OPERATORS and (node.op_type != "MatMul" or weight.ndim == 2)
 
 
 def rows_per_sample(weight: NDArray[Any], samples: int) -> int:
@@ -47,7 +52,8 @@ def input_rows(
 ) -> NDArray[np.float32]:
     """What the layer multiplies its weights with. Shape ``(chosen rows, groups, columns)``."""
     if node.op_type != "Conv":
-        flat = x.reshape(-1, x.shape[-1])
+        is_turned = node.op_type == "Gemm" and g.int_attribute(node, "transA", 0)
+        flat = x.T if is_turned else x.reshape(-1, x.shape[-1])
         return flat[choose(len(flat), rows, seed)][:, None, :]
     spatial = len(weight_shape) - 2
     group = g.int_attribute(node, "group", 1)
@@ -97,7 +103,8 @@ class Moments:
     def add(self, float_rows: NDArray[np.float32], quantized_rows: NDArray[np.float32]) -> None:
         """Add one sample: the same rows in both networks, ``(rows, groups, columns)``."""
         x, q = np.moveaxis(float_rows, 1, 0), np.moveaxis(quantized_rows, 1, 0)
-        parts = (np.swapaxes(q, 1, 2) @ q, np.swapaxes(x, 1, 2) @ q, q.sum(axis=1), x.sum(axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = (np.swapaxes(q, 1, 2) @ q, np.swapaxes(x, 1, 2) @ q, q.sum(axis=1), x.sum(axis=1))
         wide = [part.astype(np.float64) for part in parts]
         self.count += len(float_rows)
         if self.quantized is None or self.cross is None or self.quantized_sum is None or self.float_sum is None:
@@ -119,6 +126,11 @@ class Moments:
             cross = cross - x[:, :, None] * q[:, None, :]
         return quantized, cross
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the inputs were numbers whose products float32 holds."""
+        return all(m is not None and bool(np.isfinite(m).all()) for m in (self.quantized, self.cross))
+
 
 def fit_rounding(
     node: ir.Node, weight: NDArray[np.float32], params: QuantParams, gathered: Moments, *, has_bias: bool
@@ -136,8 +148,10 @@ def fit_rounding(
         has_bias: Whether a bias takes the mean of the error; then only its variance counts.
 
     Returns:
-        Integers in the layout of ``weight``.
+        Integers in the layout of ``weight``; the nearest ones where the inputs are not finite.
     """
+    if not gathered.is_finite:
+        return params.quantize(weight)
     moments, cross = gathered.means(centered=has_bias)
     matrix = _to_rows(node, weight)
     grouped = matrix.reshape(len(moments), matrix.shape[0] // len(moments), -1).astype(np.float64)

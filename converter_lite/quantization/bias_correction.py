@@ -112,9 +112,11 @@ class _Rounding:
         data, float_data = working.inputs[0], original.inputs[0]
         source = stored.producer() if stored is not None else None
         array = g.constant(weight)
-        if node.op_type not in adaptive.OPERATORS or weight is None or weight.name is None or len(weight.uses()) != 1:
+        if weight is None or weight.name is None or len(weight.uses()) != 1:
             return
         if source is None or source.inputs[0] is None or array is None or data is None or float_data is None:
+            return
+        if not adaptive.can_fit(node, array):
             return
         count = adaptive.rows_per_sample(array, self._samples)
 

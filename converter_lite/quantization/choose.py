@@ -47,8 +47,8 @@ class Choice:
 
     @property
     def is_gated(self) -> bool:
-        """Whether the default quality gate holds: 8 bits and more, and no per-tensor weights."""
-        return self.is_per_channel and (not isinstance(self.settings, WeightSettings) or self.settings.bits >= 8)
+        """Whether the default quality gate holds: 8 bits and more."""
+        return not isinstance(self.settings, WeightSettings) or self.settings.bits >= 8
 
     @property
     def is_per_channel(self) -> bool:
@@ -108,13 +108,15 @@ def choose(
 def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
     full = config.full_quant_param
     target = target_spec(full.target_device.value)
+    per_channel = target.per_channel if full.per_channel is None else full.per_channel
+    is_coarse = not per_channel and full.bias_correction
     settings = FullSettings(
         method=full.activation_quant_method.value,
-        per_channel=target.per_channel if full.per_channel is None else full.per_channel,
+        per_channel=per_channel,
         bias_correction=full.bias_correction,
         equalization=full.equalization,
         smooth_alpha=full.smooth_alpha,
-        adaptive_rounding=full.rounding is Rounding.ADAPTIVE,
+        adaptive_rounding=is_coarse if full.rounding is None else full.rounding is Rounding.ADAPTIVE,
         skip=skip,
     )
     return Choice(settings, target)

@@ -37,7 +37,7 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
         elif node.op_type == "Gather" and _is_table(node):
             plan.quantize(node, NodeMode.WEIGHT)
         elif node.op_type not in ("MatMul", "Gemm") or node.domain not in ("", "ai.onnx"):
-            plan.keep_float(node, f"dynamic quantization does not apply to {node.op_type}")
+            plan.keep_float(node, "is no matrix product and no table")
         elif reason := _refusal(node):
             plan.keep_float(node, reason)
         else:

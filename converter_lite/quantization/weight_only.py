@@ -127,7 +127,7 @@ def _refusal(node: ir.Node, settings: WeightSettings) -> str:
     if node.name in settings.skip:
         return "named in skip_quant_node"
     if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
-        return f"{node.op_type} has no weight to quantize"
+        return "has no weight to quantize"
     weight = stored_weight(node)
     if weight is None:
         return "its weight is not constant"

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from converter_lite.calibration import observers
 from converter_lite.calibration.observers import METHODS, quantization_error
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
 from converter_lite.errors import CalibrationError
@@ -101,7 +102,21 @@ def test_kl_never_costs_more_error_than_the_full_range(tail: float) -> None:
 def test_kl_cuts_a_long_thin_tail() -> None:
     values = np.random.default_rng(0).laplace(size=200_000).astype(np.float32)
     low, high = ranges(values, "KL")
-    assert high - low < 0.9 * (values.max() - values.min())
+    assert high - low < 0.97 * (values.max() - values.min())
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+@pytest.mark.parametrize("shape", ["laplace", "normal", "logistic", "gumbel"])
+def test_the_search_of_kl_finds_nearly_the_least_divergence(shape: str, scale: float) -> None:
+    values = getattr(np.random.default_rng(0), shape)(scale=scale, size=100_000).astype(np.float32)
+    counts = observers._magnitudes(observers._reaching_zero(histogram(values)))
+    counts[0] = counts[1]
+
+    def divergence(end: int) -> float:
+        return observers._divergence(counts[:end], float(counts[end:].sum()))
+
+    least = min(divergence(end) for end in range(observers.KL_LEVELS, len(counts) + 1, 4))
+    assert divergence(int(observers._kl_threshold(counts))) < least + 1e-3
 
 
 @pytest.mark.parametrize("bits", [4, 8])

@@ -41,16 +41,17 @@ def test_a_gate_that_is_asked_for_replaces_the_default(workshop: Workshop) -> No
     workshop.succeed("--minCosine=0.99", config=FULL)
 
 
-def test_weights_of_one_scale_are_not_gated_by_default(workshop: Workshop) -> None:
+def test_weights_of_one_scale_are_gated_like_others(workshop: Workshop) -> None:
     spoil(workshop)
     per_layer = changed(FULL, full_quant_param={"per_channel": "false"})
-    workshop.succeed(config=per_layer)
-    assert "quality gate 0.95" in workshop.fail(1, "--minCosine=0.95", config=per_layer)
+    assert "quality gate 0.95" in workshop.fail(1, config=per_layer)
+    workshop.succeed("--minCosine=0", config=per_layer)
 
 
-def test_a_target_without_scales_per_channel_is_not_gated_by_default(workshop: Workshop) -> None:
+def test_a_target_without_scales_per_channel_is_gated_like_others(workshop: Workshop) -> None:
     spoil(workshop)
-    workshop.succeed(config=changed(FULL, full_quant_param={"target_device": "DSP"}))
+    dsp = changed(FULL, full_quant_param={"target_device": "DSP"})
+    assert "quality gate 0.95" in workshop.fail(1, config=dsp)
 
 
 @pytest.mark.parametrize("bits", range(1, 17))
@@ -87,7 +88,7 @@ def test_an_output_that_is_no_longer_finite_is_refused_whatever_the_gate(worksho
         assert "nan" not in outcome.out
 
 
-def test_dynamic_weights_of_one_scale_are_not_gated_by_default(workshop: Workshop) -> None:
+def test_dynamic_weights_of_one_scale_are_gated_like_others(workshop: Workshop) -> None:
     weight = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
     weight[:, 0] *= 1e4
     onnx.save(
@@ -104,5 +105,5 @@ def test_dynamic_weights_of_one_scale_are_not_gated_by_default(workshop: Worksho
     config = {**DYNAMIC, **DATA}
     workshop.succeed(config=config)
     per_layer = changed(config, dynamic_quant_param={"quant_strategy": "ACWL"})
-    workshop.succeed(config=per_layer)
-    assert "quality gate 0.95" in workshop.fail(1, "--minCosine=0.95", config=per_layer)
+    assert "quality gate 0.95" in workshop.fail(1, config=per_layer)
+    workshop.succeed("--minCosine=0", config=per_layer)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
-from converter_lite.quantization.adaptive import fit_rounding, input_rows, rows_per_sample
+from converter_lite.quantization.adaptive import ROW_BYTES, ROWS, Moments, fit_rounding, input_rows, rows_per_sample
 from converter_lite.quantization.bias_correction import correct_layers
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import QuantizedModel
@@ -58,6 +58,13 @@ def correlated(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
     return own.astype(np.float32)
 
 
+def gathered(float_rows: list[NDArray[np.float32]], quantized_rows: list[NDArray[np.float32]]) -> Moments:
+    moments = Moments()
+    for x, q in zip(float_rows, quantized_rows, strict=True):
+        moments.add(x, q)
+    return moments
+
+
 def outputs(model: ir.Model, weight: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32]:
     changed = clone(model)
     changed.graph.initializers["w"].const_value = ir.Tensor(weight, name="w")
@@ -93,7 +100,7 @@ def test_fitted_layers_are_closer_to_the_float_ones_than_rounded_ones(name: str,
         model, node, weight = layer(name, seed)
         params = grid(node, weight, bits)
         rows = [input_rows(node, input_of(model, i), weight.shape, 500, i) for i in range(12)]
-        fitted = fit_rounding(node, weight, params, rows, rows, has_bias=False)
+        fitted = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=False)
         assert fitted.shape == weight.shape
         assert fitted.dtype == np.int32
         assert fitted.min() >= params.spec.qmin
@@ -118,8 +125,8 @@ def test_it_makes_up_for_the_errors_of_earlier_layers(per_channel: bool) -> None
     def error(q: NDArray[np.int32]) -> float:
         return float(np.mean((outputs(model, params.dequantize(q), given[0]) - expected) ** 2))
 
-    makes_up = fit_rounding(node, weight, params, rows, wrong, has_bias=False)
-    does_not = fit_rounding(node, weight, params, wrong, wrong, has_bias=False)
+    makes_up = fit_rounding(node, weight, params, gathered(rows, wrong), has_bias=False)
+    does_not = fit_rounding(node, weight, params, gathered(wrong, wrong), has_bias=False)
     assert error(makes_up) < 0.6 * error(does_not)
 
 
@@ -129,10 +136,10 @@ def test_what_a_bias_takes_up_does_not_count() -> None:
     samples = [input_of(model, seed) for seed in range(10)]
     rows = [input_rows(node, x, weight.shape, 500, 0) for x in samples]
     shifted = [r + np.float32(50) for r in rows]
-    near = fit_rounding(node, weight, params, rows, rows, has_bias=True)
-    far = fit_rounding(node, weight, params, shifted, shifted, has_bias=True)
+    near = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=True)
+    far = fit_rounding(node, weight, params, gathered(shifted, shifted), has_bias=True)
     assert np.mean(near != far) < 0.02  # only by the accuracy of float32
-    without = fit_rounding(node, weight, params, shifted, shifted, has_bias=False)
+    without = fit_rounding(node, weight, params, gathered(shifted, shifted), has_bias=False)
     assert np.mean(near != without) > 0.05
 
 
@@ -141,15 +148,15 @@ def test_inputs_that_are_always_zero_do_no_harm(name: str) -> None:
     model, node, weight = layer(name)
     params = grid(node, weight, 4)
     rows = [input_rows(node, np.zeros_like(input_of(model, 0)), weight.shape, 500, 0)]
-    fitted = fit_rounding(node, weight, params, rows, rows, has_bias=True)
+    fitted = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=True)
     np.testing.assert_array_equal(fitted, params.quantize(weight))
 
 
 def test_rows_are_bounded_in_number_and_in_bytes() -> None:
     small, wide = np.zeros((8, 4, 3, 3)), np.zeros((1000, 100_000), np.int8)
-    assert rows_per_sample(small, 1) * 1 == 16_384
-    assert rows_per_sample(small, 64) * 64 == 16_384
-    assert rows_per_sample(wide, 64) * 64 * 100_000 * 4 <= 64 << 20
+    assert rows_per_sample(small, 1) == ROWS
+    assert rows_per_sample(small, 64) * 64 == ROWS
+    assert rows_per_sample(wide, 64) * 64 * 100_000 * 4 <= ROW_BYTES
     assert rows_per_sample(small, 10**6) == 1
 
 
@@ -241,3 +248,35 @@ def test_a_weight_that_two_layers_read_keeps_one_set_of_integers() -> None:
     plain = weights(model, samples, bits=4)
     np.testing.assert_array_equal(fitted.q_weights["w"], plain.q_weights["w"])
     assert sqnr(model, written(fitted), samples) > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("g (float[6,12] x) => (float[12,5] y) { y = Gemm<transA=1>(x, w) }", (6, 5)),
+        ("g (float[6,12] x) => (float[12,5] y) { y = Gemm<transA=1, transB=1>(x, w) }", (5, 6)),
+        ("g (float[3,4,12] x) => (float[3,4,5] y) { y = MatMul(x, w) }", (3, 12, 5)),
+        ("g (float[4,12] x) => (float[3,4,5] y) { y = MatMul(x, w) }", (3, 12, 5)),
+        ("g (float[12] x) => (float[5] y) { y = MatMul(x, w) }", (12, 5)),
+        ("g (float[1,4,20] x) => (float[1,6,18] y) { y = Conv(x, w) }", (6, 4, 3)),
+        ("g (float[1,2,6,6,6] x) => (float[1,3,5,5,5] y) { y = Conv(x, w) }", (3, 2, 2, 2, 2)),
+    ],
+)
+def test_layers_of_every_shape_are_fitted_or_left(text: str, shape: tuple[int, ...]) -> None:
+    model = build(text, w=normal(*shape))
+    samples = samples_of(model, 16)
+    settings = {"bits": 4, "bias_correction": False}
+    fitted, rounded = (weights(model, samples, adaptive_rounding=on, **settings) for on in (True, False))
+    assert sqnr(model, written(fitted), samples) >= sqnr(model, written(rounded), samples)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 1e30])
+def test_a_layer_that_reads_broken_values_is_rounded_to_nearest(bad: float) -> None:
+    model, node, weight = layer("Gemm")
+    params = grid(node, weight, 4)
+    x = input_of(model, 0)
+    x[3, 5] = bad
+    rows = [input_rows(node, x, weight.shape, 500, 0)]
+    np.testing.assert_array_equal(
+        fit_rounding(node, weight, params, gathered(rows, rows), has_bias=False), params.quantize(weight)
+    )

@@ -56,6 +56,23 @@ def test_adaptive_rounding_without_samples_is_refused(key: str, word: str) -> No
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, False),
+        ({"per_channel": "false"}, True),
+        ({"per_channel": "false", "rounding": "NEAREST"}, False),
+        ({"per_channel": "false", "bias_correction": "false"}, False),
+        ({"target_device": "DSP"}, True),
+        ({"target_device": "DSP", "per_channel": "true"}, False),
+    ],
+)
+def test_full_quantization_with_one_scale_per_layer_is_rounded_to_samples(keys: dict[str, str], expected: bool) -> None:
+    settings = chosen("FULL_QUANT", **keys).settings
+    assert isinstance(settings, FullSettings)
+    assert settings.adaptive_rounding == expected
+
+
 def test_keys_of_full_quantization_arrive() -> None:
     assert chosen("FULL_QUANT").settings == FullSettings()
     keys = {"equalization": "false", "rounding": "ADAPTIVE", "smooth_alpha": "0.25", "bias_correction": "false"}

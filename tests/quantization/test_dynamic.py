@@ -137,7 +137,7 @@ def test_a_table_keeps_one_scale_per_row() -> None:
 
 
 REASONS = {
-    "dynamic quantization does not apply to Conv": (
+    "is no matrix product and no table": (
         "g (float[1,1,4,4] x) => (float[1,1,4,4] y) { y = Conv(x, w) }",
         normal(1, 1, 1, 1),
     ),

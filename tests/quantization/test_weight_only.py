@@ -129,7 +129,7 @@ REASONS = [
     ({"min_channel": 18}, {"ConvTranspose_2": "it has at most min_quant_weight_channel=18 output channels"}, "Conv_0"),
     ({"min_channel": 1000}, {"Conv_0": "it has at most min_quant_weight_channel=1000 output channels"}, "Gemm_5"),
     ({"skip": frozenset({"Gemm_5"})}, {"Gemm_5": "named in skip_quant_node"}, "Conv_0"),
-    ({}, {"Relu_1": "Relu has no weight to quantize"}, "Conv_0"),
+    ({}, {"Relu_1": "has no weight to quantize"}, "Conv_0"),
 ]
 
 
