@@ -11,6 +11,7 @@ from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_ms.capability import DYNAMIC_OPERATORS, MS_CPU, economical_spec
+from converter_lite.formats.mindspore_ms.ops.activation import inner_activation
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.clamps import restore_clamps
 from converter_lite.quantization.params import QuantSpec, weight_params
@@ -116,13 +117,15 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
 
 
 def _between_integers(quantized: QuantizedModel, node: ir.Node) -> bool:
-    """Whether data inputs and the result (or that of the activation behind it) have 8-bit parameters."""
+    """Whether data inputs and the result (or that of the activation inside of a weighted node) have 8-bit parameters."""
 
     def known(value: ir.Value | None) -> bool:
         params = quantized.plan.activations.get(value.name or "") if value is not None else None
         return params is not None and params.spec.bits == 8 and not params.is_per_channel
 
     data = [value for value in node.inputs if value is not None and not g.is_constant(value)]
-    follower = g.single_consumer(node.outputs[0])
-    results = [node.outputs[0], *(follower.outputs if follower is not None else ())]
+    follower = g.single_consumer(node.outputs[0]) if stored_weight(node) is not None else None
+    results = [node.outputs[0]]
+    if follower is not None and inner_activation(follower):
+        results += follower.outputs
     return bool(data) and all(map(known, data)) and any(map(known, results))

@@ -5,8 +5,8 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.onnx_qdq.materialize import STORAGE, materialize, required_opset, storage_bits, storage_type
-from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range
-from converter_lite.quantization.plan import QuantPlan
+from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from tests.quantization.cases import CASES
 from tests.support import build, full, normal, operators, random_feed, run, written
 
@@ -124,3 +124,14 @@ def test_dynamic_nodes_are_not_touched_by_a_float_plan() -> None:
     model = CASES["Add"].model()
     quantized = full(model, skip=frozenset(str(node.name) for node in model.graph))
     assert operators(materialize(quantized)) == operators(model)
+
+
+def test_a_table_with_scales_per_column_gives_the_rows_that_it_holds() -> None:
+    table = normal(6, 4)
+    model = build("g (int64[N,3] ids) => (float[N,3,4] y) { y = Gather(table, ids) }", table=table)
+    plan = QuantPlan("CPU")
+    plan.quantize(next(iter(model.graph)), NodeMode.WEIGHT)
+    plan.weights["table"] = weight_params(table, QuantSpec(8, axis=1))
+    rows = plan.weights["table"].dequantize(plan.weights["table"].quantize(table))
+    ids = np.array([[0, 5, 2], [1, 1, 3]])
+    np.testing.assert_allclose(run(written(QuantizedModel(model, plan)), {"ids": ids})["y"], rows[ids], rtol=1e-6)
