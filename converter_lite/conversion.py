@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx_ir as ir
+
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.configured import configured_dataset
 from converter_lite.data.dataset import Dataset
@@ -16,7 +18,7 @@ from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.engine import DEFAULT_ENGINE, Engine
+from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ModelError, QualityError, UsageError
 from converter_lite.formats.output import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format
@@ -95,7 +97,7 @@ class _Conversion:
         if request.dry_run:
             return self._dry_run(jobs, result)
         dataset = self._open_data(jobs)
-        resources = Resources(dataset, self.engine, self.threads, self.log)
+        resources = Resources(dataset, self.engine, self.threads, self.log, self._random_feeds)
         with ExitStack() as stack:
             files = stack.enter_context(transaction(targets[0].parent))
             proof = Proof(
@@ -280,6 +282,10 @@ class _Conversion:
         self._report_plan(quantized.plan, job.format.name)
         _refuse_nothing(quantized.plan)
         return quantized
+
+    def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
+        """Random samples of the right types."""
+        return list(random_samples(model, count, fixed_shapes=dict(self.request.input_shape)))
 
     def _write(self, job: _Job, quantized: QuantizedModel, work: Path, proof: Proof) -> Proven:
         with self.log.stage("write"):

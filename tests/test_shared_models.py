@@ -165,7 +165,6 @@ def test_a_text_model_is_quantized_dynamically(tmp_path: Path, strategy: str) ->
 def test_a_model_without_matrix_products_is_refused_for_dynamic_quantization(workshop: Workshop, model: str) -> None:
     message = workshop.fail(1, model=str(shared_model(model)), config=DYNAMIC)
     assert "nothing would be quantized" in message
-    assert "Conv" in message
 
 
 @pytest.mark.parametrize("config", [full(), weight(8)], ids=["full", "weight"])

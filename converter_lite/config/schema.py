@@ -205,7 +205,8 @@ _FULL = Section(
             "equalization",
             Kind.BOOLEAN,
             True,
-            "Rescale channels between neighbouring layers, so that weights and activations use their grids evenly.",
+            "Rescale channels between neighbouring layers and before matrix products, so that weights and activations use "
+            "their grids evenly.",
             is_ours=True,
         ),
         Key(
@@ -222,7 +223,8 @@ _FULL = Section(
             "smooth_alpha",
             Kind.FLOAT,
             0.7,
-            "Share of the spread between the channels of an activation that equalization moves into the weights behind it.",
+            "Share of the spread between the channels of an activation that equalization and smoothing move into the "
+            "weights behind it.",
             high=1,
         ),
         Key(
@@ -330,6 +332,14 @@ _DYNAMIC = Section(
             DynamicQuantStrategy.ALWC,
             "ALWC: activations per layer, weights per channel; ACWL: activations per row, weights per layer.",
             choices=DynamicQuantStrategy,
+        ),
+        Key(
+            "smoothing",
+            Kind.BOOLEAN,
+            True,
+            "ALWC with calibration data: spread between channels moves into the weights, and tensors with a few large rows "
+            "get a scale per row, where that lowers the estimated noise.",
+            is_ours=True,
         ),
     ),
     (Use(DYNAMIC),),

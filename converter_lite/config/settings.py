@@ -115,6 +115,7 @@ class DynamicQuantParam:
     """``[dynamic_quant_param]``."""
 
     quant_strategy: DynamicQuantStrategy
+    smoothing: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_s
 from converter_lite.passes.layer_norm import fuse_layer_norm
 from converter_lite.passes.noop import remove_noops
 from converter_lite.passes.pad import fold_pad
+from converter_lite.passes.reshape_target import simplify_reshape
 from converter_lite.passes.scale_shift import fold_scale_shift
 from converter_lite.passes.shape_chain import fold_shapes
 from converter_lite.passes.shapes import infer_shapes
@@ -50,6 +51,7 @@ SETTLING: tuple[Pass, ...] = (common.lift_constants, fold_shapes, fold_constants
 RULES: tuple[Pass, ...] = (
     common.lift_constants,
     fold_shapes,
+    simplify_reshape,
     fold_constants,
     remove_noops,
     merge_transposes,

@@ -166,6 +166,15 @@ def fit_rounding(
     return np.ascontiguousarray((rows.T if _is_transposed(node) else rows).reshape(weight.shape))
 
 
+def mean_shift(node: ir.Node, error: NDArray[np.float32], gathered: Moments) -> NDArray[np.float64]:
+    """Mean that an error of the weight adds to each output channel, on the float inputs. Shape ``(output channels,)``."""
+    assert gathered.float_sum is not None
+    mean = gathered.float_sum / gathered.count
+    matrix = _to_rows(node, error)
+    grouped = matrix.reshape(len(mean), matrix.shape[0] // len(mean), -1)
+    return np.einsum("goc,gc->go", grouped.astype(np.float64), mean).reshape(-1)
+
+
 def _correction(moments: Matrix, cross: Matrix, trust: float) -> Matrix:
     """What the weights are multiplied with and grow by: the least-squares answer to inputs that differ from the float ones."""
     mean = np.diagonal(moments, axis1=1, axis2=2).mean(axis=1)[:, None, None]

@@ -19,6 +19,7 @@ from converter_lite.errors import ConfigError
 from converter_lite.quantization.bias_correction import ensure_biases
 from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
+from converter_lite.quantization.mixed_bits import WIDTHS, MixedBits
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.suggest import did_you_mean
@@ -47,8 +48,11 @@ class Choice:
 
     @property
     def is_gated(self) -> bool:
-        """Whether the default quality gate holds: 8 bits and more."""
-        return not isinstance(self.settings, WeightSettings) or self.settings.bits >= 8
+        """Whether the default quality gate holds: 8 bits and more, or searched widths."""
+        if not isinstance(self.settings, WeightSettings):
+            return True
+        mixed = self.settings.mixed
+        return self.settings.bits >= 8 if mixed is None else mixed.search
 
     @property
     def is_per_channel(self) -> bool:
@@ -99,8 +103,9 @@ def choose(
     if common.quant_type is QuantType.FULL_QUANT:
         return _choose_full(config, skip)
     if common.quant_type is QuantType.DYNAMIC_QUANT:
-        strategy = config.dynamic_quant_param.quant_strategy
-        settings = DynamicSettings(strategy is DynamicQuantStrategy.ALWC, skip)
+        dynamic = config.dynamic_quant_param
+        per_channel = dynamic.quant_strategy is DynamicQuantStrategy.ALWC
+        settings = DynamicSettings(per_channel, dynamic.smoothing, skip)
         return Choice(settings, target_spec(TargetDevice.CPU.value))
     return _choose_weights(config, skip, has_samples=has_samples)
 
@@ -124,22 +129,29 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
 
 def _choose_weights(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bool) -> Choice:
     common, weight = config.common_quant_param, config.weight_quant_param
-    if common.bit_num == 0:
-        raise ConfigError(
-            "mixed-bit quantization (bit_num=0) is not available yet",
-            where=config.location("common_quant_param", "bit_num"),
-            hint="set bit_num to 1..16",
-        )
+    mixed = _mixed_bits(config, has_samples=has_samples) if common.bit_num == 0 else None
     settings = WeightSettings(
-        bits=common.bit_num,
+        bits=common.bit_num if mixed is None else max(WIDTHS),
         per_channel=weight.per_channel,
         bias_correction=weight.bias_correction,
         adaptive_rounding=_rounds_adaptively(config, has_samples=has_samples),
         min_size=common.min_quant_weight_size,
         min_channel=common.min_quant_weight_channel,
         skip=skip,
+        mixed=mixed,
     )
     return Choice(settings, target_spec(TargetDevice.CPU.value))
+
+
+def _mixed_bits(config: QuantizationConfig, *, has_samples: bool) -> MixedBits:
+    """Widths are searched where that is asked for, or where there are samples and no ``init_scale`` says otherwise."""
+    mixed = config.mixed_bit_weight_quant_param
+    is_silent = not config.given("mixed_bit_weight_quant_param", "init_scale")
+    return MixedBits(
+        init_scale=mixed.init_scale,
+        search=mixed.auto_tune or (has_samples and is_silent),
+        max_iterations=mixed.max_iterations,
+    )
 
 
 def _rounds_adaptively(config: QuantizationConfig, *, has_samples: bool) -> bool:

@@ -8,9 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.calibration.runner import Samples
+from converter_lite.engine import DEFAULT_ENGINE, Engine
 from converter_lite.errors import CalibrationError
+from converter_lite.log import Log
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_products
 from converter_lite.quantization.weights import FLOAT_TYPES, bias_of, output_channel_axis, stored_weight, weight_of
 from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
 
@@ -21,10 +25,13 @@ class DynamicSettings:
 
     Attributes:
         weight_per_channel: ALWC (activations per layer, weights per channel); false is ACWL (per row, per layer).
+        smoothing: Move what makes activations hard to quantize into the weights or into scales per row, where there are
+            calibration samples and weights have scales per channel.
         skip: Names of nodes that stay float.
     """
 
     weight_per_channel: bool = True
+    smoothing: bool = True
     skip: frozenset[str] = frozenset()
 
 
@@ -46,17 +53,47 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
 
 
 def quantize_dynamic(
-    model: ir.Model, settings: DynamicSettings, *, target: str, plan: QuantPlan | None = None
+    model: ir.Model,
+    settings: DynamicSettings,
+    *,
+    target: str,
+    plan: QuantPlan | None = None,
+    samples: Samples | None = None,
+    engine: Engine = DEFAULT_ENGINE,
+    threads: int = 1,
+    log: Log | None = None,
 ) -> QuantizedModel:
     """Plan with weight parameters; activations get none. A given plan is used as it is.
 
+    Args:
+        model: Optimized float graph (rewritten in place where the plan has smoothing factors).
+        settings: Choices.
+        target: Name of the device table.
+        plan: Decisions and parameters to use instead of making them.
+        samples: Calibration samples, for smoothing; without them there is none.
+        engine: Runs the float model.
+        threads: Worker threads.
+        log: Receives details.
+
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
+        ConfigError: The given plan does not fit the model.
     """
     if plan is not None:
         plan.check(model)
-        return QuantizedModel(model, plan)
+        apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
+        return QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
     plan = decide_dynamic(model, settings, target=target)
+    if settings.smoothing and settings.weight_per_channel and samples is not None:
+        log = log or Log()
+        with log.stage("smoothing"):
+            feeds = samples.head(SAMPLES)
+            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log)
+    _find_params(model, plan, settings)
+    return QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
+
+
+def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) -> None:
     for node in model.graph:
         weight = stored_weight(node)
         if plan.mode(node) is NodeMode.FLOAT or weight is None or weight.name is None:
@@ -75,7 +112,6 @@ def quantize_dynamic(
             plan.weights[weight.name] = weight_params(array.astype(np.float32, copy=False), spec)
         except CalibrationError as error:
             raise CalibrationError(error.message, where=f"constant {weight.name}", hint="repair the weights") from error
-    return QuantizedModel(model, plan)
 
 
 def _refusal(node: ir.Node) -> str:

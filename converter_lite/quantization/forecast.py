@@ -31,7 +31,7 @@ def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: 
     Args:
         model: Optimized float graph.
         plan: Decisions.
-        bits: Width of weights.
+        bits: Width of weights whose parameters the plan does not hold yet.
         per_channel: Whether weights have one scale per channel.
         integer_bias: Whether integer nodes get integer biases.
     """
@@ -43,7 +43,9 @@ def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: 
         weight = stored_weight(node)
         if mode is not NodeMode.FLOAT and weight is not None and weight.name:
             stored.add(weight.name)
-            total += _stored_bytes(node, weight, bits, per_channel=per_channel)
+            planned = plan.weights.get(weight.name)
+            width = bits if planned is None else planned.spec.bits
+            total += stored_bytes(node, weight, width, per_channel=per_channel)
             if integer_bias and mode is NodeMode.INTEGER:
                 total += BIAS_BYTES * (_channels(node, weight) if per_channel else 1) + _named(
                     STORED_BYTES, STORED_NAMES, weight
@@ -56,7 +58,8 @@ def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: 
     return total
 
 
-def _stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
+def stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
+    """Estimated bytes of a weight as integers: elements, scales, zero points, and the node that reads them."""
     shape = g.static_shape(weight) or (0,)
     elements = 1
     for size in shape:

@@ -5,6 +5,7 @@ decide -> collect ranges -> parameters of activations -> parameters of weights a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats
-from converter_lite.engine import Engine
+from converter_lite.engine import Engine, Feed
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
@@ -29,6 +30,7 @@ from converter_lite.quantization.decide import (
 from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.smooth import apply_smoothing, smooth_products
 from converter_lite.quantization.weights import (
     bias_of,
     compensated_integers,
@@ -47,6 +49,9 @@ BIAS_LIMIT = 2.0**30
 BIAS_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm"})
 """Operators with a bias input."""
 
+SMOOTHED = ("MatMul",)
+"""Operators whose inputs are smoothed; equalization does it for the others without a Mul."""
+
 
 @dataclass(frozen=True, slots=True)
 class FullSettings:
@@ -57,7 +62,7 @@ class FullSettings:
         per_channel: One weight scale per output channel where the target allows.
         bias_correction: Correct the biases on calibration samples, and let rounding errors cancel.
         equalization: Rescale channels between neighbouring layers first.
-        smooth_alpha: Share of an activation's spread that equalization moves into the weights behind it.
+        smooth_alpha: Share of an activation's spread that equalization and smoothing move into the weights behind it.
         adaptive_rounding: Fit the rounding of weights to calibration samples.
         skip: Names of nodes that stay float.
     """
@@ -112,6 +117,7 @@ def quantize_full(
         with log.stage("equalization"):
             per_channel = settings.per_channel
             equalize(model, head, per_channel=per_channel, alpha=settings.smooth_alpha, engine=engine, threads=threads)
+    _smooth(model, plan, settings, head, is_given=given is not None, engine=engine, threads=threads, log=log)
     reference = model.clone()
     if given is None:
         _find_params(model, plan, target, settings, samples=samples, engine=engine, threads=threads, log=log)
@@ -124,6 +130,36 @@ def quantize_full(
             rounding = settings.adaptive_rounding
             correct_layers(quantized, head, biases=biases, rounding=rounding, engine=engine, threads=threads, log=log)
     return quantized
+
+
+def _smooth(
+    model: ir.Model,
+    plan: QuantPlan,
+    settings: FullSettings,
+    feeds: Sequence[Feed],
+    *,
+    is_given: bool,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> None:
+    """Smooth the inputs of products, or do what a given plan says."""
+    if is_given:
+        apply_smoothing(model, plan, mode=NodeMode.INTEGER, operators=SMOOTHED)
+    elif settings.equalization and settings.per_channel:
+        alphas = (settings.smooth_alpha,)
+        with log.stage("smoothing"):
+            smooth_products(
+                model,
+                plan,
+                feeds,
+                mode=NodeMode.INTEGER,
+                alphas=alphas,
+                operators=SMOOTHED,
+                engine=engine,
+                threads=threads,
+                log=log,
+            )
 
 
 def _find_params(

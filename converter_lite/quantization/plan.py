@@ -45,14 +45,19 @@ class NodePlan:
         mode: How it computes.
         reason: Why it is float; empty otherwise.
         float_inputs: Positions of data inputs that an integer node reads in float all the same.
+        row_zero_point: Zero point (1..254, uint8) around which a dynamic node quantizes each row of its input with a scale
+            of its own; ``None``: one scale for the tensor.
     """
 
     op_type: str
     mode: NodeMode
     reason: str = ""
     float_inputs: tuple[int, ...] = ()
+    row_zero_point: int | None = None
 
     def __post_init__(self) -> None:
+        if self.row_zero_point is not None and not (self.mode is NodeMode.DYNAMIC and 1 <= self.row_zero_point <= 254):
+            raise ValueError("only dynamic nodes have a row_zero_point, from 1 to 254")
         if (self.mode is NodeMode.FLOAT) != bool(self.reason):
             raise ValueError("a float node needs a reason, a quantized one has none")
 
@@ -66,12 +71,15 @@ class QuantPlan:
         nodes: node name -> decision; every node of the graph is in it.
         activations: tensor name -> parameters of its quantize/dequantize pair.
         weights: initializer name -> parameters it is stored with.
+        smoothing: tensor name -> factors (last axis) that it is divided by before its products read it, and that their
+            weights are multiplied with. The quotient is called as :func:`smoothed_name` says.
     """
 
     target: str
     nodes: dict[str, NodePlan] = field(default_factory=dict)
     activations: dict[str, QuantParams] = field(default_factory=dict)
     weights: dict[str, QuantParams] = field(default_factory=dict)
+    smoothing: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def mode(self, node: ir.Node) -> NodeMode:
         """Mode of a node; nodes unknown to the plan are float."""
@@ -82,9 +90,9 @@ class QuantPlan:
         """Leave a node in float, with the reason that is printed."""
         self.nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.FLOAT, reason)
 
-    def quantize(self, node: ir.Node, mode: NodeMode) -> None:
+    def quantize(self, node: ir.Node, mode: NodeMode, *, row_zero_point: int | None = None) -> None:
         """Mark a node as quantized."""
-        self.nodes[node.name or ""] = NodePlan(node.op_type, mode)
+        self.nodes[node.name or ""] = NodePlan(node.op_type, mode, row_zero_point=row_zero_point)
 
     @property
     def quantized_nodes(self) -> list[str]:
@@ -108,7 +116,8 @@ class QuantPlan:
         problems = [
             f"no node is called {name!r}{did_you_mean(name, _names(nodes))}" for name in self.nodes if name not in nodes
         ]
-        for name in self.activations:
+        tensors |= {smoothed_name(name) for name in self.smoothing}
+        for name in (*self.activations, *self.smoothing):
             if name not in tensors:
                 problems.append(f"no tensor is called {name!r}{did_you_mean(name, _names(tensors))}")
         for name, params in self.weights.items():
@@ -129,6 +138,11 @@ class QuantPlan:
             "nodes": {name: _node_to_json(decision) for name, decision in self.nodes.items()},
             "activations": {name: _params_to_json(p) for name, p in self.activations.items()},
             "weights": {name: _params_to_json(p) for name, p in self.weights.items()},
+            **(
+                {"smoothing": {n: [float(str(v)) for v in f] for n, f in self.smoothing.items()}}
+                if self.smoothing
+                else {}
+            ),
         }
 
     @classmethod
@@ -139,7 +153,7 @@ class QuantPlan:
             ConfigError: A field is missing, unknown, or out of range; it is named.
         """
         try:
-            unknown = set(data) - {"target", "nodes", "activations", "weights"}
+            unknown = set(data) - {"target", "nodes", "activations", "weights", "smoothing"}
             if unknown:
                 raise ValueError(f"unknown fields {sorted(unknown)}")
             plan = cls(str(data["target"]))
@@ -147,6 +161,7 @@ class QuantPlan:
                 plan.nodes[name] = _node_from_json(name, d)
             plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
+            plan.smoothing = {n: _factors_from_json(n, f) for n, f in data.get("smoothing", {}).items()}
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, CalibrationError) as error:
             raise ConfigError(
                 f"this is not a usable plan: {error}", where=where, hint="write one with --savePlan"
@@ -189,6 +204,11 @@ def _fits(value: ir.Value, params: QuantParams) -> bool:
     return axis is not None and -len(shape) <= axis < len(shape) and shape[axis] == params.scale.size
 
 
+def smoothed_name(tensor: str) -> str:
+    """Name of a tensor divided by its smoothing factors."""
+    return f"{tensor}_smoothed"
+
+
 def save_plans(plans: dict[str, QuantPlan]) -> str:
     """JSON text of one plan per output format."""
     return json.dumps({name: plan.to_json() for name, plan in plans.items()}, indent=1) + "\n"
@@ -217,15 +237,20 @@ def _node_to_json(decision: NodePlan) -> dict[str, Any]:
     extra: dict[str, Any] = {"reason": decision.reason} if decision.reason else {}
     if decision.float_inputs:
         extra["float_inputs"] = list(decision.float_inputs)
+    if decision.row_zero_point is not None:
+        extra["row_zero_point"] = decision.row_zero_point
     return {"op_type": decision.op_type, "mode": decision.mode.value, **extra}
 
 
 def _node_from_json(name: str, data: dict[str, Any]) -> NodePlan:
-    unknown = set(data) - {"op_type", "mode", "reason", "float_inputs"}
+    unknown = set(data) - {"op_type", "mode", "reason", "float_inputs", "row_zero_point"}
     if unknown:
         raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
     float_inputs = tuple(int(i) for i in data.get("float_inputs", ()))
-    return NodePlan(str(data["op_type"]), NodeMode(data["mode"]), str(data.get("reason", "")), float_inputs)
+    row_zero_point = None if data.get("row_zero_point") is None else int(data["row_zero_point"])
+    return NodePlan(
+        str(data["op_type"]), NodeMode(data["mode"]), str(data.get("reason", "")), float_inputs, row_zero_point
+    )
 
 
 def _params_to_json(params: QuantParams) -> dict[str, Any]:
@@ -252,3 +277,10 @@ def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
     if np.any(zero_point < spec.qmin) or np.any(zero_point > spec.qmax):
         raise ValueError(f"{name}: zero_point is outside {spec.qmin}..{spec.qmax}")
     return QuantParams(scale, zero_point, spec)
+
+
+def _factors_from_json(name: str, data: Any) -> NDArray[np.float32]:
+    factors = np.asarray(data, np.float32)
+    if factors.ndim != 1 or not factors.size or not np.all(np.isfinite(factors) & (factors > 0)):
+        raise ValueError(f"{name}: smoothing factors are positive numbers")
+    return factors

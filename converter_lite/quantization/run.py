@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from converter_lite.calibration.runner import Samples
-from converter_lite.engine import DEFAULT_ENGINE, Engine
+from converter_lite.engine import Engine, Feed
 from converter_lite.errors import ConfigError
 from converter_lite.log import Log
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
 from converter_lite.quantization.full import FullSettings, decide_full, quantize_full
+from converter_lite.quantization.mixed_bits import SEARCH_SAMPLES
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
 
@@ -26,17 +28,14 @@ class Resources:
         engine: Runs the float model.
         threads: Worker threads.
         log: Receives progress, stage times and warnings.
+        random_feeds: Gives random samples for a model, where something is tuned without data.
     """
 
     samples: Samples | None
     engine: Engine
     threads: int
     log: Log
-
-    @classmethod
-    def without_samples(cls) -> Resources:
-        """For work that neither calibrates nor reports."""
-        return cls(None, DEFAULT_ENGINE, 1, Log())
+    random_feeds: Callable[[ir.Model, int], Sequence[Feed]]
 
 
 def needed_samples(samples: Samples | None) -> Samples:
@@ -77,11 +76,29 @@ def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resourc
             target=name,
             plan=plan,
             samples=resources.samples,
+            tuning=_tuning(model, settings, resources),
             engine=engine,
             threads=threads,
             log=log,
         )
-    return quantize_dynamic(model, settings, target=name, plan=plan)
+    return quantize_dynamic(
+        model,
+        settings,
+        target=name,
+        plan=plan,
+        samples=resources.samples,
+        engine=engine,
+        threads=threads,
+        log=log,
+    )
+
+
+def _tuning(model: ir.Model, settings: WeightSettings, resources: Resources) -> Sequence[Feed]:
+    """Random samples for a search of widths without data."""
+    if settings.mixed is None or not settings.mixed.search or resources.samples is not None:
+        return ()
+    resources.log.warning("the widths are tuned on random samples: calibration data would give better ones")
+    return resources.random_feeds(model, SEARCH_SAMPLES)
 
 
 def decide(model: ir.Model, choice: Choice) -> QuantPlan:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
-from converter_lite.engine import Engine
+from converter_lite.engine import Engine, Feed
 from converter_lite.errors import CalibrationError
+from converter_lite.formats.onnx_qdq.writer import build
 from converter_lite.log import Log
+from converter_lite.quantization import mixed_bits
 from converter_lite.quantization.bias_correction import (
     CORRECTION_SAMPLES,
     correct_layers,
@@ -21,8 +24,11 @@ from converter_lite.quantization.bias_correction import (
 )
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS
+from converter_lite.quantization.mixed_bits import MixedBits
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.score import Scorer
+from converter_lite.quantization.sensitivity import measure_losses
 from converter_lite.quantization.weights import bias_of, compensated_integers, stored_axis, stored_weight, weight_of
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
@@ -30,6 +36,9 @@ OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 
 CHANNEL_FILTERED = ("Conv", "ConvTranspose")
 """Operators that ``min_quant_weight_channel`` applies to (measured behaviour of the original)."""
+
+WIDE_BITS = 16
+"""Width of weights that are singled out for accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,8 @@ class WeightSettings:
         min_size: A weight is quantized only if it has more elements.
         min_channel: Conv and ConvTranspose weights are quantized only if they have more output channels.
         skip: Names of nodes that stay float.
+        mixed: A width per weight instead of ``bits``.
+        wide: Names of nodes whose weights get 16 bits whatever the rest gets.
     """
 
     bits: int = 8
@@ -53,6 +64,8 @@ class WeightSettings:
     min_size: int = 0
     min_channel: int = 16
     skip: frozenset[str] = frozenset()
+    mixed: MixedBits | None = None
+    wide: frozenset[str] = frozenset()
 
 
 def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) -> QuantPlan:
@@ -64,6 +77,15 @@ def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) ->
             plan.keep_float(node, reason)
         else:
             plan.quantize(node, NodeMode.WEIGHT)
+    if settings.mixed is not None and not settings.mixed.search:
+        uses = mixed_bits.weight_uses(model, plan)
+        widths = mixed_bits.widths_by_error(uses, settings.mixed.init_scale, per_channel=settings.per_channel)
+        plan = mixed_bits.assign(plan, uses, widths, per_channel=settings.per_channel)
+    if settings.wide:
+        uses = [u for u in mixed_bits.weight_uses(model, plan) if any(n.name in settings.wide for n in u.nodes)]
+        plan = mixed_bits.assign(
+            plan, uses, dict.fromkeys((use.name for use in uses), WIDE_BITS), per_channel=settings.per_channel
+        )
     return plan
 
 
@@ -73,6 +95,7 @@ def quantize_weights(
     *,
     target: str,
     samples: Samples | None = None,
+    tuning: Sequence[Feed] = (),
     plan: QuantPlan | None = None,
     engine: Engine,
     threads: int,
@@ -85,6 +108,7 @@ def quantize_weights(
         settings: Choices.
         target: Name written into the plan.
         samples: Calibration samples for the corrections; ``None`` = corrections without data.
+        tuning: What a search of widths is judged by where there are no calibration samples; at least one sample then.
         plan: Decisions and parameters to use instead of making them.
         engine: Runs the float model where there are samples.
         threads: Worker threads.
@@ -98,29 +122,87 @@ def quantize_weights(
             ensure_biases(model, operators=BIAS_OPERATORS)
         if plan is not None:
             plan.check(model)
-        quantized = QuantizedModel(model, plan or decide_weights(model, settings, target=target))
-        plan = quantized.plan
-        for node in model.graph:
-            if plan.mode(node) is NodeMode.WEIGHT:
+    run = _Run(settings, samples.head(CORRECTION_SAMPLES) if samples is not None else None, engine, threads, log)
+    if plan is not None:
+        return run.as_planned(model, plan)
+    plan = decide_weights(model, settings, target=target)
+    if settings.mixed is None:
+        return run.as_planned(model, plan)
+    if settings.mixed.search:
+        fitted, judges = mixed_bits.split(samples) if samples is not None else (None, tuning)
+        plan = replace(run, feeds=fitted).searched(model, plan, settings.mixed, judges)
+    quantized = run.as_planned(model, plan)
+    mixed_bits.report(quantized, log)
+    return quantized
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What all networks of one quantization have in common."""
+
+    settings: WeightSettings
+    feeds: Sequence[Feed] | None
+    engine: Engine
+    threads: int
+    log: Log
+
+    def as_planned(self, model: ir.Model, plan: QuantPlan) -> QuantizedModel:
+        """Parameters, integers and corrections for a plan with decisions; widths it names are kept."""
+        settings = self.settings
+        quantized = QuantizedModel(model, plan)
+        with self.log.stage("quantization"):
+            weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
+            for node in weighted:
                 _quantize_node(node, quantized, settings)
-        if settings.bias_correction and samples is None:
-            for node in model.graph:
-                if plan.mode(node) is NodeMode.WEIGHT:
+            if settings.bias_correction and self.feeds is None:
+                for node in weighted:
                     _correct_from_batchnorm(node, quantized)
-    if samples is not None and (settings.bias_correction or settings.adaptive_rounding):
-        biases, rounding = settings.bias_correction, settings.adaptive_rounding
-        with log.stage("corrections"):
-            head = samples.head(CORRECTION_SAMPLES)
-            correct_layers(
-                quantized,
-                head,
-                biases=biases,
-                rounding=rounding,
-                engine=engine,
-                threads=threads,
+        if self.feeds is not None and (settings.bias_correction or settings.adaptive_rounding):
+            with self.log.stage("corrections"):
+                correct_layers(
+                    quantized,
+                    self.feeds,
+                    biases=settings.bias_correction,
+                    rounding=settings.adaptive_rounding,
+                    engine=self.engine,
+                    threads=self.threads,
+                    log=self.log,
+                )
+        return quantized
+
+    def searched(self, model: ir.Model, plan: QuantPlan, mixed: MixedBits, judges: Sequence[Feed]) -> QuantPlan:
+        """The plan with a searched width per weight; ``judges`` are the samples that accuracy is measured on."""
+        per_channel, log = self.settings.per_channel, self.log
+        uses = [use for use in mixed_bits.weight_uses(model, plan) if use.name not in plan.weights]
+        grids = {
+            use.name: {bits: mixed_bits.grid(use, bits, per_channel=per_channel) for bits in mixed_bits.WIDTHS[:-1]}
+            for use in uses
+        }
+        scorer = Scorer(model, judges, engine=self.engine, threads=self.threads)
+        with log.stage("sensitivity"):
+            losses = measure_losses(
+                model,
+                uses,
+                grids,
+                self.feeds or judges,
+                scorer=scorer,
+                engine=self.engine,
+                threads=self.threads,
                 log=log,
             )
-    return quantized
+
+        def planned(widths: dict[str, int]) -> QuantPlan:
+            return mixed_bits.assign(plan, uses, widths, per_channel=per_channel)
+
+        widths = mixed_bits.search(
+            mixed_bits.steps(uses, losses, per_channel=per_channel),
+            mixed,
+            cosine=lambda tried: scorer(build(self.as_planned(model.clone(), planned(tried)))).cosine,
+            names=[use.name for use in uses],
+            total_bytes=mixed_bits.bytes_at(uses, mixed_bits.WIDTHS[-1], per_channel=per_channel),
+            log=log,
+        )
+        return planned(widths)
 
 
 def _refusal(node: ir.Node, settings: WeightSettings) -> str:
@@ -152,11 +234,12 @@ def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSet
         return
     axis = stored_axis(node, weight) if settings.per_channel else None
     known = quantized.plan.weights.get(weight.name)
+    bits = settings.bits if known is None else known.spec.bits
     if weight.name in quantized.q_weights:
         if known is not None and known.spec.axis == axis:
             return
         known, axis = None, None
-    spec = QuantSpec(bits=settings.bits, signed=True, symmetric=settings.bits == 1, axis=axis)
+    spec = QuantSpec(bits=bits, signed=True, symmetric=bits == 1, axis=axis)
     array = g.constant(weight)
     assert array is not None
     values = array.astype(np.float32, copy=False)

@@ -16,7 +16,7 @@ Array = NDArray[np.float32]
 
 
 def dynamic(model: ir.Model, *, alwc: bool = True, skip: frozenset[str] = frozenset()) -> QuantizedModel:
-    return quantize_dynamic(clone(model), DynamicSettings(alwc, skip), target="CPU")
+    return quantize_dynamic(clone(model), DynamicSettings(alwc, skip=skip), target="CPU")
 
 
 def matmul(opset: int = 13) -> ir.Model:

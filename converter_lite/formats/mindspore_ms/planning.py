@@ -45,7 +45,7 @@ def quantize_for_ms(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, 
     Raises:
         ConverterError: See :func:`converter_lite.quantization.run.quantize`.
     """
-    if plan is None and isinstance(choice.settings, WeightSettings):
+    if plan is None and isinstance(choice.settings, WeightSettings) and choice.settings.mixed is None:
         plan = decide(model, choice)
         _choose_economical_grids(model, plan, choice.settings)
     return quantize(model, choice, plan=plan, resources=resources)

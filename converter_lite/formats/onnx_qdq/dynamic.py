@@ -4,6 +4,9 @@ Forms:
 
 * ALWC: ``DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale_x * scale_w)``; onnxruntime makes one kernel of it. The
   quantization of one tensor serves every product that reads it.
+* ALWC with a scale per row (a plan's ``row_zero_point``): every row is quantized around the same zero point, since
+  MatMulInteger takes one only, with the scale that just holds it; ``QuantizeLinear`` along the rows does it in one pass. The
+  result is multiplied by the rows' scales.
 * ACWL: symmetric int8 per row, since MatMulInteger takes no zero point per row:
   ``scale_x = max|x| / 127`` along the last axis, ``MatMulInteger(Round(x / scale_x), w) * scale_w * scale_x``.
 * Gather from an integer table: rows and their scales (per row along axis 0 only) are gathered, then multiplied. A
@@ -14,12 +17,17 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.quantization.plan import QuantizedModel
 
 INT8_MAX = 127.0
+UINT8_MAX = 255
+
+SMALLEST_SCALE = 1e-30
+"""Scale of a row of zeros."""
 
 
 class DynamicWriter:
@@ -30,6 +38,8 @@ class DynamicWriter:
         self._quantized = quantized
         self._activations: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
         self._rows: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
+        self._row_grids: dict[tuple[ir.Value, int], tuple[ir.Value, ir.Value, ir.Value]] = {}
+        self._constants: dict[str, ir.Value] = {}
         self._weights: dict[str, tuple[ir.Value, ir.Value, ir.Value]] = {}
 
     def matmul(self, node: ir.Node) -> None:
@@ -38,14 +48,18 @@ class DynamicWriter:
         assert x is not None and weight is not None and weight.name is not None
         q_weight, scale_w, zero_w = self._weight(node, weight.name)
         per_channel = self._quantized.plan.weights[weight.name].is_per_channel
-        if per_channel:
+        row_zero_point = self._quantized.plan.nodes[node.name or ""].row_zero_point
+        if row_zero_point is not None:
+            q_x, scale_x, zero_x = self._around(x, node, row_zero_point)
+            product = self._insert(node, "MatMulInteger", [q_x, q_weight, zero_x, zero_w], "product")
+        elif per_channel:
             q_x, scale_x, zero_x = self._per_tensor(x, node)
             product = self._insert(node, "MatMulInteger", [q_x, q_weight, zero_x, zero_w], "product")
         else:
             q_x, scale_x = self._per_row(x, node)
             product = self._insert(node, "MatMulInteger", [q_x, q_weight], "product")
         real = self._insert(node, "Cast", [product], "product_float", to=ir.DataType.FLOAT.value)
-        if per_channel:
+        if per_channel and row_zero_point is None:
             scale = self._insert(node, "Mul", [scale_x, scale_w], "scale")
             result = self._insert(node, "Mul", [real, scale], "result")
         else:
@@ -88,7 +102,7 @@ class DynamicWriter:
         self._replace(node, self._insert(node, "Mul", [real, factor], "result"))
 
     def _weight(self, node: ir.Node, name: str) -> tuple[ir.Value, ir.Value, ir.Value]:
-        transposed = node.op_type == "Gemm" and bool(g.int_attribute(node, "transB", 0))
+        transposed = self._is_transposed(node)
         key = f"{name}/{transposed}"
         if key not in self._weights:
             params = self._quantized.plan.weights[name]
@@ -99,6 +113,10 @@ class DynamicWriter:
             self._weights[key] = (q, scale, zero)
         return self._weights[key]
 
+    @staticmethod
+    def _is_transposed(node: ir.Node) -> bool:
+        return node.op_type == "Gemm" and bool(g.int_attribute(node, "transB", 0))
+
     def _per_tensor(self, x: ir.Value, node: ir.Node) -> tuple[ir.Value, ir.Value, ir.Value]:
         if x not in self._activations:
             made = ir.node("DynamicQuantizeLinear", [x], num_outputs=3, name=f"{node.name}/quantize")
@@ -108,16 +126,52 @@ class DynamicWriter:
             self._activations[x] = (made.outputs[0], made.outputs[1], made.outputs[2])
         return self._activations[x]
 
+    def _around(self, x: ir.Value, node: ir.Node, zero_point: int) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """uint8 rows around one zero point, their scales (shape of ``x``, 1 along the last axis) and the zero point."""
+        key = (x, zero_point)
+        if key not in self._row_grids:
+            bounds = []
+            for op_type, steps in (("ReduceMax", UINT8_MAX - zero_point), ("ReduceMin", -zero_point)):
+                extreme = self._reduce(node, op_type, x, f"row_{op_type[6:].lower()}")
+                factor = self._constant(f"steps_{steps}", np.array(1.0 / steps, np.float32))
+                bounds.append(self._insert(node, "Mul", [extreme, factor], f"row_scale_{op_type[6:].lower()}"))
+            tiny = self._constant("smallest_row_scale", np.array(SMALLEST_SCALE, np.float32))
+            scale = self._insert(node, "Max", [*bounds, tiny], "row_scale")
+            vector = self._constant("row_vector", np.array([-1], np.int64))
+            flat_scale = self._insert(node, "Reshape", [scale, vector], "row_scale_flat")
+            count = self._insert(node, "Shape", [flat_scale], "row_count")
+            zero = ir.Tensor(np.array([zero_point], np.uint8))
+            zeros = self._insert(node, "ConstantOfShape", [count], "row_zero_points", value=zero)
+            weight = node.inputs[1]
+            width = (g.static_shape(weight) or (0,))[1 if self._is_transposed(node) else 0]
+            matrix = self._constant(f"rows_of_{width}", np.array([-1, width], np.int64))
+            rows = self._insert(node, "Reshape", [x, matrix], "rows_flat")
+            q_rows = self._insert(node, "QuantizeLinear", [rows, flat_scale, zeros], "rows_quantized", axis=0)
+            q_x = self._insert(
+                node, "Reshape", [q_rows, self._insert(node, "Shape", [x], "rows_shape")], "input_quantized"
+            )
+            zero_x = self._constant(f"zero_point_{zero_point}", np.array(zero_point, np.uint8))
+            self._row_grids[key] = (q_x, scale, zero_x)
+        return self._row_grids[key]
+
+    def _constant(self, name: str, array: NDArray[np.generic]) -> ir.Value:
+        if name not in self._constants:
+            self._constants[name] = g.add_initializer(self._graph, name, array)
+        return self._constants[name]
+
+    def _reduce(self, node: ir.Node, op_type: str, x: ir.Value, part: str) -> ir.Value:
+        """``op_type`` along the last axis, which is kept."""
+        if self._graph.opset_imports.get("", 1) >= 18:
+            axes = self._constant("last_axis", np.array([-1], np.int64))
+            return self._insert(node, op_type, [x, axes], part, keepdims=1)
+        return self._insert(node, op_type, [x], part, keepdims=1, axes=[-1])
+
     def _per_row(self, x: ir.Value, node: ir.Node) -> tuple[ir.Value, ir.Value]:
         if x not in self._rows:
             magnitude = self._insert(node, "Abs", [x], "magnitude")
-            if self._graph.opset_imports.get("", 1) >= 18:
-                axes = g.add_initializer(self._graph, "last_axis", np.array([-1], np.int64))
-                largest = self._insert(node, "ReduceMax", [magnitude, axes], "row_max", keepdims=1)
-            else:
-                largest = self._insert(node, "ReduceMax", [magnitude], "row_max", keepdims=1, axes=[-1])
-            tiny = g.add_initializer(self._graph, "smallest_row_max", np.array(1e-30, np.float32))
-            steps = g.add_initializer(self._graph, "int8_max", np.array(INT8_MAX, np.float32))
+            largest = self._reduce(node, "ReduceMax", magnitude, "row_max")
+            tiny = self._constant("smallest_row_max", np.array(1e-30, np.float32))
+            steps = self._constant("int8_max", np.array(INT8_MAX, np.float32))
             positive = self._insert(node, "Max", [largest, tiny], "row_max_positive")
             scale = self._insert(node, "Div", [positive, steps], "row_scale")
             steps_x = self._insert(node, "Div", [x, scale], "row_steps")

@@ -100,6 +100,10 @@ def refuse_settings(settings: Settings) -> None:
     """
     if isinstance(settings, DynamicSettings):
         raise ConfigError("a .nb file has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")
+    if isinstance(settings, WeightSettings) and settings.mixed is not None:
+        raise ConfigError(
+            "a .nb file stores weights with 8 or 16 bits, not with searched widths", hint="set bit_num to 8"
+        )
     if isinstance(settings, WeightSettings) and settings.bits not in WEIGHT_BITS:
         raise ConfigError(f"a .nb file stores weights with 8 or 16 bits, not {settings.bits}", hint="set bit_num to 8")
 

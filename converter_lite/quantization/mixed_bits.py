@@ -1,0 +1,272 @@
+"""A width per layer: fewer bits where the network's output feels it least.
+
+Widths come either from the error that each weight may have, or from a search for the smallest file whose outputs keep a given
+cosine. The search measures what each weight costs the output when it alone is narrow, orders all possible steps by loss per
+byte saved, and looks for the last step that the whole network, quantized and corrected, still bears.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.calibration.runner import Samples
+from converter_lite.engine import Feed
+from converter_lite.errors import CalibrationError
+from converter_lite.log import Log
+from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES
+from converter_lite.quantization.forecast import stored_bytes
+from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.sensitivity import WeightUse
+from converter_lite.quantization.weights import stored_axis, stored_weight
+
+WIDTHS = (4, 8, 16)
+"""Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0006."""
+
+TARGET_COSINE = 0.995
+"""Output cosine that the search keeps (that of the original's auto_tune)."""
+
+SEARCH_SAMPLES = 48
+"""Samples on which losses and cosines are measured."""
+
+CLOSE_ENOUGH = 0.03
+"""The search ends when the steps still in question would save less than this share of the weights' bytes."""
+
+TOO_SMALL = "its weight does not get smaller"
+
+
+@dataclass(frozen=True, slots=True)
+class MixedBits:
+    """How widths are chosen.
+
+    Attributes:
+        init_scale: Relative error that a weight may have; used where there is no search.
+        search: Look for the smallest file whose output cosine is at least ``target_cosine``.
+        target_cosine: Goal of the search.
+        max_iterations: Networks that the search quantizes at most.
+    """
+
+    init_scale: float = 0.02
+    search: bool = False
+    target_cosine: float = TARGET_COSINE
+    max_iterations: int = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One weight gets narrower.
+
+    Attributes:
+        name: Initializer.
+        bits: Its new width.
+        loss: Cosine that this loses, as measured for the weight alone.
+        saved: Bytes that it saves.
+    """
+
+    name: str
+    bits: int
+    loss: float
+    saved: int
+
+
+def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
+    """Samples to fit to and samples to judge by: what was fitted to 48 pictures looks far better on them than on others.
+
+    A single sample serves both.
+    """
+    fitted = samples.head(CORRECTION_SAMPLES)
+    others = list(islice(samples, len(fitted), len(fitted) + SEARCH_SAMPLES))
+    if len(others) >= len(fitted) // 2:
+        return fitted, others
+    cut = max(2 * len(fitted) // 3, 1)
+    return fitted[:cut], [*fitted[cut:], *others] or fitted
+
+
+def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
+    """Weights that the plan stores as integers, in graph order.
+
+    Raises:
+        CalibrationError: A weight is NaN or infinite; it is named.
+    """
+    readers: dict[str, tuple[ir.Value, list[ir.Node]]] = {}
+    for node in model.graph:
+        weight = stored_weight(node)
+        if plan.mode(node) is NodeMode.WEIGHT and weight is not None and weight.name:
+            readers.setdefault(weight.name, (weight, []))[1].append(node)
+    uses = [WeightUse(value, tuple(nodes)) for value, nodes in readers.values()]
+    for use in uses:
+        if not np.isfinite(use.array).all():
+            raise CalibrationError(
+                "it holds NaN or infinite values", where=f"constant {use.name}", hint="repair the model's weights"
+            )
+    return uses
+
+
+def grid(use: WeightUse, bits: int, *, per_channel: bool) -> QuantParams:
+    """Parameters of a weight; one scale for all where its readers' channels run along different axes."""
+    axes = {stored_axis(node, use.value) if per_channel else None for node in use.nodes}
+    axis = axes.pop() if len(axes) == 1 else None
+    return weight_params(use.array, QuantSpec(bits=bits, signed=True, axis=axis))
+
+
+def relative_error(weight: NDArray[np.float32], restored: NDArray[np.float32]) -> float:
+    """Mean over axis 0 of ``|w - restored| / |w|``; slices that are all zero count as exact.
+
+    Source: the error that the original's mixed-bit search bounds (measured).
+    """
+    rows = weight.reshape(len(weight), -1).astype(np.float64)
+    error = np.sqrt(np.sum((rows - restored.reshape(rows.shape)) ** 2, axis=1))
+    norm = np.sqrt(np.sum(rows**2, axis=1))
+    return float(np.mean(np.divide(error, norm, out=np.zeros_like(error), where=norm > 0)))
+
+
+def widths_by_error(uses: Sequence[WeightUse], tolerance: float, *, per_channel: bool) -> dict[str, int]:
+    """Smallest width of each weight whose relative error is within ``tolerance``, the largest width where none is."""
+    widths = {}
+    for use in uses:
+        array = use.array
+        fitting = (
+            bits
+            for bits in WIDTHS
+            if relative_error(array, grid(use, bits, per_channel=per_channel).fake_quantize(array)) <= tolerance
+        )
+        widths[use.name] = next(fitting, WIDTHS[-1])
+    return widths
+
+
+def assign(plan: QuantPlan, uses: Sequence[WeightUse], widths: dict[str, int], *, per_channel: bool) -> QuantPlan:
+    """A copy of the plan with these widths; weights that would not get smaller stay float, with the reason."""
+    plan = replace(plan, nodes=dict(plan.nodes), weights=dict(plan.weights))
+    for use in uses:
+        bits = widths[use.name]
+        if _bytes(use, bits, per_channel=per_channel) >= _float_bytes(use):
+            for node in use.nodes:
+                plan.keep_float(node, TOO_SMALL)
+        else:
+            plan.weights[use.name] = grid(use, bits, per_channel=per_channel)
+    return plan
+
+
+def steps(uses: Sequence[WeightUse], losses: dict[str, dict[int, float]], *, per_channel: bool) -> list[Step]:
+    """Every narrowing from the largest width on, least loss per byte saved first; ties in graph order.
+
+    A weight's steps stand in order of width. What saves nothing is left out.
+
+    Args:
+        uses: Weights in graph order.
+        losses: weight name -> bits -> loss; the largest width counts as exact where it is not listed.
+        per_channel: Whether a weight has one scale per channel.
+    """
+    open_steps = {use.name: s for use in uses if (s := _next_step(use, WIDTHS[-1], losses, per_channel=per_channel))}
+    by_name = {use.name: use for use in uses}
+    ordered: list[Step] = []
+    while open_steps:
+        best = min(open_steps.values(), key=lambda step: step.loss / step.saved)
+        ordered.append(best)
+        following = _next_step(by_name[best.name], best.bits, losses, per_channel=per_channel)
+        if following is None:
+            del open_steps[best.name]
+        else:
+            open_steps[best.name] = following
+    return ordered
+
+
+def search(
+    ordered: Sequence[Step],
+    mixed: MixedBits,
+    *,
+    cosine: Callable[[dict[str, int]], float],
+    names: Sequence[str],
+    total_bytes: int,
+    log: Log,
+) -> dict[str, int]:
+    """Widths of the smallest network that keeps the goal; if none does, the largest widths.
+
+    Losses of single weights add up to a forecast. Each network that is really quantized corrects the forecast, so that a few
+    suffice; they are never more than ``mixed.max_iterations``.
+
+    Args:
+        ordered: Steps, best first; the state after ``k`` of them is a candidate.
+        mixed: Goal and bounds.
+        cosine: Quantizes with the given width per weight and gives the output cosine with the float network.
+        names: All weights.
+        total_bytes: Bytes of all weights at the largest width.
+        log: Receives one line per network.
+    """
+    budget = 1.0 - mixed.target_cosine
+    forecast = [0.0, *accumulate(step.loss for step in ordered)]
+    saved = [0, *accumulate(step.saved for step in ordered)]
+    good, bad = -1, len(ordered) + 1
+    k = bisect_right(forecast, budget) - 1
+    for turn in range(mixed.max_iterations):
+        widths = _widths(names, ordered[:k])
+        loss = 1.0 - cosine(widths)
+        size = total_bytes - saved[k]
+        log.info(f"  {_counts(widths)}: cosine {1.0 - loss:.5f}, about {size:,} bytes of weights")
+        if loss <= budget:
+            good = k
+        else:
+            bad = k
+        in_question = saved[bad - 1] - saved[max(good, 0)]
+        if bad - good <= 1 or (good >= 0 and in_question < CLOSE_ENOUGH * (total_bytes - saved[good])):
+            break
+        scale = loss / forecast[k] if forecast[k] > 0 else 0.0
+        k = bisect_right(forecast, budget / scale) - 1 if scale > 0 else bad
+        if turn % 3 == 2 or not good < k < bad:
+            k = (good + bad) // 2
+    if good < 0:
+        log.warning(f"no widths keep the output cosine at {mixed.target_cosine:g}; the largest are used")
+    return _widths(names, ordered[: max(good, 0)])
+
+
+def report(quantized: QuantizedModel, log: Log) -> None:
+    """One line with the number of weights per width; details for each layer."""
+    weights, plan = quantized.plan.weights, quantized.plan
+    log.info(f"bits per weight: {_counts({name: params.spec.bits for name, params in weights.items()})}")
+    for node in quantized.model.graph:
+        weight = stored_weight(node)
+        if plan.mode(node) is NodeMode.WEIGHT and weight is not None and weight.name in weights:
+            log.debug(f"  {g.label(node)}: {weights[weight.name].spec.bits} bits")
+
+
+def bytes_at(uses: Sequence[WeightUse], bits: int, *, per_channel: bool) -> int:
+    """Estimated bytes of all weights with one width, each at most what it takes in float."""
+    return sum(min(_bytes(use, bits, per_channel=per_channel), _float_bytes(use)) for use in uses)
+
+
+def _next_step(use: WeightUse, bits: int, losses: dict[str, dict[int, float]], *, per_channel: bool) -> Step | None:
+    narrower = [width for width in WIDTHS if width < bits]
+    if not narrower:
+        return None
+    width, known = narrower[-1], losses[use.name]
+    before = min(_bytes(use, bits, per_channel=per_channel), _float_bytes(use))
+    saved = before - min(_bytes(use, width, per_channel=per_channel), _float_bytes(use))
+    if saved <= 0:
+        return None
+    return Step(use.name, width, max(known[width] - known.get(bits, 0.0), 0.0), saved)
+
+
+def _widths(names: Sequence[str], taken: Sequence[Step]) -> dict[str, int]:
+    return {**dict.fromkeys(names, WIDTHS[-1]), **{step.name: step.bits for step in taken}}
+
+
+def _counts(widths: dict[str, int]) -> str:
+    counts = sorted(Counter(widths.values()).items())
+    return ", ".join(f"{count} x {bits} bits" for bits, count in counts) or "none"
+
+
+def _bytes(use: WeightUse, bits: int, *, per_channel: bool) -> int:
+    return stored_bytes(use.nodes[0], use.value, bits, per_channel=per_channel)
+
+
+def _float_bytes(use: WeightUse) -> int:
+    return 4 * int(np.prod(g.static_shape(use.value) or (0,)))

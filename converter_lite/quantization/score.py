@@ -1,0 +1,91 @@
+"""How far a graph's outputs are from those of the float graph, for searches that compare many graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.calibration.runner import map_ordered
+from converter_lite.engine import Engine, Feed, Session
+from converter_lite.kernels.similarity import cosine_similarity
+
+SCORE_BYTES = 64 << 20
+"""Memory for the float outputs; fewer samples are compared where they need more."""
+
+Outputs = list[NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Accuracy of all outputs over all samples.
+
+    Attributes:
+        cosine: Mean cosine with the float outputs, of the output where it is least; -1 where values are not finite.
+        error: Largest absolute difference of any output value; infinite where values are not finite.
+    """
+
+    cosine: float
+    error: float
+
+
+class Scorer:
+    """Compares graphs with one float graph, whose outputs are computed once.
+
+    Every session has one thread and the samples are summed in order, so that a score does not depend on ``threads``.
+
+    Args:
+        reference: Float graph.
+        feeds: Samples; one at least.
+        engine: Runs the graphs.
+        threads: Samples run side by side.
+    """
+
+    def __init__(self, reference: ir.Model, feeds: Sequence[Feed], *, engine: Engine, threads: int) -> None:
+        self._engine = engine
+        self._threads = threads
+        self._expected: list[Outputs] = []
+        session, room = self._session(reference), SCORE_BYTES
+        for feed in feeds:
+            outputs = _run(session, feed)
+            room -= sum(array.nbytes for array in outputs)
+            if self._expected and room < 0:
+                break
+            self._expected.append(outputs)
+        self._feeds = list(feeds[: len(self._expected)])
+
+    def __call__(self, model: ir.Model) -> Score:
+        """Score of a graph with the same inputs and outputs as the float graph."""
+        session = self._session(model)
+
+        def compare(pair: tuple[Feed, Outputs]) -> list[Score]:
+            return [_score(x, y) for x, y in zip(pair[1], _run(session, pair[0]), strict=True)]
+
+        pairs = zip(self._feeds, self._expected, strict=True)
+        rows = list(map_ordered(compare, pairs, self._threads))
+        cosines = [sum(row[i].cosine for row in rows) / len(rows) for i in range(len(rows[0]))]
+        return Score(min(cosines, default=1.0), max((s.error for row in rows for s in row), default=0.0))
+
+    def _session(self, model: ir.Model) -> Session:
+        return self._engine.session(g.serialized(model), threads=1)
+
+
+def _run(session: Session, feed: Feed) -> Outputs:
+    outputs = session.run(feed)
+    return [outputs[name] for name in session.output_names]
+
+
+def _score(expected: NDArray[Any], given: NDArray[Any]) -> Score:
+    """Of one output of one sample, where the float values are finite."""
+    x, y = expected.astype(np.float64).reshape(-1), given.astype(np.float64).reshape(-1)
+    finite = np.isfinite(x)
+    if x.shape != y.shape or not np.all(np.isfinite(y[finite])):
+        return Score(-1.0, math.inf)
+    x, y = x[finite], y[finite]
+    return Score(cosine_similarity(x, y), float(np.abs(x - y).max(initial=0.0)))

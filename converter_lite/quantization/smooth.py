@@ -1,0 +1,340 @@
+"""Smoothing: what makes the activations of matrix products hard to quantize moves into the weights, or gets scales of its own.
+
+Two remedies for a tensor that products with constant weights read:
+
+1. Factors per channel: ``x @ W = (x / s) @ (s * W)`` with ``s = max|x|^alpha / max|W|^(1 - alpha)``, one Mul on the tensor.
+   It helps against channels that are large in every row (behind LayerNormalization).
+2. A scale per row, found at run time: helps against single rows that are large (behind Gelu, where a few tokens are up to ten
+   times as large as the others). Dynamic quantization only.
+
+Both cost time, so each tensor gets the cheapest form whose estimated noise is small. The noise of a product in proportion to
+its signal follows from steps and weights alone: rounding errors are taken as independent and uniform.
+
+Source: Xiao et al., SmoothQuant, ICML 2023, section 4 (the factors); Yao et al., ZeroQuant, NeurIPS 2022 (scales per row).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.calibration.runner import map_ordered, remove_unused
+from converter_lite.engine import Engine, Feed
+from converter_lite.errors import ConfigError
+from converter_lite.log import Log
+from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
+from converter_lite.quantization.weights import weight_of
+
+ALPHAS = (0.5, 0.65, 0.8)
+"""Exponents that are tried; the noise is flat between neighbours."""
+
+NOISE_LIMIT = 6e-4
+"""Noise of a product, share of its signal's variance, that is left alone: a remedy would cost time for nothing seen in the output
+(MiniLM: products below it together cost less than 0.0005 of cosine)."""
+
+WORTH = 0.5
+"""A costlier form must lower the noise to this share."""
+
+ROW_ZERO_POINTS = (1, 4, 8, 16, 32, 64, 96, 128)
+"""Zero points tried for rows with scales of their own: 128 for symmetric values, small ones behind Gelu and Relu."""
+
+SAMPLES = 8
+"""Samples looked at; with more the choice stays the same."""
+
+TENSORS_AT_ONCE = 32
+"""Tensors whose values one run gives; bounds the memory."""
+
+LEVELS = 255
+WEIGHT_STEPS = 127
+
+SMALLEST_SHARE = 1e-5
+"""Channels whose largest value is a smaller share of the tensor's are treated as if they had it: dead ones get no huge factor."""
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Smoothing:
+    """What was done to one tensor.
+
+    Attributes:
+        tensor: Its name.
+        alpha: Exponent of the factors; 0 = no factors.
+        row_zero_point: Zero point of rows with scales of their own, ``None`` = one scale.
+        noise_before, noise: Estimated noise of the products, share of their signal's variance, without and with it.
+    """
+
+    tensor: str
+    alpha: float
+    row_zero_point: int | None
+    noise_before: float
+    noise: float
+
+    def __str__(self) -> str:
+        factors = f", factors with alpha {self.alpha:g}" if self.alpha else ""
+        rows = "" if self.row_zero_point is None else ", a scale per row"
+        return f"{self.tensor}: noise {self.noise_before:.2g} -> {self.noise:.2g}{factors}{rows}"
+
+
+@dataclass(slots=True)
+class _Input:
+    """A tensor and the products that read it. Shapes: peak, energy ``(columns,)``; weight ``(columns, all outputs)``."""
+
+    value: ir.Value
+    readers: list[ir.Node]
+    weight: NDArray[np.float32]
+    peak: Vector
+    energy: Vector
+    rows: int = 0
+    output_sum: Vector = field(default_factory=lambda: np.zeros(1))
+    output_energy: Vector = field(default_factory=lambda: np.zeros(1))
+
+    def see(self, x: NDArray[np.float32]) -> None:
+        """Add the values of one sample."""
+        rows = x.reshape(-1, len(self.peak))
+        self.peak = np.maximum(self.peak, np.abs(rows).max(axis=0))
+        self.energy = self.energy + np.square(rows, dtype=np.float64).sum(axis=0)
+        with np.errstate(invalid="ignore", over="ignore"):  # calibration names values that are not finite
+            product = (rows @ self.weight).astype(np.float64)
+        self.rows += len(rows)
+        self.output_sum = self.output_sum + product.sum(axis=0)
+        self.output_energy = self.output_energy + np.square(product).sum(axis=0)
+
+    @property
+    def signal(self) -> float:
+        """Mean variance of the products' outputs."""
+        variance = self.output_energy / self.rows - np.square(self.output_sum / self.rows)
+        return float(max(variance.mean(), 1e-30))
+
+    def factors(self, alpha: float) -> Vector:
+        """Factors per column that the tensor is divided by; their geometric mean is 1."""
+        if alpha == 0.0:
+            return np.ones_like(self.peak)
+        activation = np.maximum(self.peak, SMALLEST_SHARE * self.peak.max())
+        weight = np.abs(self.weight).max(axis=1).astype(np.float64)
+        weight = np.maximum(weight, max(SMALLEST_SHARE * weight.max(), 1e-30))
+        logarithm = alpha * np.log(activation) - (1 - alpha) * np.log(weight)
+        return np.asarray(np.exp(logarithm - logarithm.mean()))
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Squared grid steps of one tensor divided by given factors, over samples."""
+
+    factors: Vector
+    static: bool
+    count: int = 0
+    whole: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    by_zero_point: Vector = field(default_factory=lambda: np.zeros(len(ROW_ZERO_POINTS)))
+
+    def see(self, x: NDArray[np.float32]) -> None:
+        """Add the values of one sample."""
+        rows = x.reshape(-1, len(self.factors)) * (1.0 / self.factors).astype(np.float32)
+        low, high = rows.min(axis=1).astype(np.float64), rows.max(axis=1).astype(np.float64)
+        self.low, self.high = min(self.low, float(low.min())), max(self.high, float(high.max()))
+        span = max(float(high.max()), 0.0) - min(float(low.min()), 0.0)
+        self.count += len(rows)
+        self.whole += len(rows) * (span / LEVELS) ** 2
+        for i, zero_point in enumerate(ROW_ZERO_POINTS):
+            step = np.maximum(high / (LEVELS - zero_point), -low / zero_point)
+            self.by_zero_point[i] += float(np.square(np.maximum(step, 0.0)).sum())
+
+    def squared(self, zero_point: int | None) -> float:
+        """Mean squared step of the whole tensor, or of rows around a zero point."""
+        if zero_point is not None:
+            return float(self.by_zero_point[ROW_ZERO_POINTS.index(zero_point)]) / self.count
+        return ((self.high - self.low) / LEVELS) ** 2 if self.static else self.whole / self.count
+
+
+def smooth_products(
+    model: ir.Model,
+    plan: QuantPlan,
+    feeds: Sequence[Feed],
+    *,
+    mode: NodeMode,
+    alphas: Sequence[float] = ALPHAS,
+    operators: tuple[str, ...] = ("MatMul", "Gemm"),
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> list[Smoothing]:
+    """Choose factors and row zero points, enter them into the plan, and rewrite the float model in place.
+
+    What the model computes stays the same. The Muls that are added are not in the plan and thus stay float.
+
+    Args:
+        model: Optimized float graph.
+        plan: Which nodes are quantized.
+        feeds: Calibration samples; the first :data:`SAMPLES` are used.
+        mode: Of the nodes to serve: DYNAMIC (ranges per sample, rows may have scales) or INTEGER (one range).
+        alphas: Exponents to choose from; none leaves factors out.
+        operators: Operators to serve.
+        engine: Runs the float model.
+        threads: Worker threads.
+        log: Receives one detail line per changed tensor.
+
+    Returns:
+        What was changed, in graph order.
+    """
+    inputs = find_inputs(model, plan, mode, operators)
+    feeds = feeds[:SAMPLES]
+    static = mode is not NodeMode.DYNAMIC
+    done = []
+    for start in range(0, len(inputs) if feeds else 0, TENSORS_AT_ONCE):
+        part = inputs[start : start + TENSORS_AT_ONCE]
+        _observe(model, part, [[item] for item in part], feeds, engine, threads)
+        part = [item for item in part if np.all(np.isfinite(item.peak)) and item.peak.any()]
+        steps = [{a: _Steps(item.factors(a), static) for a in (0.0, *alphas)} for item in part]
+        _observe(model, part, [list(s.values()) for s in steps], feeds, engine, threads)
+        for item, by_alpha in zip(part, steps, strict=True):
+            chosen = _choose(item, by_alpha, rows=not static)
+            if chosen is not None:
+                log.debug(f"  {chosen}")
+                done.append(chosen)
+                _enter(plan, item, chosen, mode)
+    apply_smoothing(model, plan, mode=mode, operators=operators)
+    return done
+
+
+def apply_smoothing(
+    model: ir.Model, plan: QuantPlan, *, mode: NodeMode, operators: tuple[str, ...] = ("MatMul", "Gemm")
+) -> None:
+    """Rewrite the float model as the plan's factors say.
+
+    Raises:
+        ConfigError: The factors do not fit the weights.
+    """
+    for item in find_inputs(model, plan, mode, operators):
+        factors = plan.smoothing.get(item.value.name or "")
+        if factors is None:
+            continue
+        if len(factors) != len(item.weight):
+            raise ConfigError(
+                "the plan does not fit the model",
+                problems=(
+                    f"plan: {len(factors)} smoothing factors for {len(item.weight)} columns of {item.value.name}",
+                ),
+            )
+        _divide(model.graph, item, factors)
+
+
+def _enter(plan: QuantPlan, item: _Input, chosen: Smoothing, mode: NodeMode) -> None:
+    if chosen.alpha:
+        plan.smoothing[chosen.tensor] = item.factors(chosen.alpha).astype(np.float32)
+    if chosen.row_zero_point is not None:
+        for node in item.readers:
+            plan.quantize(node, mode, row_zero_point=chosen.row_zero_point)
+
+
+def find_inputs(model: ir.Model, plan: QuantPlan, mode: NodeMode, operators: tuple[str, ...]) -> list[_Input]:
+    """Tensors that products of this mode read, in graph order; only those with matrices of their own as weights."""
+    readers: dict[ir.Value, list[ir.Node]] = {}
+    for node in model.graph:
+        weight, value = weight_of(node), node.inputs[0] if node.inputs else None
+        if node.op_type not in operators or plan.mode(node) is not mode or weight is None or value is None:
+            continue
+        transposed = node.op_type == "Gemm" and g.int_attribute(node, "transA", 0)
+        if len(weight.uses()) == 1 and len(g.static_shape(weight) or ()) == 2 and not transposed:
+            readers.setdefault(value, []).append(node)
+    found = []
+    for value, nodes in readers.items():
+        weight_matrix = np.concatenate([_matrix(node) for node in nodes], axis=1)
+        zeros = np.zeros(len(weight_matrix))
+        found.append(_Input(value, nodes, weight_matrix, zeros, zeros.copy()))
+    return found
+
+
+def _observe(
+    model: ir.Model,
+    inputs: Sequence[_Input],
+    observers: Sequence[Sequence[_Input | _Steps]],
+    feeds: Sequence[Feed],
+    engine: Engine,
+    threads: int,
+) -> None:
+    """Show the observers of each tensor its values, sample by sample."""
+    observed = model.clone()
+    graph = observed.graph
+    names = [item.value.name or "" for item in inputs]
+    values = {v.name: v for v in (*graph.inputs, *(o for n in graph for o in n.outputs))}
+    graph.outputs.clear()
+    graph.outputs.extend(values[name] for name in names if not values[name].is_graph_input())
+    remove_unused(graph)
+    session = engine.session(g.serialized(observed), threads=1) if graph.outputs else None
+
+    def run(feed: Feed) -> Feed:
+        return {**feed, **(session.run(feed) if session is not None else {})}
+
+    for outputs in map_ordered(run, feeds, threads):
+        for name, seen_by in zip(names, observers, strict=True):
+            for observer in seen_by:
+                observer.see(outputs[name])
+
+
+def _choose(item: _Input, by_alpha: dict[float, _Steps], *, rows: bool) -> Smoothing | None:
+    """The cheapest form (plain, factors, rows, both) within :data:`NOISE_LIMIT`, else the least noisy; ``None`` for plain."""
+    before = _noise(item, by_alpha[0.0], None)
+    if before <= NOISE_LIMIT:
+        return None
+    row_zero_points = ROW_ZERO_POINTS if rows else ()
+    alphas = [alpha for alpha in by_alpha if alpha]
+    forms: list[list[tuple[float, int | None]]] = [
+        [(0.0, None)],
+        [(alpha, None) for alpha in alphas],
+        [(0.0, zero_point) for zero_point in row_zero_points],
+        [(alpha, zero_point) for alpha in alphas for zero_point in row_zero_points],
+    ]
+    best = Smoothing(item.value.name or "", 0.0, None, before, before)
+    for candidates in forms:
+        noises = [_noise(item, by_alpha[alpha], zero_point) for alpha, zero_point in candidates]
+        least = int(np.argmin(noises)) if noises else -1
+        if noises and noises[least] <= best.noise * WORTH:
+            best = Smoothing(best.tensor, *candidates[least], before, noises[least])
+        if best.noise <= NOISE_LIMIT:
+            break
+    return best if best.noise < before else None
+
+
+def _noise(item: _Input, steps: _Steps, zero_point: int | None) -> float:
+    """Variance of the products' errors by rounding of activations and weights, over the variance of the products."""
+    weight = steps.factors[:, None] * item.weight
+    activation = steps.squared(zero_point) / 12 * float(np.square(weight).sum(axis=0).mean())
+    weight_step = np.abs(weight).max(axis=0) / WEIGHT_STEPS
+    energy = float((item.energy / np.square(steps.factors)).sum()) / item.rows
+    return (activation + float(np.square(weight_step).mean()) / 12 * energy) / item.signal
+
+
+def _divide(graph: ir.Graph, item: _Input, factors: NDArray[np.float32]) -> None:
+    """Divide the tensor by the factors for its products, and multiply their weights with them."""
+    value = item.value
+    inverse = g.add_initializer(graph, f"{value.name}_smoothing", np.float32(1.0) / factors)
+    node = ir.node("Mul", [value, inverse], name=f"{value.name}_smooth")
+    node.outputs[0].name = g.unique_name(graph, smoothed_name(value.name or ""))
+    node.outputs[0].dtype, node.outputs[0].shape = ir.DataType.FLOAT, value.shape
+    graph.insert_before(item.readers[0], node)
+    for reader in item.readers:
+        reader.replace_input_with(0, node.outputs[0])
+        weight = weight_of(reader)
+        assert weight is not None
+        scaled = _matrix(reader) * factors[:, None]
+        stored = np.ascontiguousarray(scaled.T if _is_transposed(reader) else scaled)
+        weight.const_value = ir.Tensor(stored, name=weight.name)
+
+
+def _matrix(node: ir.Node) -> NDArray[np.float32]:
+    """The weight as ``(columns of the input, outputs)``."""
+    array = g.constant(weight_of(node))
+    assert array is not None
+    matrix = array.astype(np.float32, copy=False)
+    return matrix.T if _is_transposed(node) else matrix
+
+
+def _is_transposed(node: ir.Node) -> bool:
+    return node.op_type == "Gemm" and bool(g.int_attribute(node, "transB", 0))
