@@ -30,3 +30,20 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
             report.outcome = "failed"
             report.longrepr = f"the runtime can be made here, and is missing ({reason})"
     return report
+
+
+QUICK_MODELS = ("ultraface", "resnet8", "resnet8_cifar10.onnx")
+"""Models of the everyday run; the others, and models under emulation, are for ``make conformance``."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes long: whole models under emulation, in every release, or large."""
+    for item in items:
+        if not isinstance(item, pytest.Function) or item.path.name not in ("test_ms_models.py", "test_nb_models.py"):
+            continue
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        name, release = params.get("name", QUICK_MODELS[0]), params.get("release", "2.12")
+        is_emulated = getattr(params.get("platform"), "name", "") == "arm"
+        is_float = item.name.startswith("test_float_models")
+        if name not in QUICK_MODELS or release != "2.12" or (is_emulated and not (is_float and name == "ultraface")):
+            item.add_marker(pytest.mark.slow)
