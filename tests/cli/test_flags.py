@@ -11,7 +11,7 @@ BAD = [
     ("--outputFile=", "--outputFile", "required"),
     ("--outputFile=folder/", "--outputFile=folder/", "names a directory"),
     ("--outputFile=bins", "bins", "names a directory"),
-    ("--weightFile=w.caffemodel", "--weightFile", "only CAFFE"),
+    ("--weightFile=w.caffemodel", "--weightFile", "only PADDLE"),
     ("--configFile=absent.cfg", "absent.cfg", "No such file"),
     ("--inputShape=x", "--inputShape", "is not a shape"),
     ("--inputShape=x:", "--inputShape", "is not a shape"),
@@ -46,7 +46,6 @@ BAD = [
 
 REFUSED = [
     *((f"--fmk={name}", "ONNX") for name in ("TF", "TFLITE", "CAFFE", "MINDIR", "PYTORCH", "OM")),
-    ("--fmk=MSLITE", "not available yet"),
     ("--trainModel=true", "training models"),
     ("--decryptKey=00112233", "encrypted models"),
     ("--decryptMode=AES-CBC", "encrypted models"),
