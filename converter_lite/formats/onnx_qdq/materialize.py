@@ -2,7 +2,8 @@
 
 Rules:
 
-1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the tensor
+1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the
+tensor
    comes from an integer node (whose float result then needs not exist).
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear, stored once for all its readers.
