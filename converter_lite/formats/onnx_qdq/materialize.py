@@ -2,16 +2,16 @@
 
 Rules:
 
-1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the
-tensor
+1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the tensor
    comes from an integer node (whose float result then needs not exist).
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear, stored once for all its readers.
 4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.formats.onnx_qdq.dynamic`.
 5. Graph inputs and outputs keep their names.
-6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max with the lowest
-   number, which changes nothing: onnxruntime from 1.22 on takes ``DequantizeLinear, Conv with float weights, QuantizeLinear`` for
-   a Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its optimized graphs).
+6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
+   with the lowest number, which changes nothing: onnxruntime from 1.22 on takes ``DequantizeLinear, Conv with float weights,
+   QuantizeLinear`` for a Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its
+   optimized graphs).
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
