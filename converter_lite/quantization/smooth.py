@@ -34,7 +34,8 @@ ALPHAS = (0.5, 0.65, 0.8)
 """Exponents that are tried."""
 
 NOISE_LIMIT = 6e-4
-"""Noise of a product, share of its signal's variance, that is left alone. Half of it makes MiniLM slower and not better."""
+"""Noise of a product, share of its signal's variance, that is left alone. Half of it
+makes MiniLM slower and not better."""
 
 WORTH = 0.5
 """A costlier form must lower the noise to this share."""
