@@ -30,7 +30,7 @@ from converter_lite.quantization.sensitivity import WeightUse
 from converter_lite.quantization.weights import stored_axis, stored_weight
 
 WIDTHS = (4, 8, 16)
-"""Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0006."""
+"""Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0007."""
 
 TUNED_COSINE = 0.995
 """Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
@@ -43,10 +43,6 @@ SEARCH_SAMPLES = 48
 
 CLOSE_ENOUGH = 0.03
 """The search ends when the steps still in question would save less than this share of the weights' bytes."""
-
-ALLOWANCE = 1.1
-"""Loss that a trial may have, in multiples of what the result may: the result is fitted to the judging samples too, and twice as
-many samples lower the loss by 13 to 20 % (MobileNet, 48 to 96)."""
 
 DETOURS = 4
 """Networks tried to make use of what the first too costly step leaves of the goal."""
@@ -244,8 +240,8 @@ class _Trials:
 
     @property
     def budget(self) -> float:
-        """Loss that the goal allows a trial."""
-        return ALLOWANCE * (1.0 - self.mixed.target_cosine)
+        """Loss that the goal allows."""
+        return 1.0 - self.mixed.target_cosine
 
     @property
     def left(self) -> int:
