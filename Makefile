@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check lint bench clean
+.PHONY: demo test test-all runtimes conformance check lint bench clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -14,8 +14,16 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/python samples/demo.py --all
 
+# All but whole models in emulated runtimes; runtimes that are not there are skipped, `make runtimes` makes them.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+# The released runtimes of the devices, in .runtimes: what this machine has interpreters and compilers for.
+runtimes:
+	@tests/runtimes/setup_ms.sh .runtimes; ms=$$?; tests/runtimes/setup_nb.sh .runtimes || [ $$ms = 0 ]
+
+conformance: $(VENV)/.installed runtimes
+	$(BIN)/python -m pytest -n auto -m runtime
 
 test-all:
 	@for v in 3.10 3.11 3.12 3.13; do \
@@ -25,7 +33,7 @@ test-all:
 	  echo "== Python $$v"; \
 	  [ -x .venvs/$$v/bin/python ] || "$$py" -m venv .venvs/$$v || exit 1; \
 	  .venvs/$$v/bin/python -m pip install -q --disable-pip-version-check -e '.[dev]' || exit 1; \
-	  .venvs/$$v/bin/python -m pytest -n auto || exit 1; \
+	  .venvs/$$v/bin/python -m pytest -n auto -m "not slow" || exit 1; \
 	done
 
 lint: $(VENV)/.installed

@@ -133,6 +133,7 @@ def _ours(case: Case, places: Places) -> Invocation:
             f"--modelFile={places.model(case.task)}",
             f"--outputFile={places.result(case).with_suffix('')}",
             f"--configFile={config}",
+            "--saveType=ONNX",
             "--minCosine=-1",  # a figure below the gate is still wanted
             *case.options,
         ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter_lite.errors import UsageError
 from converter_lite.log import NORMAL, Log
-from converter_lite.request import ConvertRequest, ConvertResult
+from converter_lite.request import DEFAULT_SAVE_TYPE, ConvertRequest, ConvertResult
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
@@ -41,6 +41,8 @@ class Converter:
         optimize: "none", "general", "gpu_oriented" or "ascend_oriented".
         infer: Run the result once on random data.
         save_type: Output format, or several.
+        ms_compat: "device", or "wheel" for ``.ms`` files that the released desktop packages load too.
+        nb_target: "arm" or "x86": processors that a ``.nb`` file is for.
         min_cosine: Quality gate; ``None`` takes the default rule.
         threads: Worker threads; 0 = one per core.
         calibration_data: Samples from Python instead of ``calibrate_path``.
@@ -54,7 +56,9 @@ class Converter:
     weight_fp16: bool = False
     optimize: str = "general"
     infer: bool = False
-    save_type: str | Sequence[str] = "ONNX"
+    save_type: str | Sequence[str] = DEFAULT_SAVE_TYPE
+    ms_compat: str = "device"
+    nb_target: str = "arm"
     min_cosine: float | None = None
     threads: int = 0
     calibration_data: Samples | None = None
@@ -98,6 +102,8 @@ class Converter:
             fp16=self.weight_fp16,
             optimize=self.optimize,
             save_type=save_type,
+            ms_compat=self.ms_compat,
+            nb_target=self.nb_target,
             infer=self.infer,
             min_cosine=self.min_cosine,
             threads=self.threads,
@@ -194,6 +200,7 @@ def quant_post_static(
         model_file=model,
         output_file=Path(quantize_model_path),
         config=_with_skipped(converter, _skipped(model, quantizable_op_type, skip_nodes)),
+        save_type=("ONNX",),
         calibration_data=sample_generator,
         calibration_size=None if batch_nums is None else batch_size * batch_nums,
     )
@@ -242,6 +249,7 @@ def quant_post_dynamic(
         model_file=model,
         output_file=Path(save_model_dir) / save_model_filename,
         config=_with_skipped(converter, _skipped(model, quantizable_op_type, ())),
+        save_type=("ONNX",),
     )
     return convert(request, log=_log(verbose))
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,38 +11,35 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.calibration.cache import StatisticsCache
-from converter_lite.config.settings import DataPreprocessParam, QuantizationConfig
-from converter_lite.data.dataset import Dataset, InputType, open_dataset
-from converter_lite.data.images import ImagePreprocess
+from converter_lite.config.settings import QuantizationConfig
+from converter_lite.data.configured import configured_dataset
+from converter_lite.data.dataset import Dataset
 from converter_lite.data.inputs import input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
+from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ModelError, QualityError, UsageError
-from converter_lite.formats.registry import OutputFormat, output_format
+from converter_lite.formats.output import FileOptions, OutputFormat
+from converter_lite.formats.registry import output_format
 from converter_lite.frontends.ascend import apply_ascend_context, effective_context
-from converter_lite.frontends.onnx import is_quantized, read_onnx
 from converter_lite.log import Log
-from converter_lite.output import Transaction, destination, refuse_overwrite, transaction
-from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
-from converter_lite.passes.pipeline import optimize
-from converter_lite.proof import compare
+from converter_lite.output import Transaction, destinations, refuse_overwrite, transaction
+from converter_lite.passes.io_types import IoTypes
+from converter_lite.preparing import Preparation, Prepared
+from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.forecast import forecast_bytes
-from converter_lite.quantization.perform import Quantizer, decide
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
+from converter_lite.quantization.run import Resources
 from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.reading import Source, read_source
 from converter_lite.reports.summary import peak_memory, versions
-from converter_lite.request import (
-    DEFAULT_MIN_COSINE,
-    PROOF_SAMPLES,
-    Artefact,
-    ConvertRequest,
-    ConvertResult,
-    OutputAccuracy,
-)
+from converter_lite.request import Artefact, ConvertRequest, ConvertResult
+
+SHOWN = 5
+"""Reasons and notes per format in the log; all of them with ``-v``."""
 
 
 def run(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -> ConvertResult:
@@ -57,13 +52,22 @@ def run(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -
 
 
 @dataclass(slots=True)
-class _Written:
-    """A file of the work directory and how it compares."""
+class _Job:
+    """One output format of a conversion.
+
+    Attributes:
+        format: The format.
+        target: Path of its file.
+        prepared: The graph that it wants.
+        choice: How to quantize, ``None`` for a float conversion.
+        plan: A plan that the user gave.
+    """
 
     format: OutputFormat
-    files: list[Path]
     target: Path
-    accuracy: tuple[OutputAccuracy, ...]
+    prepared: Prepared
+    choice: Choice | None = None
+    plan: QuantPlan | None = None
 
 
 class _Conversion:
@@ -72,48 +76,52 @@ class _Conversion:
         self.log = log
         self.engine = engine
         self.threads = request.threads or os.cpu_count() or 1
-        self.formats = [output_format(name) for name in dict.fromkeys(request.save_type)]
         self.config = self._load_config()
+        options = FileOptions(
+            io_types=IoTypes(request.input_data_type, request.output_data_type),
+            fp16=request.fp16,
+            encode=self.config is None or self.config.common_quant_param.enable_encode,
+            ms_compat=request.ms_compat,
+            nb_target=request.nb_target,
+        )
+        self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
 
     def run(self) -> ConvertResult:
-        request, log = self.request, self.log
+        request = self.request
         targets = self._destinations()
-        with log.stage("read"):
-            model = read_onnx(request.model_file, input_shapes=self._static_shapes())
-        self._refuse_quantized(model)
-        result = ConvertResult(model_bytes=_model_bytes(request.model_file, model), versions=versions())
-        with log.stage("optimize"):
-            original = model.clone()
-            done = optimize(model, level=request.optimize)
-        result.nodes_read, result.nodes_optimized = done.nodes_before, done.nodes_after
-        log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({request.optimize})")
-        for name, times in done.changes:
-            log.debug(f"  {name}: {times}")
-        for fmt in self.formats:
-            fmt.check(model)
-        choice = None
-        if self.config is not None:
-            has_samples = request.calibration_data is not None or self._data_section() is not None
-            choice = choose(self.config, model, done.vanished, has_samples=has_samples)
-        given_plans = self._read_plans(choice)
+        with self.log.stage("read"):
+            source = read_source(request, static_shapes=self._static_shapes())
+        self._refuse_quantized(source)
+        result = ConvertResult(model_bytes=source.bytes, versions=versions())
+        jobs = self._prepare(source, targets, result)
+        self._choose(jobs)
         if request.dry_run:
-            return self._dry_run(model, choice, given_plans, result)
-        dataset = self._open_data(model)
+            return self._dry_run(jobs, result)
+        dataset = self._open_data(jobs)
+        resources = Resources(
+            dataset, self.engine, self.threads, self.log, self._random_feeds, cache=self._cache(dataset)
+        )
         with ExitStack() as stack:
             files = stack.enter_context(transaction(targets[0].parent))
-            reference = self._reference(original, files)
-            written = []
-            for fmt, target in zip(self.formats, targets, strict=True):
-                quantized = self._quantize(model, choice, dataset, given_plans.get(fmt.name), fmt)
-                written.append(self._write(fmt, quantized, target, files, reference, dataset, model))
-                if choice is not None:
-                    result.plans[fmt.name] = quantized.plan
-            self._gate(written, choice, real=dataset is not None)
+            proof = Proof(
+                source.model, files.work, request=request, dataset=dataset, engine=self.engine, threads=self.threads
+            )
+            proven = []
+            for job in jobs:
+                quantized = self._quantize(job, resources)
+                proven.append(self._write(job, quantized, files.work, proof))
+                self._debug_reports(job, quantized, dataset)
+                if job.choice is not None or quantized.plan.quantized_nodes:
+                    result.plans[job.format.name] = quantized.plan
+            proof.gate(proven, self.log)
             plans = self._stage_plans(stack, result)
-            self._commit(written, files, result, real=dataset is not None, samples=self._proof_count(dataset))
+            _commit(proven, files, result, proof)
             plans.commit()
-        result.warnings = list(log.warnings)
-        result.seconds = dict(log.seconds)
+        return self._finished(result)
+
+    def _finished(self, result: ConvertResult) -> ConvertResult:
+        result.warnings = list(self.log.warnings)
+        result.seconds = dict(self.log.seconds)
         result.peak_memory = peak_memory()
         return result
 
@@ -135,7 +143,7 @@ class _Conversion:
 
     def _destinations(self) -> list[Path]:
         request = self.request
-        targets = [destination(request.output_file, fmt.suffix) for fmt in self.formats]
+        targets = destinations(request.output_file, [fmt.suffix for fmt in self.formats])
         inputs = [request.model_file, *(p for p in (request.config_file, request.weight_file, request.plan) if p)]
         outputs = [*targets, *(p for p in (request.save_plan, request.json) if p)]
         for index, output in enumerate(outputs):
@@ -148,127 +156,109 @@ class _Conversion:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic serve the calibration only."""
         return {} if effective_context(self.config) is not None else dict(self.request.input_shape)
 
-    def _refuse_quantized(self, model: ir.Model) -> None:
-        if self.config is not None and self.config.common_quant_param.quant_type is not None and is_quantized(model):
+    def _refuse_quantized(self, source: Source) -> None:
+        if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
             raise ModelError(
                 "the model is quantized already",
-                where=str(self.request.model_file),
+                where=source.where,
                 hint="start from the float model, or convert without a quantization section",
             )
         context = effective_context(self.config)
         if context is not None:
-            apply_ascend_context(model, context, self.request.input_shape)
+            apply_ascend_context(source.model, context, self.request.input_shape)
 
-    def _read_plans(self, choice: Choice | None) -> dict[str, QuantPlan]:
-        path = self.request.plan
-        if choice is None and (path is not None or self.request.save_plan is not None):
-            raise UsageError(
-                "there is no plan without quantization",
-                where=str(path or self.request.save_plan),
-                hint="name a configuration with quant_type",
-            )
-        if path is None or choice is None:
-            return {}
-        plans = load_plans(path, [fmt.name for fmt in self.formats])
-        for name, plan in plans.items():
-            choice.check_plan(plan, where=f"{path}: {name}")
-        return plans
-
-    def _data_section(self) -> DataPreprocessParam | None:
-        """The section that names calibration files, ``None`` if there is none."""
-        data = self.config.data_preprocess_param if self.config is not None else None
-        return data if data is not None and data.calibrate_path and data.input_type is not None else None
-
-    def _open_data(self, model: ir.Model) -> RememberingDataset | None:
+    def _open_data(self, jobs: list[_Job]) -> RememberingDataset | None:
         request = self.request
         dataset: Dataset
+        model = next((job for job in jobs if job.format.form.static), jobs[0]).prepared.model
         specs = input_specs(model, dict(request.input_shape))
         if request.calibration_data is not None:
             dataset = IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
         else:
-            data = self._data_section()
-            if data is None or data.input_type is None:
+            data = self.config.data_preprocess_param if self.config is not None else None
+            layout = Layout(request.input_data_format)
+            found = configured_dataset(data, specs, input_format=layout, workers=min(self.threads, 4))
+            if found is None:
                 return None
-            preprocess = ImagePreprocess(
-                image_to_format=data.image_to_format.value if data.image_to_format else None,
-                normalize_mean=data.normalize_mean or None,
-                normalize_std=data.normalize_std or None,
-                resize_width=data.resize_width,
-                resize_height=data.resize_height,
-                resize_method=data.resize_method.value if data.resize_method else None,
-                center_crop_width=data.center_crop_width,
-                center_crop_height=data.center_crop_height,
-            )
-            dataset = open_dataset(
-                data.calibrate_path,
-                specs,
-                input_type=InputType(data.input_type.value),
-                size=data.calibrate_size,
-                preprocess=preprocess,
-                input_format=Layout(request.input_data_format),
-                workers=min(self.threads, 4),
-            )
+            dataset = found
         for note in dataset.notes:
             self.log.info(note)
         for warning in dataset.warnings:
             self.log.warning(warning)
         return RememberingDataset(dataset)
 
-    # -- quantization ---------------------------------------------------------------------------------------------
+    # -- decisions ------------------------------------------------------------------------------------------------
 
-    def _quantize(
-        self,
-        model: ir.Model,
-        choice: Choice | None,
-        dataset: RememberingDataset | None,
-        plan: QuantPlan | None,
-        fmt: OutputFormat,
-    ) -> QuantizedModel:
-        if choice is None:
-            return QuantizedModel(model.clone(), QuantPlan("FLOAT"))
-        quantizer = Quantizer(
-            model,
-            choice,
-            dataset,
-            substitutes=self._substitutes(choice, dataset, model),
-            cache=self._cache(dataset),
-            engine=self.engine,
-            threads=self.threads,
-            log=self.log,
-        )
-        quantized = quantizer.run(plan)
-        self._report_plan(quantized.plan, fmt)
-        _refuse_nothing(quantized.plan)
-        return quantized
+    def _prepare(self, source: Source, targets: list[Path], result: ConvertResult) -> list[_Job]:
+        """The graph of each format, checked before any other work."""
+        preparation = Preparation(source, self.request.optimize)
+        jobs: list[_Job] = []
+        for fmt, target in zip(self.formats, targets, strict=True):
+            with self.log.stage("optimize"):
+                prepared = preparation(fmt.form)
+            if all(job.prepared is not prepared for job in jobs):
+                self._report_graph(prepared)
+            with self.log.stage("check"):
+                fmt.check(prepared.model)
+            jobs.append(_Job(fmt, target, prepared))
+        done = jobs[0].prepared.done
+        result.nodes_read, result.nodes_optimized = done.nodes_before, done.nodes_after
+        return jobs
 
-    def _substitutes(self, choice: Choice, dataset: RememberingDataset | None, model: ir.Model) -> list[Feed]:
-        """Random samples, where something has to be measured and there are no others."""
-        if dataset is not None or not choice.measures:
-            return []
-        self.log.warning("accuracy is measured on random samples: calibration data would show what matters")
-        return list(random_samples(model, PROOF_SAMPLES, fixed_shapes=dict(self.request.input_shape)))
+    def _report_graph(self, prepared: Prepared) -> None:
+        done = prepared.done
+        level = self.request.optimize
+        self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
+        for note in prepared.notes:
+            self.log.info(note)
+        for name, times in done.changes:
+            self.log.debug(f"  {name}: {times}")
 
-    def _cache(self, dataset: RememberingDataset | None) -> StatisticsCache | None:
-        folder = self.request.cache
-        return None if folder is None or dataset is None else StatisticsCache(folder, dataset.fingerprint(), self.log)
+    def _choose(self, jobs: list[_Job]) -> None:
+        """How to quantize for each format, and the plans that the user gave."""
+        request, config = self.request, self.config
+        if config is not None:
+            has_samples = request.calibration_data is not None or _names_files(config)
+            for job in jobs:
+                choice = choose(config, job.prepared.model, job.prepared.done.vanished, has_samples=has_samples)
+                job.choice = None if choice is None else job.format.restrict(choice)
+        path = request.plan
+        chosen = [job for job in jobs if job.choice is not None]
+        if not chosen and (path is not None or request.save_plan is not None):
+            raise UsageError(
+                "there is no plan without quantization",
+                where=str(path or request.save_plan),
+                hint="name a configuration with quant_type",
+            )
+        if path is None:
+            return
+        plans = load_plans(path, [job.format.name for job in jobs])
+        for job in chosen:
+            job.plan = plans[job.format.name]
+            assert job.choice is not None
+            job.choice.check_plan(job.plan, where=f"{path}: {job.format.name}")
 
-    def _report_plan(self, plan: QuantPlan, fmt: OutputFormat) -> None:
+    def _report_plan(self, plan: QuantPlan, name: str) -> None:
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
-        self.log.info(f"{fmt.name}: " + ", ".join(counts))
-        for reason, count in plan.float_reasons()[:5]:
+        self.log.info(f"{name}: " + ", ".join(counts))
+        for reason, count in plan.float_reasons()[:SHOWN]:
             self.log.info(f"  {count} x {reason}")
-        for name, node in plan.nodes.items():
-            self.log.debug(f"  {name} ({node.op_type}): {node.mode.value}{' - ' + node.reason if node.reason else ''}")
+        for node_name, node in plan.nodes.items():
+            reason = f" - {node.reason}" if node.reason else ""
+            self.log.debug(f"  {node_name} ({node.op_type}): {node.mode.value}{reason}")
 
-    def _dry_run(
-        self, model: ir.Model, choice: Choice | None, plans: dict[str, QuantPlan], result: ConvertResult
-    ) -> ConvertResult:
-        for fmt in self.formats:
-            plan = plans.get(fmt.name) or decide(model, choice)
-            if fmt.name in plans and choice is not None:
+    def _dry_run(self, jobs: list[_Job], result: ConvertResult) -> ConvertResult:
+        for job in jobs:
+            model, choice = job.prepared.model, job.choice
+            if choice is None:
+                plan = job.prepared.quantized.plan
+            elif job.plan is not None:
+                plan = job.plan
                 choice.prepare(model)
                 plan.check(model)
-            result.forecast_bytes[fmt.name] = forecast_bytes(
+            else:
+                plan = job.format.decide(model, choice)
+            result.forecast_bytes[job.format.name] = forecast_bytes(
                 model,
                 plan,
                 bits=choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8,
@@ -276,116 +266,61 @@ class _Conversion:
                 integer_bias=choice is not None and choice.target.quantize_bias,
             )
             if choice is not None:
-                result.plans[fmt.name] = plan
-                self._report_plan(plan, fmt)
+                result.plans[job.format.name] = plan
+                self._report_plan(plan, job.format.name)
                 _refuse_nothing(plan)
-        result.warnings = list(self.log.warnings)
-        result.seconds = dict(self.log.seconds)
-        result.peak_memory = peak_memory()
-        return result
+        return self._finished(result)
 
-    # -- writing and proving --------------------------------------------------------------------------------------
+    # -- work -----------------------------------------------------------------------------------------------------
 
-    def _reference(self, original: ir.Model, files: Transaction) -> Session:
-        """The float model as it was read (with fixed shapes), for the comparison."""
-        from converter_lite.formats.onnx_qdq.writer import save
+    def _quantize(self, job: _Job, resources: Resources) -> QuantizedModel:
+        copy = job.prepared.copy()
+        if job.choice is None:
+            if not copy.plan.quantized_nodes:
+                return copy
+            adapted = job.format.adapt(copy)
+            self._report_plan(adapted.plan, job.format.name)
+            return adapted
+        quantized = job.format.quantize(copy.model, job.choice, plan=job.plan, resources=resources)
+        self._report_plan(quantized.plan, job.format.name)
+        _refuse_nothing(quantized.plan)
+        return quantized
 
-        path = files.work / "float.onnx"
-        original.graph.opset_imports.setdefault("", 13)
-        save(original, path)
-        return self.engine.session(path, threads=self.threads)
+    def _cache(self, dataset: RememberingDataset | None) -> StatisticsCache | None:
+        folder = self.request.cache
+        return None if folder is None or dataset is None else StatisticsCache(folder, dataset.fingerprint(), self.log)
 
-    def _write(
-        self,
-        fmt: OutputFormat,
-        quantized: QuantizedModel,
-        target: Path,
-        files: Transaction,
-        reference: Session,
-        dataset: RememberingDataset | None,
-        model: ir.Model,
-    ) -> _Written:
-        request = self.request
-        io_types = IoTypes(request.input_data_type, request.output_data_type)
+    def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
+        """Random samples of the right types."""
+        return list(random_samples(model, count, fixed_shapes=dict(self.request.input_shape)))
+
+    def _write(self, job: _Job, quantized: QuantizedModel, work: Path, proof: Proof) -> Proven:
         with self.log.stage("write"):
-            made = fmt.write(quantized, files.work / target.name, io_types=io_types, fp16=request.fp16)
+            made = job.format.write(quantized, work / job.target.name)
+        for index, note in enumerate(made.notes):
+            say = self.log.info if index < SHOWN else self.log.debug
+            say(f"{job.format.name}: {note}")
+        if len(made.notes) > SHOWN:
+            self.log.info(f"{job.format.name}: and {len(made.notes) - SHOWN} notes more (-v prints them)")
         with self.log.stage("prove"):
-            runnable = fmt.runnable(made[0])
-            session = self.engine.session(runnable, threads=self.threads)
-            interface = self._changed_interface(quantized, io_types)
-            if interface is not None:
-                session = RealOutputs(session, interface)
-            accuracy = compare(reference, session, self._proof_feeds(interface, dataset, model))
-            if request.infer and dataset is not None:
-                list(map(session.run, (pair[1] for pair in self._proof_feeds(interface, None, model))))
+            accuracy = proof.compare(job.format, made.files[0], quantized, job.prepared.model)
+        return Proven(job.format, made.files, job.target, accuracy, job.choice)
+
+    def _debug_reports(self, job: _Job, quantized: QuantizedModel, dataset: RememberingDataset | None) -> None:
         folder = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
-        if folder is not None and quantized.plan.quantized_nodes:
-            from converter_lite.reports.debug_csv import DebugReport
+        if folder is None or not quantized.plan.quantized_nodes:
+            return
+        from converter_lite.reports.debug_csv import DebugReport
 
-            with self.log.stage("debug reports"):
-                place = Path(folder) if len(self.formats) == 1 else Path(folder) / fmt.name
-                report = DebugReport(
-                    place,
-                    quantized,
-                    engine=self.engine,
-                    threads=self.threads,
-                    log=self.log,
-                    reference=quantized.reference or model,
-                )
-                shapes = dict(request.input_shape)
-                report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
-        return _Written(fmt, made, target, accuracy)
-
-    def _proof_feeds(
-        self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model
-    ) -> Iterator[tuple[Feed, Feed]]:
-        request = self.request
-        feeds = (
-            dataset.head(PROOF_SAMPLES)
-            if dataset is not None
-            else random_samples(model, PROOF_SAMPLES, fixed_shapes=dict(request.input_shape))
-        )
-        for feed in feeds:
-            yield feed, feed if interface is None else feed_for(interface, feed)
-
-    def _changed_interface(self, quantized: QuantizedModel, wanted: IoTypes) -> ir.Model | None:
-        """The quantized graph with the wanted inputs and outputs, where they differ from those of the float model."""
-        from converter_lite.formats.onnx_qdq.materialize import materialize
-
-        if wanted == IoTypes():
-            return None
-        interface = materialize(quantized)
-        change_io_types(interface, wanted)
-        return interface
-
-    def _proof_count(self, dataset: RememberingDataset | None) -> int:
-        return min(PROOF_SAMPLES, len(dataset)) if dataset is not None else PROOF_SAMPLES
-
-    def _gate(self, written: list[_Written], choice: Choice | None, *, real: bool) -> None:
-        asked = self.request.min_cosine
-        default = DEFAULT_MIN_COSINE if real and (choice is None or choice.is_gated) else 0.0
-        limit = (default if asked is None else asked) or -math.inf
-        for item in written:
-            for output in item.accuracy:
-                self.log.debug(f"{item.format.name} {output.name}: cosine {output.cosine:.6f}")
-            worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
-            if worst is not None and worst.cosine < limit:
-                raise QualityError(
-                    f"cosine {worst.cosine:.5f} of output {worst.name} is below the quality gate {limit:g}",
-                    where=str(item.target),
-                    hint="see docs/accuracy.md for what helps; --minCosine=X changes the gate",
-                )
-
-    def _commit(
-        self, written: list[_Written], files: Transaction, result: ConvertResult, *, real: bool, samples: int
-    ) -> None:
-        for item in written:
-            for made in item.files:
-                files.add(made, item.target.with_name(made.name))
-            size = sum(made.stat().st_size for made in item.files)
-            digest = _sha256(item.files)
-            result.artefacts.append(Artefact(item.format.name, item.target, size, digest, item.accuracy, samples, real))
-        files.commit()
+        model = job.prepared.model
+        with self.log.stage("debug reports"):
+            place = Path(folder) if len(self.formats) == 1 else Path(folder) / job.format.name
+            reference = quantized.reference or model
+            report = DebugReport(
+                place, quantized, engine=self.engine, threads=self.threads, log=self.log, reference=reference
+            )
+            shapes = dict(self.request.input_shape)
+            report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
 
     def _stage_plans(self, stack: ExitStack, result: ConvertResult) -> Transaction:
         """The plan file, ready to be put into place behind the models."""
@@ -399,6 +334,24 @@ class _Conversion:
         return files
 
 
+def _commit(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
+    for item in proven:
+        for made in item.files:
+            files.add(made, item.target.with_name(made.name))
+        size = sum(made.stat().st_size for made in item.files)
+        digest = _sha256(item.files)
+        result.artefacts.append(
+            Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real)
+        )
+    files.commit()
+
+
+def _names_files(config: QuantizationConfig) -> bool:
+    """Whether a section names calibration files."""
+    data = config.data_preprocess_param
+    return data is not None and bool(data.calibrate_path) and data.input_type is not None
+
+
 def _refuse_nothing(plan: QuantPlan) -> None:
     if plan.quantized_nodes:
         return
@@ -407,15 +360,6 @@ def _refuse_nothing(plan: QuantPlan) -> None:
         f"nothing would be quantized: {reasons}",
         hint="choose another quant_type or target_device, or lower min_quant_weight_size and min_quant_weight_channel",
     )
-
-
-def _model_bytes(path: Path, model: ir.Model) -> int:
-    external = {
-        tensor.path
-        for value in model.graph.initializers.values()
-        if isinstance(tensor := value.const_value, ir.ExternalTensor)
-    }
-    return path.stat().st_size + sum(Path(p).stat().st_size for p in external)
 
 
 def _sha256(files: list[Path]) -> str:

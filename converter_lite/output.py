@@ -94,6 +94,20 @@ def destination(output_file: Path, suffix: str) -> Path:
     return output_file.with_name(output_file.name + suffix)
 
 
+def destinations(output_file: Path, suffixes: Sequence[str]) -> list[Path]:
+    """One path per suffix: ``out`` or ``out.onnx`` -> ``out.ms``, ``out.onnx``.
+
+    Raises:
+        UsageError: The path names a directory, or is no text.
+    """
+    given = next((suffix for suffix in suffixes if output_file.name.endswith(suffix)), "")
+    stem = output_file.name.removesuffix(given)
+    base = output_file.with_name(stem) if given and stem else output_file
+    if str(output_file).endswith(("/", os.sep)) or output_file.is_dir():
+        base = output_file
+    return [destination(base, suffix) for suffix in suffixes]
+
+
 def refuse_overwrite(output: Path, inputs: Sequence[Path], *, also: Sequence[Path] = ()) -> None:
     """Refuse an output that is one of the input files, or one of the other outputs (``also``).
 

@@ -22,7 +22,8 @@ FRAMEWORKS: Mapping[str, str] = MappingProxyType(
         "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
-        "MSLITE": "reading .ms files is not available yet",
+        "MSLITE": "",
+        "PADDLE": "",
         "OM": "Ascend offline models are not read; use the ONNX file they were made from",
         "ONNX": "",
     }
@@ -32,6 +33,14 @@ FRAMEWORKS: Mapping[str, str] = MappingProxyType(
 INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
 OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
 LAYOUTS = ("NHWC", "NCHW")
+SAVE_TYPES: Mapping[str, str] = MappingProxyType({"MINDIR_LITE": ".ms", "ONNX": ".onnx", "NAIVE_BUFFER": ".nb"})
+"""Values of --saveType -> end of the file name."""
+
+DEFAULT_SAVE_TYPE = ("MINDIR_LITE", "ONNX")
+"""Output formats where none is asked for, as the original's, and the file that runs everywhere."""
+
+MS_COMPAT = ("device", "wheel")
+NB_TARGETS = ("arm", "x86")
 OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
 MAX_THREADS = 1024
 
@@ -55,7 +64,7 @@ class ConvertRequest:
         model_file: Model to read.
         output_file: Path of the result; the suffix of each format is appended unless it is there.
         fmk: Framework of the model.
-        weight_file: Second file of a CAFFE model.
+        weight_file: File with the parameters of a PADDLE model; ``None`` looks beside the program.
         config_file: INI file; ``None`` together with ``config`` converts in float.
         config: A configuration made in memory, instead of ``config_file``.
         input_shape: Input name -> fixed shape.
@@ -65,6 +74,8 @@ class ConvertRequest:
         fp16: Store float constants that stay float as float16.
         optimize: Level of graph optimization.
         save_type: Output formats, in order.
+        ms_compat: Runtimes that a ``.ms`` file is for: ``device``, or ``wheel`` for the released desktop packages too.
+        nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
         infer: Run the result once on random data even where there are calibration samples.
         min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
@@ -89,7 +100,9 @@ class ConvertRequest:
     output_data_type: str = "DEFAULT"
     fp16: bool = False
     optimize: str = "general"
-    save_type: tuple[str, ...] = ("ONNX",)
+    save_type: tuple[str, ...] = DEFAULT_SAVE_TYPE
+    ms_compat: str = "device"
+    nb_target: str = "arm"
     infer: bool = False
     min_cosine: float | None = None
     plan: Path | None = None
@@ -123,14 +136,16 @@ class ConvertRequest:
         refused = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]
         if refused:
             raise UsageError(refused, where=f"--fmk={self.fmk}")
-        if self.weight_file is not None:
-            raise UsageError("only CAFFE models have a weight file", where="--weightFile")
+        if self.weight_file is not None and self.fmk != "PADDLE":
+            raise UsageError("only PADDLE models have a second file here", where="--weightFile")
+        one_of(self.ms_compat, MS_COMPAT, "--msCompat")
+        one_of(self.nb_target, NB_TARGETS, "--nbTarget")
         one_of(self.input_data_format, LAYOUTS, "--inputDataFormat")
         one_of(self.input_data_type, INPUT_TYPES, "--inputDataType")
         one_of(self.output_data_type, OUTPUT_TYPES, "--outputDataType")
         object.__setattr__(self, "optimize", _optimize_level(self.optimize))
         if not self.save_type:
-            object.__setattr__(self, "save_type", ("ONNX",))
+            object.__setattr__(self, "save_type", DEFAULT_SAVE_TYPE)
 
 
 def one_of(value: str, allowed: Sequence[str], flag: str) -> str:

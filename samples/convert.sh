@@ -1,5 +1,5 @@
 #!/bin/sh
-# Quantizes the sample model fully. usage: samples/convert.sh [OUTPUT]   (default: demo_output/shapes_int8, .onnx is added)
+# Quantizes the sample model fully. usage: samples/convert.sh [OUTPUT]   (default: demo_output/shapes_int8, .ms and .onnx are added)
 # CONVERTER_LITE names another command than the `converter_lite` on PATH.
 set -eu
 output=${1:-demo_output/shapes_int8}

@@ -36,7 +36,7 @@ def test_every_public_name_is_there_and_no_other() -> None:
 
 def test_a_request_converts_like_the_command_line(workshop: Workshop, capsys: pytest.CaptureFixture[str]) -> None:
     workshop.succeed(config=FULL)
-    request = ConvertRequest(Path("model.onnx"), Path("api"), config_file=Path("quant.cfg"))
+    request = ConvertRequest(Path("model.onnx"), Path("api"), config_file=Path("quant.cfg"), save_type=("ONNX",))
     result = convert(request)
     assert Path("api.onnx").read_bytes() == Path("out.onnx").read_bytes()
     assert [artefact.path for artefact in result.artefacts] == [Path("api.onnx")]
@@ -182,7 +182,11 @@ def test_converter_refuses_unknown_keys_with_the_nearest() -> None:
 
 def test_converter_attributes_reach_the_result(workshop: Workshop) -> None:
     converter = Converter(
-        input_shape={"x": [2, 3, 8, 8]}, optimize="none", weight_fp16=True, output_data_type="FLOAT16"
+        input_shape={"x": [2, 3, 8, 8]},
+        optimize="none",
+        weight_fp16=True,
+        output_data_type="FLOAT16",
+        save_type="ONNX",
     )
     converter.convert("ONNX", "model.onnx", "api.onnx")
     graph = onnx.load("api.onnx").graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,13 @@ class WrittenFileEngine:
 def request(config: Config | None = None, **options: Any) -> ConvertRequest:
     settings = config_from_mapping({name: dict(keys) for name, keys in config.items()}) if config is not None else None
     return ConvertRequest(
-        **{"model_file": Path("model.onnx"), "output_file": Path("out"), "config": settings, **options}
+        **{
+            "model_file": Path("model.onnx"),
+            "output_file": Path("out"),
+            "config": settings,
+            "save_type": "ONNX",
+            **options,
+        }
     )
 
 
@@ -85,13 +92,13 @@ def test_the_proof_uses_at_most_sixteen_samples(workshop: Workshop) -> None:
     samples = [normal(1, 3, 8, 8, seed=seed) for seed in range(20)]
     config = config_from_mapping({"common_quant_param": {"quant_type": "FULL_QUANT"}}, external_data=True)
     assert run(request(config=None, calibration_data=samples), Log()).artefacts[0].samples == 16
-    result = run(ConvertRequest(Path("model.onnx"), Path("out"), config=config, calibration_data=samples[:7]), Log())
+    result = run(replace(request(calibration_data=samples[:7]), config=config), Log())
     assert (result.artefacts[0].samples, result.artefacts[0].real_samples) == (7, True)
 
 
 def test_the_result_tells_stages_and_memory(workshop: Workshop) -> None:
     result = run(request(FULL), Log())
-    stages = ["read", "optimize", "equalization", "smoothing", "calibration", "quantization", "corrections"]
+    stages = ["read", "optimize", "check", "equalization", "calibration", "quantization", "corrections"]
     stages += ["write", "prove"]
     assert list(result.seconds) == stages
     assert result.peak_memory > 0
@@ -180,7 +187,7 @@ def test_dynamic_products_with_a_bias_keep_the_scale_of_each_row(workshop: Works
     }
     rows = normal(1, 16, 64, seed=3) * np.geomspace(5, 0.5, 16, dtype=np.float32).reshape(1, 16, 1)
     config = config_from_mapping(sections, external_data=True)
-    result = run(ConvertRequest(Path("model.onnx"), Path("out"), config=config, calibration_data=[rows]), Log())
+    result = run(replace(request(calibration_data=[rows]), config=config), Log())
     accuracy = result.artefacts[0].accuracy[0]
     assert accuracy.max_error < 0.02 * accuracy.max_value
 
@@ -240,3 +247,24 @@ def test_samples_of_the_caller_serve_adaptive_rounding_and_their_absence_is_refu
     with pytest.raises(ConfigError, match="fitted to calibration samples, and there are none"):
         run(ConvertRequest(model_file=Path("model.onnx"), output_file=Path("refused"), config=config), Log())
     assert not Path("refused.onnx").exists()
+
+
+@pytest.mark.parametrize("method", ["MAX_MIN", "KL", "REMOVAL_OUTLIER"])
+def test_a_cache_changes_no_byte_of_the_result(workshop: Workshop, method: str) -> None:
+    config = changed(FULL, full_quant_param={"activation_quant_method": method})
+    digests = [
+        run(request(config, output_file=Path(f"out{i}"), cache=cache), Log()).artefacts[0].sha256
+        for i, cache in enumerate((None, Path("cache"), "cache"))
+    ]
+    assert len(set(digests)) == 1
+    assert [path.suffix for path in (workshop.folder / "cache").iterdir()] == [".npz"]
+
+
+def test_statistics_of_other_samples_or_of_another_layout_are_other_statistics(workshop: Workshop) -> None:
+    for i, config in enumerate((FULL, changed(FULL, full_quant_param={"activation_quant_method": "MSE"}))):
+        run(request(config, output_file=Path(f"out{i}"), cache=Path("cache")), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 1
+    run(request(changed(FULL, data_preprocess_param={"calibrate_size": "3"}), cache=Path("cache"), min_cosine=0), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 2
+    run(request(FULL, cache=Path("cache"), min_cosine=0, input_data_format="NCHW"), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 3

@@ -63,6 +63,7 @@ def convert(tmp_path: Path, model: str, config: Config | None, *flags: str) -> t
         f"--modelFile={path}",
         f"--outputFile={tmp_path / 'out'}",
         f"--json={tmp_path / 'r.json'}",
+        "--saveType=ONNX",
     ]
     if config is not None:
         (tmp_path / "quant.cfg").write_text(ini(config), encoding="utf-8")
@@ -173,7 +174,12 @@ def test_the_forecast_is_within_ten_percent(tmp_path: Path, model: str, config: 
     (tmp_path / "dry").mkdir()
     (tmp_path / "dry/quant.cfg").write_text(ini(config), encoding="utf-8")
     result = tmp_path / "dry/r.json"
-    required = ["--fmk=ONNX", f"--modelFile={shared_model(model)}", f"--outputFile={tmp_path / 'dry/out'}"]
+    required = [
+        "--fmk=ONNX",
+        f"--modelFile={shared_model(model)}",
+        f"--outputFile={tmp_path / 'dry/out'}",
+        "--saveType=ONNX",
+    ]
     outcome = command(*required, f"--configFile={tmp_path / 'dry/quant.cfg'}", "--dryRun", f"--json={result}")
     assert outcome.status == 0, outcome
     forecast = json.loads(result.read_text(encoding="utf-8"))["forecast_bytes"]["ONNX"]

@@ -15,7 +15,15 @@ from converter_lite import __version__
 from converter_lite.cli.arguments import parse_input_shape, refuse_repeated, switch
 from converter_lite.cli.run import run_conversion, usage_failure
 from converter_lite.errors import ConverterError, UsageError
-from converter_lite.request import INPUT_TYPES, MAX_THREADS, OPTIMIZE, OUTPUT_TYPES, ConvertRequest
+from converter_lite.request import (
+    DEFAULT_SAVE_TYPE,
+    INPUT_TYPES,
+    MAX_THREADS,
+    OPTIMIZE,
+    OUTPUT_TYPES,
+    SAVE_TYPES,
+    ConvertRequest,
+)
 
 NOT_AVAILABLE = {
     "trainModel": ("false", "training models are not converted"),
@@ -71,10 +79,14 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
     epilog="Exit status: 0 done, 1 conversion failed or quality gate missed, 2 wrong usage or configuration, 3 our defect.",
 )
 @click.version_option(__version__)
-@_option("fmk", "Framework of the model: ONNX (known and refused: TF, TFLITE, CAFFE, MINDIR, PYTORCH, MSLITE, OM).")
+@_option(
+    "fmk", "Framework of the model: ONNX, PADDLE, MSLITE (known and refused: TF, TFLITE, CAFFE, MINDIR, PYTORCH, OM)."
+)
 @_option("modelFile", "Model to convert.", metavar="PATH")
 @_option("outputFile", "Result, without suffix.", metavar="PATH")
-@_option("weightFile", "Weights of a CAFFE model.", metavar="PATH")
+@_option(
+    "weightFile", "Parameters of a PADDLE model; without it they are looked for beside the program.", metavar="PATH"
+)
 @_option(
     "configFile", "INI file that says how to quantize; without it the model is converted in float.", metavar="PATH"
 )
@@ -84,7 +96,9 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
 @_option("outputDataType", f"Element type of the outputs: {', '.join(OUTPUT_TYPES)}.", "DEFAULT")
 @_option("fp16", "on: store float constants as float16.", "off")
 @_option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
-@_option("saveType", "Output formats, comma separated: ONNX.", "ONNX")
+@_option("saveType", f"Output formats, comma separated: {', '.join(SAVE_TYPES)}.", ",".join(DEFAULT_SAVE_TYPE))
+@_option("msCompat", "Runtimes of a .ms file: device, or wheel (also the released desktop packages).", "device")
+@_option("nbTarget", "Processors of a .nb file: arm or x86.", "arm")
 @_option("infer", "true: run the result once on random data too.", "false")
 @_option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
@@ -138,6 +152,20 @@ def template_command(use: str) -> int:
     return 0
 
 
+@cli.command("inspect")
+@click.argument("file", type=click.Path(path_type=Path))
+def inspect_command(file: Path) -> int:
+    """Print operators, tensors and quantization of a .ms, .nb or .onnx FILE."""
+    from converter_lite.cli.inspect import inspect
+
+    try:
+        click.echo(inspect(file))
+    except ConverterError as error:
+        click.echo(f"ERROR {error}", err=True)
+        return error.exit_status
+    return 0
+
+
 def _request(options: dict[str, Any]) -> ConvertRequest:
     for flag in ("fmk", "modelFile", "outputFile"):
         if not options[_parameter(flag)]:
@@ -160,6 +188,8 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         fp16=switch(options["fp16"], "--fp16", on="on", off="off"),
         optimize=options["optimize"],
         save_type=options["save_type"],
+        ms_compat=options["ms_compat"],
+        nb_target=options["nb_target"],
         infer=switch(options["infer"], "--infer"),
         min_cosine=_number(options["min_cosine"], "--minCosine"),
         plan=_path(options["plan"]),
@@ -202,12 +232,11 @@ def _json_file(options: dict[str, Any]) -> Path | None:
     path = _path(options["json"])
     if path is None:
         return None
-    from converter_lite.formats.registry import FORMATS
     from converter_lite.output import refuse_overwrite
 
     inputs = [Path(options[name]) for name in ("model_file", "config_file", "weight_file", "plan") if options[name]]
     output = Path(options["output_file"] or "model")
-    names = {output.name.removesuffix(fmt.suffix) + fmt.suffix for fmt in FORMATS.values()}
+    names = {output.name.removesuffix(suffix) + suffix for suffix in SAVE_TYPES.values()}
     save_plan = [Path(options["save_plan"])] if options["save_plan"] else []
     refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *save_plan])
     if options["json"].endswith("/"):

@@ -83,14 +83,20 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             "Full quantization for the CPU with one weight scale per layer.",
             {"bias_correction": "true", "per_channel": "false"},
         ),
-        "full_quant_nvgpu": _full("Full quantization for NVIDIA GPUs.", {"target_device": "NVGPU"}),
-        "full_quant_dsp": _full("Full quantization for DSPs.", {"bias_correction": "true", "target_device": "DSP"}),
+        "full_quant_nvgpu": _full(
+            "Full quantization for NVIDIA GPUs; run with --saveType=ONNX.", {"target_device": "NVGPU"}
+        ),
+        "full_quant_dsp": _full(
+            "Full quantization for DSPs; run with --saveType=ONNX.", {"bias_correction": "true", "target_device": "DSP"}
+        ),
         "full_quant_ascend": _full(
-            "Full quantization for Ascend devices, fixed input shape; run with --optimize=ascend_oriented.",
+            "Full quantization for Ascend devices, fixed input shape; run with --saveType=ONNX and "
+            "--optimize=ascend_oriented.",
             {"bias_correction": "true", "target_device": "ASCEND"},
         ),
         "full_quant_ascend_dynamic": _full(
-            "Full quantization for Ascend devices, varying input shape; run with --optimize=ascend_oriented and with "
+            "Full quantization for Ascend devices, varying input shape; run with --saveType=ONNX, "
+            "--optimize=ascend_oriented and "
             "--inputShape giving the shape of the calibration data.",
             {"bias_correction": "true", "target_device": "ASCEND"},
             ascend_context={"input_shape": "input:[-1,3,64,64]", "dynamic_dims": "[1~4],[8],[16]"},

@@ -2,92 +2,52 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Protocol
-
-import onnx_ir as ir
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from converter_lite.errors import UsageError
-from converter_lite.passes.io_types import IoTypes
-from converter_lite.quantization.plan import QuantizedModel
+from converter_lite.formats.output import FileOptions, OutputFormat
 from converter_lite.suggest import did_you_mean
 
 
-class OutputFormat(Protocol):
-    """A kind of file that a quantized model can be written as."""
+def _onnx(options: FileOptions) -> OutputFormat:
+    from converter_lite.formats.onnx_qdq.output import OnnxFormat
 
-    name: str
-    suffix: str
-
-    def check(self, model: ir.Model) -> None:
-        """Refuse a model that the format cannot express, before any other work.
-
-        Raises:
-            TargetError: It cannot; nodes and reasons are named.
-        """
-
-    def write(self, quantized: QuantizedModel, path: Path, *, io_types: IoTypes, fp16: bool) -> list[Path]:
-        """Write the model.
-
-        Returns:
-            Written files, the model first.
-        """
-
-    def runnable(self, path: Path) -> bytes | Path:
-        """What the written file says, read back as an ONNX model that the engine can load.
-
-        Raises:
-            FormatError: The file is not valid.
-        """
+    return OnnxFormat(options)
 
 
-class OnnxFormat:
-    """ONNX with quantize/dequantize pairs."""
+def _mindspore_lite(options: FileOptions) -> OutputFormat:
+    from converter_lite.formats.mindspore_ms.format import MsFormat
 
-    name = "ONNX"
-    suffix = ".onnx"
-
-    def check(self, model: ir.Model) -> None:
-        """Every ONNX model can be written as ONNX."""
-
-    def write(self, quantized: QuantizedModel, path: Path, *, io_types: IoTypes, fp16: bool) -> list[Path]:
-        """See :class:`OutputFormat`."""
-        from converter_lite.formats.onnx_qdq import writer
-        from converter_lite.passes.half import store_constants_as_float16
-        from converter_lite.passes.io_types import change_io_types
-
-        model = writer.build(quantized)
-        change_io_types(model, io_types)
-        if fp16:
-            store_constants_as_float16(model)
-        return writer.save(model, path)
-
-    def runnable(self, path: Path) -> bytes | Path:
-        """See :class:`OutputFormat`."""
-        from converter_lite.formats.onnx_qdq import writer
-
-        writer.check(path)
-        return path
+    return MsFormat.of(options)
 
 
-FORMATS: dict[str, OutputFormat] = {fmt.name: fmt for fmt in (OnnxFormat(),)}
+def _paddle_lite(options: FileOptions) -> OutputFormat:
+    from converter_lite.formats.paddle_nb.output import NbFormat
+
+    return NbFormat.of(options)
+
+
+FORMATS: Mapping[str, Callable[[FileOptions], OutputFormat]] = MappingProxyType(
+    {"MINDIR_LITE": _mindspore_lite, "ONNX": _onnx, "NAIVE_BUFFER": _paddle_lite}
+)
+"""``--saveType`` -> the format with the options of a request; it refuses options that it cannot follow."""
 
 UNAVAILABLE = {
-    "MINDIR_LITE": "writing MindSpore Lite .ms files is not available yet",
-    "NAIVE_BUFFER": "writing Paddle-Lite .nb files is not available yet",
     "MINDIR": "writing MindIR files is not supported: their readers are part of the MindSpore framework",
 }
 """Known names of ``--saveType`` that are refused, with the reason."""
 
 
-def output_format(name: str) -> OutputFormat:
+def output_format(name: str, options: FileOptions) -> OutputFormat:
     """The format of a ``--saveType`` name.
 
     Raises:
         UsageError: Unknown or not available; the reason is given.
+        TargetError: The format cannot follow an option.
     """
     if name in FORMATS:
-        return FORMATS[name]
+        return FORMATS[name](options)
     if name in UNAVAILABLE:
         raise UsageError(UNAVAILABLE[name], where=f"--saveType={name}", hint=f"available: {', '.join(FORMATS)}")
     raise UsageError(f"unknown output format {name!r}{did_you_mean(name, FORMATS)}", where="--saveType")

@@ -42,6 +42,10 @@ class IoTypes:
     outputs: str = "DEFAULT"
 
 
+UNCHANGED_TYPES = IoTypes()
+"""The interface of the model."""
+
+
 def change_io_types(model: ir.Model, wanted: IoTypes) -> None:
     """Give the graph the wanted interface, in place.
 

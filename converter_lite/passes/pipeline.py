@@ -45,6 +45,9 @@ REQUIRED: tuple[Pass, ...] = (common.lift_constants,)
 ONCE: tuple[Pass, ...] = (common.remove_unused, common.deduplicate_initializers)
 """Before the rounds; the second one reads every weight."""
 
+SETTLING: tuple[Pass, ...] = (common.lift_constants, fold_shapes, fold_constants, common.remove_unused)
+"""For models that come with a plan."""
+
 RULES: tuple[Pass, ...] = (
     common.lift_constants,
     fold_shapes,
@@ -134,6 +137,26 @@ def optimize(
     after = sum(1 for _ in all_nodes(model.graph))
     vanished = frozenset(names - known_names(model.graph))
     return OptimizeResult(model, before, after, tuple(run.changes.items()), vanished)
+
+
+def settle(model: ir.Model) -> OptimizeResult:
+    """Compute what is constant already, and find shapes; weights, and the names that a plan speaks of, stay as they are.
+
+    Raises:
+        BrokenGraphError: A pass broke the graph; its name is in the message.
+    """
+    assign_names(model)
+    run = _Run(model)
+    before = sum(1 for _ in all_nodes(model.graph))
+    names = known_names(model.graph)
+    infer_shapes(model)
+    for _ in range(MAX_ROUNDS):
+        if not run.apply_each(SETTLING):
+            break
+        infer_shapes(model)
+    assign_names(model)
+    after = sum(1 for _ in all_nodes(model.graph))
+    return OptimizeResult(model, before, after, tuple(run.changes.items()), frozenset(names - known_names(model.graph)))
 
 
 def _optimize(run: _Run, fusions: tuple[Pass, ...]) -> None:

@@ -85,10 +85,8 @@ def quantize_dynamic(
         return QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
     plan = decide_dynamic(model, settings, target=target)
     if settings.smoothing and settings.weight_per_channel and samples is not None:
-        log = log or Log()
-        with log.stage("smoothing"):
-            feeds = samples.head(SAMPLES)
-            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log)
+        feeds = samples.head(SAMPLES)
+        smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())
     _find_params(model, plan, settings)
     return QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
 

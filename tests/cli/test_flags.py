@@ -11,7 +11,7 @@ BAD = [
     ("--outputFile=", "--outputFile", "required"),
     ("--outputFile=folder/", "--outputFile=folder/", "names a directory"),
     ("--outputFile=bins", "bins", "names a directory"),
-    ("--weightFile=w.caffemodel", "--weightFile", "only CAFFE"),
+    ("--weightFile=w.caffemodel", "--weightFile", "only PADDLE"),
     ("--configFile=absent.cfg", "absent.cfg", "No such file"),
     ("--inputShape=x", "--inputShape", "is not a shape"),
     ("--inputShape=x:", "--inputShape", "is not a shape"),
@@ -46,7 +46,6 @@ BAD = [
 
 REFUSED = [
     *((f"--fmk={name}", "ONNX") for name in ("TF", "TFLITE", "CAFFE", "MINDIR", "PYTORCH", "OM")),
-    ("--fmk=MSLITE", "not available yet"),
     ("--trainModel=true", "training models"),
     ("--decryptKey=00112233", "encrypted models"),
     ("--decryptMode=AES-CBC", "encrypted models"),
@@ -193,7 +192,7 @@ def test_help_lists_every_flag_and_ends_with_0(flags: list[str]) -> None:
     outcome = command(*flags)
     assert outcome.status == 0
     names = ("fmk", "modelFile", "outputFile", "configFile", "inputShape", "inputDataFormat", "inputDataType", "fp16")
-    ours = ("saveType", "infer", "minCosine", "plan", "savePlan", "dryRun", "json", "threads", "quiet")
+    ours = ("saveType", "infer", "minCosine", "plan", "savePlan", "dryRun", "json", "threads", "cache", "quiet")
     assert [name for name in (*names, "outputDataType", "optimize", *ours) if f"--{name}" not in outcome.out] == []
 
 

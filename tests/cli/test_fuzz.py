@@ -107,6 +107,9 @@ def test_a_model_with_a_damaged_graph_ends_with_a_status(workshop: Workshop, see
     for _ in range(rng.randint(1, 2)):
         edits(rng, proto)
     workshop.model.write_bytes(proto.SerializeToString())
-    outcome = workshop.convert(config=rng.choice([None, FULL, WEIGHT, DYNAMIC]))
+    formats = rng.choice(["ONNX", "MINDIR_LITE", "NAIVE_BUFFER", "MINDIR_LITE,ONNX"])
+    outcome = workshop.convert(f"--saveType={formats}", config=rng.choice([None, FULL, WEIGHT, DYNAMIC]))
     assert outcome.status in (0, 1, 2), outcome.err
-    assert (workshop.folder / "out.onnx").exists() == (outcome.status == 0)
+    endings = {"ONNX": "onnx", "MINDIR_LITE": "ms", "NAIVE_BUFFER": "nb"}
+    for name in formats.split(","):
+        assert (workshop.folder / f"out.{endings[name]}").exists() == (outcome.status == 0)

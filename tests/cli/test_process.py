@@ -38,7 +38,7 @@ def test_what_needs_no_model_imports_no_heavy_module(statement: str) -> None:
 
 
 def test_the_module_runs_as_a_command(workshop: Workshop) -> None:
-    done = child("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out")
+    done = child("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX")
     assert (done.returncode, done.stdout.splitlines()[-1], done.stderr) == (0, SUCCESS, "")
     onnx.checker.check_model("out.onnx")
 
@@ -51,7 +51,7 @@ def test_no_argument_prints_the_usage_and_ends_with_0() -> None:
 
 def test_a_failure_ends_the_process_with_its_status(workshop: Workshop) -> None:
     assert child("--fmk=ONNX").returncode == 2
-    done = child("--fmk=ONNX", "--modelFile=absent.onnx", "--outputFile=out")
+    done = child("--fmk=ONNX", "--modelFile=absent.onnx", "--outputFile=out", "--saveType=ONNX")
     assert (done.returncode, done.stdout) == (1, "CONVERT RESULT FAILED:1\n")
     assert done.stderr.startswith("ERROR absent.onnx: ")
 
@@ -60,7 +60,7 @@ def test_libraries_add_nothing_to_the_error_output(workshop: Workshop) -> None:
     proto = model_proto()
     proto.graph.node[1].input[0] = "nowhere"
     onnx.save(proto, "model.onnx")
-    done = child("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out")
+    done = child("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX")
     assert done.returncode == 1
     assert done.stderr.splitlines()[0].startswith("ERROR ")
     assert len(done.stderr.splitlines()) <= 2
@@ -77,7 +77,7 @@ def test_a_defect_ends_with_3_and_without_a_traceback(workshop: Workshop) -> Non
         main()
         """
     )
-    flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--json=result.json"]
+    flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX", "--json=result.json"]
     line = [sys.executable, "-c", code, *flags]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
     assert (done.returncode, done.stdout) == (3, "CONVERT RESULT FAILED:3\n")
@@ -114,6 +114,7 @@ def test_ctrl_c_leaves_nothing_behind(workshop: Workshop, stage: str) -> None:
         "--fmk=ONNX",
         "--modelFile=model.onnx",
         "--outputFile=out",
+        "--saveType=ONNX",
         "--configFile=quant.cfg",
         "--savePlan=new/p.json",
     ]
@@ -150,7 +151,7 @@ def test_ctrl_c_in_the_middle_of_calibration_ends_the_worker_threads(workshop: W
         from converter_lite.cli.converter_lite import main
         main()
         """
-    line = [sys.executable, "-c", code, "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out"]
+    line = [sys.executable, "-c", code, "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX"]
     with subprocess.Popen(
         [*line, "--configFile=quant.cfg"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as process:
@@ -166,7 +167,15 @@ def test_ctrl_c_in_the_middle_of_calibration_ends_the_worker_threads(workshop: W
 
 
 def test_a_closed_pipe_is_no_traceback(workshop: Workshop) -> None:
-    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out"]
+    line = [
+        sys.executable,
+        "-m",
+        "converter_lite",
+        "--fmk=ONNX",
+        "--modelFile=model.onnx",
+        "--outputFile=out",
+        "--saveType=ONNX",
+    ]
     with subprocess.Popen(
         line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as process:
@@ -185,7 +194,12 @@ def test_names_that_the_terminal_cannot_show_are_escaped(workshop: Workshop) -> 
     proto.graph.node[-1].output[0] = "выход"
     onnx.save(proto, "модель.onnx")
     done = child(
-        "--fmk=ONNX", "--modelFile=модель.onnx", "--outputFile=выход", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
+        "--fmk=ONNX",
+        "--modelFile=модель.onnx",
+        "--outputFile=выход",
+        "--saveType=ONNX",
+        PYTHONIOENCODING="ascii",
+        PYTHONUTF8="0",
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u0432" in done.stdout
@@ -194,7 +208,7 @@ def test_names_that_the_terminal_cannot_show_are_escaped(workshop: Workshop) -> 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are no text")
 def test_an_output_path_that_is_no_text_is_refused(workshop: Workshop) -> None:
-    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx"]
+    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--saveType=ONNX"]
     done = subprocess.run([*line, b"--outputFile=a\xffb"], capture_output=True, env=environment(), check=False)
     assert done.returncode == 2
     assert b"the path is no UTF-8 text" in done.stderr
@@ -216,7 +230,16 @@ def test_a_full_disk_is_told_and_leaves_nothing_behind(workshop: Workshop, block
         main()
         """
     )
-    line = [sys.executable, "-c", code, "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--quiet"]
+    line = [
+        sys.executable,
+        "-c",
+        code,
+        "--fmk=ONNX",
+        "--modelFile=model.onnx",
+        "--outputFile=out",
+        "--saveType=ONNX",
+        "--quiet",
+    ]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
     assert (done.returncode, done.stdout) == (1, "CONVERT RESULT FAILED:1\n")
     assert "cannot write" in done.stderr

@@ -9,8 +9,10 @@ from converter_lite.config.template import TEMPLATES
 from tests.cli.workshop import ROOT, Outcome, command
 
 FLAGS = {
-    "full_quant_ascend": ["--optimize=ascend_oriented"],
-    "full_quant_ascend_dynamic": ["--optimize=ascend_oriented", "--inputShape=input:1,3,64,64"],
+    "full_quant_nvgpu": ["--saveType=ONNX"],
+    "full_quant_dsp": ["--saveType=ONNX"],
+    "full_quant_ascend": ["--saveType=ONNX", "--optimize=ascend_oriented"],
+    "full_quant_ascend_dynamic": ["--saveType=ONNX", "--optimize=ascend_oriented", "--inputShape=input:1,3,64,64"],
 }
 """What the first comment of a file says it is to be run with."""
 

@@ -132,8 +132,10 @@ class Workshop:
     def convert(
         self, *flags: str, config: Config | str | None = None, model: str = "model.onnx", output: str = "out"
     ) -> Outcome:
-        """Run the command on the model; ``config`` is written to ``quant.cfg``."""
+        """Run the command on the model; ``config`` is written to ``quant.cfg``. ONNX is written unless a flag says more."""
         required = ["--fmk=ONNX", f"--modelFile={model}", f"--outputFile={output}"]
+        if not any(flag.startswith("--saveType") for flag in flags):
+            required.append("--saveType=ONNX")
         if config is not None:
             (self.folder / "quant.cfg").write_text(config if isinstance(config, str) else ini(config), encoding="utf-8")
             required.append("--configFile=quant.cfg")

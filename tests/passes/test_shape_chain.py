@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from converter_lite.passes.pipeline import optimize
-from converter_lite.passes.shape_chain import fold_shapes
+from converter_lite.passes.shape_chain import fold_shapes, share_sizes
 from tests.support import assert_applies, assert_refuses, assert_same_outputs, build, clone, operators, random_feed
 
 
@@ -74,3 +74,25 @@ def test_a_reshape_chain_of_known_sizes_disappears() -> None:
 )
 def test_unknown_sizes_stay_questions(graph: str) -> None:
     assert_refuses(fold_shapes, build(graph, zero=np.array([0]), end=np.array([2])))
+
+
+def test_a_size_that_two_tensors_share_is_read_once() -> None:
+    model = build(
+        """g (float[B,S] x, float[T,S] other) => (int64[] y, int64[] z) {
+            s = Shape(x) b = Gather(s, one) t = Shape(other) c = Gather(t, one) d = Gather(t, zero)
+            y = Mul(b, c) z = Add(c, d) }""",
+        zero=np.array(0),
+        one=np.array(1),
+    )
+    assert_applies(share_sizes, model, 1)
+    assert sum(node.op_type == "Gather" for node in model.graph) == 2
+
+
+def test_sizes_in_vectors_and_in_scalars_are_not_mixed() -> None:
+    model = build(
+        """g (float[B,S] x) => (int64[] y, int64[1] z) {
+            s = Shape(x) b = Gather(s, one) c = Gather(s, ones) y = Neg(b) z = Neg(c) }""",
+        one=np.array(1),
+        ones=np.array([1]),
+    )
+    assert_refuses(share_sizes, model)

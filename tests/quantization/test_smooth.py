@@ -235,3 +235,26 @@ def test_the_limit_is_far_below_what_is_smoothed() -> None:
     _, _, done = smoothed(products(), with_outlier_channels(products()))
     assert all(item.noise_before > NOISE_LIMIT and item.noise < item.noise_before for item in done)
     assert "h: noise" in str(done[0])
+
+
+GELU = "d = Div(x, root) e = Erf(d) f = Add(e, one) p = Mul(x, f) h = Mul(p, half)"
+
+
+@pytest.mark.parametrize(("text", "reductions"), [(GELU, 1), ("h = Relu(x)", 1), ("h = Neg(x)", 2)])
+def test_rows_that_have_a_known_minimum_need_no_search_for_it(text: str, reductions: int) -> None:
+    model = build(
+        f"g (float[B,6,16] x) => (float[B,6,20] y) {{ {text} y = MatMul(h, w) }}",
+        w=normal(16, 20),
+        root=np.array(2**0.5, np.float32),
+        one=np.array(1, np.float32),
+        half=np.array(0.5, np.float32),
+    )
+    quantized = dynamic(model, None)
+    node = next(node for node in quantized.model.graph if node.op_type == "MatMul")
+    quantized.plan.quantize(node, NodeMode.DYNAMIC, row_zero_point=16)
+    result = written(quantized)
+    assert operators(result)["ReduceMax"] + operators(result)["ReduceMin"] == reductions
+    samples = samples_of(model)
+    for feed in samples:
+        feed["x"][0, 0] = np.linspace(-6, 0, 16)  # a row of nothing but small negative values behind Gelu
+    assert sqnr(model, result, samples) > (25 if reductions == 1 else 10)

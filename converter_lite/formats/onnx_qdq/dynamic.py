@@ -77,17 +77,22 @@ class DynamicWriter:
         self._replace(node, result)
 
     def gather(self, node: ir.Node) -> None:
-        """Replace a Gather from a constant table by Gathers of integer rows and of their scales."""
+        """Replace a Gather from a constant table by Gathers of integer rows and of their scales.
+
+        Scales of an axis behind the gathered one stay at their place from the end, and are multiplied as they are.
+        """
         table, indices = node.inputs[0], node.inputs[1]
         assert table is not None and indices is not None and table.name is not None
         params = self._quantized.plan.weights[table.name]
         axis = g.int_attribute(node, "axis", 0)
+        by_row = params.is_per_channel and params.spec.axis == axis
+        columns = 0 if by_row or not params.is_per_channel else int(params.spec.axis or 0)
         key = f"{table.name}/table"
         if key not in self._weights:
             integers = self._quantized.integers(table.name)
             storage = np.int8 if params.spec.bits <= 8 else np.int16
             q_table = g.add_initializer(self._graph, f"{table.name}_quantized", integers.astype(storage))
-            scales = along_axis(params.scale.reshape(-1), integers.ndim if params.is_per_channel else 1, 0)
+            scales = along_axis(params.scale.reshape(-1), integers.ndim - columns if params.is_per_channel else 1, 0)
             zeros = params.zero_point.reshape(scales.shape).astype(np.float32)
             scale = g.add_initializer(self._graph, f"{table.name}_scale", scales.astype(np.float32))
             zero = g.add_initializer(self._graph, f"{table.name}_zero_point", zeros)
@@ -96,11 +101,9 @@ class DynamicWriter:
         rows = self._insert(node, "Gather", [q_table, indices], "rows", axis=axis)
         real = self._insert(node, "Cast", [rows], "rows_float", to=ir.DataType.FLOAT.value)
         if np.any(params.zero_point):
-            shift = (
-                self._insert(node, "Gather", [zero, indices], "zero_point", axis=0) if params.is_per_channel else zero
-            )
+            shift = self._insert(node, "Gather", [zero, indices], "zero_point", axis=0) if by_row else zero
             real = self._insert(node, "Sub", [real, shift], "rows_shifted")
-        factor = self._insert(node, "Gather", [scale, indices], "row_scale", axis=0) if params.is_per_channel else scale
+        factor = self._insert(node, "Gather", [scale, indices], "row_scale", axis=0) if by_row else scale
         self._replace(node, self._insert(node, "Mul", [real, factor], "result"))
 
     def _weight(self, node: ir.Node, name: str) -> tuple[ir.Value, ir.Value, ir.Value]:

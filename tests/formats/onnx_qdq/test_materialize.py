@@ -6,8 +6,8 @@ import pytest
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.onnx_qdq.materialize import STORAGE, materialize, required_opset, storage_bits, storage_type
-from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range
-from converter_lite.quantization.plan import QuantPlan
+from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from tests.quantization.cases import CASES
 from tests.support import build, full, normal, operators, random_feed, run, written
 
@@ -164,3 +164,14 @@ def test_a_float_layer_between_integer_ones_stays_float_in_the_runtime(clamp: st
         plain = run(made, feed)["y"]
         fused = DEFAULT_ENGINE.session(ir.to_proto(made).SerializeToString(), threads=1).run(feed)["y"]
         np.testing.assert_allclose(fused, plain, atol=0.02 * float(np.abs(plain).max()))
+
+
+def test_a_table_with_scales_per_column_gives_the_rows_that_it_holds() -> None:
+    table = normal(6, 4)
+    model = build("g (int64[N,3] ids) => (float[N,3,4] y) { y = Gather(table, ids) }", table=table)
+    plan = QuantPlan("CPU")
+    plan.quantize(next(iter(model.graph)), NodeMode.WEIGHT)
+    plan.weights["table"] = weight_params(table, QuantSpec(8, axis=1))
+    rows = plan.weights["table"].dequantize(plan.weights["table"].quantize(table))
+    ids = np.array([[0, 5, 2], [1, 1, 3]])
+    np.testing.assert_allclose(run(written(QuantizedModel(model, plan)), {"ids": ids})["y"], rows[ids], rtol=1e-6)

@@ -1,0 +1,81 @@
+"""``converter_lite inspect``: what a model file holds, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from converter_lite.errors import FormatError, ModelError, UsageError
+
+WIDEST = 48
+"""Characters of a cell; longer names end with an ellipsis."""
+
+
+def inspect(path: Path) -> str:
+    """Operators, tensors and quantization of a ``.ms``, ``.nb`` or ``.onnx`` file.
+
+    Raises:
+        UsageError: The file name has another ending.
+        ConverterError: The file cannot be read.
+    """
+    describe = _READERS.get(path.suffix)
+    if describe is None:
+        endings = ", ".join(_READERS)
+        raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
+    return "\n".join(describe(path))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def _describe_ms(path: Path) -> Iterator[str]:
+    from converter_lite.formats.mindspore_ms.inspect import as_table, operator_rows, tensor_rows
+    from converter_lite.formats.mindspore_ms.reader import read
+
+    data = _bytes(path)
+    try:
+        model = read(data)
+    except FormatError as error:
+        raise FormatError(error.message, where=f"{path} {error.where}".strip(), hint=error.hint) from error
+    yield f"MindSpore Lite model {model.name!r}, {model.version}, {len(data):,} bytes"
+    yield ""
+    yield from columns(as_table(operator_rows(model)))
+    yield ""
+    yield from columns(as_table(tensor_rows(model)))
+
+
+def _describe_nb(path: Path) -> Iterator[str]:
+    from converter_lite.formats.paddle_nb.inspect import describe
+    from converter_lite.formats.paddle_nb.parse import parse
+
+    yield describe(parse(_bytes(path), where=str(path)))
+
+
+def _describe_onnx(path: Path) -> Iterator[str]:
+    from converter_lite.formats.onnx_qdq.inspect import describe
+
+    head, operators, tensors = describe(path)
+    yield head
+    yield ""
+    yield from columns(operators)
+    yield ""
+    yield from columns(tensors)
+
+
+_READERS: dict[str, Callable[[Path], Iterator[str]]] = {
+    ".ms": _describe_ms,
+    ".nb": _describe_nb,
+    ".onnx": _describe_onnx,
+}
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows as lines with aligned cells."""
+    short = [[cell if len(cell) <= WIDEST else f"{cell[: WIDEST - 1]}…" for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*short, strict=True)]
+    for row in short:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

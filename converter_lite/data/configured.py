@@ -1,0 +1,45 @@
+"""The calibration data that ``[data_preprocess_param]`` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from converter_lite.data.dataset import Dataset, InputType, open_dataset
+from converter_lite.data.images import ImagePreprocess
+from converter_lite.data.inputs import InputSpec
+from converter_lite.data.layout import Layout
+
+if TYPE_CHECKING:
+    from converter_lite.config.settings import DataPreprocessParam
+
+
+def configured_dataset(
+    data: DataPreprocessParam | None, specs: Sequence[InputSpec], *, input_format: Layout, workers: int
+) -> Dataset | None:
+    """The data set of a configuration section, ``None`` when the section names none.
+
+    Raises:
+        DataError: The data are missing or do not fit the inputs.
+    """
+    if data is None or not data.calibrate_path or data.input_type is None:
+        return None
+    preprocess = ImagePreprocess(
+        image_to_format=data.image_to_format.value if data.image_to_format else None,
+        normalize_mean=data.normalize_mean or None,
+        normalize_std=data.normalize_std or None,
+        resize_width=data.resize_width,
+        resize_height=data.resize_height,
+        resize_method=data.resize_method.value if data.resize_method else None,
+        center_crop_width=data.center_crop_width,
+        center_crop_height=data.center_crop_height,
+    )
+    return open_dataset(
+        data.calibrate_path,
+        specs,
+        input_type=InputType(data.input_type.value),
+        size=data.calibrate_size,
+        preprocess=preprocess,
+        input_format=input_format,
+        workers=workers,
+    )

@@ -1,0 +1,131 @@
+"""The format as the conversion uses it: check, plan, write, and read back for the proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.errors import TargetError
+from converter_lite.formats.mindspore_ms import permutation as pm
+from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
+from converter_lite.formats.mindspore_ms.planning import adapt_plan, for_device, quantize_for_ms
+from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
+from converter_lite.formats.mindspore_ms.writer import check, refusal, write
+from converter_lite.formats.output import FileOptions, GraphForm, Written
+from converter_lite.graph import static_shape
+from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.perform import decide
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.run import Resources
+
+MS_FORM = GraphForm(static=True)
+"""How the writer wants the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class MsFormat:
+    """MindSpore Lite files; see :class:`converter_lite.formats.output.OutputFormat`.
+
+    Attributes:
+        options: Choices of the writer.
+    """
+
+    options: MsOptions = field(default_factory=MsOptions)
+    name: str = "MINDIR_LITE"
+    suffix: str = ".ms"
+    form: GraphForm = MS_FORM
+    io_types: IoTypes = UNCHANGED_TYPES
+
+    @classmethod
+    def of(cls, options: FileOptions) -> MsFormat:
+        """The format with the options of a request.
+
+        Raises:
+            TargetError: Element types were asked for that the runtime's integer files do not have.
+        """
+        asked = options.io_types
+        for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
+            if word not in ("DEFAULT", "FLOAT"):
+                raise TargetError(
+                    f"{kind}s of a .ms file are float32 or int32, and cannot become {word}",
+                    where=f"--{kind}DataType={word}",
+                    hint="leave it at DEFAULT, or use --saveType=ONNX",
+                )
+        compatibility = Compatibility(options.ms_compat)
+        return cls(MsOptions(compatibility=compatibility, encode=options.encode, float16=options.fp16))
+
+    def check(self, model: ir.Model) -> None:
+        """Refuse a model that the format cannot express, before any other work.
+
+        Raises:
+            TargetError: It cannot; all nodes and reasons are named.
+        """
+        problems = check(model, options=self.options)
+        if problems:
+            raise refusal(problems)
+
+    def restrict(self, choice: Choice) -> Choice:
+        """The choice with the table of the runtime's integer kernels."""
+        return for_device(choice)
+
+    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return decide(model, choice)
+
+    def quantize(
+        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
+    ) -> QuantizedModel:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return quantize_for_ms(model, choice, plan=plan, resources=resources)
+
+    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return adapt_plan(quantized)
+
+    def write(self, quantized: QuantizedModel, path: Path) -> Written:
+        """Write the model.
+
+        Raises:
+            TargetError: Nodes cannot be expressed.
+            FormatError: The file would be larger than 2 GiB.
+        """
+        notes: list[str] = []
+        path.write_bytes(write(quantized, options=self.options, notes=notes))
+        return Written([path], tuple(notes))
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes:
+        """What the written file says as an ONNX model with the inputs of ``like``.
+
+        Raises:
+            FormatError: The file is not valid.
+        """
+        from converter_lite.formats.onnx_qdq.writer import build
+
+        model = build(rebuild(path.read_bytes(), like=like))
+        return ir.serde.serialize_model(model).SerializeToString()
+
+
+def rebuild(data: bytes, *, like: ir.Model) -> QuantizedModel:
+    """The content of a file with the interface of the model that it was written from.
+
+    Inputs that the file has in NHWC and ``like`` in NCHW become NCHW again, and narrowed integers int64, so that both
+    take the same samples.
+
+    Raises:
+        FormatError: The file is not valid.
+    """
+    model = read(data)
+    inputs = {value.name: value for value in like.graph.inputs}
+    turned, narrowed = [], []
+    for index in model.inputs:
+        tensor = model.tensors[index]
+        value = inputs.get(tensor.name)
+        shape = static_shape(value)
+        if shape is not None and len(shape) == 4 and tensor.dims != shape and tensor.dims == pm.permute(shape, pm.NHWC):
+            turned.append(tensor.name)
+        if value is not None and value.dtype is ir.DataType.INT64:
+            narrowed.append(tensor.name)
+    return to_quantized_model(data, nchw_inputs=turned, int64_inputs=narrowed)

@@ -1,0 +1,95 @@
+"""Axis permutations: in which order a tensor's axes are stored, compared with the ONNX value.
+
+A form ``p`` of a value ``x`` is the array ``transpose(x, p)``: axis ``i`` of the stored array is axis ``p[i]`` of
+``x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Perm = tuple[int, ...]
+
+NHWC: Perm = (0, 2, 3, 1)
+NCHW_FROM_NHWC: Perm = (0, 3, 1, 2)
+NWC: Perm = (0, 2, 1)
+
+
+def identity(rank: int) -> Perm:
+    """The order of ONNX itself."""
+    return tuple(range(rank))
+
+
+def compose(first: Perm, second: Perm) -> Perm:
+    """The single permutation that does ``first``, then ``second``."""
+    return tuple(first[i] for i in second)
+
+
+def invert(perm: Perm) -> Perm:
+    """The permutation that undoes ``perm``."""
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def permute(shape: Sequence[int], perm: Perm) -> tuple[int, ...]:
+    """Dimensions of the form ``perm`` of a value."""
+    return tuple(shape[i] for i in perm)
+
+
+def without(perm: Perm, axes: Sequence[int]) -> Perm:
+    """The order that is left when axes of the value disappear."""
+    kept = [i for i in range(len(perm)) if i not in axes]
+    return tuple(kept.index(i) for i in perm if i in kept)
+
+
+def reshaped(before: Sequence[int], after: Sequence[int], perm: Perm) -> Perm | None:
+    """The form in which a reshape of form ``perm`` comes out when the stored bytes stay where they are.
+
+    Both shapes are cut into the smallest groups of axes with equal products; a group must keep its axes together and
+    in order in ``perm``. Axes of size 1 may stand anywhere.
+
+    Returns:
+        The form of the result, or ``None`` when bytes would have to move.
+    """
+    groups = _groups(before, after)
+    if groups is None:
+        return None
+    position = {axis: i for i, axis in enumerate(a for a in perm if before[a] != 1)}
+    order = []
+    for inside, outside in groups:
+        places = [position[a] for a in inside]
+        if places != list(range(places[0], places[0] + len(places))):
+            return None
+        order.append((places[0], outside))
+    moved = [axis for _, outside in sorted(order) for axis in outside]
+    return _with_ones(after, moved)
+
+
+def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]] | None:
+    """Smallest groups of axes with equal products, without axes of size 1."""
+    left = [i for i, size in enumerate(before) if size != 1]
+    right = [i for i, size in enumerate(after) if size != 1]
+    groups: list[tuple[list[int], list[int]]] = []
+    while left and right:
+        inside, outside = [left.pop(0)], [right.pop(0)]
+        a, b = before[inside[0]], after[outside[0]]
+        while a != b:
+            if a < b and left:
+                inside.append(left.pop(0))
+                a *= before[inside[-1]]
+            elif b < a and right:
+                outside.append(right.pop(0))
+                b *= after[outside[-1]]
+            else:
+                return None
+        groups.append((inside, outside))
+    return None if left or right else groups
+
+
+def _with_ones(shape: Sequence[int], moved: list[int]) -> Perm:
+    """A full permutation whose axes larger than 1 come in the order ``moved``; a usual one if there is a choice."""
+    rank = len(shape)
+    usual = [identity(rank)] + ([NHWC] if rank == 4 else []) + ([NWC] if rank == 3 else [])
+    for candidate in usual:
+        if [a for a in candidate if shape[a] != 1] == moved:
+            return candidate
+    return (*(a for a in range(rank) if shape[a] == 1), *moved)

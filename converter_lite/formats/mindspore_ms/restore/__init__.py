@@ -1,0 +1,1 @@
+"""``.ms`` graph -> ONNX graph with its plan."""

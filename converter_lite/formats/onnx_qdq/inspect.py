@@ -1,0 +1,70 @@
+"""What an ONNX file holds, as rows of tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.frontends.onnx import read_onnx
+from converter_lite.frontends.onnx_qdq import GRIDS
+
+Rows = list[list[str]]
+
+
+def describe(path: Path) -> tuple[str, Rows, Rows]:
+    """Head line, operators in the order in which they run, and tensors; each table with its own head row.
+
+    Raises:
+        ModelError: The file cannot be read.
+    """
+    model = read_onnx(path)
+    head = f"ONNX model {model.graph.name or ''!r}, operator set {g.opset(model)}, {path.stat().st_size:,} bytes"
+    return head, _operators(model), _tensors(model)
+
+
+def _operators(model: ir.Model) -> Rows:
+    rows = [["name", "operator", "inputs", "outputs"]]
+    for node in model.graph:
+        inputs = ", ".join(_shape(value) for value in node.inputs if value is not None and not g.is_constant(value))
+        rows.append([node.name or "", node.op_type, inputs, ", ".join(map(_shape, node.outputs))])
+    return rows
+
+
+def _tensors(model: ir.Model) -> Rows:
+    graph = model.graph
+    rows = [["name", "kind", "type", "shape", "quantization", "bytes"]]
+    rows += [_row(value, "input") for value in graph.inputs]
+    rows += [_row(value, "output") for value in graph.outputs]
+    rows += [_row(value, "constant") for value in graph.initializers.values()]
+    return rows
+
+
+def _row(value: ir.Value, kind: str) -> list[str]:
+    dtype = value.dtype.name.lower() if value.dtype is not None else "?"
+    size = value.const_value.nbytes if value.const_value is not None else 0
+    return [value.name or "", kind, dtype, _shape(value), _quantization(value), str(size)]
+
+
+def _quantization(value: ir.Value) -> str:
+    """Parameters of the pair that reads a tensor."""
+    for node, position in value.uses():
+        if position != 0 or node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+            continue
+        scale, zero = g.constant(node.inputs[1]), node.inputs[2] if len(node.inputs) > 2 else None
+        if scale is None:
+            return "scale computed at run time"
+        dtype = zero.dtype if zero is not None else value.dtype
+        bits = GRIDS[dtype][0] if dtype in GRIDS else 8
+        if scale.size > 1:
+            return f"{bits} bits, {scale.size} channels"
+        point = g.constant(zero)
+        return f"{bits} bits, scale {float(scale.reshape(-1)[0]):.6g}, zero point {0 if point is None else int(point)}"
+    return ""
+
+
+def _shape(value: ir.Value) -> str:
+    if value.shape is None:
+        return "?"
+    return "x".join(str(size) for size in value.shape) or "scalar"

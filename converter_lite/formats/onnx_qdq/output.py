@@ -1,0 +1,73 @@
+"""ONNX with quantize/dequantize pairs as an output format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.formats.output import FileOptions, GraphForm, Written
+from converter_lite.passes.io_types import IoTypes, change_io_types
+from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.perform import decide
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.run import Resources, quantize
+
+ONNX_FORM = GraphForm(pairs=True)
+"""Any graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFormat:
+    """See :class:`converter_lite.formats.output.OutputFormat`."""
+
+    options: FileOptions = field(default_factory=FileOptions)
+    name: str = "ONNX"
+    suffix: str = ".onnx"
+    form: GraphForm = ONNX_FORM
+
+    @property
+    def io_types(self) -> IoTypes:
+        """Those that were asked for."""
+        return self.options.io_types
+
+    def check(self, model: ir.Model) -> None:
+        """Every ONNX model can be written as ONNX."""
+
+    def restrict(self, choice: Choice) -> Choice:
+        """Every device table can be expressed."""
+        return choice
+
+    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return decide(model, choice)
+
+    def quantize(
+        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
+    ) -> QuantizedModel:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return quantize(model, choice, plan=plan, resources=resources)
+
+    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
+        """The plan as it is."""
+        return quantized
+
+    def write(self, quantized: QuantizedModel, path: Path) -> Written:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        from converter_lite.formats.onnx_qdq import writer
+        from converter_lite.passes.half import store_constants_as_float16
+
+        model = writer.build(quantized)
+        change_io_types(model, self.options.io_types)
+        if self.options.fp16:
+            store_constants_as_float16(model)
+        return Written(writer.save(model, path))
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
+        """The file itself, checked."""
+        from converter_lite.formats.onnx_qdq import writer
+
+        del like
+        writer.check(path)
+        return path

@@ -1,0 +1,126 @@
+"""What the conversion asks of a kind of file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import onnx_ir as ir
+
+from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.run import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class GraphForm:
+    """How a format wants the graph.
+
+    Attributes:
+        static: Every input has a fixed shape.
+        fused: Operators that it has as one and exporters write as many, see ``passes.pipeline.FUSIONS``.
+        opset: Operator set in which those exist; ``None`` keeps the model's.
+        pairs: QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
+    """
+
+    static: bool = False
+    fused: frozenset[str] = frozenset()
+    opset: int | None = None
+    pairs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """What a person can choose about the written files.
+
+    Attributes:
+        io_types: Element types of inputs and outputs.
+        fp16: Store float constants as float16.
+        encode: Store weights in the smallest encoding (``.ms``).
+        ms_compat: Runtimes that a ``.ms`` file is for: ``device`` or ``wheel``.
+        nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
+    """
+
+    io_types: IoTypes = UNCHANGED_TYPES
+    fp16: bool = False
+    encode: bool = True
+    ms_compat: str = "device"
+    nb_target: str = "arm"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a format made.
+
+    Attributes:
+        files: The model first.
+        notes: What the file holds otherwise than planned.
+    """
+
+    files: list[Path]
+    notes: tuple[str, ...] = ()
+
+
+class OutputFormat(Protocol):
+    """A kind of file that a quantized model can be written as."""
+
+    @property
+    def name(self) -> str:
+        """As in ``--saveType``."""
+
+    @property
+    def suffix(self) -> str:
+        """End of file names."""
+
+    @property
+    def form(self) -> GraphForm:
+        """How the graph is wanted."""
+
+    @property
+    def io_types(self) -> IoTypes:
+        """Element types that the written file has at its interface."""
+
+    def check(self, model: ir.Model) -> None:
+        """Refuse a model that the format cannot express, before any other work.
+
+        Raises:
+            TargetError: It cannot; nodes and reasons are named.
+        """
+
+    def restrict(self, choice: Choice) -> Choice:
+        """The choice with the table of what runtimes of this format compute in integers.
+
+        Raises:
+            ConverterError: The format has no such quantization, or not for this device.
+        """
+
+    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
+        """Decisions without parameters, for a dry run."""
+
+    def quantize(
+        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
+    ) -> QuantizedModel:
+        """Quantize ``model`` (changed in place); a given plan is used instead of making one.
+
+        Raises:
+            ConverterError: It cannot be done; the reason is given.
+        """
+
+    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
+        """The plan of a model that was quantized already, within what the format can hold."""
+
+    def write(self, quantized: QuantizedModel, path: Path) -> Written:
+        """Write the model.
+
+        Raises:
+            ConverterError: It cannot be written; the reason is given.
+        """
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
+        """What the written file says, read back as an ONNX model that takes the samples of ``like``.
+
+        Raises:
+            FormatError: The file is not valid.
+        """

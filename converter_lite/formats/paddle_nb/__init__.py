@@ -1,0 +1,1 @@
+"""Paddle-Lite ``.nb`` files: structure, bytes, writer, reader."""

@@ -1,0 +1,48 @@
+"""ONNX operators of a ``.nb`` file, one module per family."""
+
+from __future__ import annotations
+
+from converter_lite.formats.paddle_nb.lowering import Handler
+from converter_lite.formats.paddle_nb.ops import (
+    activation,
+    convolution,
+    elementwise,
+    indexing,
+    logic,
+    matrix,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+    reshaping,
+    resizing,
+)
+
+
+def _joined(*families: dict[str, Handler]) -> dict[str, Handler]:
+    table: dict[str, Handler] = {}
+    for family in families:
+        repeated = table.keys() & family.keys()
+        if repeated:
+            raise ValueError(f"two families write {sorted(repeated)}")
+        table.update(family)
+    return table
+
+
+HANDLERS = _joined(
+    activation.HANDLERS,
+    convolution.HANDLERS,
+    elementwise.HANDLERS,
+    indexing.HANDLERS,
+    logic.HANDLERS,
+    matrix.HANDLERS,
+    movement.HANDLERS,
+    normalization.HANDLERS,
+    pooling.HANDLERS,
+    recurrent.HANDLERS,
+    reduction.HANDLERS,
+    reshaping.HANDLERS,
+    resizing.HANDLERS,
+)
+"""ONNX operator -> function that writes it."""

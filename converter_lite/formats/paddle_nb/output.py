@@ -1,0 +1,139 @@
+"""``.nb`` as an output format of a conversion (``--saveType=NAIVE_BUFFER``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.config.names import TargetDevice
+from converter_lite.errors import TargetError
+from converter_lite.formats.output import FileOptions, GraphForm, Written
+from converter_lite.formats.paddle_nb.full_plan import adapt_plan
+from converter_lite.formats.paddle_nb.quantize import decide_for_nb, quantize_for_nb, refuse_settings
+from converter_lite.formats.paddle_nb.reader import read
+from converter_lite.formats.paddle_nb.writer import NbOptions, check, write
+from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.run import Resources
+from converter_lite.targets.arm import ARM
+
+FUSED_OPERATORS = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})
+"""Operators that Paddle-Lite computes with one kernel and that exporters write as many."""
+
+WORKING_OPSET = 20
+"""Operator set in which all of them exist."""
+
+NB_FORM = GraphForm(fused=FUSED_OPERATORS, opset=WORKING_OPSET)
+"""How the writer wants the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class NbFormat:
+    """Paddle-Lite files for one processor family; see :class:`converter_lite.formats.output.OutputFormat`.
+
+    Attributes:
+        target: ``arm``, ``x86`` or ``host``; ``--nbTarget``.
+    """
+
+    target: str = "arm"
+    name: str = "NAIVE_BUFFER"
+    suffix: str = ".nb"
+    form: GraphForm = NB_FORM
+    io_types: IoTypes = UNCHANGED_TYPES
+
+    @classmethod
+    def of(cls, options: FileOptions) -> NbFormat:
+        """The format with the options of a request.
+
+        Raises:
+            TargetError: An option asks for what the format does not have.
+        """
+        if options.fp16:
+            raise TargetError("a .nb file has no float16 constants", where="--fp16=on", hint="use --fp16=off")
+        asked = options.io_types
+        for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
+            if word != "DEFAULT":
+                raise TargetError(
+                    f"{kind}s of a .nb file keep the model's types, and cannot become {word}",
+                    where=f"--{kind}DataType={word}",
+                    hint="leave it at DEFAULT, or use --saveType=ONNX",
+                )
+        return cls(options.nb_target)
+
+    def check(self, model: ir.Model) -> None:
+        """Refuse a model that the target cannot express.
+
+        Raises:
+            TargetError: Nodes and reasons are named, all of them.
+        """
+        problems = check(model, self.target)
+        if problems:
+            dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
+            raise TargetError(
+                f"{len(problems)} of {len(list(model.graph))} nodes cannot be written as .nb for {self.target}:\n"
+                + "\n".join(f"  {problem}" for problem in problems),
+                hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
+            )
+
+    def restrict(self, choice: Choice) -> Choice:
+        """The choice for the processors of the file.
+
+        Raises:
+            TargetError: The configuration names another device.
+            ConfigError: A ``.nb`` file has no such quantization.
+        """
+        if choice.target.name not in (TargetDevice.CPU.value, self.target.upper()):
+            raise TargetError(
+                f"a .nb file for {self.target} cannot follow the rules of {choice.target.name}",
+                where="[full_quant_param] target_device",
+                hint="use --saveType=ONNX, or leave the key out",
+            )
+        refuse_settings(choice.settings)
+        return replace(choice, target=replace(ARM, name=self.target, quantize_bias=False))
+
+    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return decide_for_nb(model, choice.settings, target=self.target)
+
+    def quantize(
+        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
+    ) -> QuantizedModel:
+        """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        return quantize_for_nb(
+            model,
+            choice.settings,
+            target=self.target,
+            samples=resources.samples,
+            plan=plan,
+            engine=resources.engine,
+            threads=resources.threads,
+            log=resources.log,
+        )
+
+    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
+        """The plan within what the target computes; on x86 weights stay integers and the computation is float."""
+        return adapt_plan(quantized, self.target, integer=self.target == "arm")
+
+    def write(self, quantized: QuantizedModel, path: Path) -> Written:
+        """Write the model.
+
+        Raises:
+            TargetError: The plan cannot be expressed.
+        """
+        path.write_bytes(write(quantized, options=NbOptions(target=self.target)))
+        return Written([path])
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes:
+        """What the file says, as a serialized ONNX model.
+
+        Raises:
+            FormatError: The file is not valid.
+        """
+        from converter_lite.formats.onnx_qdq.writer import build
+
+        shapes = {str(v.name): tuple(v.shape.numpy()) for v in like.graph.inputs if v.shape and v.shape.is_static()}
+        quantized = read(path.read_bytes(), where=str(path), input_shapes=shapes)
+        return ir.to_proto(build(quantized)).SerializeToString()

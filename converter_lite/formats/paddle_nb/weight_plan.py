@@ -1,0 +1,134 @@
+"""The plan of a weight-only ``.nb`` file (``--quant_model``), made from the weights alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.errors import CalibrationError
+from converter_lite.formats.paddle_nb.capability import capability, weight_of
+from converter_lite.formats.paddle_nb.lowering import constant
+from converter_lite.kernels.quantize import along_axis, round_half_away
+from converter_lite.quantization.params import MIN_SCALE, QuantParams, QuantSpec
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+
+MIN_ELEMENTS = 64
+"""Smaller weights stay float: their scales and attributes cost what the integers save."""
+
+PRECISE_SHARE = 0.01
+"""Part of the float weights' bytes that an 8-bit file may spend on storing its smallest weights with 16 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    value: ir.Value
+    axis: int
+    nodes: tuple[ir.Node, ...]
+    size: int
+
+
+def plan_weights(
+    model: ir.Model,
+    *,
+    target: str,
+    bits: int,
+    skip: frozenset[str] = frozenset(),
+    per_channel: bool = True,
+) -> QuantizedModel:
+    """Plan every weight that the runtime dequantizes, symmetric, per channel, rounded half away from zero.
+
+    With 8 bits the smallest weights get 16, within ``PRECISE_SHARE``: depthwise filters are few bytes and much error.
+
+    Args:
+        model: Optimized float graph; it is not changed.
+        target: ``arm``, ``x86`` or ``host``.
+        bits: 8 or 16.
+        skip: Names of nodes whose weights stay float.
+        per_channel: One scale per channel, else one per weight.
+    """
+    quantized = QuantizedModel(model, QuantPlan(target))
+    weights = {str(weight.value.name): weight for weight in _candidates(quantized, target, skip)}
+    precise = _smallest(weights) if bits == 8 else set()
+    for name, weight in weights.items():
+        array = constant(weight.value)
+        assert array is not None
+        width = 16 if bits == 16 or name in precise else 8
+        spec = QuantSpec(
+            bits=width, signed=True, symmetric=True, narrow_range=True, axis=weight.axis if per_channel else None
+        )
+        try:
+            params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
+        except CalibrationError as error:
+            raise CalibrationError(
+                error.message, where=f"constant {name}", hint="repair the model's weights"
+            ) from error
+        quantized.plan.weights[name] = params
+        quantized.q_weights[name] = integers
+        for node in weight.nodes:
+            quantized.plan.quantize(node, NodeMode.WEIGHT)
+    return quantized
+
+
+def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantParams, NDArray[np.int32]]:
+    """Parameters and integers of a weight, rounded half away from zero; an all-zero channel has scale 1.
+
+    Raises:
+        CalibrationError: The weight is empty, or not finite.
+    """
+    if not np.all(np.isfinite(array)) or array.size == 0:
+        raise CalibrationError("the weight is empty or not finite")
+    axes = None if spec.axis is None else tuple(axis for axis in range(array.ndim) if axis != spec.axis)
+    largest = np.asarray(np.abs(array).max(axis=axes), np.float32)
+    # The runtime divides by no scale, so that the tiniest channels keep their own; only dead ones need a stand-in.
+    scale = np.maximum(largest / np.float32(spec.qmax), np.float32(MIN_SCALE))
+    scale = np.asarray(np.where(largest == 0, np.float32(1), scale), np.float32)
+    params = QuantParams(scale, np.zeros(scale.shape, np.int32), spec)
+    steps = array / along_axis(params.scale, array.ndim, spec.axis)
+    return params, np.clip(round_half_away(steps), spec.qmin, spec.qmax).astype(np.int32)
+
+
+def _candidates(quantized: QuantizedModel, target: str, skip: frozenset[str]) -> Iterator[_Weight]:
+    """Weights that may be integers; a reason in the plan for every other node."""
+    readers: dict[str, list[ir.Node]] = {}
+    for node in quantized.model.graph:
+        found = capability(node, target)
+        value = weight_of(node)
+        reason = "named in skip_quant_node" if node.name in skip else found.weight_reason
+        if not reason and value is not None:
+            array = constant(value)
+            if array is None or array.dtype.kind != "f":
+                reason = "its weight is not a constant of floats"
+            elif array.size < MIN_ELEMENTS:
+                reason = f"its weight has fewer than {MIN_ELEMENTS} elements"
+            else:
+                readers.setdefault(str(value.name), []).append(node)
+        if reason:
+            quantized.plan.keep_float(node, reason)
+    for nodes in readers.values():
+        axes = {capability(node, target).weight_axis for node in nodes}
+        value = weight_of(nodes[0])
+        assert value is not None
+        array = constant(value)
+        assert array is not None
+        if len(axes) > 1:
+            for node in nodes:
+                quantized.plan.keep_float(node, "nodes that share its weight want scales along different axes")
+        else:
+            axis = axes.pop()
+            assert axis is not None
+            yield _Weight(value, axis, tuple(nodes), array.size)
+
+
+def _smallest(weights: dict[str, _Weight]) -> set[str]:
+    budget = PRECISE_SHARE * 4 * sum(weight.size for weight in weights.values())
+    chosen: set[str] = set()
+    for name, weight in sorted(weights.items(), key=lambda item: (item[1].size, item[0])):
+        budget -= weight.size
+        if budget < 0:
+            break
+        chosen.add(name)
+    return chosen

@@ -1,0 +1,150 @@
+"""Quantized ONNX models (QuantizeLinear / DequantizeLinear pairs) as a float graph with their own scales as the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.errors import ModelError
+from converter_lite.kernels.quantize import dequantize
+from converter_lite.quantization.params import QuantParams, QuantSpec
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+
+GRIDS = {
+    ir.DataType.INT8: (8, True),
+    ir.DataType.UINT8: (8, False),
+    ir.DataType.INT16: (16, True),
+    ir.DataType.UINT16: (16, False),
+    ir.DataType.INT4: (4, True),
+    ir.DataType.UINT4: (4, False),
+    ir.DataType.INT32: (32, True),
+}
+"""Element type of integers -> bits and sign of their grid."""
+
+WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+INTEGER_OPERATORS = frozenset({"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"})
+
+
+def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> QuantizedModel:
+    """Take the pairs out of ``model`` (changed in place) and put what they say into a plan.
+
+    Weights become float initializers that keep their integers; biases stored as int32 become float. A node with a
+    quantized weight and quantized data is INTEGER in the plan, with a quantized weight only it is WEIGHT.
+
+    Args:
+        model: As ``read_onnx`` returns it.
+        target: Name for the plan.
+        where: Name of the file for messages.
+
+    Raises:
+        ModelError: The model computes with integer operators, or a scale is no constant; the nodes are named.
+    """
+    refused = [g.label(node) for node in model.graph if node.op_type in INTEGER_OPERATORS]
+    if refused:
+        raise ModelError(
+            f"integer operators cannot be taken back to float: {', '.join(refused[:5])}",
+            where=where,
+            hint="export the model with QuantizeLinear and DequantizeLinear pairs (QDQ)",
+        )
+    quantized = QuantizedModel(model, QuantPlan(target))
+    for node in list(model.graph):
+        if node.op_type == "DequantizeLinear":
+            _take_out(quantized, node, where)
+    for node in reversed(list(model.graph)):
+        if node.op_type == "QuantizeLinear":
+            _take_out_alone(quantized, node, where)
+    _decide(quantized)
+    return quantized
+
+
+def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
+    source = node.inputs[0]
+    assert source is not None
+    params = _params(node, source.dtype, where)
+    stored = g.constant(source)
+    if stored is not None:
+        _replace(quantized.model.graph, node, _float_weight(quantized, source, stored, params))
+        return
+    producer = source.producer()
+    if producer is None or producer.op_type != "QuantizeLinear" or producer.inputs[0] is None:
+        raise ModelError("integers that no QuantizeLinear gives", where=f"{where} {g.label(node)}".strip())
+    value = producer.inputs[0]
+    quantized.plan.activations[str(value.name)] = params
+    _replace(quantized.model.graph, node, value)
+
+
+def _take_out_alone(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
+    """A QuantizeLinear that is left: nobody reads it, or it is an output of the graph."""
+    if node.outputs[0].uses() or node.outputs[0].is_graph_output():
+        raise ModelError("integers leave the model, or a node other than DequantizeLinear reads them", where=where)
+    quantized.model.graph.remove(node, safe=True)
+
+
+def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams:
+    place = f"{where} {g.label(node)}".strip()
+    scale = g.constant(node.inputs[1])
+    zero = g.constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
+    if scale is None or dtype not in GRIDS or (len(node.inputs) > 2 and node.inputs[2] is not None and zero is None):
+        raise ModelError("its scale or zero point is no constant, or its integer type is unknown", where=place)
+    if scale.ndim > 1 or ("block_size" in node.attributes and g.int_attribute(node, "block_size", 0)):
+        raise ModelError("scales per block", where=place, hint="one per tensor or per channel can be read")
+    flat = scale.astype(np.float32).reshape(-1)
+    if not np.all(np.isfinite(flat)) or np.any(flat <= 0):
+        raise ModelError("its scale is not finite and positive", where=place)
+    per_channel = flat.size > 1
+    zeros = np.zeros(flat.size, np.int32) if zero is None else zero.astype(np.int32).reshape(-1)
+    bits, signed = GRIDS[dtype]
+    symmetric = not np.any(zeros)
+    axis = g.int_attribute(node, "axis", 1) if per_channel else None
+    rank = len(node.outputs[0].shape) if node.outputs[0].shape is not None else None
+    if axis is not None and axis < 0:
+        if rank is None:
+            raise ModelError("its rank is unknown", where=place)
+        axis += rank
+    spec = QuantSpec(bits, signed=signed, symmetric=symmetric, axis=axis)
+    shape = flat.shape if per_channel else ()
+    return QuantParams(flat.reshape(shape).copy(), np.broadcast_to(zeros, flat.shape).reshape(shape).copy(), spec)
+
+
+def _float_weight(quantized: QuantizedModel, source: ir.Value, stored: NDArray[Any], params: QuantParams) -> ir.Value:
+    integers = stored.astype(np.int32)
+    values = dequantize(integers, params.scale, params.zero_point, axis=params.spec.axis)
+    name = str(source.name).removesuffix("_quantized")
+    made = g.add_initializer(quantized.model.graph, name, values)
+    if params.spec.bits <= 16:
+        quantized.plan.weights[str(made.name)] = params
+        quantized.q_weights[str(made.name)] = integers
+    return made
+
+
+def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
+    """Let everybody who reads ``node`` read ``value``; a graph output keeps its name behind an Identity."""
+    output = node.outputs[0]
+    for user, index in tuple(output.uses()):
+        user.replace_input_with(index, value)
+    if output.is_graph_output():
+        copy = ir.node("Identity", [value], name=f"{node.name}_identity")
+        copy.outputs[0].name, copy.outputs[0].shape, copy.outputs[0].type = output.name, output.shape, output.type
+        graph.insert_before(node, copy)
+        graph.outputs[list(graph.outputs).index(output)] = copy.outputs[0]
+        output.name = f"{output.name}_removed"
+    graph.remove(node, safe=True)
+
+
+def _decide(quantized: QuantizedModel) -> None:
+    plan = quantized.plan
+    for node in quantized.model.graph:
+        position = 0 if node.op_type == "Gather" else 1
+        value = node.inputs[position] if len(node.inputs) > position else None
+        if value is None or str(value.name) not in plan.weights or node.op_type not in (*WEIGHTED, "Gather"):
+            plan.keep_float(node, "it is float in the model")
+        elif node.op_type in WEIGHTED and node.inputs[0] is not None and str(node.inputs[0].name) in plan.activations:
+            plan.quantize(node, NodeMode.INTEGER)
+        else:
+            plan.quantize(node, NodeMode.WEIGHT)
+    read = {str(value.name) for node in quantized.model.graph for value in node.inputs if value is not None}
+    plan.weights = {name: params for name, params in plan.weights.items() if name in read}

@@ -1,0 +1,161 @@
+"""The proof of a written file: read back, run, and compared with the float model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.data.random_samples import random_samples
+from converter_lite.data.remember import RememberingDataset
+from converter_lite.engine import Engine, Feed, Session
+from converter_lite.errors import QualityError
+from converter_lite.formats.output import OutputFormat
+from converter_lite.log import Log
+from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
+from converter_lite.proof import compare
+from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.request import DEFAULT_MIN_COSINE, PROOF_SAMPLES, ConvertRequest, OutputAccuracy
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A file of the work directory and how it compares."""
+
+    format: OutputFormat
+    files: list[Path]
+    target: Path
+    accuracy: tuple[OutputAccuracy, ...]
+    choice: Choice | None
+
+
+class Proof:
+    """Compares written files with the model that was read.
+
+    Args:
+        original: The model as it was read.
+        work: Directory for its file.
+        request: Options of the conversion.
+        dataset: Calibration samples; ``None`` compares on random ones.
+        engine: Runs both.
+        threads: Worker threads.
+    """
+
+    def __init__(
+        self,
+        original: ir.Model,
+        work: Path,
+        *,
+        request: ConvertRequest,
+        dataset: RememberingDataset | None,
+        engine: Engine,
+        threads: int,
+    ) -> None:
+        from converter_lite.formats.onnx_qdq.writer import save
+
+        path = work / "original.onnx"
+        original.graph.opset_imports.setdefault("", 13)
+        save(original, path)
+        self.reference: Session = engine.session(path, threads=threads)
+        self._request = request
+        self._dataset = dataset
+        self._engine = engine
+        self._threads = threads
+
+    @property
+    def samples(self) -> int:
+        """Number of samples that are compared."""
+        return min(PROOF_SAMPLES, len(self._dataset)) if self._dataset is not None else PROOF_SAMPLES
+
+    @property
+    def is_real(self) -> bool:
+        """Whether they are calibration samples."""
+        return self._dataset is not None
+
+    def compare(
+        self, fmt: OutputFormat, file: Path, quantized: QuantizedModel, model: ir.Model
+    ) -> tuple[OutputAccuracy, ...]:
+        """Read a file back and run it beside the original.
+
+        Args:
+            fmt: Its format.
+            file: The file.
+            quantized: What was written.
+            model: The float graph in the form of the format.
+
+        Raises:
+            FormatError: The file is not valid.
+            QualityError: It gives NaN or other shapes.
+        """
+        session = self._engine.session(fmt.runnable(file, like=model), threads=self._threads)
+        interface = _changed_interface(quantized, fmt.io_types)
+        if interface is not None:
+            session = RealOutputs(session, interface)
+        accuracy = compare(self.reference, session, self._feeds(interface, self._dataset, model, quantized.plan))
+        if self._request.infer and self._dataset is not None:
+            for _, feed in self._feeds(interface, None, model, quantized.plan):
+                session.run(feed)
+        return accuracy
+
+    def _feeds(
+        self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model, plan: QuantPlan
+    ) -> Iterator[tuple[Feed, Feed]]:
+        shapes = dict(self._request.input_shape)
+        if dataset is not None:
+            feeds = dataset.head(PROOF_SAMPLES)
+        else:
+            feeds = [_within(plan, feed) for feed in random_samples(model, PROOF_SAMPLES, fixed_shapes=shapes)]
+        for feed in feeds:
+            yield feed, feed if interface is None else feed_for(interface, feed)
+
+    def gate(self, proven: list[Proven], log: Log) -> None:
+        """Refuse files that are too far from the original.
+
+        Raises:
+            QualityError: A mean cosine is below the gate.
+        """
+        for item in proven:
+            limit = self._limit(item.choice)
+            for output in item.accuracy:
+                log.debug(f"{item.format.name} {output.name}: cosine {output.cosine:.6f}")
+            worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
+            if worst is not None and worst.cosine < limit:
+                raise QualityError(
+                    f"cosine {worst.cosine:.5f} of output {worst.name} is below the quality gate {limit:g}",
+                    where=str(item.target),
+                    hint="see docs/accuracy.md for what helps; --minCosine=X changes the gate",
+                )
+
+    def _limit(self, choice: Choice | None) -> float:
+        asked = self._request.min_cosine
+        default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
+        return (default if asked is None else asked) or -math.inf
+
+
+def _within(plan: QuantPlan, feed: Feed) -> dict[str, NDArray[Any]]:
+    """Random numbers brought into the range that integers of the inputs can hold: what lies outside says nothing."""
+    inside = dict(feed)
+    for name, params in plan.activations.items():
+        if name in inside and not params.is_per_channel:
+            spec, scale, zero = params.spec, float(params.scale), int(params.zero_point)
+            low, high = (spec.qmin - zero) * scale, (spec.qmax - zero) * scale
+            inside[name] = np.clip(inside[name], low, high).astype(inside[name].dtype)
+    return inside
+
+
+def _changed_interface(quantized: QuantizedModel, wanted: IoTypes) -> ir.Model | None:
+    """The quantized graph with the wanted inputs and outputs, where they differ from those of the float model."""
+    from converter_lite.formats.onnx_qdq.materialize import materialize
+
+    if wanted == IoTypes():
+        return None
+    interface = materialize(quantized)
+    change_io_types(interface, wanted)
+    return interface

@@ -1,0 +1,65 @@
+"""Activations that a quantized model leaves to the saturation of its integers, as operators of a float graph."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.quantization.params import QuantParams
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+
+KEEPS_SIGN = frozenset({"Relu", "Clip", "Sigmoid", "Softmax", "HardSigmoid", "Exp", "Abs", "Sqrt"}) | frozenset(
+    {"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Concat", "Split", "Gather", "Slice", "Identity"}
+    | {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Resize"}
+)
+"""Operators that give nothing below zero where their inputs do not, so that a grid from zero on takes nothing away."""
+
+COMMON_BOUND = 6.0
+"""Upper bound of ReLU6, which devices compute inside of a convolution; a bound this close to it is meant to be it."""
+
+
+def restore_clamps(quantized: QuantizedModel) -> int:
+    """Write out Clips where a float node stands in front of a grid that begins at zero, in place; returns how many.
+
+    Converters drop a ReLU or ReLU6 behind a convolution when the integers of its result begin at zero: they saturate.
+    Where the plan lets the convolution compute with floats, the Clip has to come back.
+    """
+    plan, graph = quantized.plan, quantized.model.graph
+    count = 0
+    for node in list(graph):
+        if plan.mode(node) is NodeMode.INTEGER or node.op_type in KEEPS_SIGN:
+            continue
+        for value in node.outputs:
+            params = plan.activations.get(value.name or "")
+            if params is not None and _begins_at_zero(params) and not value.is_graph_output():
+                _clip(quantized, node, value, params)
+                count += 1
+    return count
+
+
+def _begins_at_zero(params: QuantParams) -> bool:
+    return not params.is_per_channel and int(params.zero_point) == params.spec.qmin
+
+
+def _clip(quantized: QuantizedModel, node: ir.Node, value: ir.Value, params: QuantParams) -> None:
+    graph = quantized.model.graph
+    high = (params.spec.qmax - params.spec.qmin) * float(params.scale)
+    if math.isclose(high, COMMON_BOUND, rel_tol=1e-4):
+        high = COMMON_BOUND
+    bounds = [
+        g.add_initializer(graph, f"{value.name}_{end}", np.asarray(bound, np.float32))
+        for end, bound in (("low", 0.0), ("high", high))
+    ]
+    users = tuple(value.uses())
+    clip = ir.node("Clip", [value, *bounds], name=f"{node.name}_clamp")
+    result = clip.outputs[0]
+    result.name, result.shape, result.type = f"{value.name}_clamped", value.shape, value.type
+    for user, position in users:
+        user.replace_input_with(position, result)
+    graph.insert_after(node, clip)
+    plan = quantized.plan
+    plan.keep_float(clip, "it stands for the saturation of integers")
+    plan.activations[str(result.name)] = plan.activations.pop(str(value.name))

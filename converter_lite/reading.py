@@ -1,0 +1,110 @@
+"""Model files of every framework as one thing: what the model computes, and the plan that it came with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.errors import ModelError
+from converter_lite.frontends.onnx import fix_input_shapes, is_quantized, read_onnx
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.request import ConvertRequest
+
+
+@dataclass(slots=True)
+class Source:
+    """A model as it was read.
+
+    Attributes:
+        model: What it computes, as ONNX; quantized models with their QuantizeLinear and DequantizeLinear pairs.
+        bytes: Size of its files.
+        is_quantized: Whether it holds integers already.
+        where: Its file, for messages.
+    """
+
+    model: ir.Model
+    bytes: int
+    is_quantized: bool
+    where: str
+    _planned: QuantizedModel | None = None
+
+    def graph(self, *, pairs: bool) -> QuantizedModel:
+        """A copy as a float graph with its plan.
+
+        Args:
+            pairs: Quantize/dequantize pairs may stay in the graph, if they are how the model was read.
+
+        Raises:
+            ModelError: The model computes with integers in a way that cannot be taken back to float.
+        """
+        if self._planned is not None:
+            planned = self._planned
+            return QuantizedModel(planned.model.clone(), planned.plan, dict(planned.q_weights))
+        if pairs or not self.is_quantized:
+            return QuantizedModel(self.model.clone(), QuantPlan("FLOAT"))
+        from converter_lite.frontends.onnx_qdq import read_qdq
+
+        return read_qdq(self.model.clone(), where=self.where)
+
+
+def read_source(request: ConvertRequest, *, static_shapes: Mapping[str, Sequence[int]]) -> Source:
+    """Read the model of a request.
+
+    Args:
+        request: Framework and files.
+        static_shapes: Shapes to build into the graph.
+
+    Raises:
+        ConverterError: It cannot be read, or the shapes do not fit.
+    """
+    path = request.model_file
+    if request.fmk == "ONNX":
+        model = read_onnx(path, input_shapes=static_shapes)
+        return Source(model, _onnx_bytes(path, model), is_quantized(model), str(path))
+    if request.fmk == "MSLITE":
+        quantized, size = _read_ms(path), path.stat().st_size
+        if static_shapes:
+            fix_input_shapes(quantized.model, static_shapes)
+    else:
+        from converter_lite.frontends.paddle import locate, read_paddle
+
+        quantized = read_paddle(path, request.weight_file, input_shapes=static_shapes or None)
+        size = _paddle_bytes(*locate(path, request.weight_file))
+    return _from_plan(quantized, size, str(path))
+
+
+def _from_plan(quantized: QuantizedModel, size: int, where: str) -> Source:
+    from converter_lite.formats.onnx_qdq.writer import build
+
+    if not quantized.plan.quantized_nodes:
+        return Source(quantized.model, size, False, where)
+    copy = QuantizedModel(quantized.model.clone(), quantized.plan, dict(quantized.q_weights))
+    return Source(build(copy), size, True, where, quantized)
+
+
+def _read_ms(path: Path) -> QuantizedModel:
+    from converter_lite.formats.mindspore_ms.reader import to_quantized_model
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(path)) from error
+    return to_quantized_model(data)
+
+
+def _onnx_bytes(path: Path, model: ir.Model) -> int:
+    external = {
+        tensor.path
+        for value in model.graph.initializers.values()
+        if isinstance(tensor := value.const_value, ir.ExternalTensor)
+    }
+    return path.stat().st_size + sum(Path(p).stat().st_size for p in external)
+
+
+def _paddle_bytes(program: Path, parameters: Path | None) -> int:
+    if parameters is not None:
+        return program.stat().st_size + parameters.stat().st_size
+    return sum(file.stat().st_size for file in program.parent.iterdir() if file.is_file())

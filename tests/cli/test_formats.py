@@ -1,0 +1,172 @@
+"""Three output formats on the command line: together, alone, from quantized models, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, command, model_proto
+from tests.support import build_proto, normal
+
+ALL = "--saveType=MINDIR_LITE,ONNX,NAIVE_BUFFER"
+SUFFIXES = {"MINDIR_LITE": ".ms", "ONNX": ".onnx", "NAIVE_BUFFER": ".nb"}
+
+
+def written(workshop: Workshop) -> set[str]:
+    return {path.name for path in workshop.folder.iterdir() if path.suffix in SUFFIXES.values()} - {"model.onnx"}
+
+
+@pytest.mark.parametrize("config", [None, FULL, WEIGHT], ids=["float", "full", "weight"])
+def test_three_formats_come_from_one_run_each_with_its_proof(workshop: Workshop, config: Config | None) -> None:
+    out = workshop.succeed(ALL, "--json=r.json", config=config).out
+    assert written(workshop) == {"out.ms", "out.onnx", "out.nb"}
+    artefacts = json.loads(Path("r.json").read_text(encoding="utf-8"))["artefacts"]
+    assert [artefact["format"] for artefact in artefacts] == list(SUFFIXES)
+    for artefact in artefacts:
+        assert artefact["path"] == f"out{SUFFIXES[artefact['format']]}"
+        assert artefact["bytes"] == Path(artefact["path"]).stat().st_size
+        assert artefact["accuracy"][0]["cosine"] > (0.9999 if config is None else 0.99)
+    assert "batch 1 in the .ms file" in out
+
+
+def test_the_default_is_a_ms_file_and_an_onnx_file(workshop: Workshop) -> None:
+    outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out.ms")
+    assert outcome.status == 0, outcome
+    assert written(workshop) == {"out.ms", "out.onnx"}
+    assert onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "N"
+
+
+def test_if_one_format_fails_there_is_none(workshop: Workshop) -> None:
+    onnx.save(build_proto("g (float[2,2] x) => (float y) { y = Det(x) }"), workshop.model)
+    for formats in ("MINDIR_LITE,ONNX", "ONNX,NAIVE_BUFFER"):
+        message = workshop.fail(1, f"--saveType={formats}")
+        assert "Det" in message
+    assert "--saveType=ONNX" in workshop.fail(1, "--saveType=MINDIR_LITE,ONNX")
+    assert "Det" in workshop.fail(1, "--saveType=MINDIR_LITE", "--dryRun")
+
+
+def test_an_open_length_needs_a_shape_in_a_ms_file(workshop: Workshop) -> None:
+    graph = "g (float[N,L,4] x) => (float[N,L,3] y) { y = MatMul(x, w) }"
+    onnx.save(build_proto(graph, w=normal(4, 3)), workshop.model)
+    message = workshop.fail(1, "--saveType=MINDIR_LITE")
+    assert "x (dimension 1)" in message
+    assert "--inputShape=x:1,128,4" in message
+    workshop.succeed("--saveType=MINDIR_LITE", "--inputShape=x:1,7,4")
+    workshop.succeed("--saveType=NAIVE_BUFFER")
+
+
+@pytest.mark.parametrize(
+    ("flags", "config", "message"),
+    [
+        (["--saveType=NAIVE_BUFFER"], DYNAMIC, "no dynamic quantization"),
+        (["--saveType=NAIVE_BUFFER"], changed(WEIGHT, common_quant_param={"bit_num": "4"}), "8 or 16 bits"),
+        (["--saveType=NAIVE_BUFFER", "--fp16=on"], None, "float16"),
+        (["--saveType=NAIVE_BUFFER", "--inputDataType=INT8"], None, "--inputDataType=INT8"),
+        (["--saveType=MINDIR_LITE", "--outputDataType=UINT8"], FULL, "--outputDataType=UINT8"),
+        (["--saveType=MINDIR_LITE"], changed(FULL, full_quant_param={"target_device": "NVGPU"}), "NVGPU"),
+        (["--saveType=NAIVE_BUFFER"], changed(FULL, full_quant_param={"target_device": "DSP"}), "DSP"),
+        (["--msCompat=desktop"], None, "--msCompat"),
+        (["--nbTarget=gpu"], None, "--nbTarget"),
+    ],
+)
+def test_what_a_format_does_not_have_is_refused_with_a_sentence(
+    workshop: Workshop, flags: list[str], config: Config | None, message: str
+) -> None:
+    before = workshop.content().keys()
+    outcome = workshop.convert(*flags, config=config)
+    assert outcome.status in (1, 2)
+    assert message in outcome.err
+    assert workshop.content().keys() - {"quant.cfg"} == before
+
+
+def test_float16_constants_make_a_ms_file_smaller(workshop: Workshop) -> None:
+    workshop.succeed("--saveType=MINDIR_LITE")
+    workshop.succeed("--saveType=MINDIR_LITE", "--fp16=on", output="half")
+    assert Path("half.ms").stat().st_size < Path("out.ms").stat().st_size
+
+
+def test_wheel_files_differ_from_device_files(workshop: Workshop) -> None:
+    onnx.save(model_proto(w_fc=normal(5, 20)), workshop.model)
+    for compat in ("device", "wheel"):
+        workshop.succeed("--saveType=MINDIR_LITE", f"--msCompat={compat}", config=WEIGHT, output=compat)
+    assert Path("device.ms").read_bytes() != Path("wheel.ms").read_bytes()
+
+
+def test_the_target_of_a_nb_file_is_arm_unless_asked_otherwise(workshop: Workshop) -> None:
+    workshop.succeed("--saveType=NAIVE_BUFFER", output="arm")
+    workshop.succeed("--saveType=NAIVE_BUFFER", "--nbTarget=x86", output="x86")
+    for name in ("arm", "x86"):
+        assert command("inspect", f"{name}.nb").out.startswith(f"Paddle-Lite model: target {name},")
+
+
+def test_an_x86_nb_file_of_a_full_quantization_holds_integer_weights_and_says_so(workshop: Workshop) -> None:
+    outcome = workshop.convert("--saveType=NAIVE_BUFFER", "--nbTarget=x86", config=FULL)
+    assert outcome.status == 0
+    assert "WARNING x86: weights become int8" in outcome.out
+
+
+@pytest.mark.parametrize("config", [None, FULL, WEIGHT, DYNAMIC], ids=["float", "full", "weight", "dynamic"])
+def test_a_ms_file_becomes_onnx_again(workshop: Workshop, config: Config | None) -> None:
+    workshop.succeed("--saveType=MINDIR_LITE", config=config)
+    outcome = command("--fmk=MSLITE", "--modelFile=out.ms", "--outputFile=back", "--saveType=ONNX", "--json=r.json")
+    assert outcome.status == 0, outcome
+    (artefact,) = json.loads(Path("r.json").read_text(encoding="utf-8"))["artefacts"]
+    assert artefact["accuracy"][0]["cosine"] > 0.99999
+
+
+@pytest.mark.parametrize("device", ["CPU", "ARM"])
+def test_a_quantized_onnx_model_keeps_its_plan_in_each_format(workshop: Workshop, device: str) -> None:
+    workshop.succeed("--saveType=ONNX", config=changed(FULL, full_quant_param={"target_device": device}))
+    outcome = workshop.succeed(ALL, "--json=r.json", model="out.onnx", output="again")
+    result = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    for artefact in result["artefacts"]:
+        assert artefact["accuracy"][0]["cosine"] > 0.99, (device, artefact["format"])
+    assert result["plans"]["MINDIR_LITE"]["quantized_nodes"] >= 2
+    assert result["plans"]["NAIVE_BUFFER"]["quantized_nodes"] >= 2
+    assert "MINDIR_LITE: " in outcome.out
+    message = workshop.fail(1, ALL, config=WEIGHT, model="out.onnx", output="twice")
+    assert "quantized already" in message
+
+
+def test_plans_of_several_formats_are_saved_and_given_back(workshop: Workshop) -> None:
+    workshop.succeed(ALL, "--savePlan=plan.json", config=FULL)
+    assert list(json.loads(Path("plan.json").read_text(encoding="utf-8"))) == list(SUFFIXES)
+    workshop.succeed(ALL, "--plan=plan.json", config=FULL, output="again")
+    for suffix in SUFFIXES.values():
+        assert Path(f"again{suffix}").stat().st_size == pytest.approx(Path(f"out{suffix}").stat().st_size, rel=0.01)
+
+
+def test_a_dry_run_forecasts_every_format(workshop: Workshop) -> None:
+    workshop.succeed(ALL, "--dryRun", "--json=r.json", config=FULL)
+    result = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    assert list(result["forecast_bytes"]) == list(SUFFIXES)
+    assert all(plan["quantized_nodes"] for plan in result["plans"].values())
+    assert written(workshop) == set()
+
+
+def test_debug_reports_have_a_folder_for_each_format(workshop: Workshop) -> None:
+    workshop.succeed(ALL, config=changed(FULL, common_quant_param={"debug_info_save_path": "reports"}))
+    assert {path.name for path in Path("reports").iterdir()} == set(SUFFIXES)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES.values())
+def test_a_file_can_be_inspected(workshop: Workshop, suffix: str) -> None:
+    workshop.succeed(ALL, config=FULL)
+    outcome = command("inspect", f"out{suffix}")
+    assert (outcome.status, outcome.err) == (0, "")
+    for text in ("8 bits" if suffix != ".nb" else "int8", "x"):
+        assert text in outcome.out
+    assert len(outcome.out.splitlines()) > 10
+
+
+def test_what_cannot_be_inspected_is_told(workshop: Workshop) -> None:
+    Path("damaged.ms").write_bytes(b"MSL2" * 20)
+    Path("damaged.nb").write_bytes(b"\2\0" * 20)
+    for name, status in (("model.txt", 2), ("absent.ms", 1), ("damaged.ms", 1), ("damaged.nb", 1), ("absent.onnx", 1)):
+        outcome = command("inspect", name)
+        assert outcome.status == status, outcome
+        assert outcome.err.startswith("ERROR ")
+        assert name in outcome.err

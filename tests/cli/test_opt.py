@@ -1,0 +1,237 @@
+"""The ``opt`` command: the original's flags and lines, clear errors, exit status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.cli.opt import NOT_AVAILABLE, cli, normalize
+from converter_lite.errors import UsageError
+from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle_nb.reader import read
+from tests.formats.paddle_nb.models import small_network
+from tests.frontends.paddle_models import fake_quantized_model, float_model, save
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as done:
+        cli.main(list(arguments))
+    return int(done.value.code or 0)
+
+
+@pytest.fixture
+def onnx_file(tmp_path: Path) -> Path:
+    path = tmp_path / "m.onnx"
+    ir.save(small_network(), path)
+    return path
+
+
+@pytest.fixture
+def paddle_folder(tmp_path: Path) -> Path:
+    return save(tmp_path / "paddle", *float_model())
+
+
+def test_a_paddle_model_is_converted_with_the_originals_lines(
+    paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"--model_dir={paddle_folder}", f"--optimize_out={tmp_path / 'out'}") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"Loading topology data from {paddle_folder}/inference.pdmodel",
+        f"Loading params data from {paddle_folder}/inference.pdiparams",
+        "1. Model is successfully loaded!",
+        f"2. Model is optimized and saved into {tmp_path}/out.nb successfully",
+    ]
+    assert parse((tmp_path / "out.nb").read_bytes()).program.main.operators[1].get("with_act")
+
+
+def test_an_onnx_model_needs_no_parameter_file_and_the_suffix_is_not_doubled(onnx_file: Path, tmp_path: Path) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out.nb'}", "--valid_targets=x86") == 0
+    assert [path.name for path in tmp_path.glob("*.nb*")] == ["out.nb"]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        ["--quant_model=true"],
+        ["--quant_model=True"],
+        ["--quant_model=TRUE"],
+        ["--quant_model"],
+        ["--quant_model", "true"],
+        ["-quant_model=1"],
+    ],
+)
+def test_booleans_are_understood_in_every_spelling(spelling: list[str], onnx_file: Path, tmp_path: Path) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'q'}", *spelling) == 0
+    assert read((tmp_path / "q.nb").read_bytes()).plan.quantized_nodes
+
+
+@pytest.mark.parametrize("spelling", ["--noquant_model", "--quant_model=false", "--quant_model=False"])
+def test_a_switched_off_boolean_changes_nothing(spelling: str, onnx_file: Path, tmp_path: Path) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'q'}", spelling) == 0
+    assert read((tmp_path / "q.nb").read_bytes()).plan.quantized_nodes == []
+
+
+def test_a_value_that_is_no_boolean_is_refused() -> None:
+    with pytest.raises(UsageError, match="neither true nor false"):
+        normalize(["--quant_model=maybe"])
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("QUANT_INT8", np.int8), ("QUANT_INT16", np.int16)])
+def test_quant_type_says_the_width_of_the_weights(kind: str, dtype: type, onnx_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "q"
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={out}", "--quant_model=true", f"--quant_type={kind}") == 0
+    stored = parse(out.with_suffix(".nb").read_bytes()).parameters.values()
+    assert any(array.dtype == dtype for array in stored)
+
+
+@pytest.mark.parametrize(
+    ("targets", "target"),
+    [(["arm"], "arm"), (["x86"], "x86"), (["arm,x86"], "arm"), (["x86 arm"], "x86"), (["x86", "arm"], "x86")],
+)
+def test_the_first_of_several_targets_counts(targets: list[str], target: str, onnx_file: Path, tmp_path: Path) -> None:
+    first, *more = targets
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 't'}", f"--valid_targets={first}", *more) == 0
+    assert read((tmp_path / "t.nb").read_bytes()).plan.target == target
+
+
+def test_a_target_that_only_the_original_can_write_is_refused_or_left_out(
+    onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = f"--optimize_out={tmp_path / 't'}"
+    assert run(f"--model_file={onnx_file}", out, "--valid_targets=opencl") == 1
+    assert "only the original has" in capsys.readouterr().err
+    assert not (tmp_path / "t.nb").exists()
+    assert run(f"--model_file={onnx_file}", out, "--valid_targets=opencl,arm") == 0
+    assert "opencl cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--valid_targets=arn"], "did you mean arm"),
+        (["--quant_type=QUANT_INT4", "--model_file=m", "--optimize_out=o"], "QUANT_INT4"),
+        (["--optimize_out_type=protobuf", "--model_file=m", "--optimize_out=o"], "protobuf"),
+        (["--optimize_out_type=buffer", "--model_file=m", "--optimize_out=o"], "buffer"),
+        (["--unknown_flag=1"], "unknown_flag"),
+        (["--model_dir=nowhere", "--optimize_out=o"], "nowhere"),
+        (["--model_file=nowhere.onnx", "--optimize_out=o"], "does not exist"),
+        (["--model_file=m.onnx"], "optimize_out"),
+    ],
+)
+def test_wrong_usage_is_told_with_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", NOT_AVAILABLE)
+def test_a_known_flag_without_its_feature_is_refused_with_a_sentence(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"--{flag}={'true' if flag in ('enable_fp16', 'sparse_model') else 'x'}") == 2
+    assert NOT_AVAILABLE[flag] in capsys.readouterr().err
+
+
+def test_a_damaged_model_leaves_nothing_behind(
+    paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = paddle_folder / "inference.pdmodel"
+    program.write_bytes(program.read_bytes()[:200])
+    assert run(f"--model_dir={paddle_folder}", f"--optimize_out={tmp_path / 'new' / 'out'}") == 1
+    assert "Error" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_output_may_not_be_the_input(tmp_path: Path, onnx_file: Path) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'a'}", "--valid_targets=x86") == 0
+    before = (tmp_path / "a.nb").read_bytes()
+    assert run(f"--model_file={tmp_path / 'a.nb'}", f"--optimize_out={tmp_path / 'a'}", "--valid_targets=arm") == 2
+    assert (tmp_path / "a.nb").read_bytes() == before
+    assert run(f"--model_file={tmp_path / 'a.nb'}", f"--optimize_out={tmp_path / 'b'}", "--valid_targets=arm") == 0
+
+
+def test_a_quantized_paddle_model_is_full_int8_on_arm_and_weights_only_on_x86(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = save(tmp_path / "ptq", *fake_quantized_model())
+    for target in ("arm", "x86"):
+        assert run(f"--model_dir={folder}", f"--optimize_out={tmp_path / target}", f"--valid_targets={target}") == 0
+    kinds = {
+        target: {op.get("enable_int8") for op in parse((tmp_path / f"{target}.nb").read_bytes()).program.main.operators}
+        for target in ("arm", "x86")
+    }
+    assert kinds == {"arm": {None, True}, "x86": {None}}
+    assert "saturate" in capsys.readouterr().err
+
+
+def test_full_int8_in_one_step_from_a_configuration_file(onnx_file: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for index in range(4):
+        np.random.default_rng(index).standard_normal((1, 3, 12, 12)).astype(np.float32).tofile(data / f"{index}.bin")
+    config = tmp_path / "full_quant.cfg"
+    config.write_text(
+        "[common_quant_param]\nquant_type=FULL_QUANT\n[full_quant_param]\nactivation_quant_method=MAX_MIN\n"
+        f"[data_preprocess_param]\ncalibrate_path=x:{data}\ncalibrate_size=4\ninput_type=BIN\n"
+    )
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={config}") == 0
+    operators = parse((tmp_path / "full.nb").read_bytes()).program.main.operators
+    assert [op.type for op in operators if op.get("enable_int8")] == ["conv2d", "depthwise_conv2d", "conv2d", "fc"]
+
+
+def test_tailoring_lists_the_operators_and_kernels_of_the_file(
+    onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "t"
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={out}", "--record_tailoring_info=true") == 0
+    assert (out / ".tailored_ops_list").read_text().splitlines()[:2] == ["conv2d", "depthwise_conv2d"]
+    assert "conv2d,kARM,kFloat,kNCHW,def" in (out / ".tailored_kernels_list").read_text().splitlines()
+    assert f"stored into: {out}/.tailored_ops_list" in capsys.readouterr().out
+
+
+def test_tables_list_operators_and_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--print_all_ops=true") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["OP_name", "kARM", "kHost", "kX86"]
+    conv = next(line for line in lines if line.split()[0] == "conv2d")
+    assert conv == "conv2d".rjust(47) + "     Y" + "       " + "     Y"
+    assert run("--print_supported_ops=true", "--valid_targets=x86") == 0
+    assert capsys.readouterr().out.startswith("Supported OPs on ' kX86': \n")
+    assert run("--print_all_ops_in_md_format=true") == 0
+    assert capsys.readouterr().out.startswith("The number of supported operators is : 2")
+    assert run("--display_kernels=true") == 0
+    assert " - conv2d\n" in capsys.readouterr().out
+
+
+def test_operators_of_a_model_are_listed_and_judged(
+    paddle_folder: Path, onnx_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"--model_dir={paddle_folder}", "--print_model_ops=true") == 0
+    shown = capsys.readouterr().out
+    assert "OPs in the input model include:" in shown
+    assert shown.endswith("Paddle-Lite supports this model!\n")
+    assert run(f"--model_file={onnx_file}", "--print_model_ops=true", "--valid_targets=x86") == 0
+    assert "depthwise_conv2d" in capsys.readouterr().out
+
+
+def test_help_and_version_need_nothing_heavy() -> None:
+    code = (
+        "import sys, converter_lite.cli.opt as o\n"
+        "try: o.cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted(m for m in ('numpy', 'onnx', 'onnx_ir', 'onnxruntime') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "--quant_type" in done.stdout
+
+
+def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    assert capsys.readouterr().out.startswith("paddlelite opt version:")

@@ -1,0 +1,95 @@
+"""10,000 damaged files: every one is read, or refused with a FormatError; memory stays near the size of the file."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from converter_lite.errors import FormatError
+from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
+from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
+from converter_lite.formats.mindspore_ms.writer import write
+from tests.formats.mindspore_ms.models import convolutional, floating, fully_quantized, weights_quantized
+from tests.formats.mindspore_ms.test_writer import RANGES
+
+BATCHES, BATCH = 20, 500
+BASE = 1 << 20
+"""Bytes that Python and NumPy need whatever the file (codes, type objects, caches)."""
+
+WORDS = (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\x01\0\0\0")
+
+
+def originals() -> list[bytes]:
+    model = convolutional()
+    files = [write(floating(model)), write(fully_quantized(model, RANGES))]
+    files += [write(weights_quantized(model, bits)) for bits in (1, 2, 4, 8, 12)]
+    files += [write(weights_quantized(model, 4), options=MsOptions(compatibility=Compatibility.WHEEL))]
+    return files
+
+
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    """Some bytes, a word, a cut, a moved block, or many bytes of one region."""
+    changed = bytearray(data)
+    kind = rng.integers(0, 5)
+    if kind == 0:
+        for place in rng.integers(0, len(data), rng.integers(1, 9)):
+            changed[place] = rng.integers(0, 256)
+    elif kind == 1:
+        place = int(rng.integers(0, len(data) - 4))
+        changed[place : place + 4] = WORDS[rng.integers(0, len(WORDS))]
+    elif kind == 2:
+        del changed[int(rng.integers(0, len(data))) :]
+    elif kind == 3:
+        source, target = rng.integers(0, len(data) - 16, 2)
+        changed[target : target + 16] = data[source : source + 16]
+    else:
+        start = int(rng.integers(0, len(data)))
+        for place in rng.integers(start, min(len(data), start + 400), 30):
+            changed[place] = rng.integers(0, 256)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_damaged_files_are_read_or_refused(batch: int) -> None:
+    rng = np.random.default_rng(batch)
+    files = originals()
+    refused = 0
+    for number in range(BATCH):
+        data = damaged(files[number % len(files)], rng)
+        try:
+            to_quantized_model(data)
+        except FormatError:
+            refused += 1
+    assert refused > BATCH // 10
+
+
+def test_reading_damaged_files_takes_no_more_than_ten_times_their_size() -> None:
+    rng = np.random.default_rng(0)
+    data = write(weights_quantized(convolutional(), 8))
+    large = data + bytes(2 * BASE)  # room for lengths that are wrong and yet inside of the file
+    tracemalloc.start()
+    for _ in range(300):
+        try:
+            read(damaged(large, rng))
+        except FormatError:
+            continue
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 10 * len(large) + BASE
+
+
+def test_tables_that_share_their_children_do_not_multiply_the_work() -> None:
+    model = convolutional()
+    data = bytearray(write(floating(model)) + b"\0" * 40000)
+    # a vector of 9,999 table offsets, all to the root, in place of the nodes
+    start = len(data) - 40000
+    start += -start % 4
+    root = int.from_bytes(data[:4], "little")
+    vtable = root - int.from_bytes(data[root : root + 4], "little", signed=True)
+    slot = root + int.from_bytes(data[vtable + 4 + 12 : vtable + 4 + 14], "little")
+    data[slot : slot + 4] = (start - slot).to_bytes(4, "little")
+    data[start : start + 4] = (9999).to_bytes(4, "little")
+    with pytest.raises(FormatError):
+        read(bytes(data))

@@ -1,0 +1,38 @@
+"""Full int8 ARM files of real models: what the device computes, by its exact arithmetic, beside what the file says."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.formats.onnx_qdq.writer import build
+from converter_lite.formats.paddle_nb.full_plan import plan_full
+from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, RELEASES, exists
+from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle_nb.reader import read
+from converter_lite.formats.paddle_nb.writer import NbOptions, write
+from tests.formats.paddle_nb.int8_arithmetic import run
+from tests.formats.paddle_nb.test_quantized import ranges_of
+from tests.runtimes.test_nb_models import feed_of, graph_of
+
+CHAINS = {"mobilenet_v1_0.75_224.onnx": 26, "resnet8_cifar10.onnx": 3, "ultraface_rfb_320.onnx": 39}
+"""Model -> convolutions whose results stay int8."""
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_devices_arithmetic_gives_what_the_rebuilt_model_gives(name: str) -> None:
+    model, feed = graph_of(name), feed_of(name)
+    quantized = plan_full(model, ranges_of(model, "arm", feed), target="arm")
+    data = write(quantized, options=NbOptions("arm"))
+    operators = parse(data).program.main.operators
+    keys = [(op.type, str(op.get(KERNEL_ATTRIBUTE))) for op in operators]
+    assert sum("/int8_out/" in key for _, key in keys) == CHAINS[name]
+    assert all(exists(kind, key, mark) for kind, key in keys for mark in RELEASES)
+    device = run(parse(data), feed)
+    rebuilt = DEFAULT_ENGINE.session(ir.to_proto(build(read(data))).SerializeToString(), threads=1).run(feed)
+    for got, want in zip(device, rebuilt.values(), strict=True):
+        a, b = got.ravel().astype(np.float64), want.ravel().astype(np.float64)
+        assert a @ b / np.sqrt((a @ a) * (b @ b)) > 0.999

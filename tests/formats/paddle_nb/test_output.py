@@ -1,0 +1,56 @@
+"""``.nb`` as an output format, and its description for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.errors import TargetError
+from converter_lite.formats.output import FileOptions
+from converter_lite.formats.paddle_nb.inspect import describe
+from converter_lite.formats.paddle_nb.output import NbFormat
+from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle_nb.weight_plan import plan_weights
+from converter_lite.passes.io_types import IoTypes
+from tests.formats.paddle_nb.models import random, small_network
+from tests.support import build
+
+
+@pytest.mark.parametrize("target", ["arm", "x86"])
+def test_a_written_file_runs_as_onnx(target: str, tmp_path: Path) -> None:
+    fmt = NbFormat(target)
+    quantized = plan_weights(small_network(), target=target, bits=8)
+    (made,) = fmt.write(quantized, tmp_path / "m.nb").files
+    result = DEFAULT_ENGINE.session(fmt.runnable(made, like=small_network()), threads=1).run(
+        {"x": random(1, 3, 12, 12)}
+    )
+    assert result["y"].sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_what_the_target_lacks_is_told_before_any_work() -> None:
+    with pytest.raises(TargetError, match="Softsign"):
+        NbFormat("arm").check(build("g (float[2] x) => (float[2] y) { y = Softsign(x) }"))
+    NbFormat("x86").check(small_network())
+
+
+def test_options_that_the_format_lacks_are_refused() -> None:
+    with pytest.raises(TargetError, match="float16"):
+        NbFormat.of(FileOptions(fp16=True))
+    with pytest.raises(TargetError, match="types"):
+        NbFormat.of(FileOptions(io_types=IoTypes("INT8", "DEFAULT")))
+
+
+def test_a_description_names_operators_kernels_shapes_and_precisions(tmp_path: Path) -> None:
+    (made,) = NbFormat("x86").write(plan_weights(small_network(), target="x86", bits=8), tmp_path / "m.nb").files
+    text = describe(parse(made.read_bytes()))
+    lines = text.splitlines()
+    assert lines[0].startswith("Paddle-Lite model: target x86, written by v2.12, meta_version 2")
+    conv = next(line for line in lines if " conv2d " in line)
+    assert "x86 float32 def" in conv
+    assert "[1,3,12,12]" in conv
+    assert "weights int" in conv
+    assert lines[-1].startswith("10 operators, ")
+    assert np.all([len(line) < 400 for line in lines])

@@ -1,0 +1,95 @@
+"""Quantized ONNX models keep their own scales."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.errors import ModelError
+from converter_lite.formats.onnx_qdq import writer as qdq
+from converter_lite.formats.paddle_nb.full_plan import calibration_tensors, plan_full
+from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle_nb.weight_plan import plan_weights
+from converter_lite.frontends.onnx import read_onnx
+from converter_lite.frontends.onnx_qdq import read_qdq
+from converter_lite.nb_conversion import NbRequest, convert_to_nb
+from converter_lite.quantization.params import TensorRange
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from tests.formats.paddle_nb.models import random, small_network
+from tests.support import build
+
+
+def full() -> QuantizedModel:
+    model = small_network()
+    wide = TensorRange(np.asarray(-4.0), np.asarray(4.0))
+    return plan_full(model, dict.fromkeys(calibration_tensors(model, "arm"), wide), target="arm")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "q.onnx"
+    qdq.save(qdq.build(full()), path)
+    return path
+
+
+def test_scales_and_integers_come_back(file: Path) -> None:
+    quantized, want = read_qdq(read_onnx(file)), full()
+    assert {op.op_type for op in quantized.model.graph}.isdisjoint({"QuantizeLinear", "DequantizeLinear"})
+    scales = {name: float(params.scale) for name, params in quantized.plan.activations.items()}
+    assert scales == {name: float(params.scale) for name, params in want.plan.activations.items()}
+    for name in want.plan.weights:
+        assert np.array_equal(quantized.integers(name), want.integers(name))
+        assert np.array_equal(quantized.plan.weights[name].scale, want.plan.weights[name].scale)
+    assert [node.mode for node in quantized.plan.nodes.values()].count(NodeMode.INTEGER) == 4
+
+
+def test_the_float_graph_is_the_original_with_dequantized_weights(file: Path) -> None:
+    feed = {"x": random(1, 3, 12, 12)}
+    quantized, want = read_qdq(read_onnx(file)), full()
+    for name, params in want.plan.weights.items():
+        values = params.dequantize(want.integers(name))
+        want.model.graph.initializers[name].const_value = ir.Tensor(values, name=name)
+    results = [
+        DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), threads=1).run(feed)["y"]
+        for model in (quantized.model, want.model)
+    ]
+    assert results[0] == pytest.approx(results[1], abs=1e-6)
+
+
+def test_a_quantized_model_goes_to_nb_with_its_own_scales(file: Path, tmp_path: Path) -> None:
+    convert_to_nb(NbRequest(model=file, output=tmp_path / "q.nb", target="arm"))
+    ops = [op for op in parse((tmp_path / "q.nb").read_bytes()).program.main.operators if op.get("enable_int8")]
+    assert [op.type for op in ops] == ["conv2d", "depthwise_conv2d", "conv2d", "fc"]
+    assert {op.get("Input0_scale")[0] for op in ops} == {float(np.float32(4.0) / np.float32(127))}
+
+
+def test_integer_weights_alone_are_weight_mode(tmp_path: Path) -> None:
+    path = tmp_path / "w.onnx"
+    qdq.save(qdq.build(plan_weights(small_network(), target="arm", bits=8)), path)
+    modes = [node.mode for node in read_qdq(read_onnx(path)).plan.nodes.values()]
+    assert modes.count(NodeMode.WEIGHT) >= 3
+    assert NodeMode.INTEGER not in modes
+
+
+def test_an_output_behind_a_pair_keeps_its_name() -> None:
+    model = build(
+        "g (float[2] x) => (float[2] y) { r = Relu(x) q = QuantizeLinear(r, s, z) y = DequantizeLinear(q, s, z) }",
+        s=np.float32(0.1),
+        z=np.int8(0),
+    )
+    quantized = read_qdq(model)
+    assert [value.name for value in quantized.model.graph.outputs] == ["y"]
+    assert [node.op_type for node in quantized.model.graph] == ["Relu", "Identity"]
+    assert list(quantized.plan.activations) == ["r"]
+
+
+def test_integer_operators_are_refused_with_their_names() -> None:
+    model = build(
+        "g (float[2,2] x) => (float[2,2] y) { q, s, z = DynamicQuantizeLinear(x) y = DequantizeLinear(q, s, z) }"
+    )
+    with pytest.raises(ModelError, match="DynamicQuantizeLinear"):
+        read_qdq(model)

@@ -1,0 +1,49 @@
+"""Where runtimes can be made, a test that is skipped for want of one is a failure: nobody would notice otherwise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+REQUIRED = tuple(os.environ.get("CONVERTER_LITE_RUNTIMES_REQUIRED", "").split())
+"""Names of runtimes that have to be there; CI sets it."""
+
+REASONS = {
+    "ms20": ("ms20/bin/python", "ms_weight_cache_shim"),
+    "ms20-arm64": ("ms20-arm64", "qemu-aarch64-static"),
+    "pd210": ("Paddle-Lite 2.10",),
+    "pd212": ("Paddle-Lite 2.12",),
+    "pd213": ("Paddle-Lite 2.13rc0",),
+}
+"""Runtime -> what the reason of a skip holds when it is missing."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn such a skip into a failure."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if any(text in reason for name in REQUIRED for text in REASONS[name]):
+            report.outcome = "failed"
+            report.longrepr = f"the runtime can be made here, and is missing ({reason})"
+    return report
+
+
+QUICK_MODELS = ("ultraface", "resnet8", "resnet8_cifar10.onnx")
+"""Models of the everyday run; the others, and models under emulation, are for ``make conformance``."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes long: whole models under emulation, in every release, or large."""
+    for item in items:
+        if not isinstance(item, pytest.Function) or item.path.name not in ("test_ms_models.py", "test_nb_models.py"):
+            continue
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        name, release = params.get("name", QUICK_MODELS[0]), params.get("release", "2.12")
+        is_emulated = getattr(params.get("platform"), "name", "") == "arm"
+        is_float = item.name.startswith("test_float_models")
+        if name not in QUICK_MODELS or release != "2.12" or (is_emulated and not (is_float and name == "ultraface")):
+            item.add_marker(pytest.mark.slow)

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Prints the names of the runtimes that can be made on this machine, because their interpreters and tools are there.
+has() {
+  local candidate
+  for candidate in "$(command -v "python$1" 2>/dev/null)" "$(pyenv root 2>/dev/null)"/versions/"$1".*/bin/python; do
+    [ -x "$candidate" ] && "$candidate" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null && return
+  done
+  return 1
+}
+
+has 3.7 && echo ms20 pd212
+has 3.8 && echo pd213
+has 3.9 && echo pd210
+command -v qemu-aarch64-static >/dev/null && command -v aarch64-linux-gnu-g++ >/dev/null && echo ms20-arm64
+exit 0

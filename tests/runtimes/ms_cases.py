@@ -1,0 +1,341 @@
+"""One small ONNX model per operator and attribute variant that a ``.ms`` file can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from onnx import TensorProto
+
+from tests.runtimes.ms_case import IMAGE, Array, Case, case, const, ints, values
+
+
+def convolutions() -> Iterator[Case]:
+    x = values()
+    plain = {"kernel_shape": [3, 3]}
+    for name, shape, attributes in (
+        ("3x3", (5, 4, 3, 3), {}),
+        ("1x1", (5, 4, 1, 1), {}),
+        ("pads", (5, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ("uneven_pads", (5, 4, 3, 3), {"pads": [0, 1, 2, 3]}),
+        ("strides", (5, 4, 3, 3), {"strides": [2, 2]}),
+        ("uneven_strides_and_pads", (5, 4, 3, 3), {"strides": [2, 1], "pads": [0, 1, 2, 3]}),
+        ("uneven_strides", (5, 4, 3, 3), {"strides": [1, 2]}),
+        ("dilations", (5, 4, 3, 3), {"dilations": [2, 2], "pads": [2, 2, 2, 2]}),
+        ("same_upper", (5, 4, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+        ("same_lower", (5, 4, 2, 2), {"auto_pad": "SAME_LOWER"}),
+        ("valid", (5, 4, 3, 3), {"auto_pad": "VALID"}),
+        ("grouped", (6, 2, 3, 3), {"group": 2}),
+        ("depthwise", (4, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+        ("depthwise_multiplier", (8, 1, 3, 3), {"group": 4}),
+        ("depthwise_stride", (4, 1, 3, 3), {"group": 4, "strides": [2, 2]}),
+        ("flat_kernel", (5, 4, 1, 3), {}),
+    ):
+        yield case(f"conv_{name}", "Conv", x, const(shape), const(shape[:1], 2), **attributes)
+    yield case("conv_without_bias", "Conv", x, const((5, 4, 3, 3)), **plain)
+    yield case("conv_1d", "Conv", values((2, 4, 9)), const((5, 4, 3)), const((5,), 2), pads=[1, 1], strides=[2])
+    yield case("conv_1d_depthwise", "Conv", values((1, 4, 9)), const((4, 1, 3)), group=4, dilations=[2])
+    yield case("conv_batch", "Conv", values((3, 4, 5, 5)), const((2, 4, 3, 3)))
+    for name, shape, attributes in (
+        ("plain", (4, 5, 3, 3), {}),
+        ("strides", (4, 5, 3, 3), {"strides": [2, 2]}),
+        ("pads", (4, 5, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ("output_padding", (4, 5, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+        ("depthwise", (4, 1, 3, 3), {"group": 4, "strides": [2, 2]}),
+        ("dilations", (4, 5, 3, 3), {"dilations": [2, 2]}),
+        ("same_upper", (4, 5, 4, 4), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+        ("output_shape", (4, 5, 4, 4), {"strides": [2, 2], "output_shape": [14, 12]}),
+    ):
+        yield case(
+            f"deconv_{name}", "ConvTranspose", x, const(shape), const((4 if "dep" in name else 5,), 2), **attributes
+        )
+    yield case("deconv_1d", "ConvTranspose", values((1, 4, 6)), const((4, 3, 3)), strides=[2])
+
+
+def products() -> Iterator[Case]:
+    x = values((3, 8))
+    for name, attributes, w in (
+        ("plain", {}, (8, 5)),
+        ("trans_b", {"transB": 1}, (5, 8)),
+        ("alpha_beta", {"alpha": 0.5, "beta": 2.0}, (8, 5)),
+    ):
+        yield case(f"gemm_{name}", "Gemm", x, const(w), const((5,), 2), **attributes)
+    yield case("gemm_trans_a", "Gemm", values((8, 3)), const((8, 5)), const((5,), 2), transA=1)
+    yield case("gemm_without_bias", "Gemm", x, const((8, 5)))
+    yield case("gemm_scalar_bias", "Gemm", x, const((8, 5)), const((1,), 2))
+    yield case("gemm_matrix_bias", "Gemm", x, const((8, 5)), const((3, 5), 2))
+    yield case("gemm_variable", "Gemm", x, values((8, 5), 1), values((5,), 2))
+    yield case("matmul_constant", "MatMul", x, const((8, 5)))
+    yield case("matmul_variable", "MatMul", x, values((8, 5), 1))
+    yield case("matmul_3d", "MatMul", values((2, 3, 8)), const((8, 5)))
+    yield case("matmul_batched", "MatMul", values((2, 3, 4, 8)), values((2, 3, 8, 5), 1))
+    yield case("matmul_constant_batch", "MatMul", values((2, 4, 8)), const((2, 8, 5)))
+    yield case("matmul_constant_left", "MatMul", const((4, 8)), values((8, 5)))
+    yield case("matmul_vector", "MatMul", values((3, 8)), values((8,), 1))
+    yield case("matmul_broadcast", "MatMul", values((2, 1, 4, 8)), values((2, 3, 8, 5), 1))
+
+
+def pools() -> Iterator[Case]:
+    x = values()
+    for op, short in (("MaxPool", "max"), ("AveragePool", "avg")):
+        yield case(f"{short}_pool", op, x, kernel_shape=[2, 2])
+        yield case(f"{short}_pool_strides", op, x, kernel_shape=[3, 3], strides=[2, 2])
+        yield case(f"{short}_pool_pads", op, x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+        yield case(f"{short}_pool_uneven", op, x, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 0, 1])
+        yield case(f"{short}_pool_ceil", op, x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+        yield case(f"{short}_pool_same", op, x, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
+        yield case(f"{short}_pool_1d", op, values((1, 4, 9)), kernel_shape=[3], strides=[2])
+    yield case("avg_pool_include", "AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)
+    yield case("global_average", "GlobalAveragePool", x)
+    yield case("global_max", "GlobalMaxPool", x)
+    yield case("global_average_3d", "GlobalAveragePool", values((1, 4, 9)))
+
+
+def activations() -> Iterator[Case]:
+    x = values(low=-8.0, high=8.0)
+    yield case("tanh", "Tanh", x, tolerance=2e-4)
+    for op in ("Relu", "Sigmoid", "Softplus", "HardSwish", "HardSigmoid", "Elu", "LeakyRelu"):
+        yield case(op.lower(), op, x)
+    for op in ("Selu", "Softsign", "ThresholdedRelu"):
+        yield case(op.lower(), op, x)
+    yield case("mish", "Mish", x, opset=18, tolerance=2e-4)
+    yield case("gelu", "Gelu", x, opset=20, tolerance=1e-4)
+    yield case("gelu_tanh", "Gelu", x, opset=20, approximate="tanh", tolerance=1e-3)
+    yield case("elu_alpha", "Elu", x, alpha=0.3)
+    yield case("leaky_alpha", "LeakyRelu", x, alpha=0.3)
+    yield case("hard_sigmoid_sixth", "HardSigmoid", x, alpha=1 / 6)
+    yield case("selu_own", "Selu", x, alpha=1.2, gamma=2.0)
+    yield case("relu6", "Clip", x, (np.float32(0),), (np.float32(6),))
+    yield case("clip", "Clip", x, (np.float32(-1.5),), (np.float32(2.5),))
+    yield case("clip_low", "Clip", x, (np.float32(-1.5),))
+    yield case("clip_high", "Clip", x, None, (np.float32(2.5),))
+    yield case("clip_variable", "Clip", x, np.float32(-1.0), np.float32(1.0))
+    yield case("prelu_channels", "PRelu", x, const((4, 1, 1)))
+    yield case("prelu_one", "PRelu", x, const((1,)))
+    yield case("prelu_matrix", "PRelu", values((3, 5)), const((5,)))
+
+
+def arithmetic() -> Iterator[Case]:
+    x, y = values(), values(seed=1)
+    for op in ("Add", "Sub", "Mul", "Div"):
+        yield case(f"{op.lower()}_equal", op, x, values(seed=1, low=0.5))
+        yield case(f"{op.lower()}_channel", op, x, const((4, 1, 1), low=0.5))
+        yield case(f"{op.lower()}_scalar", op, x, (np.float32(1.5),))
+        yield case(f"{op.lower()}_constant_left", op, const(IMAGE, low=0.5), values(low=0.5))
+        yield case(f"{op.lower()}_lower_rank", op, x, values((7, 6), 1, low=0.5))
+        yield case(f"{op.lower()}_int", op, _whole((3, 4), 9), _whole((3, 4), 5) + 1)
+    yield case("add_broadcast_both", "Add", values((1, 4, 1, 6)), values((1, 1, 7, 1), 1))
+    for op in ("Max", "Min", "Sum", "Mean"):
+        yield case(f"{op.lower()}_two", op, x, y)
+        yield case(f"{op.lower()}_three", op, x, y, values(seed=3))
+    yield case("max_scalar", "Max", x, (np.float32(0.3),))
+    for op in ("Abs", "Neg", "Exp", "Floor", "Ceil", "Round", "Sin", "Erf", "Sign"):
+        yield case(op.lower(), op, x)
+    yield case("cos", "Cos", x, tolerance=2e-3)
+    yield case("tan", "Tan", values(low=-1.0, high=1.0), tolerance=2e-3)
+    yield case("log", "Log", values(low=0.1))
+    yield case("sqrt", "Sqrt", values(low=0.0))
+    yield case("reciprocal", "Reciprocal", values(low=0.5))
+    yield case("neg_int", "Neg", _whole((3, 4), 9))
+    yield case("abs_int", "Abs", _whole((3, 4), 9) - 5)
+    yield case("pow_two", "Pow", x, (np.float32(2),))
+    yield case("pow_three", "Pow", x, (np.float32(3),))
+    yield case("pow_half", "Pow", values(low=0.1), (np.float32(0.5),))
+    yield case("pow_other", "Pow", values(low=0.1), (np.float32(1.7),), tolerance=1e-4)
+    yield case("pow_variable", "Pow", values(low=0.1), values(seed=1), tolerance=1e-4)
+    yield case("mod_int", "Mod", _whole((3, 4), 9), _whole((3, 4), 4) + 1)
+    yield case("fmod", "Mod", x, (np.float32(0.7),), fmod=1)
+
+
+def _whole(shape: tuple[int, ...], high: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).integers(0, high, shape).astype(np.int64)
+
+
+def comparisons() -> Iterator[Case]:
+    x, y = values((3, 4)), values((3, 4), 1)
+    i, j = _whole((3, 4), 3), _whole((3, 4), 3, 1)
+    b, c = i > 1, j > 1
+    for op in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"):
+        yield case(f"{op.lower()}_float", op, x, y)
+        yield case(f"{op.lower()}_int", op, i, j)
+        yield case(f"{op.lower()}_scalar", op, x, (np.float32(0.1),))
+    yield case("equal_bool", "Equal", b, c)
+    for op in ("And", "Or", "Xor"):
+        yield case(op.lower(), op, b, c)
+    yield case("and_broadcast", "And", b, c[:1])
+    yield case("not", "Not", b)
+    yield case("where", "Where", b, x, y)
+    yield case("where_scalar", "Where", b, x, (np.float32(-3),))
+    yield case("where_broadcast", "Where", b[:1], x, y)
+    yield case("where_int", "Where", b, i, j)
+    yield case("where_image", "Where", _whole(IMAGE, 2) > 0, values(), (np.float32(0),))
+    yield case("is_nan", "IsNaN", np.where(x > 0, x, np.float32("nan")))
+
+
+def reductions() -> Iterator[Case]:
+    x = values()
+    for op in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"):
+        yield case(f"{op.lower()}_spatial", op, x, axes=[2, 3])
+        yield case(f"{op.lower()}_dropped", op, x, axes=[1], keepdims=0)
+    yield case("reduce_sum", "ReduceSum", x, ints(-1))
+    yield case("reduce_sum_all", "ReduceSum", x, keepdims=0)
+    yield case("reduce_log_sum", "ReduceLogSum", values(low=0.1), axes=[2])
+    yield case("softmax", "Softmax", values((3, 8)))
+    yield case("softmax_channels", "Softmax", x, axis=1)
+    yield case("softmax_width", "Softmax", x, axis=-1)
+    yield case("softmax_old", "Softmax", values((3, 8)), opset=11)
+    yield case("log_softmax", "LogSoftmax", values((3, 8)))
+    yield case("log_softmax_middle", "LogSoftmax", values((3, 8, 2)), axis=1)
+    for op in ("ArgMax", "ArgMin"):
+        yield case(op.lower(), op, x, axis=1)
+        yield case(f"{op.lower()}_dropped", op, values((3, 8)), axis=-1, keepdims=0)
+    yield case("topk", "TopK", values((3, 8)), ints(3), outputs=2)
+    yield case("topk_smallest", "TopK", values((3, 8)), ints(3), outputs=2, largest=0)
+    yield case("topk_axis", "TopK", values((2, 8, 3)), ints(2), outputs=2, axis=1)
+    yield case("cumsum", "CumSum", values((3, 8)), (np.array(1),))
+    yield case("cumsum_reverse", "CumSum", values((3, 8)), (np.array(0),), reverse=1, exclusive=1)
+
+
+def shapes() -> Iterator[Case]:
+    x = values()
+    yield case("reshape", "Reshape", x, ints(2, 2, 42))
+    yield case("reshape_keeps", "Reshape", x, ints(0, 0, -1))
+    yield case("flatten", "Flatten", x)
+    yield case("flatten_two", "Flatten", x, axis=2)
+    yield case("squeeze", "Squeeze", values((1, 3, 1, 4)), ints(0, 2))
+    yield case("unsqueeze", "Unsqueeze", values((3, 4)), ints(0, 3))
+    yield case("transpose", "Transpose", values((2, 3, 4)), perm=[2, 0, 1])
+    yield case("transpose_image", "Transpose", x, perm=[0, 2, 3, 1])
+    yield case("transpose_5d", "Transpose", values((2, 3, 4, 2, 2)), perm=[0, 2, 1, 4, 3])
+    yield case("identity", "Identity", x)
+    yield case("concat_channels", "Concat", x, values(seed=1), axis=1)
+    yield case("concat_width", "Concat", x, const(IMAGE), axis=-1)
+    yield case("concat_matrix", "Concat", values((3, 4)), values((2, 4), 1), axis=0)
+    yield case("concat_three", "Concat", values((3, 4)), values((3, 2), 1), const((3, 1)), axis=1)
+    yield case("split", "Split", x, ints(1, 3), outputs=2, axis=1)
+    yield case("split_even", "Split", values((6, 4)), outputs=3, axis=0)
+    yield case("slice", "Slice", x, ints(1, 1), ints(3, 5), ints(1, 2))
+    yield case("slice_steps", "Slice", x, ints(0), ints(2**62), ints(3), ints(2))
+    yield case("slice_negative", "Slice", x, ints(-3), ints(-1), ints(2))
+    yield case("slice_reversed", "Slice", x, ints(-1), ints(-(2**62)), ints(3), ints(-1))
+    yield case("expand", "Expand", values((3, 1)), ints(2, 3, 4))
+    yield case("expand_image", "Expand", values((1, 4, 1, 1)), ints(1, 4, 3, 2))
+    yield case("tile", "Tile", values((2, 3)), ints(2, 3))
+    yield case("tile_image", "Tile", x, ints(1, 2, 1, 3))
+    yield case("cast_int", "Cast", values((3, 4), high=9.0), to=TensorProto.INT32)
+    yield case("cast_float", "Cast", _whole((3, 4), 9), to=TensorProto.FLOAT)
+    yield case("cast_bool", "Cast", _whole((3, 4), 2), to=TensorProto.BOOL)
+    yield case("cast_from_bool", "Cast", _whole((3, 4), 2) > 0, to=TensorProto.FLOAT)
+    for mode in ("DCR", "CRD"):
+        yield case(f"depth_to_space_{mode.lower()}", "DepthToSpace", values((1, 8, 3, 2)), blocksize=2, mode=mode)
+    yield case("space_to_depth", "SpaceToDepth", values((1, 2, 4, 6)), blocksize=2)
+    for name, pads in (("image", (0, 0, 1, 2, 0, 0, 3, 1)), ("channels", (0, 1, 0, 0, 0, 1, 0, 0))):
+        yield case(f"pad_{name}", "Pad", x, ints(*pads))
+    yield case("pad_value", "Pad", x, ints(0, 0, 1, 1, 0, 0, 1, 1), (np.float32(1.5),))
+    yield case("pad_reflect", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect")
+    yield case("pad_edge", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), mode="edge")
+    yield case("pad_matrix", "Pad", values((3, 4)), ints(1, 0, 0, 2))
+    yield case("pad_negative", "Pad", x, ints(0, 0, -1, 1, 0, 0, -1, 0))
+
+
+def gathers() -> Iterator[Case]:
+    table = const((10, 6))
+    yield case("gather_embedding", "Gather", table, _whole((2, 3), 10))
+    yield case("gather_rows", "Gather", values((5, 4)), ints(3, 0, -1))
+    yield case("gather_one", "Gather", values((5, 4)), (np.array(2),))
+    yield case("gather_axis", "Gather", values(), ints(3, 1), axis=1)
+    yield case("gather_one_image", "Gather", values(), (np.array(2),), axis=2)
+    yield case("gather_variable", "Gather", values((5, 4)), _whole((3,), 4), axis=1)
+    yield case("gather_nd", "GatherND", values((5, 4)), _whole((3, 2), 4))
+    yield case("gather_elements", "GatherElements", values((3, 4)), _whole((3, 4), 4), axis=1)
+    yield case("one_hot", "OneHot", _whole((2, 3), 5), ints(5), (np.array([0.0, 2.0], np.float32),))
+    yield case("one_hot_axis", "OneHot", _whole((2, 3), 5), ints(5), (np.array([0.0, 1.0], np.float32),), axis=1)
+
+
+def normalizations() -> Iterator[Case]:
+    x = values()
+    four = [const((4,), i, 0.5, 1.5) for i in range(4)]
+    yield case("batch_norm", "BatchNormalization", x, *four)
+    yield case("batch_norm_epsilon", "BatchNormalization", x, *four, epsilon=0.1)
+    yield case("batch_norm_matrix", "BatchNormalization", values((3, 4)), *four)
+    yield case("layer_norm", "LayerNormalization", values((2, 3, 8)), const((8,)), const((8,), 2))
+    yield case("layer_norm_epsilon", "LayerNormalization", values((3, 8)), const((8,)), epsilon=0.1)
+    yield case("layer_norm_axis", "LayerNormalization", values((2, 3, 8)), const((3, 8)), const((3, 8), 2), axis=1)
+    yield case("instance_norm", "InstanceNormalization", x, const((4,)), const((4,), 2))
+    yield case("instance_norm_epsilon", "InstanceNormalization", x, const((4,)), const((4,), 2), epsilon=0.1)
+    yield case("group_norm", "GroupNormalization", x, const((4,)), const((4,), 2), num_groups=2, opset=21)
+    yield case("mean_variance", "MeanVarianceNormalization", x, tolerance=1e-4)
+    yield case("lp_norm", "LpNormalization", values((3, 8)))
+    yield case("lp_norm_one", "LpNormalization", x, axis=1, p=1)
+    yield case("lrn", "LRN", x, size=3)
+    yield case("lrn_attributes", "LRN", x, size=5, alpha=0.05, beta=0.5, bias=2.0)
+
+
+def resizes() -> Iterator[Case]:
+    x = values()
+    none = None
+    double = (np.array([1, 1, 2, 2], np.float32),)
+    for transform in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"):
+        mode = {"coordinate_transformation_mode": transform}
+        yield case(f"resize_linear_{transform}", "Resize", x, none, double, mode="linear", **mode)
+        yield case(f"resize_linear_down_{transform}", "Resize", x, none, none, ints(1, 4, 3, 4), mode="linear", **mode)
+        yield case(f"resize_cubic_{transform}", "Resize", x, none, double, mode="cubic", **mode)
+        yield case(f"resize_nearest_{transform}", "Resize", x, none, none, ints(1, 4, 9, 5), mode="nearest", **mode)
+    for nearest in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
+        yield case(f"resize_{nearest}", "Resize", x, none, none, ints(1, 4, 9, 11), nearest_mode=nearest)
+    yield case("resize_nearest_double", "Resize", x, none, double)
+    scales = (np.array([1, 1, 1.3, 0.7], np.float32),)
+    yield case("resize_fraction", "Resize", x, none, scales, mode="linear")
+    yield case("resize_3d", "Resize", values((1, 3, 8)), none, (np.array([1, 1, 2], np.float32),), mode="linear")
+    yield case("upsample", "Upsample", x, double, opset=9)
+    yield case("upsample_linear", "Upsample", x, double, opset=9, mode="linear")
+
+
+def recurrent() -> Iterator[Case]:
+    x = values((5, 2, 4))
+    for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+        for name, directions, attributes in (
+            ("forward", 1, {}),
+            ("reverse", 1, {"direction": "reverse"}),
+            ("both", 2, {"direction": "bidirectional"}),
+        ):
+            w, r, b = (
+                const((directions, gates * 3, 4)),
+                const((directions, gates * 3, 3), 2),
+                const((directions, gates * 6), 3),
+            )
+            outputs = 3 if op == "LSTM" else 2
+            yield case(
+                f"{op.lower()}_{name}", op, x, w, r, b, outputs=outputs, hidden_size=3, tolerance=5e-4, **attributes
+            )
+    w, r, b = const((1, 9, 4)), const((1, 9, 3), 2), const((1, 18), 3)
+    yield case(
+        "gru_linear_before_reset", "GRU", x, w, r, b, outputs=2, hidden_size=3, linear_before_reset=1, tolerance=5e-4
+    )
+    w, r, b = const((1, 12, 4)), const((1, 12, 3), 2), const((1, 24), 3)
+    state = values((1, 2, 3), 7), values((1, 2, 3), 8)
+    yield case("lstm_initial", "LSTM", x, w, r, b, None, *state, outputs=3, hidden_size=3, tolerance=5e-4)
+
+
+FAMILIES = (
+    convolutions,
+    products,
+    pools,
+    activations,
+    arithmetic,
+    comparisons,
+    reductions,
+    shapes,
+    gathers,
+    normalizations,
+    resizes,
+    recurrent,
+)
+
+
+def all_cases() -> dict[str, Case]:
+    """Every case by name."""
+    cases = [c for family in FAMILIES for c in family()]
+    names = [c.name for c in cases]
+    assert len(set(names)) == len(names)
+    return {c.name: c for c in cases}

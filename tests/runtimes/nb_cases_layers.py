@@ -1,0 +1,165 @@
+"""Cases: convolutions, matrix products, pooling, normalization, recurrent networks, resizing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tests.runtimes.nb_cases import Cases, floats, ints, scalar
+
+IMAGE = (1, 4, 9, 10)
+
+
+def convolutions(c: Cases) -> None:
+    conv: dict[str, dict[str, Any]] = {
+        "1x1": {"kernel": (1, 1)},
+        "3x3": {"kernel": (3, 3)},
+        "3x3 padded": {"kernel": (3, 3), "pads": [1, 1, 1, 1]},
+        "3x3 stride 2": {"kernel": (3, 3), "strides": [2, 2], "pads": [1, 1, 1, 1]},
+        "asymmetric padding": {"kernel": (3, 3), "pads": [0, 1, 2, 0]},
+        "5x5": {"kernel": (5, 5), "pads": [2, 2, 2, 2]},
+        "1x3": {"kernel": (1, 3), "pads": [0, 1, 0, 1]},
+        "unequal strides": {"kernel": (3, 3), "strides": [1, 2]},
+        "dilated": {"kernel": (3, 3), "dilations": [2, 2], "pads": [2, 2, 2, 2]},
+        "same upper": {"kernel": (3, 3), "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        "same lower": {"kernel": (3, 3), "strides": [2, 2], "auto_pad": "SAME_LOWER"},
+        "valid": {"kernel": (3, 3), "auto_pad": "VALID"},
+    }
+    for name, given in conv.items():
+        attributes = {key: value for key, value in given.items() if key != "kernel"}
+        c.add(f"Conv {name}", "Conv", IMAGE, consts={1: (6, 4, *given["kernel"]), 2: (6,)}, **attributes)
+    c.add("Conv without bias", "Conv", IMAGE, consts={1: (6, 4, 3, 3)})
+    c.add("Conv batch 3", "Conv", (3, 4, 6, 6), consts={1: (6, 4, 3, 3), 2: (6,)}, pads=[1, 1, 1, 1])
+    c.add("Conv groups 2", "Conv", IMAGE, consts={1: (6, 2, 3, 3), 2: (6,)}, group=2)
+    c.add("Conv depthwise", "Conv", IMAGE, consts={1: (4, 1, 3, 3), 2: (4,)}, group=4, pads=[1, 1, 1, 1])
+    c.add("Conv depthwise stride 2", "Conv", IMAGE, consts={1: (4, 1, 3, 3)}, group=4, strides=[2, 2])
+    c.add("Conv depthwise 5x5", "Conv", IMAGE, consts={1: (4, 1, 5, 5), 2: (4,)}, group=4, pads=[2, 2, 2, 2])
+    c.add("Conv depthwise multiplier 2", "Conv", IMAGE, consts={1: (8, 1, 3, 3), 2: (8,)}, group=4)
+    c.add("Conv 1-D", "Conv", (1, 4, 20), consts={1: (6, 4, 3), 2: (6,)}, pads=[1, 1])
+    c.add("Conv 1-D stride 2", "Conv", (2, 4, 20), consts={1: (6, 2, 3)}, group=2, strides=[2])
+    c.add("ConvTranspose", "ConvTranspose", IMAGE, consts={1: (4, 6, 3, 3), 2: (6,)})
+    up = {"strides": [2, 2], "pads": [1, 1, 1, 1]}
+    c.add("ConvTranspose stride 2", "ConvTranspose", IMAGE, consts={1: (4, 6, 4, 4), 2: (6,)}, **up)
+    c.add("ConvTranspose output padding", "ConvTranspose", IMAGE, consts={1: (4, 6, 3, 3)}, output_padding=[1, 1], **up)
+    c.add("ConvTranspose groups", "ConvTranspose", IMAGE, consts={1: (4, 3, 3, 3), 2: (6,)}, group=2)
+    c.add("ConvTranspose depthwise", "ConvTranspose", IMAGE, consts={1: (4, 1, 3, 3)}, group=4, **up)
+    for name, kind, more in FUSED:
+        nodes = [
+            onnx.helper.make_node("Conv", ["x", "w", "b"], ["h"], name="conv", pads=[1, 1, 1, 1]),
+            onnx.helper.make_node(kind, ["h", *(["low", "high"] if kind == "Clip" else [])], ["y"], name="act", **more),
+        ]
+        constants = [c.constant("w", (6, 4, 3, 3)), c.constant("b", (6,))]
+        if kind == "Clip":
+            bounds = (0.0, 6.0) if "6" in name else (-0.5, 0.75)
+            constants += [c.constant("low", scalar(bounds[0])), c.constant("high", scalar(bounds[1]))]
+        c.graph(f"Conv with {name}", nodes, {"x": c.data(IMAGE) * 3}, constants, ["y"])
+
+
+FUSED = (
+    ("Relu", "Relu", {}),
+    ("Clip 0 to 6", "Clip", {}),
+    ("Clip", "Clip", {}),
+    ("LeakyRelu", "LeakyRelu", {"alpha": 0.1}),
+    ("HardSwish", "HardSwish", {}),
+    ("Sigmoid", "Sigmoid", {}),
+    ("Tanh", "Tanh", {}),
+)
+
+
+def matrices(c: Cases) -> None:
+    c.add("Gemm", "Gemm", (3, 8), consts={1: (8, 5), 2: (5,)})
+    c.add("Gemm transposed B", "Gemm", (3, 8), consts={1: (5, 8), 2: (5,)}, transB=1)
+    c.add("Gemm alpha and beta", "Gemm", (3, 8), consts={1: (8, 5), 2: (5,)}, alpha=0.5, beta=2.0)
+    c.add("Gemm scalar C", "Gemm", (3, 8), consts={1: (8, 5), 2: (1,)})
+    c.add("Gemm matrix C", "Gemm", (3, 8), consts={1: (8, 5), 2: (3, 5)})
+    c.add("Gemm without C", "Gemm", (1, 8), consts={1: (8, 5)})
+    c.add("Gemm of activations", "Gemm", (3, 8), (5, 8), (5,), transB=1, alpha=0.5)
+    c.add("MatMul 2-D constant", "MatMul", (3, 8), consts={1: (8, 5)})
+    c.add("MatMul 3-D constant", "MatMul", (2, 3, 8), consts={1: (8, 5)})
+    c.add("MatMul 4-D constant", "MatMul", (2, 2, 3, 8), consts={1: (8, 5)})
+    c.add("MatMul 2-D", "MatMul", (3, 8), (8, 5))
+    c.add("MatMul batched", "MatMul", (2, 3, 4, 8), (2, 3, 8, 5))
+    c.add("MatMul 3-D", "MatMul", (2, 4, 8), (2, 8, 5))
+    c.add("MatMul lower rank", "MatMul", (2, 3, 4, 8), (3, 8, 5))
+    c.add("MatMul constant batch", "MatMul", (2, 3, 4, 8), consts={1: (3, 8, 5)})
+    c.add("MatMul broadcast batch", "MatMul", (2, 3, 4, 8), (1, 3, 8, 5))
+    for kind in ("Add", "Relu"):
+        nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["h"], name="mm")]
+        nodes.append(onnx.helper.make_node("Add", ["b", "h"], ["s" if kind == "Relu" else "y"], name="add"))
+        if kind == "Relu":
+            nodes.append(onnx.helper.make_node("Relu", ["s"], ["y"], name="act"))
+        constants = [c.constant("w", (8, 5)), c.constant("b", (5,))]
+        c.graph(f"MatMul with bias then {kind}", nodes, {"x": c.data((2, 3, 8))}, constants, ["y"])
+
+
+def pooling(c: Cases) -> None:
+    for op in ("MaxPool", "AveragePool"):
+        c.add(f"{op} 2x2", op, IMAGE, kernel_shape=[2, 2], strides=[2, 2])
+        c.add(f"{op} 3x3 padded", op, IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+        c.add(f"{op} ceil", op, (1, 4, 10, 10), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+        c.add(f"{op} asymmetric", op, IMAGE, kernel_shape=[3, 2], strides=[1, 1], pads=[1, 0, 0, 1])
+        c.add(f"{op} same", op, IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
+    padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
+    c.add("AveragePool count padding", "AveragePool", IMAGE, **padded)
+    c.add("GlobalAveragePool", "GlobalAveragePool", (2, 4, 5, 6))
+    c.add("GlobalMaxPool", "GlobalMaxPool", (2, 4, 5, 6))
+
+
+def normalization(c: Cases) -> None:
+    positive = np.abs(c.data((4,))) + 0.5
+    c.add("BatchNormalization", "BatchNormalization", IMAGE, consts={1: (4,), 2: (4,), 3: (4,), 4: positive})
+    c.add("InstanceNormalization", "InstanceNormalization", IMAGE, consts={1: (4,), 2: (4,)})
+    c.add("LayerNormalization", "LayerNormalization", (2, 3, 8), consts={1: (8,), 2: (8,)})
+    c.add("LayerNormalization without bias", "LayerNormalization", (2, 3, 8), consts={1: (8,)}, epsilon=1e-3)
+    c.add("LayerNormalization two axes", "LayerNormalization", (2, 3, 8), consts={1: (3, 8), 2: (3, 8)}, axis=1)
+    c.add("GroupNormalization", "GroupNormalization", IMAGE, consts={1: (2,), 2: (2,)}, num_groups=2)
+    channels = {1: (4,), 2: (4,)}
+    c.add("GroupNormalization channels", "GroupNormalization", IMAGE, consts=channels, num_groups=2, opset=21)
+    c.add("LpNormalization", "LpNormalization", (2, 3, 8), axis=-1, p=2)
+    c.add("LpNormalization axis 1", "LpNormalization", IMAGE, axis=1, p=2)
+
+
+def recurrent(c: Cases) -> None:
+    for kind, gates in (("LSTM", 4), ("GRU", 3)):
+        extra = {"linear_before_reset": 1} if kind == "GRU" else {}
+        for directions, name in ((1, "forward"), (2, "bidirectional")):
+            weights = {1: (directions, gates * 5, 6), 2: (directions, gates * 5, 5), 3: (directions, 2 * gates * 5)}
+            given = {"hidden_size": 5, "direction": name, **extra}
+            c.add(f"{kind} {name}", kind, (7, 2, 6), consts=weights, **given)
+        weights = {1: (1, gates * 5, 6), 2: (1, gates * 5, 5)}
+        c.add(f"{kind} without bias", kind, (4, 1, 6), consts=weights, hidden_size=5, **extra)
+        c.add(f"{kind} final state", kind, (4, 1, 6), consts=weights, outputs=2, hidden_size=5, **extra)
+        weights = {1: (2, gates * 5, 6), 2: (2, gates * 5, 5)}
+        both = {"direction": "bidirectional", "hidden_size": 5, **extra}
+        c.add(f"{kind} final states", kind, (4, 2, 6), consts=weights, outputs=2, **both)
+
+
+def resizing(c: Cases) -> None:
+    doubled = floats(1, 1, 2, 2)
+    wide = floats(1, 1, 2, 3)
+    odd = ints(1, 4, 13, 17)
+
+    def resize(name: str, scales: Any = None, sizes: Any = None, **more: Any) -> None:
+        consts = {2: scales} if scales is not None else {3: sizes}
+        given = (IMAGE, None) if scales is not None else (IMAGE, None, None)
+        c.add(f"Resize {name}", "Resize", *given, consts=consts, **more)
+
+    floor = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    resize("nearest doubled", doubled, **floor)
+    resize("nearest by size", sizes=odd, **floor)
+    resize("nearest half pixel", wide, mode="nearest")
+    for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
+        resize(f"linear {coordinates}", doubled, mode="linear", coordinate_transformation_mode=coordinates)
+        resize(f"linear {coordinates} by size", sizes=odd, mode="linear", coordinate_transformation_mode=coordinates)
+    halved = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+    c.add("Resize linear halved", "Resize", (1, 4, 10, 8), None, consts={2: floats(1, 1, 0.5, 0.5)}, **halved)
+
+
+def layers() -> Cases:
+    """All cases of this module."""
+    c = Cases()
+    for family in (convolutions, matrices, pooling, normalization, recurrent, resizing):
+        family(c)
+    return c

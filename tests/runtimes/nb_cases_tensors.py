@@ -1,0 +1,218 @@
+"""Cases: functions of one tensor, arithmetic, comparison, movement, indexing, reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tests.runtimes.nb_cases import NEW, Cases, floats, ints, scalar
+
+SHAPE = (2, 3, 4, 5)
+
+
+def functions(c: Cases) -> None:
+    positive = np.abs(c.data(SHAPE)) + 0.1
+    for op in ("Relu", "Sigmoid", "Tanh", "Exp", "Abs", "Floor", "Ceil", "Sin", "Cos", "Softsign", "Neg", "HardSwish"):
+        c.add(op, op, c.data(SHAPE) * 3)
+    for op in ("Log", "Sqrt", "Reciprocal"):
+        c.add(op, op, positive)
+    c.add("Softplus", "Softplus", SHAPE, releases=NEW)
+    c.add("Mish", "Mish", SHAPE)
+    c.add("Gelu", "Gelu", SHAPE)
+    c.add("Gelu tanh", "Gelu", SHAPE, approximate="tanh", tolerance=1e-3)
+    c.add("LeakyRelu", "LeakyRelu", SHAPE, alpha=0.2)
+    c.add("Elu", "Elu", SHAPE, alpha=0.7)
+    c.add("ThresholdedRelu", "ThresholdedRelu", SHAPE, alpha=0.5)
+    c.add("HardSigmoid", "HardSigmoid", c.data(SHAPE) * 3)
+    c.add("HardSigmoid alpha", "HardSigmoid", c.data(SHAPE) * 3, alpha=0.1667, beta=0.4)
+    c.add("Clip", "Clip", SHAPE, consts={1: scalar(-0.3), 2: scalar(0.6)})
+    c.add("Clip 0 to 6", "Clip", c.data(SHAPE) * 5, consts={1: scalar(0), 2: scalar(6)})
+    c.add("Clip 0 to 1", "Clip", SHAPE, consts={1: scalar(0), 2: scalar(1)})
+    c.add("Clip below", "Clip", SHAPE, consts={1: scalar(0.25)})
+    c.add("PRelu one slope", "PRelu", SHAPE, consts={1: (1,)})
+    c.add("PRelu channel", "PRelu", SHAPE, consts={1: (3, 1, 1)})
+    c.add("PRelu element", "PRelu", SHAPE, consts={1: (3, 4, 5)})
+    for axis in (-1, 1, 2):
+        c.add(f"Softmax axis {axis}", "Softmax", SHAPE, axis=axis)
+    c.add("Softmax old", "Softmax", SHAPE, axis=1, opset=11)
+    c.add("LogSoftmax", "LogSoftmax", SHAPE, axis=-1)
+    c.add("Identity", "Identity", SHAPE)
+    c.add("Dropout", "Dropout", SHAPE)
+
+
+def arithmetic(c: Cases) -> None:
+    for op in ("Add", "Sub", "Mul", "Div", "Max", "Min"):
+        other = np.abs(c.data(SHAPE)) + 0.5
+        c.add(f"{op} equal shapes", op, SHAPE, other)
+        c.add(f"{op} channel", op, SHAPE, consts={1: np.abs(c.data((1, 3, 1, 1))) + 0.5})
+        c.add(f"{op} scalar", op, SHAPE, consts={1: scalar(0.7)})
+        c.add(f"{op} last axis", op, SHAPE, consts={1: np.abs(c.data((5,))) + 0.5})
+    c.add("Add both broadcast", "Add", (2, 1, 4, 1), (1, 3, 1, 5))
+    c.add("Mul lower rank first", "Mul", (4, 5), SHAPE)
+    c.add("Sub constant first", "Sub", (2, 3), consts={0: (2, 3)})
+    c.add("Add int64", "Add", ints(1, 2, 3), consts={1: ints(4)}, releases=NEW)
+    c.add("Mul int64", "Mul", ints(1, 2, 3), ints(4, 5, 6), releases=NEW)
+    c.add("Max three", "Max", SHAPE, SHAPE, SHAPE)
+    c.add("Sum three", "Sum", SHAPE, SHAPE, SHAPE)
+    c.add("Mean three", "Mean", SHAPE, SHAPE, SHAPE)
+    positive = np.abs(c.data(SHAPE)) + 0.2
+    for name, power in (("2", 2.0), ("0.5", 0.5), ("3", 3.0), ("minus 1.5", -1.5)):
+        c.add(f"Pow {name}", "Pow", positive, consts={1: scalar(power)})
+    c.add("Pow negative base", "Pow", SHAPE, consts={1: scalar(3.0)})
+    for op in ("Add", "Sub", "Mul"):
+        nodes = [
+            onnx.helper.make_node(op, ["a", "b"], ["h"], name="sum"),
+            onnx.helper.make_node("Relu", ["h"], ["y"], name="act"),
+        ]
+        c.graph(f"{op} with Relu", nodes, {"a": c.data(SHAPE), "b": c.data(SHAPE)}, [], ["y"])
+
+
+def comparison(c: Cases) -> None:
+    """Truth values cannot be fetched in every release: they are cast to float."""
+    left, right = np.round(c.data(SHAPE)), np.round(c.data(SHAPE))
+    for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+        nodes = [
+            onnx.helper.make_node(op, ["a", "b"], ["h"], name="compare"),
+            onnx.helper.make_node("Cast", ["h"], ["y"], name="cast", to=1),
+        ]
+        c.graph(op, nodes, {"a": left, "b": right}, [], ["y"])
+    for op in ("And", "Or", "Xor"):
+        for name, shape in (("equal shapes", SHAPE), ("broadcast", (1, 3, 1, 5))):
+            zero = c.constant("zero", scalar(0))
+            nodes = [
+                onnx.helper.make_node("Greater", ["a", "zero"], ["p"], name="p"),
+                onnx.helper.make_node("Greater", ["b", "zero"], ["q"], name="q"),
+                onnx.helper.make_node(op, ["p", "q"], ["h"], name="logic"),
+                onnx.helper.make_node("Cast", ["h"], ["y"], name="cast", to=1),
+            ]
+            c.graph(f"{op} {name}", nodes, {"a": c.data(SHAPE), "b": c.data(shape)}, [zero], ["y"])
+    for name, shape in (("equal shapes", SHAPE), ("broadcast", (5,)), ("broadcast both", (2, 1, 1, 1))):
+        nodes = [
+            onnx.helper.make_node("Greater", ["a", "zero"], ["p"], name="p"),
+            onnx.helper.make_node("Not", ["p"], ["n"], name="not"),
+            onnx.helper.make_node("Where", ["n", "b", "k"], ["y"], name="where"),
+        ]
+        feed = {"a": c.data(shape), "b": c.data(SHAPE)}
+        constants = [c.constant("zero", scalar(0)), c.constant("k", scalar(-7))]
+        c.graph(f"Where {name}", nodes, feed, constants, ["y"])
+    c.add("Cast to int64", "Cast", c.data(SHAPE) * 4, to=7, releases=NEW)
+    c.add("Cast to int32", "Cast", c.data(SHAPE) * 4, to=6)
+    c.add("Cast from int64", "Cast", ints(1, -2, 3), to=1, releases=NEW)
+
+
+def movement(c: Cases) -> None:
+    for axis in (0, 1, -1):
+        c.add(f"Concat axis {axis}", "Concat", SHAPE, SHAPE, axis=axis)
+    c.add("Concat constant", "Concat", (2, 3), consts={1: (2, 4)}, axis=1)
+    c.add("Concat int64", "Concat", ints(1, 2), ints(3), axis=0, releases=NEW)
+    c.add("Split sections", "Split", (2, 6, 4), consts={1: ints(1, 2, 3)}, axis=1, outputs=3)
+    c.add("Split equal", "Split", (2, 6, 4), axis=1, num_outputs=3, outputs=3)
+
+    def slices(name: str, starts: Any, ends: Any, axes: Any, steps: Any = None, op: Any = SHAPE, **more: Any) -> None:
+        consts = {1: ints(*starts), 2: ints(*ends), 3: ints(*axes)}
+        if steps:
+            consts[4] = ints(*steps)
+        c.add(f"Slice {name}", "Slice", op, consts=consts, **more)
+
+    slices("one axis", [1], [3], [2])
+    slices("to the end", [1, 2], [2**63 - 1, 2**63 - 1], [1, 3])
+    slices("negative", [-3], [-1], [-1])
+    slices("step 2", [0], [5], [3], [2])
+    slices("reversed", [-1], [-(2**63)], [3], [-1])
+    slices("int64", [1], [3], [0], op=ints(4, 5, 6, 7), releases=NEW)
+    c.add("Reshape", "Reshape", SHAPE, consts={1: ints(0, -1)})
+    c.add("Reshape fixed", "Reshape", SHAPE, consts={1: ints(6, 20)})
+    for axis in (0, 1, 2, 3):
+        c.add(f"Flatten axis {axis}", "Flatten", SHAPE, axis=axis)
+    c.add("Squeeze", "Squeeze", (2, 1, 3, 1), consts={1: ints(1, 3)})
+    c.add("Squeeze all", "Squeeze", (2, 1, 3, 1))
+    c.add("Unsqueeze", "Unsqueeze", (2, 3), consts={1: ints(0, 3)})
+    for perm in ([0, 2, 3, 1], [0, 3, 1, 2], [1, 0, 3, 2], [3, 2, 1, 0]):
+        c.add(f"Transpose {perm}", "Transpose", SHAPE, perm=perm)
+    c.add("Transpose 3-D", "Transpose", (2, 3, 4), perm=[0, 2, 1])
+    pads = ints(0, 0, 1, 2, 0, 0, 3, 4)
+    c.add("Pad constant", "Pad", SHAPE, consts={1: pads, 2: scalar(1.5)})
+    c.add("Pad reflect", "Pad", (1, 2, 6, 7), consts={1: pads}, mode="reflect")
+    c.add("Pad edge", "Pad", SHAPE, consts={1: pads}, mode="edge")
+    c.add("Pad channels", "Pad", SHAPE, consts={1: ints(0, 1, 0, 0, 0, 2, 0, 0)})
+    c.add("Pad 3-D tensor", "Pad", (2, 3, 4), consts={1: ints(0, 1, 2, 0, 0, 1), 2: scalar(-2)})
+    deep = ints(0, 0, 1, 1, 2, 0, 0, 0, 2, 1)
+    c.add("Pad depth", "Pad", (1, 2, 3, 4, 5), consts={1: deep})
+    c.add("Expand", "Expand", (2, 1, 4), consts={1: ints(2, 3, 4)})
+    c.add("Expand more dimensions", "Expand", (3, 1), consts={1: ints(2, 3, 4)})
+    c.add("Tile", "Tile", (2, 3), consts={1: ints(2, 3)})
+    c.add("DepthToSpace CRD", "DepthToSpace", (1, 8, 3, 4), blocksize=2, mode="CRD")
+    c.add("DepthToSpace DCR", "DepthToSpace", (1, 8, 3, 4), blocksize=2)
+    c.add("SpaceToDepth", "SpaceToDepth", (1, 2, 6, 4), blocksize=2)
+    c.add("Trilu upper", "Trilu", (4, 5))
+    c.add("Trilu lower", "Trilu", (4, 5), consts={1: scalar(1, np.int64)}, upper=0)
+    grid = c.rng.uniform(-1, 1, (1, 5, 6, 2)).astype(np.float32)
+    c.add("GridSample", "GridSample", (1, 3, 5, 6), grid, align_corners=1)
+    c.add("GridSample corners outside", "GridSample", (1, 3, 5, 6), grid * 1.2, align_corners=0)
+    c.add("GridSample border", "GridSample", (1, 3, 5, 6), grid * 1.2, padding_mode="border", align_corners=1)
+
+
+def indexing(c: Cases) -> None:
+    table, rows = (10, 6), ints(1, 5, 9, 0)
+    c.add("Gather rows", "Gather", rows, consts={0: table}, releases=NEW)
+    c.add("Gather rows 2-D index", "Gather", rows.reshape(2, 2), consts={0: table}, releases=NEW)
+    c.add("Gather constant index", "Gather", SHAPE, consts={1: ints(1, 0)})
+    c.add("Gather axis 1", "Gather", SHAPE, consts={1: ints(2, 0)}, axis=1)
+    c.add("Gather axis 3 2-D index", "Gather", SHAPE, consts={1: ints(2, 0, 1, 1).reshape(2, 2)}, axis=3)
+    c.add("Gather scalar", "Gather", SHAPE, consts={1: scalar(1, np.int64)}, axis=1)
+    c.add("Gather everything", "Gather", SHAPE, consts={1: ints(0, 1, 2)}, axis=1)
+    c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})
+    c.add("OneHot", "OneHot", ints(1, 0, 3), consts={1: scalar(4, np.int64), 2: floats(0, 1)}, releases=NEW)
+    nodes = [onnx.helper.make_node("TopK", ["x", "k"], ["y", "i"], name="top")]
+    c.graph("TopK", nodes, {"x": c.data((3, 8))}, [c.constant("k", ints(3))], ["y"])
+    for axis in (0, 1, -1):
+        nodes = [
+            onnx.helper.make_node("ArgMax", ["x"], ["h"], name="arg", axis=axis),
+            onnx.helper.make_node("Cast", ["h"], ["y"], name="cast", to=1),
+        ]
+        c.graph(f"ArgMax axis {axis}", nodes, {"x": c.data(SHAPE)}, [], ["y"])
+    nodes = [
+        onnx.helper.make_node("ArgMin", ["x"], ["h"], name="arg", axis=1, keepdims=0),
+        onnx.helper.make_node("Cast", ["h"], ["y"], name="cast", to=1),
+    ]
+    c.graph("ArgMin", nodes, {"x": c.data(SHAPE)}, [], ["y"])
+    for name, more in (("", {}), (" exclusive", {"exclusive": 1}), (" reverse", {"reverse": 1})):
+        c.add(f"CumSum{name}", "CumSum", (2, 3, 4), consts={1: scalar(1, np.int64)}, **more)
+
+
+def reduction(c: Cases) -> None:
+    for op in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"):
+        c.add(f"{op} one axis", op, SHAPE, consts={1: ints(2)})
+        c.add(f"{op} dropped", op, SHAPE, consts={1: ints(-1)}, keepdims=0)
+        c.add(f"{op} two axes", op, SHAPE, consts={1: ints(2, 3)}, keepdims=0)
+        c.add(f"{op} everything", op, SHAPE)
+    c.add("ReduceL2", "ReduceL2", SHAPE, consts={1: ints(1)})
+    c.add("ReduceL1", "ReduceL1", SHAPE, consts={1: ints(1, 2)})
+    c.add("ReduceSumSquare", "ReduceSumSquare", SHAPE, consts={1: ints(3)}, keepdims=0)
+
+
+def shapes(c: Cases) -> None:
+    """A shape that is computed at run time."""
+    nodes = [
+        onnx.helper.make_node("Shape", ["x"], ["s"], name="shape"),
+        onnx.helper.make_node("Cast", ["s"], ["y"], name="cast", to=1),
+    ]
+    c.graph("Shape", nodes, {"x": c.data(SHAPE)}, [], ["y"])
+    nodes = [
+        onnx.helper.make_node("Shape", ["x"], ["s"], name="shape"),
+        onnx.helper.make_node("Slice", ["s", "zero", "one", "zero"], ["n"], name="slice"),
+        onnx.helper.make_node("Concat", ["n", "rest"], ["t"], name="concat", axis=0),
+        onnx.helper.make_node("Reshape", ["x", "t"], ["y"], name="reshape"),
+    ]
+    constants = [c.constant(n, v) for n, v in (("zero", ints(0)), ("one", ints(1)), ("rest", ints(-1)))]
+    c.graph("Reshape by Shape", nodes, {"x": c.data(SHAPE)}, constants, ["y"])
+
+
+def tensors() -> Cases:
+    """All cases of this module."""
+    c = Cases()
+    for family in (functions, arithmetic, comparison, movement, indexing, reduction, shapes):
+        family(c)
+    return c

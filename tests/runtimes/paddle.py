@@ -1,0 +1,69 @@
+"""Released Paddle-Lite runtimes, each in a child process of its own interpreter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).parents[2]
+CHILD = Path(__file__).with_name("paddle_child.py")
+RELEASES = {"2.10": "pd210", "2.12": "pd212", "2.13rc0": "pd213"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A file, what is fed (in feed order), and how many outputs are read."""
+
+    data: bytes
+    inputs: Sequence[NDArray[Any]]
+    outputs: int = 1
+
+
+def interpreter(release: str) -> Path | None:
+    """Python of a release's environment, or ``None`` when it was not made."""
+    found = ROOT / ".runtimes" / RELEASES[release] / "bin" / "python"
+    return found if found.exists() else None
+
+
+def run_cases(release: str, cases: Sequence[Case], folder: Path) -> list[list[NDArray[Any]] | str]:
+    """Outputs of each case, or the message with which it ended the process."""
+    python = interpreter(release)
+    assert python is not None
+    manifest = []
+    for number, case in enumerate(cases):
+        model, inputs, outputs = (folder / f"{number}{end}" for end in (".nb", ".in.npz", ".out.npz"))
+        model.write_bytes(case.data)
+        np.savez(inputs, **{f"in{index}": array for index, array in enumerate(case.inputs)})
+        paths = {"model": str(model), "inputs": str(inputs), "outputs": str(outputs)}
+        manifest.append({**paths, "count": case.outputs})
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    failures: dict[int, str] = {}
+    start = 0
+    while start < len(cases):
+        command = [str(python), str(CHILD), str(folder / "manifest.json"), str(start)]
+        child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        if child.returncode == 0:
+            break
+        begun = [line for line in child.stdout.splitlines() if line.startswith("case ")]
+        if not begun:
+            raise RuntimeError(f"the runtime does not start: {child.stderr[-500:]}")
+        last = int(begun[-1].split()[1])
+        fatal = [line for line in child.stderr.splitlines() if line.startswith("[F") or "Error" in line]
+        failures[last] = f"ended with status {child.returncode}: {fatal[-1][-160:] if fatal else 'no message'}"
+        start = last + 1
+    return [
+        failures[number] if number in failures else _outputs(folder / f"{number}.out.npz", case.outputs)
+        for number, case in enumerate(cases)
+    ]
+
+
+def _outputs(path: Path, count: int) -> list[NDArray[Any]]:
+    with np.load(path) as found:
+        return [found[f"out{index}"] for index in range(count)]

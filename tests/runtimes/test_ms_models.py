@@ -1,0 +1,230 @@
+"""Real models in every mode in the released runtimes, beside onnxruntime on the model rebuilt from the same file."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.formats.mindspore_ms.capability import MS_CPU, economical_spec
+from converter_lite.formats.mindspore_ms.enums import Compression
+from converter_lite.formats.mindspore_ms.format import rebuild
+from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
+from converter_lite.formats.mindspore_ms.reader import read
+from converter_lite.formats.mindspore_ms.writer import write
+from converter_lite.formats.onnx_qdq.writer import build
+from converter_lite.frontends.onnx import read_onnx
+from converter_lite.graph import constant
+from converter_lite.log import Log
+from converter_lite.passes.pipeline import optimize
+from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.params import QuantSpec, weight_params
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weights import stored_axis, stored_weight
+from tests.runtimes.ms_runtime import PLATFORMS, Outcome, Platform
+from tests.support import MODELS, shared_model
+
+pytestmark = [pytest.mark.runtime, pytest.mark.shared]
+
+Feed = dict[str, NDArray[Any]]
+FILES = {
+    "ultraface": ("ultraface_rfb_320.onnx", {}),
+    "mobilenet": ("mobilenet_v1_0.75_224.onnx", {"input": (1, 3, 224, 224)}),
+    "resnet8": ("resnet8_cifar10.onnx", {"input_1": (1, 32, 32, 3)}),
+    "minilm": (
+        "minilm_l6_fp16_weights.onnx",
+        dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (1, 128)),
+    ),
+}
+PICTURES = {"ultraface": "imagenet_calib", "mobilenet": "imagenet_calib", "resnet8": "cifar10_calib"}
+WHEEL = MsOptions(compatibility=Compatibility.WHEEL)
+on_both = pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
+
+
+@functools.lru_cache(maxsize=1)
+def optimized(name: str) -> ir.Model:
+    file, shapes = FILES[name]
+    model = read_onnx(shared_model(file), input_shapes=shapes)
+    optimize(model)
+    return model
+
+
+def picture(name: str, path: Path) -> Feed:
+    """A picture as the model wants it."""
+    with Image.open(path) as opened:
+        image = opened.convert("RGB")
+        if name == "resnet8":
+            return {"input_1": np.asarray(image, np.float32)[None]}
+        size, middle, scale = ((320, 240), 127.0, 128.0) if name == "ultraface" else ((224, 224), 127.5, 127.5)
+        pixels = (np.asarray(image.resize(size), np.float32) - middle) / scale
+    return {"input": np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])}
+
+
+def feeds(name: str, count: int, *, start: int = 0) -> list[Feed]:
+    """Samples of the shared data; token ids for MiniLM."""
+    if name == "minilm":
+        rng = np.random.default_rng(start)
+        ones, zeros = np.ones((1, 128), np.int64), np.zeros((1, 128), np.int64)
+        ids = [rng.integers(1000, 20000, (1, 128)) for _ in range(count)]
+        return [{"input_ids": i, "attention_mask": ones, "token_type_ids": zeros} for i in ids]
+    folder = MODELS.parent / PICTURES[name]
+    return [picture(name, path) for path in sorted(folder.iterdir())[start : start + count]]
+
+
+class Recorded:
+    """Samples for the calibration."""
+
+    def __init__(self, samples: list[Feed]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[Feed]:
+        return iter(self._samples)
+
+    def head(self, count: int) -> list[Feed]:
+        return self._samples[:count]
+
+
+def onnx_outputs(model: ir.Model, samples: list[Feed]) -> list[dict[str, NDArray[Any]]]:
+    # not optimized: the graph is compared operator by operator, fusions of the reference would only blur it
+    session = DEFAULT_ENGINE.session(ir.serde.serialize_model(model).SerializeToString(), optimize=False)
+    kinds = {v.name: v.dtype.numpy() for v in model.graph.inputs if v.dtype is not None}
+    return [session.run({name: array.astype(kinds[name]) for name, array in feed.items()}) for feed in samples]
+
+
+def cosines(outcome: Outcome, reference: dict[str, NDArray[Any]]) -> list[float]:
+    assert not outcome.error, outcome.error
+    found = []
+    for name, array in reference.items():
+        a, b = outcome.outputs[name].reshape(-1).astype(np.float64), array.reshape(-1).astype(np.float64)
+        found.append(float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b))))
+    return found
+
+
+def weights_quantized(
+    model: ir.Model, bits: int, mode: NodeMode = NodeMode.WEIGHT, *, economical: bool = False
+) -> QuantizedModel:
+    """Every constant weight per channel, rounded to nearest."""
+    plan = QuantPlan("CPU")
+    symmetric = mode is NodeMode.DYNAMIC
+    for node in model.graph:
+        weight = stored_weight(node)
+        suits = node.op_type in (("MatMul", "Gemm") if symmetric else ("Conv", "MatMul", "Gemm", "Gather"))
+        if weight is None or not suits or weight.name is None:
+            plan.keep_float(node, "no weight")
+            continue
+        values = np.asarray(constant(weight), np.float32)
+        spec = QuantSpec(bits, symmetric=symmetric, narrow_range=symmetric, axis=stored_axis(node, weight))
+        if economical and spec.axis is not None:
+            spec = economical_spec(spec, channels=values.shape[spec.axis], elements=values.size)
+        plan.quantize(node, mode)
+        plan.weights[weight.name] = weight_params(values, spec)
+    return QuantizedModel(model, plan)
+
+
+@on_both
+@pytest.mark.parametrize("name", FILES)
+def test_float_models_give_the_numbers_of_onnxruntime(name: str, platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    model = optimized(name)
+    sample = feeds(name, 1)[0]
+    data = write(QuantizedModel(model, QuantPlan("CPU")))
+    outcome = platform.run({name: (data, sample)}, tmp_path)[name]
+    assert not outcome.error, outcome.error
+    for output, expected in onnx_outputs(model, [sample])[0].items():
+        error = np.abs(outcome.outputs[output] - expected).max() / np.abs(expected).max()
+        assert error <= 1e-4
+    transposes = sum(node.op == "Transpose" for node in read(data).nodes)
+    assert transposes == (24 if name == "minilm" else 0)  # MiniLM: four per attention block are its own
+
+
+@on_both
+@pytest.mark.parametrize("wheel", [False, True], ids=["device", "wheel"])
+@pytest.mark.parametrize("name", ["ultraface", "mobilenet", "minilm"])
+def test_weight_quantized_files_compute_what_they_hold(
+    name: str, wheel: bool, platform: Platform, tmp_path: Path
+) -> None:
+    platform.skip_if_missing()
+    model, sample = optimized(name), feeds(name, 1, start=20)[0]
+    widths = range(1, 17) if name == "ultraface" else (1, 4, 8, 12) if name == "mobilenet" else (2, 8)
+    files = {
+        f"w{bits}": write(weights_quantized(model, bits), options=WHEEL if wheel else MsOptions()) for bits in widths
+    }
+    outcomes = platform.run({n: (data, sample) for n, data in files.items()}, tmp_path, shim=not wheel)
+    for case, data in files.items():
+        reference = onnx_outputs(rebuild(data, like=model).model, [sample])[0]
+        assert min(cosines(outcomes[case], reference)) >= 0.9999, case
+
+
+@on_both
+@pytest.mark.parametrize("name", ["ultraface", "mobilenet", "resnet8"])
+def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    model = optimized(name).clone()
+    settings = FullSettings(bias_correction=False)
+    samples = Recorded(feeds(name, 20))
+    quantized = quantize_full(model, MS_CPU, settings, samples=samples, engine=DEFAULT_ENGINE, threads=2, log=Log())
+    data = write(quantized)
+    # ResNet-8 answers small pictures with near ties, where one step of a logit moves much of the softmax: more samples
+    tried = feeds(name, 48 if name == "resnet8" else 8, start=40)
+    outcomes = platform.run({f"s{i}": (data, feed) for i, feed in enumerate(tried)}, tmp_path)
+    references = onnx_outputs(build(rebuild(data, like=model)), tried)
+    floats = onnx_outputs(optimized(name), tried)
+    held = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(references)]
+    real = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(floats)]
+    assert np.mean(held) >= 0.999
+    assert np.mean(real) >= 0.97
+
+
+@on_both
+def test_widths_and_granularities_can_be_mixed(platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    model, sample = optimized("ultraface"), feeds("ultraface", 1, start=20)[0]
+    quantized = weights_quantized(model, 8)
+    for number, (name, params) in enumerate(quantized.plan.weights.items()):
+        value = np.asarray(constant(model.graph.initializers[name]), np.float32)
+        spec = QuantSpec(4 + number % 13, axis=params.spec.axis if number % 2 else None)
+        quantized.plan.weights[name] = weight_params(value, spec)
+    data = write(quantized)
+    encodings = {t.compression for t in read(data).tensors if t.is_constant}
+    assert Compression.FSE in encodings
+    outcome = platform.run({"mixed": (data, sample)}, tmp_path, shim=True)["mixed"]
+    assert min(cosines(outcome, onnx_outputs(rebuild(data, like=model).model, [sample])[0])) >= 0.9999
+
+
+@on_both
+def test_constants_can_be_stored_as_float16(platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    model, sample = optimized("ultraface"), feeds("ultraface", 1)[0]
+    data = write(QuantizedModel(model, QuantPlan("CPU")), options=MsOptions(float16=True))
+    outcome = platform.run({"half": (data, sample)}, tmp_path)["half"]
+    assert min(cosines(outcome, onnx_outputs(model, [sample])[0])) >= 0.9999
+
+
+@on_both
+def test_a_dynamic_file_is_close_to_float(platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    model, sample = optimized("minilm"), feeds("minilm", 1)[0]
+    data = write(weights_quantized(model, 8, NodeMode.DYNAMIC))
+    outcome = platform.run({"dynamic": (data, sample)}, tmp_path)["dynamic"]
+    assert min(cosines(outcome, onnx_outputs(model, [sample])[0])) >= 0.98
+
+
+def test_tiny_channels_are_stored_economically() -> None:
+    model = optimized("ultraface")
+    data = write(weights_quantized(model, 8, economical=True))
+    tried = feeds("ultraface", 5, start=20)
+    rebuilt = onnx_outputs(rebuild(data, like=model).model, tried)
+    for got, expected in zip(rebuilt, onnx_outputs(model, tried), strict=True):
+        assert min(cosines(Outcome(got), expected)) >= 0.99999
+    assert len(data) <= 480_000
