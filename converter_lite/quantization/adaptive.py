@@ -177,21 +177,20 @@ def fit_grid(
     if params.spec.axis is None or not gathered.is_finite:
         return params, fit_rounding(node, weight, params, gathered, has_bias=has_bias)
     goal, moments, damping = _problem(node, weight, gathered, has_bias=has_bias)
-    _, zero = _per_row(params, len(moments))
-    clips, spec = np.asarray(CLIPS, np.float32), params.spec
-    shrunk = params.scale * clips[:, None]  # as they are stored: a plan that is read back gives the same integers
-    per_group = np.moveaxis(shrunk.reshape(len(clips), len(moments), -1), 0, 1)
-    scales = per_group.reshape(len(moments), -1, 1).astype(np.float64)
-    zeros = np.tile(zero, (1, len(clips), 1))
-    goals = np.tile(goal, (1, len(clips), 1))
-    fitted = round_gptq(goals, moments, scales, zeros, qmin=spec.qmin, qmax=spec.qmax, damping=damping)
-    error = (fitted - zeros) * scales - goals
     mean = np.diagonal(moments, axis1=1, axis2=2).mean(axis=1)[:, None, None]
-    cost = np.sum((error @ (moments + damping * mean * np.eye(moments.shape[1]))) * error, axis=2)
-    best = np.argmin(cost.reshape(len(moments), len(clips), -1), axis=1)
-    chosen = np.take_along_axis(fitted.reshape(len(moments), len(clips), *goal.shape[1:]), best[:, None, :, None], 1)
-    kept = np.take_along_axis(shrunk, best.reshape(1, -1), axis=0)[0]
-    return QuantParams(kept, params.zero_point.copy(), spec), _from_rows(node, chosen[:, 0], weight)
+    damped = moments + damping * mean * np.eye(moments.shape[1])
+    spec, kept = params.spec, params.scale.copy()
+    best, least = np.empty(goal.shape, np.int32), np.full(goal.shape[:2], np.inf)
+    for clip in CLIPS:
+        tried = QuantParams(params.scale * np.float32(clip), params.zero_point.copy(), spec)
+        scale, zero = _per_row(tried, len(moments))
+        fitted = round_gptq(goal, moments, scale, zero, qmin=spec.qmin, qmax=spec.qmax, damping=damping)
+        error = (fitted - zero) * scale - goal
+        cost = np.sum((error @ damped) * error, axis=2)
+        is_better = cost < least
+        best[is_better], least[is_better] = fitted[is_better], cost[is_better]
+        kept = np.where(is_better.reshape(-1), tried.scale, kept)
+    return QuantParams(kept, params.zero_point.copy(), spec), _from_rows(node, best, weight)
 
 
 def _problem(

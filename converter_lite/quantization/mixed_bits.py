@@ -30,7 +30,7 @@ from converter_lite.quantization.sensitivity import WeightUse
 from converter_lite.quantization.weights import stored_axis, stored_weight
 
 WIDTHS = (4, 8, 16)
-"""Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0006."""
+"""Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0007."""
 
 TUNED_COSINE = 0.995
 """Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
@@ -94,7 +94,9 @@ def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
     if others and len(others) >= len(fitted) // 2:
         return fitted, others
     cut = max(2 * len(fitted) // 3, 1)
-    return fitted[:cut], [*fitted[cut:], *others] or fitted[:cut]
+    if cut == len(fitted):
+        return fitted, others or fitted
+    return fitted[:cut], [*fitted[cut:], *others]
 
 
 def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:

@@ -129,8 +129,12 @@ def quantize_weights(
     if settings.mixed is None:
         return run.as_planned(model, plan)
     if settings.mixed.search:
-        fitted, judges = mixed_bits.split(samples) if samples is not None else (None, tuning)
-        plan = replace(run, feeds=fitted).searched(model, plan, settings.mixed, judges)
+        if samples is None:
+            plan = run.searched(model, plan, settings.mixed, tuning)
+        else:
+            fitted, judges = mixed_bits.split(samples)
+            plan = replace(run, feeds=fitted).searched(model, plan, settings.mixed, judges)
+            run = replace(run, feeds=fitted if judges is fitted else [*fitted, *judges])
     quantized = run.as_planned(model, plan)
     mixed_bits.report(quantized, log)
     return quantized

@@ -9,9 +9,8 @@ Rules:
 4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.formats.onnx_qdq.dynamic`.
 5. Graph inputs and outputs keep their names.
 6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
-   with the lowest number, which changes nothing: onnxruntime from 1.22 on takes ``DequantizeLinear, Conv with float weights,
-   QuantizeLinear`` for a Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its
-   optimized graphs).
+   with the lowest number, which changes nothing. Without it onnxruntime takes ``DequantizeLinear, Conv, QuantizeLinear`` for a
+   Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its optimized graphs, 1.31).
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
