@@ -131,7 +131,7 @@ class Quantizer:
         """Nodes to leave out, best first.
 
         Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
-        any more (measured: leaving out the worst layer alone then looks seven times worse than leaving out none).
+        any more, and both measurements of a node should speak of the same network.
         """
         scorer = Scorer(self.model, feeds, engine=self.engine, threads=self.threads)
         names = rescue.candidates(first)
