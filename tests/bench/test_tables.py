@@ -135,5 +135,5 @@ def test_every_configuration_has_the_data_that_its_case_asks_for(
 
 
 def test_reasons_name_files_without_the_folders_of_the_run() -> None:
-    places = Places(Path("/r"), Path("/s"), Path("/r/work"), Path("/r/.runtimes"))
-    assert places.without_folders("ERROR /r/work/a.cfg:3 /s/m.onnx /r/x") == "ERROR a.cfg:3 m.onnx x"
+    places = Places(Path("/r"), Path("/s"), Path("/r/jobs"), Path("/r/.runtimes"))
+    assert places.without_folders("ERROR /r/jobs/a.cfg:3 /s/m.onnx /r/x") == "ERROR a.cfg:3 m.onnx x"

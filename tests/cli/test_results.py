@@ -243,7 +243,6 @@ def test_nothing_quantized_gives_the_reasons(workshop: Workshop) -> None:
 
 
 def test_debug_reports_are_written(workshop: Workshop) -> None:
-    pytest.importorskip("converter_lite.reports.debug_csv")
     workshop.succeed(config=changed(FULL, common_quant_param={"debug_info_save_path": "reports/new"}))
     names = {path.name for path in (workshop.folder / "reports/new").iterdir()}
     assert names == {"quant_param.csv", "output_summary.csv", *(f"round_{index}.csv" for index in range(4))}
