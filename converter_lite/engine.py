@@ -78,6 +78,7 @@ class OnnxRuntimeEngine:
         options.intra_op_num_threads = threads or os.cpu_count() or 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.enable_mem_pattern = False
         level = ort.GraphOptimizationLevel
         options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL

@@ -23,7 +23,7 @@ from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
 from converter_lite.kernels.histogram import histogram
 from converter_lite.log import Log
 
-OBSERVED_VALUES = 65_536
+OBSERVED_VALUES = 16_384
 """Values per tensor and sample from which on a distribution is taken from an evenly spaced subset."""
 
 GROUP = 256
