@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from converter_lite.errors import UsageError
 from converter_lite.request import one_of
 
+REPEATABLE = ("--set",)
+"""Flags that may stand several times."""
+
 
 def refuse_repeated(arguments: Sequence[str]) -> None:
     """The original refuses a flag that is given twice; so do we.
@@ -21,7 +24,7 @@ def refuse_repeated(arguments: Sequence[str]) -> None:
         flag = argument.split("=", 1)[0]
         if not flag.startswith("--"):
             continue
-        if flag in seen:
+        if flag in seen and flag not in REPEATABLE:
             raise UsageError("the flag is given twice", where=flag)
         seen.add(flag)
 

@@ -41,6 +41,8 @@ NOT_AVAILABLE = {
 }
 """Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
 
+BATCH_DECIDES = ("json", "quiet", "version")
+"""Flags that a job of a batch does not have."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -165,6 +167,46 @@ def inspect_command(file: Path) -> int:
         click.echo(f"ERROR {error}", err=True)
         return error.exit_status
     return 0
+
+
+@cli.command("batch")
+@click.argument("sources", nargs=-1)
+@_option("configFile", "Configuration of jobs that name none.", metavar="PATH")
+@_option("outputDir", "Folder of the results, where models are named instead of a job file.", metavar="DIR")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FLAG=VALUE",
+    help="A flag of every job that does not set it; repeatable.",
+)
+@click.option("-j", "workers", default="1", help="Jobs at the same time; 0 = one for each core.  [default: 1]")
+@click.option("--resume", is_flag=True, help="Skip what an earlier run did and what has not changed since.")
+@_option("json", "Results, kept after every job.", "batch_result.json", metavar="FILE")
+@_option("junit", "Results as JUnit XML.", metavar="FILE")
+def batch_command(sources: tuple[str, ...], **options: Any) -> int:
+    """Convert the jobs of a TOML file, or each of some model files (patterns in quotes work too)."""
+    from converter_lite.cli import batch
+
+    known = [parameter.opts[-1].removeprefix("--") for parameter in cli.params]
+    try:
+        return batch.run_batch(
+            batch.collect_jobs(
+                sources,
+                [name for name in known if name not in BATCH_DECIDES],
+                options["settings"],
+                config=options["config_file"],
+                output_dir=options["output_dir"],
+            ),
+            batch.local_executor(batch.workers(options["workers"])),
+            result_file=Path(options["json"]),
+            junit=_path(options["junit"]),
+            resume=options["resume"],
+            suite=" ".join(sources),
+        )
+    except ConverterError as error:
+        click.echo(f"ERROR {error}", err=True)
+        return error.exit_status
 
 
 def _request(options: dict[str, Any]) -> ConvertRequest:

@@ -30,11 +30,6 @@ def converter(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "CONVERTER_LITE": str(command)}
 
 
-def batch(samples: Path, environment: dict[str, str], jobs: Path, output: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(samples / "batch_ci.sh"), str(jobs), str(output)]
-    return subprocess.run(command, env=environment, cwd=output.parent, capture_output=True, text=True, check=False)
-
-
 def test_convert_asks_for_the_documented_conversion(samples: Path, converter: dict[str, str], tmp_path: Path) -> None:
     command = [str(samples / "convert.sh"), "out/model"]
     subprocess.run(command, env=converter, cwd=tmp_path, check=True, capture_output=True)
@@ -43,54 +38,29 @@ def test_convert_asks_for_the_documented_conversion(samples: Path, converter: di
         assert option in asked
 
 
-def test_the_committed_jobs_run_with_one_line_each(samples: Path, converter: dict[str, str], tmp_path: Path) -> None:
-    result = batch(samples, converter, samples / "jobs.txt", tmp_path / "out")
-    assert (result.returncode, result.stderr) == (0, "")
-    *jobs, total = result.stdout.splitlines()
-    assert [line.split()[0] for line in jobs] == ["ok"] * 4
-    assert total == "4 converted, 0 failed"
-
-
-def test_a_missed_gate_fails_the_batch_after_the_other_jobs(
-    samples: Path, converter: dict[str, str], tmp_path: Path
-) -> None:
-    jobs = tmp_path / "jobs.txt"
-    model_and_config = "samples/shapes.onnx samples/full_quant.cfg"
-    jobs.write_text(f"bad {model_and_config} 0.95\n\n# comment\ngood {model_and_config} 0.9", encoding="utf-8")
-    result = batch(samples, converter, jobs, tmp_path / "out")
-    assert result.returncode == 1
-    assert result.stdout.splitlines()[0].startswith("FAILED  bad  exit status 1")
-    assert "mean cosine 0.9 is below the gate 0.95" in result.stdout
-    assert "ok      good" in result.stdout
-    assert "mean cosine" in (tmp_path / "out" / "bad.log").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("one model.onnx a.cfg\n", "jobs.txt:1: need four columns"),
-        ("# c\none model.onnx a.cfg 0.9 more\n", "jobs.txt:2: need four columns"),
-        ("# nothing\n", "no jobs"),
-        (None, "cannot be read"),
-    ],
-)
-def test_an_unusable_job_list_is_told_apart_from_a_missed_gate(
-    samples: Path, converter: dict[str, str], tmp_path: Path, text: str | None, reason: str
-) -> None:
-    jobs = tmp_path / "jobs.txt"
-    if text is not None:
-        jobs.write_text(text, encoding="utf-8")
-    result = batch(samples, converter, jobs, tmp_path / "out")
-    assert result.returncode == 2
-    assert reason in result.stderr
-
-
-def test_every_job_file_path_exists(samples: Path) -> None:
-    lines = (samples / "jobs.txt").read_text(encoding="utf-8").splitlines()
-    for _, model, configuration, gate in (line.split() for line in lines if line and not line.startswith("#")):
-        assert (samples.parent / model).is_file()
-        assert (samples.parent / configuration).is_file()
-        assert 0.9 <= float(gate) < 1
+def test_the_committed_jobs_convert_and_a_missed_gate_fails_the_step(samples: Path, tmp_path: Path) -> None:
+    command = tmp_path / "converter"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m converter_lite "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    environment = {**os.environ, "CONVERTER_LITE": str(command), "PYTHONPATH": str(samples.parent)}
+    text = (samples / "jobs.toml").read_text(encoding="utf-8")
+    text = text.replace('folder = ".."', f'folder = "{samples.parent}"').replace("demo_output", str(tmp_path / "out"))
+    strict = text.replace("minCosine = 0.98 ", "minCosine = 1.0 ")
+    assert strict != text
+    jobs = tmp_path / "jobs.toml"
+    jobs.write_text(strict, encoding="utf-8")
+    script = [str(samples / "batch_ci.sh"), str(jobs), str(tmp_path / "reports")]
+    result = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (1, "")
+    *ended, total = result.stdout.splitlines()
+    assert sorted(line.split()[1] for line in ended) == ["FAILED", "ok", "ok", "ok"]
+    assert total.startswith("3 converted, 0 as before, 1 failed")
+    assert (tmp_path / "reports" / "junit.xml").is_file()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "shapes_dynamic.onnx",
+        "shapes_int8.onnx",
+        "shapes_weight8.onnx",
+    ]
 
 
 def test_the_demo_shows_the_accuracy_before_and_after(

@@ -1,0 +1,1 @@
+"""Many conversions: a list of jobs, run side by side, each in a process of its own."""

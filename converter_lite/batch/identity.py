@@ -1,0 +1,82 @@
+"""What a job depends on, as a hash: its result is the same as long as the hash is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from converter_lite import __version__
+from converter_lite.batch.jobs import Job
+from converter_lite.errors import ConverterError
+
+CHUNK = 1 << 20
+
+INPUT_FILES = ("modelFile", "weightFile", "configFile", "plan")
+"""Flags that name files which are read."""
+
+WITHOUT_EFFECT = ("threads", "cache")
+"""Flags that change no byte of a result."""
+
+
+def identity(job: Job) -> str:
+    """SHA-256 over the version of this program, the flags, and the content of all files that the job reads.
+
+    Empty where a file cannot be read: such a job is never taken for done.
+    """
+    digest = hashlib.sha256(__version__.encode())
+    for name, value in job.flags:
+        if name not in WITHOUT_EFFECT:
+            digest.update(f"\n{name}={value}".encode("utf-8", "surrogateescape"))
+    try:
+        for path in _inputs(job):
+            digest.update(f"\n{path.name}\0".encode("utf-8", "surrogateescape"))
+            digest.update(bytes.fromhex(file_digest(path)))
+    except (OSError, ConverterError):
+        return ""
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(CHUNK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _inputs(job: Job) -> Iterator[Path]:
+    """Files that are named by flags, those with the large tensors of an ONNX model, and the calibration samples."""
+    named = [path for flag in INPUT_FILES if (path := job.path(flag)) is not None]
+    yield from named
+    model = job.path("modelFile")
+    if model is not None and job.flag("fmk") == "ONNX":
+        yield from _external_data(model)
+    config = job.path("configFile")
+    if config is not None:
+        yield from _samples(config, job.folder)
+
+
+def _external_data(model: Path) -> list[Path]:
+    import onnx_ir as ir
+
+    try:
+        graph = ir.load(model).graph
+    except Exception as error:  # a broken model fails in its own conversion, with a reason
+        raise OSError(f"{model} cannot be loaded") from error
+    tensors = (value.const_value for value in graph.initializers.values())
+    return sorted({Path(tensor.path) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)})
+
+
+def _samples(config: Path, folder: Path) -> Iterator[Path]:
+    from converter_lite.config.parser import load_config
+    from converter_lite.data.files import list_files
+
+    data = load_config(config).data_preprocess_param
+    for name, directory in data.calibrate_path or ():
+        yield from list_files(folder / directory, count=data.calibrate_size, input_name=name).files

@@ -1,0 +1,196 @@
+"""The jobs of a batch: from a TOML file, or one for each of some model files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from converter_lite.errors import ConfigError, UsageError
+from converter_lite.suggest import did_you_mean
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+JOB_KEYS = ("name", "models")
+"""Keys of a job that are no flags of the converter."""
+
+TOP_KEYS = ("folder", "outputDir", "defaults", "job")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One conversion.
+
+    Attributes:
+        name: Unique in its batch.
+        folder: Directory that relative paths are relative to.
+        flags: Flags of ``converter_lite`` without dashes, as ``(name, value)``; a switch has the value ``true``.
+    """
+
+    name: str
+    folder: Path
+    flags: tuple[tuple[str, str], ...]
+
+    def flag(self, name: str) -> str:
+        """Value of a flag, empty where it is not given."""
+        return dict(self.flags).get(name, "")
+
+    def path(self, name: str) -> Path | None:
+        """Value of a flag that names a file, ``None`` where it is not given."""
+        value = self.flag(name)
+        return self.folder / value if value else None
+
+
+def read_jobs(path: Path, known: Collection[str], defaults: Mapping[str, str]) -> list[Job]:
+    """Jobs of a TOML file.
+
+    Args:
+        path: The file: ``folder`` (what relative paths are relative to; itself relative to the file, whose own folder it is
+            by default), ``outputDir``, a table ``defaults`` of flags, and one table ``[[job]]`` for each job with flags,
+            ``name`` (by default that of the model file) or, instead of ``modelFile``, ``models`` (a pattern).
+        known: Flags that a job may have.
+        defaults: Flags of every job that neither the job nor the file gives.
+
+    Raises:
+        UsageError: The file cannot be read.
+        ConfigError: It is no TOML, or something in it is unknown or missing; every such place is named.
+    """
+    content = _load(path)
+    problems = [
+        f"{path}: unknown key {key!r}{did_you_mean(key, TOP_KEYS)}" for key in sorted(content.keys() - set(TOP_KEYS))
+    ]
+    shared, tables = content.get("defaults", {}), content.get("job", [])
+    folder, output_dir = content.get("folder", ""), content.get("outputDir", "")
+    if not (
+        isinstance(shared, dict)
+        and isinstance(tables, list)
+        and isinstance(folder, str)
+        and isinstance(output_dir, str)
+    ):
+        raise ConfigError(
+            "folder and outputDir are texts, [defaults] a table and each [[job]] a table of a list",
+            where=str(path),
+            hint="see the user guide for an example",
+        )
+    problems += _unknown(shared, known, f"{path}: [defaults]")
+    jobs = []
+    for number, table in enumerate(tables, 1):
+        where = f"{path}: job {number}"
+        found = _unknown(table, (*known, *JOB_KEYS), where)
+        problems += found
+        if not found:
+            given = {**defaults, **_texts(shared), **_texts({k: v for k, v in table.items() if k not in JOB_KEYS})}
+            jobs += _expanded(table, given, path.parent / folder, output_dir, where, problems)
+    if not tables:
+        problems.append(f"{path}: no [[job]]")
+    problems += _conflicts(jobs, str(path))
+    if problems:
+        raise ConfigError(problems[0], where=str(path), problems=tuple(problems))
+    return jobs
+
+
+def jobs_of_models(patterns: Iterable[str], flags: Mapping[str, str], output_dir: str) -> list[Job]:
+    """One job for each model file.
+
+    Args:
+        patterns: Files, or patterns with ``*``, ``?``, ``**``; relative to the current directory.
+        flags: Flags of every job.
+        output_dir: Folder of the results.
+
+    Raises:
+        UsageError: A pattern fits nothing.
+        ConfigError: Two models would have the same name.
+    """
+    jobs = []
+    for pattern in patterns:
+        models = _matching(pattern, Path())
+        if not models:
+            raise UsageError("no file fits", where=pattern, hint="check the path; put quotes around a pattern")
+        jobs += [_job(Path(model).stem, Path(), {**flags, "modelFile": model}, output_dir) for model in models]
+    problems = _conflicts(jobs, "the models")
+    if problems:
+        raise ConfigError(problems[0], problems=tuple(problems))
+    return jobs
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"this is no TOML: {error}", where=str(path)) from error
+
+
+def _unknown(table: Any, known: Collection[str], where: str) -> list[str]:
+    if not isinstance(table, dict):
+        return [f"{where}: this is no table"]
+    problems = [f"{where}: unknown key {key!r}{did_you_mean(key, known)}" for key in table if key not in known]
+    kinds = (str, int, float, bool)
+    return problems + [
+        f"{where}: {key} is no text, number or truth" for key, v in table.items() if type(v) not in kinds
+    ]
+
+
+def _texts(table: Mapping[str, Any]) -> dict[str, str]:
+    """Values as the command line spells them; a switch that is off is left out."""
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in table.items()}
+    return {key: text for key, text in texts.items() if text}
+
+
+def _expanded(
+    table: Mapping[str, Any],
+    flags: dict[str, str],
+    folder: Path,
+    output_dir: str,
+    where: str,
+    problems: list[str],
+) -> list[Job]:
+    """The job of a table, or one for each model that its pattern fits."""
+    pattern, model = table.get("models"), flags.get("modelFile")
+    if (pattern is None) == (model is None):
+        problems.append(f"{where}: give either modelFile or models")
+        return []
+    if pattern is None:
+        return [_job(str(table.get("name") or Path(str(model)).stem), folder, flags, output_dir)]
+    if "name" in table or "outputFile" in flags:
+        problems.append(f"{where}: name and outputFile cannot stand beside models; set outputDir")
+        return []
+    models = _matching(str(pattern), folder)
+    if not models:
+        problems.append(f"{where}: no file fits {str(folder / str(pattern))!r}")
+    return [_job(Path(found).stem, folder, {**flags, "modelFile": found}, output_dir) for found in models]
+
+
+def _matching(pattern: str, folder: Path) -> list[str]:
+    """Files that a pattern fits, relative to the folder unless the pattern is absolute; a file's own name fits itself."""
+    path = Path(pattern)
+    if (folder / path).is_file():
+        return [pattern]
+    if not path.name:
+        return []
+    root = Path(path.anchor) if path.is_absolute() else folder
+    found = (match for match in root.glob(str(path.relative_to(path.anchor))) if match.is_file())
+    return sorted(str(match if path.is_absolute() else match.relative_to(folder)) for match in found)
+
+
+def _job(name: str, folder: Path, flags: Mapping[str, str], output_dir: str) -> Job:
+    complete = {"fmk": "ONNX", "outputFile": str(Path(output_dir) / name), **flags}
+    return Job(name, folder, tuple(sorted(complete.items())))
+
+
+def _conflicts(jobs: list[Job], where: str) -> list[str]:
+    """Names and results that two jobs share."""
+    problems = []
+    for what, values in (
+        ("name", [job.name for job in jobs]),
+        ("outputFile", [job.flag("outputFile") for job in jobs]),
+    ):
+        twice = sorted({value for value in values if values.count(value) > 1})
+        problems += [f"{where}: several jobs have the {what} {value!r}" for value in twice]
+    return problems

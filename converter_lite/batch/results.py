@@ -1,0 +1,101 @@
+"""How a job ended, and what a batch keeps of it between runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from converter_lite import __version__
+from converter_lite.batch.identity import file_digest
+from converter_lite.errors import UsageError
+from converter_lite.output import write_text
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """Outcome of a job.
+
+    Attributes:
+        name: The job's.
+        status: Exit status of its conversion; negative: the signal that ended its process.
+        seconds: Wall time.
+        identity: What it depends on (:func:`converter_lite.batch.identity.identity`).
+        skipped: Whether it was done already, by an earlier run.
+        error: What went wrong, with place and remedy; empty after a success.
+        report: What ``--json`` of the conversion holds; empty where its process died.
+        log: What it printed.
+    """
+
+    name: str
+    status: int
+    seconds: float
+    identity: str
+    report: Mapping[str, Any]
+    error: str = ""
+    log: str = ""
+    skipped: bool = False
+
+    @property
+    def exit_status(self) -> int:
+        """The status as a program may return it; a process that was killed counts as a failed conversion."""
+        return self.status if self.status >= 0 else 1
+
+    @property
+    def artefacts(self) -> list[Mapping[str, Any]]:
+        """The files that were written, as in the report."""
+        return list(self.report.get("artefacts", ()))
+
+    def line(self) -> str:
+        """One line for a person."""
+        if self.error:
+            return f"FAILED  {self.name}: {self.error.splitlines()[0]}"
+        size = ", ".join(f"{Path(item['path']).suffix} {item['bytes']:,} bytes" for item in self.artefacts)
+        cosines = [output["cosine"] for item in self.artefacts for output in item["accuracy"]]
+        accuracy = f", cosine {min(cosines):.4f}" if cosines else ""
+        state = "as before" if self.skipped else f"{self.seconds:.1f} s"
+        return f"ok      {self.name}: {size}{accuracy}, {state}"
+
+
+def is_done(result: JobResult | None, identity: str, folder: Path) -> bool:
+    """Whether an earlier success still stands: same inputs and settings, and all its files are there unchanged."""
+    if result is None or result.status != 0 or not identity or result.identity != identity or not result.artefacts:
+        return False
+    try:
+        return all(file_digest(folder / item["path"]) == item["sha256"] for item in result.artefacts)
+    except OSError:
+        return False
+
+
+def save_results(path: Path, results: Iterable[JobResult]) -> None:
+    """Write the state of a batch, as a whole.
+
+    Raises:
+        ConverterError: It cannot be written.
+    """
+    jobs = [asdict(result) for result in results]
+    counts = {
+        "converted": sum(not job["status"] and not job["skipped"] for job in jobs),
+        "skipped": sum(job["skipped"] for job in jobs),
+        "failed": sum(job["status"] != 0 for job in jobs),
+    }
+    write_text(path, json.dumps({"version": __version__, **counts, "jobs": jobs}, indent=1) + "\n")
+
+
+def load_results(path: Path) -> dict[str, JobResult]:
+    """Results of an earlier run by job name; empty where there is no file.
+
+    Raises:
+        UsageError: The file is something else.
+    """
+    if not path.exists():
+        return {}
+    try:
+        jobs = json.loads(path.read_text(encoding="utf-8"))["jobs"]
+        return {job["name"]: replace(JobResult(**job), skipped=False) for job in jobs}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            "this is no result of a batch", where=str(path), hint="name another file with --json, or remove it"
+        ) from error

@@ -1,0 +1,104 @@
+"""``converter_lite batch``: many models in one go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import click
+
+from converter_lite.batch.jobs import Job, jobs_of_models, read_jobs
+from converter_lite.batch.junit import junit_xml
+from converter_lite.batch.results import JobResult, load_results, save_results
+from converter_lite.batch.run import Executor, LocalExecutor
+from converter_lite.errors import EXIT_INTERRUPTED, UsageError
+from converter_lite.output import write_text
+from converter_lite.suggest import did_you_mean
+
+RESULT = "batch_result.json"
+
+
+def collect_jobs(
+    sources: Sequence[str], known: Collection[str], settings: Sequence[str], *, config: str, output_dir: str
+) -> list[Job]:
+    """Jobs of a command line: one TOML file, or model files and patterns.
+
+    Raises:
+        UsageError: The arguments do not fit each other, or nothing is there.
+        ConfigError: The file is wrong.
+    """
+    flags = dict(_setting(text, known) for text in settings)
+    if config:
+        flags["configFile"] = config
+    if not sources:
+        raise UsageError("name a job file (.toml), or models", where="batch")
+    if not any(source.endswith(".toml") for source in sources):
+        return jobs_of_models(sources, flags, output_dir)
+    if len(sources) > 1:
+        raise UsageError("one job file at a time, and no models beside it", where="batch")
+    if output_dir:
+        raise UsageError("the job file says where results go", where=f"--outputDir={output_dir}", hint="set outputDir")
+    return read_jobs(Path(sources[0]), known, flags)
+
+
+def run_batch(
+    jobs: list[Job], executor: Executor, *, result_file: Path, junit: Path | None, resume: bool, suite: str
+) -> int:
+    """Run all jobs, one line for each as it ends; failures do not stop the others.
+
+    Results are kept after every job, so that a batch that was killed can be resumed.
+
+    Returns:
+        The worst exit status of a job; 130 when interrupted.
+
+    Raises:
+        UsageError: The result file is something else.
+        ConverterError: A result file cannot be written.
+    """
+    earlier = load_results(result_file) if resume else {}
+    results: dict[str, JobResult] = {}
+    interrupted = False
+
+    def keep() -> None:
+        kept = {**{name: earlier[name] for name in earlier if resume}, **results}
+        save_results(result_file, [kept[job.name] for job in jobs if job.name in kept])
+
+    try:
+        for result in executor.run([(job, earlier.get(job.name)) for job in jobs]):
+            results[result.name] = result
+            keep()
+            click.echo(f"[{len(results):{len(str(len(jobs)))}}/{len(jobs)}] {result.line()}")
+    except KeyboardInterrupt:
+        interrupted = True
+        click.echo(f"interrupted; {len(jobs) - len(results)} jobs are not done, --resume goes on", err=True)
+    done = [results[job.name] for job in jobs if job.name in results]
+    if junit is not None:
+        write_text(junit, junit_xml(done, suite=suite))
+    failed = sum(result.status != 0 for result in done)
+    skipped = sum(result.skipped for result in done)
+    click.echo(f"{len(done) - failed - skipped} converted, {skipped} as before, {failed} failed: {result_file}")
+    return EXIT_INTERRUPTED if interrupted else max((result.exit_status for result in done), default=0)
+
+
+def workers(text: str) -> int:
+    """Value of ``-j``; 0 = one job for each core.
+
+    Raises:
+        UsageError: It is no such number.
+    """
+    if not text.isascii() or not text.isdigit() or int(text) > 256:
+        raise UsageError(f"{text!r} is not a number of jobs (0 to 256)", where="-j")
+    return int(text) or os.cpu_count() or 1
+
+
+def local_executor(count: int) -> Executor:
+    """Jobs on this machine."""
+    return LocalExecutor(count)
+
+
+def _setting(text: str, known: Collection[str]) -> tuple[str, str]:
+    name, equals, value = text.removeprefix("--").partition("=")
+    if name not in known:
+        raise UsageError(f"unknown flag {name!r}{did_you_mean(name, known)}", where=f"--set {text}")
+    return name, value if equals else "true"
