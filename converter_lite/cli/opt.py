@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from converter_lite import __version__
+from converter_lite.cli.deferring import defer_imports
 from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, TargetError, UsageError
 
 if TYPE_CHECKING:
@@ -200,8 +202,14 @@ def parse_targets(texts: Sequence[str]) -> list[str]:
     return written
 
 
+TABLES = ("print_all_ops", "print_all_ops_in_md_format", "print_supported_ops", "display_kernels")
+"""Flags that print a table and end the program, in the original's order."""
+
+
 def _print_tables(options: dict[str, Any], targets: list[str]) -> bool:
-    """The first table that is asked for, in the original's order; whether one was."""
+    """The first table that is asked for; whether one was."""
+    if all(options[name] != "true" for name in TABLES):
+        return False
     from converter_lite.formats.paddle_nb import tables
     from converter_lite.formats.paddle_nb.kernels import registry
 
@@ -213,10 +221,8 @@ def _print_tables(options: dict[str, Any], targets: list[str]) -> bool:
         columns = _columns(targets)
         click.echo(f"Supported OPs on '{','.join(f' {_column(name)}' for name in targets)}': ")
         click.echo(tables.operator_table(tables.supported(_targets(targets)), columns))
-    elif options["display_kernels"] == "true":
-        click.echo("\n".join(f" - {name}" for name in sorted(registry())))
     else:
-        return False
+        click.echo("\n".join(f" - {name}" for name in sorted(registry())))
     return True
 
 
@@ -275,6 +281,8 @@ def _convert(options: dict[str, Any], targets: list[str]) -> int:
     click.echo("1. Model is successfully loaded!")
     for note in result.notes:
         click.echo(f"Warning: {note}", err=True)
+    for output in result.accuracy:
+        click.echo(f"output {output.name}: cosine {output.cosine:.6f} with the float model", err=True)
     click.echo(f"2. Model is optimized and saved into {result.path} successfully")
     if options["record_tailoring_info"] == "true":
         _record(result.path.with_suffix(""), result.file.program)
@@ -326,6 +334,10 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
 
 def main() -> None:
     """Entry point."""
+    if not any("configFile" in argument for argument in sys.argv):
+        # A conversion without samples takes less time than all the imports, and multiplies no matrices in threads.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        defer_imports()
     cli.main()
 
 
