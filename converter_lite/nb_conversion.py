@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from converter_lite.errors import TargetError, UsageError
+from converter_lite.errors import UsageError
 from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
 from converter_lite.formats.paddle_nb.parse import check_written, parse
@@ -17,7 +17,7 @@ from converter_lite.formats.paddle_nb.program import NbFile
 from converter_lite.formats.paddle_nb.reader import read
 from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
-from converter_lite.formats.paddle_nb.writer import NbOptions, build, check
+from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.frontends.paddle import locate, read_paddle
 from converter_lite.output import refuse_overwrite, transaction
 from converter_lite.preparing import optimized as optimize_for
@@ -157,22 +157,10 @@ def load_model(request: NbRequest) -> QuantizedModel:
 
 
 def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel, tuple[str, ...]]:
-    """The optimized graph with the plan of the file, and what the user should know.
-
-    Raises:
-        TargetError: The target cannot express a node; all of them are named.
-    """
+    """The optimized graph with the plan of the file, and what the user should know."""
     if source.plan.quantized_nodes:
         return _prepare_quantized(source, request)
     model = optimized(source.model)
-    problems = check(model, request.target)
-    if problems:
-        dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
-        raise TargetError(
-            f"{len(problems)} of {len(list(model.graph))} nodes cannot be written for {request.target}:\n"
-            + "\n".join(f"  {problem}" for problem in problems),
-            hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
-        )
     if request.weight_bits is None:
         return QuantizedModel(model, QuantPlan(request.target)), ()
     quantized = plan_weights(model, target=request.target, bits=request.weight_bits)

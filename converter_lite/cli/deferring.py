@@ -12,7 +12,7 @@ SELDOM_USED = frozenset(
     {
         *("sympy", "onnx_ir._symbolic_shapes", "onnx_ir._safetensors", "onnx_ir.schemas"),
         *("onnx.compose", "onnx.gen_proto", "onnx.parser", "onnx.printer", "onnx.utils", "onnx.version_converter"),
-        *("google.protobuf.json_format", "google.protobuf.text_format", "importlib.metadata"),
+        *("google.protobuf.json_format", "google.protobuf.text_format", "packaging.version", "email.utils", "uuid"),
     }
 )
 """Arithmetic with symbolic sizes, other file formats, composition of models: half of the time to start."""

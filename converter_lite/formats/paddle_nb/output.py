@@ -15,7 +15,7 @@ from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
 from converter_lite.formats.paddle_nb.quantize import decide_for_nb, quantize_for_nb, refuse_settings
 from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.formats.paddle_nb.writer import NbOptions, check, write
+from converter_lite.formats.paddle_nb.writer import NbOptions, refuse_unwritable, write
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -62,14 +62,7 @@ class NbFormat:
         Raises:
             TargetError: Nodes and reasons are named, all of them.
         """
-        problems = check(model, self.target)
-        if problems:
-            dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
-            raise TargetError(
-                f"{len(problems)} of {len(list(model.graph))} nodes cannot be written as .nb for {self.target}:\n"
-                + "\n".join(f"  {problem}" for problem in problems),
-                hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
-            )
+        refuse_unwritable(model, self.target)
 
     def restrict(self, choice: Choice) -> Choice:
         """The choice for the processors of the file.

@@ -26,7 +26,10 @@ OPSET = 20
 """Operator set of imported graphs: the first with Gelu, besides LayerNormalization and HardSwish."""
 
 INPUT_LIMIT = 4096
-"""Elements of a constant that shape inference looks at."""
+"""Elements of an integer constant (a shape, axes, indices) that shape inference looks at."""
+
+FLOAT_LIMIT = 16
+"""The same for others: scales of a Resize, bounds of a Range."""
 
 Array = NDArray[Any]
 
@@ -203,7 +206,8 @@ class Importer:
             if value is None or value.type is None:
                 continue
             types[str(value.name)] = self._type_proto(value)
-            if value.const_value is not None and value.const_value.size <= INPUT_LIMIT:
+            limit = INPUT_LIMIT if value.dtype in (ir.DataType.INT64, ir.DataType.INT32) else FLOAT_LIMIT
+            if value.const_value is not None and value.const_value.size <= limit:
                 data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
         try:
             found = onnx.shape_inference.infer_node_outputs(
