@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from converter_lite import lazy_imports
-
 if TYPE_CHECKING:
     from converter_lite.api import Converter, convert, quant_post_dynamic, quant_post_static
     from converter_lite.errors import ConverterError
@@ -37,8 +35,6 @@ _HOMES = {
     "quant_post_dynamic": "api",
     "quant_post_static": "api",
 }
-
-lazy_imports.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from converter_lite.errors import ConfigError, FormatError, TargetError, UsageError
+from converter_lite.errors import UsageError
+from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
-from converter_lite.formats.paddle_nb.output import NB_FORM
-from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle_nb.parse import check_written, parse
 from converter_lite.formats.paddle_nb.program import NbFile
-from converter_lite.formats.paddle_nb.reader import read, to_graph
+from converter_lite.formats.paddle_nb.reader import read
 from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
-from converter_lite.formats.paddle_nb.writer import NbOptions, build, check
+from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.frontends.paddle import locate, read_paddle
 from converter_lite.output import refuse_overwrite, transaction
 from converter_lite.preparing import optimized as optimize_for
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+
+if TYPE_CHECKING:
+    from converter_lite.request import OutputAccuracy
 
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
@@ -65,6 +68,7 @@ class NbResult:
         plan: What is quantized in it.
         file: Its structure.
         notes: What the user should know.
+        accuracy: Outputs beside those of the float model, where samples were given.
     """
 
     path: Path
@@ -72,27 +76,63 @@ class NbResult:
     plan: QuantPlan
     file: NbFile
     notes: tuple[str, ...] = ()
+    accuracy: tuple[OutputAccuracy, ...] = ()
 
 
 def convert_to_nb(request: NbRequest) -> NbResult:
     """Read a model, write a ``.nb`` file, and read that back. Nothing is left at the output path when it fails.
 
+    With a configuration file this is a conversion of :mod:`converter_lite.conversion`: its result is run beside the
+    float model on calibration samples, and must pass the quality gate.
+
     Raises:
         ConverterError: The model cannot be read, the target cannot express it (every such node is named), or the
             result cannot be written.
     """
+    if request.config_file is not None:
+        return _by_config(request, request.config_file)
     refuse_overwrite(request.output, [path for path in (request.model, request.params) if path is not None])
     source = load_model(request)
     quantized, notes = prepare(source, request)
     file = build(quantized, options=NbOptions(target=request.target))
     data = serialize(file)
-    _read_back(data, quantized, str(request.output))
+    check_written(data, file, where=str(request.output))
     with transaction(request.output.parent) as files:
         made = files.work / "model.nb"
         made.write_bytes(data)
         files.add(made, request.output)
         files.commit()
     return NbResult(request.output, len(data), quantized.plan, file, notes)
+
+
+def _by_config(request: NbRequest, config_file: Path) -> NbResult:
+    """Quantize as a configuration file says, in one step with the conversion."""
+    from converter_lite.conversion import run
+    from converter_lite.log import Log
+    from converter_lite.request import ConvertRequest
+
+    if request.model.suffix == ".nb":
+        raise UsageError(
+            "a .nb file is not quantized again", where=str(request.model), hint="start from the model it was made from"
+        )
+    result = run(
+        ConvertRequest(
+            model_file=request.model,
+            output_file=request.output,
+            fmk="ONNX" if request.model.suffix == ".onnx" else "PADDLE",
+            weight_file=request.params,
+            config_file=config_file,
+            input_shape={name: tuple(shape) for name, shape in request.input_shapes.items()},
+            save_type=("NAIVE_BUFFER",),
+            nb_target=request.target,
+            threads=request.threads,
+        ),
+        Log(),
+    )
+    (made,) = result.artefacts
+    plan = result.plans.get(made.format, QuantPlan(request.target))
+    file = parse(made.path.read_bytes(), where=str(made.path))
+    return NbResult(made.path, made.bytes, plan, file, tuple(result.warnings), made.accuracy)
 
 
 def load_model(request: NbRequest) -> QuantizedModel:
@@ -117,24 +157,10 @@ def load_model(request: NbRequest) -> QuantizedModel:
 
 
 def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel, tuple[str, ...]]:
-    """The optimized graph with the plan of the file, and what the user should know.
-
-    Raises:
-        TargetError: The target cannot express a node; all of them are named.
-    """
+    """The optimized graph with the plan of the file, and what the user should know."""
     if source.plan.quantized_nodes:
         return _prepare_quantized(source, request)
     model = optimized(source.model)
-    problems = check(model, request.target)
-    if problems:
-        dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
-        raise TargetError(
-            f"{len(problems)} of {len(list(model.graph))} nodes cannot be written for {request.target}:\n"
-            + "\n".join(f"  {problem}" for problem in problems),
-            hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
-        )
-    if request.config_file is not None:
-        return _by_config(model, request)
     if request.weight_bits is None:
         return QuantizedModel(model, QuantPlan(request.target)), ()
     quantized = plan_weights(model, target=request.target, bits=request.weight_bits)
@@ -142,39 +168,10 @@ def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel,
     return quantized, notes
 
 
-def _by_config(model: ir.Model, request: NbRequest) -> tuple[QuantizedModel, tuple[str, ...]]:
-    """Quantize as a configuration file says, in one step with the conversion."""
-    from converter_lite.config.parser import load_config
-    from converter_lite.data.configured import configured_dataset
-    from converter_lite.data.inputs import input_specs
-    from converter_lite.data.layout import Layout
-    from converter_lite.data.remember import RememberingDataset
-    from converter_lite.formats.paddle_nb.quantize import quantize_for_nb
-    from converter_lite.log import Log
-    from converter_lite.quantization.choose import choose
-
-    assert request.config_file is not None
-    threads, log = request.threads or os.cpu_count() or 1, Log()
-    config = load_config(request.config_file)
-    data = config.data_preprocess_param
-    choice = choose(config, model, frozenset(), has_samples=data is not None and bool(data.calibrate_path))
-    if choice is None:
-        raise ConfigError("the file says nothing about quantization", where=str(request.config_file))
-    shapes = {name: tuple(shape) for name, shape in request.input_shapes.items()}
-    dataset = configured_dataset(
-        config.data_preprocess_param, input_specs(model, shapes), input_format=Layout.NHWC, workers=min(threads, 4)
-    )
-    samples = None if dataset is None else RememberingDataset(dataset)
-    target = request.target
-    quantized = quantize_for_nb(model, choice.settings, target=target, samples=samples, threads=threads, log=log)
-    notes = [*config.warnings, *(dataset.warnings if dataset is not None else ()), *log.warnings]
-    return quantized, tuple(notes)
-
-
 def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel, tuple[str, ...]]:
     notes = []
-    if request.weight_bits is not None or request.config_file is not None:
-        notes.append("the model is quantized already; --quant_model and --configFile change nothing")
+    if request.weight_bits is not None:
+        notes.append("the model is quantized already; --quant_model changes nothing")
     integer = request.target == "arm" or request.full_int8_x86
     had_integers = any(d.mode is NodeMode.INTEGER for d in source.plan.nodes.values())
     quantized = adapt_plan(source, request.target, integer=integer)
@@ -193,19 +190,6 @@ def optimized(model: ir.Model) -> ir.Model:
 
 def _top_reasons(plan: QuantPlan) -> str:
     return "; ".join(f"{count} x {reason}" for reason, count in plan.float_reasons()[:3])
-
-
-def _read_back(data: bytes, quantized: QuantizedModel, where: str) -> None:
-    """A file that our own reader cannot take back is not handed out.
-
-    Raises:
-        FormatError: It cannot be read, or says something else than the plan.
-    """
-    again = to_graph(parse(data, where=where), where=where)
-    wanted = sum(node.mode is not NodeMode.FLOAT for node in quantized.plan.nodes.values())
-    found = len(again.plan.quantized_nodes)
-    if found != wanted:
-        raise FormatError(f"the written file has {found} quantized operators, the plan {wanted}", where=where)
 
 
 def source_files(model: Path, params: Path | None) -> tuple[Path, Path | None]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError, TargetError
-from converter_lite.formats.output import GraphForm
-from converter_lite.frontends.onnx import fix_input_shapes
+from converter_lite.formats.form import GraphForm
 from converter_lite.passes.opset import raise_opset
 from converter_lite.passes.pipeline import OptimizeResult, optimize, settle
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.reading import Source
+
+if TYPE_CHECKING:
+    from converter_lite.reading import Source
 
 
 @dataclass(slots=True)
@@ -114,6 +116,8 @@ def _fix_batch(model: ir.Model) -> list[str]:
     Raises:
         TargetError: Other dimensions are open; all of them are named.
     """
+    from converter_lite.frontends.onnx import fix_input_shapes
+
     open_axes = _open_axes(model)
     others = {name: [axis for axis in axes if axis != 0] for name, axes in open_axes.items()}
     if any(others.values()):

@@ -13,6 +13,7 @@ import click
 
 from converter_lite import __version__
 from converter_lite.cli.arguments import parse_input_shape, refuse_repeated, switch
+from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.run import run_conversion, usage_failure
 from converter_lite.errors import ConverterError, UsageError
@@ -311,4 +312,5 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     use_one_heap()
+    defer_imports()
     cli.main()

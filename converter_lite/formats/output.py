@@ -8,27 +8,11 @@ from typing import Protocol
 
 import onnx_ir as ir
 
+from converter_lite.formats.form import GraphForm
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources
-
-
-@dataclass(frozen=True, slots=True)
-class GraphForm:
-    """How a format wants the graph.
-
-    Attributes:
-        static: Every input has a fixed shape.
-        fused: Operators that it has as one and exporters write as many, see ``passes.pipeline.FUSIONS``.
-        opset: Operator set in which those exist; ``None`` keeps the model's.
-        pairs: QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
-    """
-
-    static: bool = False
-    fused: frozenset[str] = frozenset()
-    opset: int | None = None
-    pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

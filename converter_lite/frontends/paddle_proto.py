@@ -68,9 +68,14 @@ MESSAGES: dict[str, tuple[tuple[int, str, str], ...]] = {
 @cache
 def message_class(name: str) -> Any:
     """Class of one of :data:`MESSAGES`."""
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
+
+@cache
+def _pool() -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(_file())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+    return pool
 
 
 def _file() -> descriptor_pb2.FileDescriptorProto:

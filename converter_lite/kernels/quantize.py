@@ -30,7 +30,9 @@ def round_half_even(values: NDArray[np.floating]) -> NDArray[np.floating]:
 
 def round_half_away(values: NDArray[np.floating]) -> NDArray[np.floating]:
     """Round as the device runtimes do (C ``round``): ties go away from zero."""
-    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+    rounded = np.asarray(np.abs(values) + 0.5)  # then in place: weights are large
+    np.floor(rounded, out=rounded)
+    return np.copysign(rounded, values, out=rounded)
 
 
 def quantize(

@@ -8,6 +8,9 @@ import onnx_ir.passes.common as library
 from converter_lite.graph import absorb_names
 from converter_lite.passes.rewrite import is_op
 
+TELLING = 16
+"""First elements of a constant that are looked at before all of them are."""
+
 
 def lift_constants(model: ir.Model) -> int:
     """Turn Constant nodes into initializers; one that is a graph output itself stays a node."""
@@ -26,8 +29,25 @@ def remove_unused(model: ir.Model) -> int:
 def deduplicate_initializers(model: ir.Model) -> int:
     """Store equal constants once, whatever their size."""
     before = len(model.graph.initializers)
-    library.DeduplicateHashedInitializersPass()(model)
+    limit = _largest_twin(model)
+    if limit:
+        library.DeduplicateHashedInitializersPass(size_limit=limit)(model)
     return before - len(model.graph.initializers)
+
+
+def _largest_twin(model: ir.Model) -> int:
+    """Elements of the largest constant that begins like another one of its type and shape: the rest need no hash."""
+    seen, largest = set(), 0
+    for value in (value for graph in model.graphs() for value in graph.initializers.values()):
+        tensor = value.const_value
+        if tensor is None:
+            continue
+        start = b"" if tensor.dtype == ir.DataType.STRING else tensor.numpy().reshape(-1)[:TELLING].tobytes()
+        key = (tensor.dtype, tuple(tensor.shape), start)
+        if key in seen:
+            largest = max(largest, tensor.size)
+        seen.add(key)
+    return largest
 
 
 def eliminate_common_subexpressions(model: ir.Model) -> int:

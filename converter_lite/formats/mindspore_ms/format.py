@@ -8,12 +8,13 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.errors import TargetError
+from converter_lite.formats.form import GraphForm
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_ms.planning import adapt_plan, for_device, quantize_for_ms
 from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import check, refusal, write
-from converter_lite.formats.output import FileOptions, GraphForm, Written
+from converter_lite.formats.output import FileOptions, Written
 from converter_lite.graph import static_shape
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice

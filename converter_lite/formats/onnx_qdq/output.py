@@ -7,7 +7,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from converter_lite.formats.output import FileOptions, GraphForm, Written
+from converter_lite.formats.form import GraphForm
+from converter_lite.formats.output import FileOptions, Written
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.perform import decide

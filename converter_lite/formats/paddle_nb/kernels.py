@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 KERNEL_ATTRIBUTE = "__@kernel_type_attr@__"
 """Attribute that names the kernel of an operator."""
@@ -71,16 +71,22 @@ _PRECISIONS = {"int64": Precision.INT64, "int32": Precision.INT32, "bool": Preci
 
 
 @cache
-def registry() -> dict[str, tuple[Kernel, ...]]:
-    """Operator -> its kernels, for targets ARM, X86 and Host."""
-    table: dict[str, tuple[Kernel, ...]] = {}
-    text = files("converter_lite.formats.paddle_nb").joinpath("registry.txt").read_text("ascii")
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        operator, *entries = line.split()
-        table[operator] = tuple(_kernel(entry) for entry in entries)
-    return table
+def _registry() -> dict[str, str]:
+    """Operator -> its line of the registry, without the name."""
+    lines = Path(__file__).with_name("registry.txt").read_text("ascii").splitlines()
+    pairs = (line.partition(" ") for line in lines if not line.startswith("#"))
+    return {operator: entries for operator, _, entries in pairs}
+
+
+def operators() -> list[str]:
+    """Operators that have a kernel on ARM, x86 or Host in some release, sorted."""
+    return sorted(_registry())
+
+
+@cache
+def kernels_of(operator: str) -> tuple[Kernel, ...]:
+    """Kernels of an operator for targets ARM, x86 and Host; none for an unknown one."""
+    return tuple(_kernel(entry) for entry in _registry().get(operator, "").split())
 
 
 def _kernel(entry: str) -> Kernel:
@@ -103,7 +109,7 @@ def choose(
     given, only kernels of that name (and number) count.
     """
     places = [target.value, Target.HOST.value]
-    found = [kernel for kernel in registry().get(operator, ()) if kernel.target in places]
+    found = [kernel for kernel in kernels_of(operator) if kernel.target in places]
     if alias is not None:
         fitting = [k for k in found if k.alias == alias and precision in (None, k.precision)]
     else:
@@ -136,5 +142,5 @@ def exists(operator: str, key: str, release: str) -> bool:
         and kernel.precision in (precision, Precision.ANY)
         and kernel.layout in (layout, 2)
         and release in kernel.releases
-        for kernel in registry().get(operator, ())
+        for kernel in kernels_of(operator)
     )

@@ -9,25 +9,18 @@ import onnx_ir as ir
 
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
-from converter_lite.formats.output import FileOptions, GraphForm, Written
+from converter_lite.formats.form import GraphForm
+from converter_lite.formats.output import FileOptions, Written
+from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
 from converter_lite.formats.paddle_nb.quantize import decide_for_nb, quantize_for_nb, refuse_settings
 from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.formats.paddle_nb.writer import NbOptions, check, write
+from converter_lite.formats.paddle_nb.writer import NbOptions, refuse_unwritable, write
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources
 from converter_lite.targets.arm import ARM
-
-FUSED_OPERATORS = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})
-"""Operators that Paddle-Lite computes with one kernel and that exporters write as many."""
-
-WORKING_OPSET = 20
-"""Operator set in which all of them exist."""
-
-NB_FORM = GraphForm(fused=FUSED_OPERATORS, opset=WORKING_OPSET)
-"""How the writer wants the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +62,7 @@ class NbFormat:
         Raises:
             TargetError: Nodes and reasons are named, all of them.
         """
-        problems = check(model, self.target)
-        if problems:
-            dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
-            raise TargetError(
-                f"{len(problems)} of {len(list(model.graph))} nodes cannot be written as .nb for {self.target}:\n"
-                + "\n".join(f"  {problem}" for problem in problems),
-                hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
-            )
+        refuse_unwritable(model, self.target)
 
     def restrict(self, choice: Choice) -> Choice:
         """The choice for the processors of the file.

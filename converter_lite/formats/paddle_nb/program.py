@@ -6,6 +6,7 @@ Numbers of the enums are those of the files (docs/formats/paddle_nb.md).
 from __future__ import annotations
 
 import enum
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,6 +75,7 @@ _NUMPY: dict[VarType, type[np.generic]] = {
     VarType.UINT8: np.uint8,
     VarType.INT8: np.int8,
 }
+_FLOAT = struct.Struct("<f")
 _FROM_NUMPY = {np.dtype(scalar): kind for kind, scalar in _NUMPY.items()}
 
 
@@ -110,13 +112,13 @@ class Attribute:
 
 
 def attr(value: bool | int | float | str) -> Attribute:
-    """Attribute of a scalar: BOOLEAN, INT, FLOAT or STRING by the Python type."""
+    """Attribute of a scalar: BOOLEAN, INT, FLOAT (as float32 holds it) or STRING by the Python type."""
     if isinstance(value, bool):
         return Attribute(AttrType.BOOLEAN, value)
     if isinstance(value, int):
         return Attribute(AttrType.INT, value)
     if isinstance(value, float):
-        return Attribute(AttrType.FLOAT, value)
+        return Attribute(AttrType.FLOAT, _FLOAT.unpack(_FLOAT.pack(value))[0])
     return Attribute(AttrType.STRING, value)
 
 
@@ -136,8 +138,8 @@ def long(value: int) -> Attribute:
 
 
 def floats(values: Sequence[float] | NDArray[np.floating]) -> Attribute:
-    """FLOATS attribute."""
-    return Attribute(AttrType.FLOATS, tuple(float(v) for v in values))
+    """FLOATS attribute, each value as float32 holds it."""
+    return Attribute(AttrType.FLOATS, tuple(np.asarray(values, np.float32).tolist()))
 
 
 def strings(values: Sequence[str]) -> Attribute:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, Precision, Target, registry
+from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, Precision, Target, kernels_of, operators
 from converter_lite.formats.paddle_nb.program import Program
 
 NAME_WIDTH = 47
@@ -26,7 +26,7 @@ _PRECISIONS = {
 
 def targets_of(operator: str) -> set[Target]:
     """Targets that have a kernel for an operator in any known release."""
-    return {Target(kernel.target) for kernel in registry().get(operator, ())}
+    return {Target(kernel.target) for kernel in kernels_of(operator)}
 
 
 def operator_table(operators: Iterable[str], columns: Collection[str]) -> str:
@@ -55,7 +55,7 @@ def markdown_table(operators: Collection[str]) -> str:
 def supported(targets: Collection[Target]) -> list[str]:
     """Operators that one of the targets, or Host, has."""
     wanted = {*targets, Target.HOST}
-    return [operator for operator in sorted(registry()) if targets_of(operator) & wanted]
+    return [operator for operator in operators() if targets_of(operator) & wanted]
 
 
 def unsupported(operators: Iterable[str], targets: Collection[Target]) -> list[str]:

@@ -79,16 +79,16 @@ def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantP
     Raises:
         CalibrationError: The weight is empty, or not finite.
     """
-    if not np.all(np.isfinite(array)) or array.size == 0:
-        raise CalibrationError("the weight is empty or not finite")
     axes = None if spec.axis is None else tuple(axis for axis in range(array.ndim) if axis != spec.axis)
-    largest = np.asarray(np.abs(array).max(axis=axes), np.float32)
+    largest = np.asarray(np.abs(array).max(axis=axes), np.float32) if array.size else np.float32(np.nan)
+    if not np.all(np.isfinite(largest)):  # a maximum is not finite if any element is not
+        raise CalibrationError("the weight is empty or not finite")
     # The runtime divides by no scale, so that the tiniest channels keep their own; only dead ones need a stand-in.
     scale = np.maximum(largest / np.float32(spec.qmax), np.float32(MIN_SCALE))
     scale = np.asarray(np.where(largest == 0, np.float32(1), scale), np.float32)
     params = QuantParams(scale, np.zeros(scale.shape, np.int32), spec)
-    steps = array / along_axis(params.scale, array.ndim, spec.axis)
-    return params, np.clip(round_half_away(steps), spec.qmin, spec.qmax).astype(np.int32)
+    steps = round_half_away(array / along_axis(params.scale, array.ndim, spec.axis))
+    return params, np.clip(steps, spec.qmin, spec.qmax, out=steps).astype(np.int32)
 
 
 def _candidates(quantized: QuantizedModel, target: str, skip: frozenset[str]) -> Iterator[_Weight]:

@@ -119,4 +119,4 @@ def _channel_scales(params: QuantParams, value: ir.Value, transform: Transform, 
         raise TargetError(
             f"the plan has scales along axis {params.spec.axis}, the runtime wants axis {transform.axis}", where=where
         )
-    return tuple(float(scale) for scale in params.scale * factor)
+    return tuple((params.scale * factor).tolist())

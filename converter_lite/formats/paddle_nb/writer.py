@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -73,11 +73,7 @@ def build(quantized: QuantizedModel, *, options: NbOptions) -> NbFile:
         TargetError: A node cannot be expressed; all such nodes are named.
     """
     lowering, problems = _lower(quantized, target_of(options.target))
-    if problems:
-        raise TargetError(
-            f"{len(problems)} of the nodes cannot be written for {options.target}:\n"
-            + "\n".join(f"  {problem}" for problem in problems)
-        )
+    _refuse(problems, quantized.model, options.target)
     return NbFile(lowering.program(), lowering.parameters, options.meta_version, options.opt_version)
 
 
@@ -88,6 +84,26 @@ def check(model: ir.Model, target: str) -> list[Problem]:
         TargetError: The target does not exist.
     """
     return _lower(QuantizedModel(model, QuantPlan(target)), target_of(target))[1]
+
+
+def refuse_unwritable(model: ir.Model, target: str) -> None:
+    """Refuse a model that a float file for ``target`` cannot express.
+
+    Raises:
+        TargetError: Nodes and reasons are named, all of them.
+    """
+    _refuse(check(model, target), model, target)
+
+
+def _refuse(problems: Sequence[Problem], model: ir.Model, target: str) -> None:
+    if not problems:
+        return
+    dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
+    raise TargetError(
+        f"{len(problems)} of {len(model.graph)} nodes cannot be written as .nb for {target}:\n"
+        + "\n".join(f"  {problem}" for problem in problems),
+        hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
+    )
 
 
 def target_of(name: str) -> Target:
@@ -136,4 +152,4 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
         lowering.reserve(node.outputs)  # readers of a failed node must not fail for that reason
 
 
-__all__ = ["NbOptions", "Problem", "build", "check", "target_of", "write"]
+__all__ = ["NbOptions", "Problem", "build", "check", "refuse_unwritable", "target_of", "write"]

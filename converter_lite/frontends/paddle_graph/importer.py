@@ -26,18 +26,38 @@ OPSET = 20
 """Operator set of imported graphs: the first with Gelu, besides LayerNormalization and HardSwish."""
 
 INPUT_LIMIT = 4096
-"""Elements of a constant that shape inference looks at."""
+"""Elements of an integer constant (a shape, axes, indices) that shape inference looks at."""
+
+FLOAT_LIMIT = 16
+"""The same for others: scales of a Resize, bounds of a Range."""
 
 Array = NDArray[Any]
 
 _INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
 """Operators that are functions of others and have no inference of their own in older versions of the library."""
 
+_ATTRIBUTES: dict[type, tuple[Callable[..., ir.Attr], Callable[..., ir.Attr]]] = {
+    int: (ir.AttrInt64, ir.AttrInt64s),
+    float: (ir.AttrFloat32, ir.AttrFloat32s),
+    str: (ir.AttrString, ir.AttrStrings),
+}
+"""Kind of a value -> attribute with one, attribute with several."""
+
 _REFUSALS = (
     *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
     *(RuntimeError, ValueError, TypeError),
 )
 """What shape inference throws at inputs that do not fit."""
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    """An ONNX attribute by the kind of its value."""
+    first = value[0] if isinstance(value, (list, tuple)) else value
+    kind = next((kind for scalar, kind in _ATTRIBUTES.items() if isinstance(first, scalar)), None)
+    if kind is None:
+        return ir.convenience.convert_attribute(name, value)
+    single, several = kind
+    return several(name, value) if first is not value else single(name, value)
 
 
 @dataclass(slots=True)
@@ -156,8 +176,8 @@ class Importer:
         """
         outputs = [ir.Value(name=self.fresh(name)) for name in names]
         label = f"{op_type}_{len(self.nodes)}"
-        given = {key: value for key, value in (attributes or {}).items() if value != []}
-        made = ir.node(op_type, list(inputs), given, outputs=outputs, name=label)
+        given = [_attribute(key, value) for key, value in (attributes or {}).items() if value != []]
+        made = ir.Node("", op_type, list(inputs), given, outputs=outputs, name=label)
         self.nodes.append(made)
         self._infer(made)
         return outputs
@@ -186,7 +206,8 @@ class Importer:
             if value is None or value.type is None:
                 continue
             types[str(value.name)] = self._type_proto(value)
-            if value.const_value is not None and value.const_value.size <= INPUT_LIMIT:
+            limit = INPUT_LIMIT if value.dtype in (ir.DataType.INT64, ir.DataType.INT32) else FLOAT_LIMIT
+            if value.const_value is not None and value.const_value.size <= limit:
                 data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
         try:
             found = onnx.shape_inference.infer_node_outputs(

@@ -1,0 +1,42 @@
+"""Modules that dependencies import and that most runs never use: they load at their first use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from types import ModuleType
+
+SELDOM_USED = frozenset(
+    {
+        *("sympy", "onnx_ir._symbolic_shapes", "onnx_ir._safetensors", "onnx_ir.schemas"),
+        *("onnx.compose", "onnx.gen_proto", "onnx.parser", "onnx.printer", "onnx.utils", "onnx.version_converter"),
+        *("google.protobuf.json_format", "google.protobuf.text_format", "packaging.version", "email.utils", "uuid"),
+    }
+)
+"""Arithmetic with symbolic sizes, other file formats, composition of models: half of the time to start."""
+
+
+class _Deferring:
+    """Finds the same modules as the path finder does, to be loaded when they are used."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name in self._names else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+def defer_imports() -> None:
+    """From now on, load :data:`SELDOM_USED` modules when something of them is used, and not when they are imported.
+
+    For a command that owns its process; calling it again changes nothing.
+    """
+    if not any(isinstance(finder, _Deferring) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Deferring(SELDOM_USED))
