@@ -63,18 +63,21 @@ def message(model: ir.Model) -> Message:
     if constant_bytes(model) < LARGE_MODEL:
         ir.external_data.load_to_model(model)
         return Message(ir.to_proto(model).SerializeToString())
-    detached = {
-        name: value.const_value
-        for name, value in model.graph.initializers.items()
-        if value.const_value is not None and _is_shared(value.const_value)
-    }
+    values = model.graph.initializers
+    detached = {n: v.const_value for n, v in values.items() if v.const_value is not None and _is_shared(v.const_value)}
     with _emptied(model, detached):
         ir.external_data.load_to_model(model)
         proto = ir.to_proto(model)
-    for tensor in proto.graph.initializer:
+    unread = {name for name in detached if not values[name].uses() and not values[name].is_graph_output()}
+    kept = [
+        tensor for tensor in proto.graph.initializer if tensor.name not in unread
+    ]  # runtimes refuse numbers for others
+    for tensor in kept:
         if tensor.name in detached:
             _declare_external(tensor, detached[tensor.name])
-    return Message(proto.SerializeToString(), {name: tensor.numpy() for name, tensor in detached.items()})
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(kept)
+    return Message(proto.SerializeToString(), {n: t.numpy() for n, t in detached.items() if n not in unread})
 
 
 def open_session(engine: Engine, model: ir.Model, *, threads: int = 1) -> Session:

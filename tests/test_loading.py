@@ -57,6 +57,17 @@ def test_a_large_graph_computes_what_it_would_as_one_message(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("small_limits")
+def test_constants_that_nothing_reads_are_left_out() -> None:
+    large = model()
+    first, *others = large.graph
+    large.graph.outputs[0] = first.outputs[0]
+    for node in reversed(others):
+        large.graph.remove(node, safe=True)
+    assert set(message(large).tensors) == {"w"}
+    assert open_session(DEFAULT_ENGINE, large).run(random_feed(model()))["h"].shape == (2, 32)
+
+
+@pytest.mark.usefixtures("small_limits")
 def test_constants_in_a_file_stay_there(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     ir.save(model(), path, external_data="model.data", size_threshold_bytes=0)
