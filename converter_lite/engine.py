@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,8 +15,7 @@ from converter_lite.errors import ModelError
 
 Feed = Mapping[str, NDArray[Any]]
 
-LARGE_MODEL = 1_500_000_000
-"""Bytes above which a model goes to the runtime through a file instead of one protobuf message (its limit is 2 GiB)."""
+_NO_TENSORS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 class Session(Protocol):
@@ -34,11 +34,20 @@ class Session(Protocol):
 class Engine(Protocol):
     """Loads models for calibration, constant folding and proof."""
 
-    def session(self, model: bytes | str | Path, *, threads: int = 0, optimize: bool = True) -> Session:
+    def session(
+        self,
+        model: bytes | str | Path,
+        *,
+        tensors: Mapping[str, NDArray[Any]] = _NO_TENSORS,
+        threads: int = 0,
+        optimize: bool = True,
+    ) -> Session:
         """Load serialized bytes or a file.
 
         Args:
-            model: A serialized ModelProto, or the path of a file (needed for external data).
+            model: A serialized ModelProto, or the path of a file.
+            tensors: Constants that the model calls external, by name; they are used as they lie in memory. Those of a file
+                are found beside it without this.
             threads: Threads inside one operator; 0 = all cores.
             optimize: Let the runtime fuse operators; outputs stay equal up to float rounding.
 
@@ -48,8 +57,10 @@ class Engine(Protocol):
 
 
 class _OrtSession:
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, shared: Sequence[object] = ()) -> None:
         self._session = session
+        self._shared = shared
+        """What the session reads in place and must outlive it."""
         self.output_names = [output.name for output in session.get_outputs()]
         self._inputs = {value.name for value in session.get_inputs()}
 
@@ -70,7 +81,14 @@ class _OrtSession:
 class OnnxRuntimeEngine:
     """CPU execution provider of onnxruntime."""
 
-    def session(self, model: bytes | str | Path, *, threads: int = 0, optimize: bool = True) -> Session:
+    def session(
+        self,
+        model: bytes | str | Path,
+        *,
+        tensors: Mapping[str, NDArray[Any]] = _NO_TENSORS,
+        threads: int = 0,
+        optimize: bool = True,
+    ) -> Session:
         """See :class:`Engine`."""
         import onnxruntime as ort
 
@@ -83,8 +101,11 @@ class OnnxRuntimeEngine:
         level = ort.GraphOptimizationLevel
         options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
         source = str(model) if isinstance(model, Path) else model
+        shared = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in tensors.values()]
+        if shared:
+            options.add_external_initializers(list(tensors), shared)
         try:
-            return _OrtSession(ort.InferenceSession(source, options, providers=["CPUExecutionProvider"]))
+            return _OrtSession(ort.InferenceSession(source, options, providers=["CPUExecutionProvider"]), shared)
         except Exception as error:
             if type(error).__module__.startswith("onnxruntime") or isinstance(error, RuntimeError):
                 raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error

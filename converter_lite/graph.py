@@ -156,9 +156,3 @@ def ints_attribute(node: ir.Node, name: str, default: tuple[int, ...] = ()) -> t
 def opset(model: ir.Model) -> int:
     """Version of the default ONNX operator set."""
     return model.graph.opset_imports.get("", 1)
-
-
-def serialized(model: ir.Model) -> bytes:
-    """The model as one message for the engine. External constants are read into ``model``: a message has no folder."""
-    ir.external_data.load_to_model(model)
-    return bytes(ir.to_proto(model).SerializeToString())

@@ -17,6 +17,7 @@ from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import Engine, Feed, Session
 from converter_lite.errors import QualityError
 from converter_lite.formats.output import OutputFormat
+from converter_lite.loading import open_session
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
 from converter_lite.proof import compare
@@ -41,7 +42,6 @@ class Proof:
 
     Args:
         original: The model as it was read.
-        work: Directory for its file.
         request: Options of the conversion.
         dataset: Calibration samples; ``None`` compares on random ones.
         engine: Runs both.
@@ -51,19 +51,14 @@ class Proof:
     def __init__(
         self,
         original: ir.Model,
-        work: Path,
         *,
         request: ConvertRequest,
         dataset: RememberingDataset | None,
         engine: Engine,
         threads: int,
     ) -> None:
-        from converter_lite.formats.onnx_qdq.writer import save
-
-        path = work / "original.onnx"
         original.graph.opset_imports.setdefault("", 13)
-        save(original, path)
-        self.reference: Session = engine.session(path, threads=threads)
+        self.reference: Session = open_session(engine, original, threads=threads)
         self._request = request
         self._dataset = dataset
         self._engine = engine

@@ -40,8 +40,8 @@ class WrittenFileEngine:
     def __init__(self, change: Any) -> None:
         self.change = change
 
-    def session(self, model: bytes | str | Path, *, threads: int = 0, optimize: bool = True) -> Session:
-        session = DEFAULT_ENGINE.session(model, threads=threads, optimize=optimize)
+    def session(self, model: bytes | str | Path, **options: Any) -> Session:
+        session = DEFAULT_ENGINE.session(model, **options)
         return _Spoilt(session, self.change) if isinstance(model, Path) and model.name == "out.onnx" else session
 
 

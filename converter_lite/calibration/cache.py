@@ -47,10 +47,9 @@ class StatisticsCache:
         self._fingerprint = fingerprint
         self._log = log
 
-    def path(self, graph: bytes, names: Sequence[str]) -> Path:
-        """File of a group of tensors that ``graph`` observes."""
-        digest = hashlib.sha256(graph)
-        digest.update(repr((FORMAT, self._fingerprint, list(names))).encode())
+    def path(self, graph: str, names: Sequence[str]) -> Path:
+        """File of a group of tensors that a graph with this digest observes."""
+        digest = hashlib.sha256(repr((FORMAT, graph, self._fingerprint, list(names))).encode())
         return self._folder / f"{digest.hexdigest()}.npz"
 
     def load(self, path: Path, names: Sequence[str]) -> tuple[int, Group]:

@@ -21,6 +21,7 @@ from converter_lite.calibration.cache import SAVE_EVERY, StatisticsCache
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
 from converter_lite.kernels.histogram import histogram
+from converter_lite.loading import message, open_session
 from converter_lite.log import Log
 
 OBSERVED_VALUES = 16_384
@@ -100,8 +101,8 @@ def _collect_group(
     cache: StatisticsCache | None,
 ) -> None:
     """Observe tensors over all samples, or over those that the cache does not cover yet."""
-    graph = g.serialized(_observed(model, group, need))
-    path = cache.path(graph, group) if cache is not None else None
+    graph = message(_observed(model, group, need))
+    path = cache.path(graph.digest(), group) if cache is not None else None
     done, known = cache.load(path, group) if cache is not None and path is not None else (0, [])
     for name, part in zip(group, known or [], strict=False):
         stats.add(name, part)
@@ -109,7 +110,7 @@ def _collect_group(
         log.info(f"{done} of {len(samples)} samples are known from earlier runs")
     if done >= len(samples):
         return
-    session = engine.session(graph, threads=1)
+    session = graph.session(engine)
     feeds = samples.tail(done) if done else samples
     observed = map_ordered(lambda feed: _observe(session, group, need, feed), feeds, threads)
     for parts in log.track(observed, "calibrating", len(samples) - done):
@@ -164,7 +165,7 @@ def _channel_reductions(
         for op_type in reductions:
             build.output(f"{op_type}_{i}", channel_node(graph, values[name], op_type))
     remove_unused(graph)
-    session = engine.session(g.serialized(observed), threads=1)
+    session = open_session(engine, observed)
     for outputs in map_ordered(session.run, feeds, threads):
         yield [[outputs[f"{op}_{i}"].astype(np.float64) for i in range(len(names))] for op in reductions]
 

@@ -11,10 +11,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered
 from converter_lite.engine import Engine, Feed, Session
 from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.loading import open_session
 
 SCORE_BYTES = 64 << 20
 """Memory for the float outputs; fewer samples are compared where they need more."""
@@ -77,7 +77,7 @@ class Scorer:
         return Score(min(cosines, default=1.0), max((score.error for score in scores), default=0.0), noise)
 
     def _session(self, model: ir.Model) -> Session:
-        return self._engine.session(g.serialized(model), threads=1)
+        return open_session(self._engine, model)
 
 
 def _run(session: Session, feed: Feed) -> Outputs:

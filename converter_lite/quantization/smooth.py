@@ -26,6 +26,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, remove_unused
 from converter_lite.engine import Engine, Feed
 from converter_lite.errors import ConfigError
+from converter_lite.loading import open_session
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
 from converter_lite.quantization.weights import weight_of
@@ -287,7 +288,7 @@ def _observe(
     graph.outputs.clear()
     graph.outputs.extend(values[name] for name in names if not values[name].is_graph_input())
     remove_unused(graph)
-    session = engine.session(g.serialized(observed), threads=1) if graph.outputs else None
+    session = open_session(engine, observed) if graph.outputs else None
 
     def run(feed: Feed) -> Feed:
         return {**feed, **(session.run(feed) if session is not None else {})}

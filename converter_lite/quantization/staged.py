@@ -14,9 +14,9 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, mean_node
 from converter_lite.engine import Engine, Feed
+from converter_lite.loading import open_session
 
 HALF_LIMIT = 6e4
 """Largest magnitude that is kept in half precision."""
@@ -68,7 +68,7 @@ class StagedRun:
     def _run(
         self, value: ir.Value, keep: list[ir.Value], function: Callable[[int, NDArray[Any]], Result], *, mean: bool
     ) -> Iterator[Result]:
-        session = self._engine.session(self._piece(value, keep, mean=mean), threads=1)
+        session = open_session(self._engine, self._piece(value, keep, mean=mean))
         asked = session.output_names[0]
         kept = {v.name for v in keep}
 
@@ -87,7 +87,7 @@ class StagedRun:
         is_packed = array.dtype == np.float16 and self._values[name].dtype is not ir.DataType.FLOAT16
         return array.astype(np.float32) if is_packed else array
 
-    def _piece(self, value: ir.Value, keep: list[ir.Value], *, mean: bool) -> bytes:
+    def _piece(self, value: ir.Value, keep: list[ir.Value], *, mean: bool) -> ir.Model:
         wanted = [value, *(v for v in keep if v is not value)]
         graph = ir.convenience.extract(self._model.graph, list(self._values.values()), wanted)
         if mean:
@@ -95,8 +95,7 @@ class StagedRun:
             reduced.name = "mean_of_output"
             reduced.dtype = ir.DataType.FLOAT
             graph.outputs[0] = reduced
-        model = ir.Model(graph, ir_version=self._model.ir_version)
-        return g.serialized(model)
+        return ir.Model(graph, ir_version=self._model.ir_version)
 
     def forget(self, later: Sequence[ir.Value]) -> None:
         """Drop stored tensors that none of the outputs asked for later depends on."""

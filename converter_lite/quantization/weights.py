@@ -16,6 +16,10 @@ FLOAT_TYPES = (ir.DataType.FLOAT, None)
 """Element types that are quantized; ``None`` = not inferred, which happens only for float models of unknown operators."""
 
 
+BLOCK_VALUES = 1 << 22
+"""Values of a weight that are rounded at a time (whole channels): rounding takes some eighty bytes for each."""
+
+
 def operator(node: ir.Node) -> Operator | None:
     """Entry of the operator catalogue, ``None`` for operators of other domains and unknown ones."""
     return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
@@ -71,13 +75,16 @@ def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
 
 def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:
     """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
-    value = node.inputs[1]
-    axis = output_channel_axis(node, value) if value is not None else None
-    scale = along_axis(params.scale.astype(np.float64), weight.ndim, params.spec.axis)
-    zero = along_axis(params.zero_point, weight.ndim, params.spec.axis)
-    scaled = weight / scale + zero
-    front = np.moveaxis(scaled, axis or 0, 0)
-    shape = front.shape
-    kernels = front.reshape(shape[0], shape[1], -1)
-    q = round_compensated(kernels, qmin=params.spec.qmin, qmax=params.spec.qmax).reshape(shape)
-    return np.ascontiguousarray(np.moveaxis(q, 0, axis or 0))
+    value, spec = node.inputs[1], params.spec
+    axis = (output_channel_axis(node, value) if value is not None else None) or 0
+    scale = np.broadcast_to(along_axis(params.scale.astype(np.float64), weight.ndim, spec.axis), weight.shape)
+    zero = np.broadcast_to(along_axis(params.zero_point, weight.ndim, spec.axis), weight.shape)
+    q = np.empty(weight.shape, np.int32)
+    front, front_scale, front_zero, front_q = (np.moveaxis(array, axis, 0) for array in (weight, scale, zero, q))
+    channels = max(BLOCK_VALUES * len(front) // max(weight.size, 1), 1)
+    for start in range(0, len(front), channels):
+        block = slice(start, start + channels)
+        scaled = front[block] / front_scale[block] + front_zero[block]
+        kernels = scaled.reshape(*scaled.shape[:2], -1)
+        front_q[block] = round_compensated(kernels, qmin=spec.qmin, qmax=spec.qmax).reshape(scaled.shape)
+    return q

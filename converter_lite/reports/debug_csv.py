@@ -97,7 +97,7 @@ class DebugReport:
             raise DataError("there is no sample to make debug reports from", hint="give at least one sample")
         rounds = chain([first], feeds if self._has_integer_nodes() else ())
         with transaction(self._folder) as files:
-            sizes = self._shapes(first, files.work)
+            sizes = self._shapes(first)
             names = [*self._write_rounds(rounds, sizes, files.work), SUMMARY, QUANT_PARAM]
             self._write_params(files.work / QUANT_PARAM, sizes)
             self._commit(files, names)
@@ -106,10 +106,10 @@ class DebugReport:
     def _has_integer_nodes(self) -> bool:
         return any(decision.mode is NodeMode.INTEGER for decision in self._quantized.plan.nodes.values())
 
-    def _shapes(self, feed: Feed, work: Path) -> dict[str, tuple[int, ...]]:
+    def _shapes(self, feed: Feed) -> dict[str, tuple[int, ...]]:
         """Shapes of every shown tensor and of the graph outputs, for the first sample."""
         activations = [use.tensor for use in self._uses if not use.is_weight]
-        found = shapes(self._reference, [*activations, *self._output_names()], feed, engine=self._engine, folder=work)
+        found = shapes(self._reference, [*activations, *self._output_names()], feed, engine=self._engine)
         for use in self._uses:
             if use.is_weight:
                 found[use.tensor] = self._weight(use.tensor).shape
@@ -125,7 +125,7 @@ class DebugReport:
     def _write_rounds(self, feeds: Iterable[Feed], sizes: Mapping[str, tuple[int, ...]], work: Path) -> list[str]:
         names: list[str] = []
         groups = grouped(self._pairs(), sizes)
-        observer = Observer(self._reference, self._written, groups, engine=self._engine, folder=work)
+        observer = Observer(self._reference, self._written, groups, engine=self._engine)
         weights = {use.tensor: self._measure_weight(use.tensor) for use in self._uses if use.is_weight}
         with ThreadPoolExecutor(self._threads) as pool, _create(work / SUMMARY) as summary:
             summary.write(csv_rows.SUMMARY_HEADER)

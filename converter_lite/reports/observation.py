@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any, TypeVar
 
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite import graph as g
 from converter_lite.calibration.runner import remove_unused
-from converter_lite.engine import LARGE_MODEL, Engine, Feed, Session
-from converter_lite.formats.onnx_qdq.writer import save
+from converter_lite.engine import Engine, Feed, Session
+from converter_lite.loading import open_session
 from converter_lite.quantization.params import QuantParams
 
 GROUP_BYTES = 256 * 2**20
@@ -65,9 +63,7 @@ def observable(model: ir.Model, names: Iterable[str]) -> ir.Model:
     return copy
 
 
-def shapes(
-    model: ir.Model, names: Iterable[str], feed: Feed, *, engine: Engine, folder: Path
-) -> dict[str, tuple[int, ...]]:
+def shapes(model: ir.Model, names: Iterable[str], feed: Feed, *, engine: Engine) -> dict[str, tuple[int, ...]]:
     """Shapes of the named tensors for one sample; their values never leave the runtime.
 
     Raises:
@@ -84,7 +80,7 @@ def shapes(
         node.outputs[0].dtype = ir.DataType.INT64
         graph.append(node)
         graph.outputs.append(node.outputs[0])
-    found = _load(copy, engine, folder / "shapes.onnx").run(feed) if names else {}
+    found = open_session(engine, copy).run(feed) if names else {}
     return {name: tuple(int(size) for size in found[f"shape_of_{i}"]) for i, name in enumerate(names)}
 
 
@@ -113,23 +109,14 @@ class Observer:
         written: Quantized graph.
         groups: What to observe; each group costs one run of both graphs.
         engine: Runs them.
-        folder: Where graphs too large for one message are put; needed as long as the observer is.
     """
 
-    def __init__(
-        self, reference: ir.Model, written: ir.Model, groups: list[list[Pair]], *, engine: Engine, folder: Path
-    ) -> None:
+    def __init__(self, reference: ir.Model, written: ir.Model, groups: list[list[Pair]], *, engine: Engine) -> None:
         self._groups: list[tuple[list[Pair], Session, Session]] = []
-        for index, pairs in enumerate(groups):
+        for pairs in groups:
             expected = observable(reference, (pair.origin for pair in pairs))
             given = observable(written, (pair.written for pair in pairs))
-            self._groups.append(
-                (
-                    pairs,
-                    _load(expected, engine, folder / f"float_{index}.onnx"),
-                    _load(given, engine, folder / f"quantized_{index}.onnx"),
-                )
-            )
+            self._groups.append((pairs, open_session(engine, expected), open_session(engine, given)))
 
     def measure(self, feed: Feed, function: Measure[Result], pool: Executor) -> dict[Pair, Result]:
         """``function(pair, origin, written)`` of every pair for one sample; the arrays of one group live at a time.
@@ -149,11 +136,3 @@ def _measure_group(
     origin, written = pool.map(lambda session: session.run(feed), sessions)
     results = pool.map(lambda pair: function(pair, origin[pair.origin], written[pair.written]), pairs)
     return dict(zip(pairs, results, strict=True))
-
-
-def _load(model: ir.Model, engine: Engine, path: Path) -> Session:
-    """A session of one thread, so that results do not depend on the machine; from a file where a message is too small."""
-    constants = (value.const_value for value in model.graph.initializers.values())
-    if sum(tensor.nbytes for tensor in constants if tensor is not None) < LARGE_MODEL:
-        return engine.session(g.serialized(model), threads=1)
-    return engine.session(save(model, path)[0], threads=1)

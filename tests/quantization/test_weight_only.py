@@ -271,3 +271,14 @@ def test_a_saved_plan_gives_the_same_weights_again() -> None:
     second = weights(model, bits=5, bias_correction=True, plan=plan)
     for name in KINDS:
         np.testing.assert_array_equal(second.integers(name), first.integers(name))
+
+
+@pytest.mark.parametrize("op_type", ["MatMul", "Conv", "ConvTranspose"])
+def test_rounding_channels_in_blocks_changes_nothing(op_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    quantized = [weights(all_kinds(), bias_correction=True).q_weights]
+    monkeypatch.setattr("converter_lite.quantization.weights.BLOCK_VALUES", 50)
+    quantized.append(weights(all_kinds(), bias_correction=True).q_weights)
+    names = [n.inputs[1].name or "" for n in all_kinds().graph if n.op_type == op_type and n.inputs[1] is not None]
+    assert names
+    for name in names:
+        np.testing.assert_array_equal(quantized[0][name], quantized[1][name])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,25 +21,14 @@ def values(pair: Pair, origin: NDArray[Any], written: NDArray[Any]) -> tuple[lis
     return origin.ravel().tolist(), dequantized(pair, written).ravel().tolist()
 
 
-def test_integers_of_the_quantized_graph_come_back_as_real_values(tmp_path: Path) -> None:
+def test_integers_of_the_quantized_graph_come_back_as_real_values() -> None:
     quantized = conv_relu()
     pair = Pair("x", "x_quantized", quantized.plan.activations["x"])
-    observer = Observer(quantized.model, materialize(quantized), [[pair]], engine=DEFAULT_ENGINE, folder=tmp_path)
+    observer = Observer(quantized.model, materialize(quantized), [[pair]], engine=DEFAULT_ENGINE)
     with ThreadPoolExecutor(1) as pool:
         origin, real = observer.measure(SAMPLE, values, pool)[pair]
     assert origin == [np.float32(v) for v in (-1.0, 0.0, 0.6, 2.0)]
     assert real == [-1.0, 0.0, 0.5, 2.0]
-
-
-def test_a_model_too_large_for_one_message_goes_through_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observation, "LARGE_MODEL", 1)
-    quantized = conv_relu()
-    pair = Pair("y", "y")
-    observer = Observer(quantized.model, materialize(quantized), [[pair]], engine=DEFAULT_ENGINE, folder=tmp_path)
-    with ThreadPoolExecutor(1) as pool:
-        _, real = observer.measure(SAMPLE, values, pool)[pair]
-    assert real == [0, 0, 0.5, 2, 0.5, 0, 0, 0]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["float_0.onnx", "quantized_0.onnx"]
 
 
 def test_an_observable_copy_holds_nothing_that_the_tensors_do_not_need() -> None:
@@ -52,11 +40,11 @@ def test_an_observable_copy_holds_nothing_that_the_tensors_do_not_need() -> None
     assert [value.name for value in model.graph.outputs] == ["y"]
 
 
-def test_shapes_are_those_of_the_sample_where_the_graph_leaves_them_open(tmp_path: Path) -> None:
+def test_shapes_are_those_of_the_sample_where_the_graph_leaves_them_open() -> None:
     model = build("g (float[N,3] x) => (float[N,2] y) { y = MatMul(x, w) }", w=normal(3, 2))
-    found = shapes(model, ["y", "x", "y"], {"x": normal(5, 3)}, engine=DEFAULT_ENGINE, folder=tmp_path)
+    found = shapes(model, ["y", "x", "y"], {"x": normal(5, 3)}, engine=DEFAULT_ENGINE)
     assert found == {"y": (5, 2), "x": (5, 3)}
-    assert shapes(model, [], {"x": normal(5, 3)}, engine=DEFAULT_ENGINE, folder=tmp_path) == {}
+    assert shapes(model, [], {"x": normal(5, 3)}, engine=DEFAULT_ENGINE) == {}
 
 
 def test_groups_keep_the_order_and_their_limit_but_never_lose_a_large_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
