@@ -7,9 +7,10 @@ byte saved, and looks for the last step that the whole network, quantized and co
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
@@ -23,14 +24,11 @@ from converter_lite.engine import Feed
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES
-from converter_lite.quantization.forecast import stored_bytes
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.sensitivity import WeightUse
+from converter_lite.quantization.storage import ONNX_STORAGE, Storage
 from converter_lite.quantization.weights import stored_axis, stored_weight
-
-WIDTHS = (4, 8, 16)
-"""Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0007."""
 
 TUNED_COSINE = 0.995
 """Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
@@ -49,6 +47,9 @@ DETOURS = 4
 
 TOO_SMALL = "its weight does not get smaller"
 
+_NO_LOSS = 1e-12
+"""What a loss of zero counts as where losses are interpolated."""
+
 
 @dataclass(frozen=True, slots=True)
 class MixedBits:
@@ -59,12 +60,14 @@ class MixedBits:
         search: Look for the smallest file whose output cosine is at least ``target_cosine``.
         target_cosine: Goal of the search.
         max_iterations: Networks that the search quantizes at most.
+        storage: The kind of file.
     """
 
     init_scale: float = 0.02
     search: bool = False
     target_cosine: float = TUNED_COSINE
     max_iterations: int = 40
+    storage: Storage = ONNX_STORAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +122,14 @@ def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
     return uses
 
 
-def grid(use: WeightUse, bits: int, *, per_channel: bool) -> QuantParams:
+def grid(use: WeightUse, bits: int, *, per_channel: bool, storage: Storage = ONNX_STORAGE) -> QuantParams:
     """Parameters of a weight; one scale for all where its readers' channels run along different axes."""
     axes = {stored_axis(node, use.value) if per_channel else None for node in use.nodes}
     axis = axes.pop() if len(axes) == 1 else None
-    return weight_params(use.array, QuantSpec(bits=bits, signed=True, axis=axis))
+    spec = QuantSpec(bits=bits, signed=True, axis=axis)
+    if axis is not None:
+        spec = storage.spec(spec, channels=use.array.shape[axis], elements=use.array.size)
+    return weight_params(use.array, spec)
 
 
 def relative_error(weight: NDArray[np.float32], restored: NDArray[np.float32]) -> float:
@@ -137,34 +143,62 @@ def relative_error(weight: NDArray[np.float32], restored: NDArray[np.float32]) -
     return float(np.mean(np.divide(error, norm, out=np.zeros_like(error), where=norm > 0)))
 
 
-def widths_by_error(uses: Sequence[WeightUse], tolerance: float, *, per_channel: bool) -> dict[str, int]:
+def widths_by_error(
+    uses: Sequence[WeightUse], tolerance: float, *, per_channel: bool, storage: Storage = ONNX_STORAGE
+) -> dict[str, int]:
     """Smallest width of each weight whose relative error is within ``tolerance``, the largest width where none is."""
     widths = {}
     for use in uses:
         array = use.array
-        fitting = (
-            bits
-            for bits in WIDTHS
-            if relative_error(array, grid(use, bits, per_channel=per_channel).fake_quantize(array)) <= tolerance
-        )
-        widths[use.name] = next(fitting, WIDTHS[-1])
+        grids = ((bits, grid(use, bits, per_channel=per_channel, storage=storage)) for bits in storage.widths)
+        fitting = (bits for bits, params in grids if relative_error(array, params.fake_quantize(array)) <= tolerance)
+        widths[use.name] = next(fitting, storage.widths[-1])
     return widths
 
 
-def assign(plan: QuantPlan, uses: Sequence[WeightUse], widths: dict[str, int], *, per_channel: bool) -> QuantPlan:
+def assign(
+    plan: QuantPlan,
+    uses: Sequence[WeightUse],
+    widths: dict[str, int],
+    *,
+    per_channel: bool,
+    storage: Storage = ONNX_STORAGE,
+) -> QuantPlan:
     """A copy of the plan with these widths; weights that would not get smaller stay float, with the reason."""
     plan = replace(plan, nodes=dict(plan.nodes), weights=dict(plan.weights))
     for use in uses:
         bits = widths[use.name]
-        if _bytes(use, bits, per_channel=per_channel) >= _float_bytes(use):
+        if storage.nbytes(use.nodes[0], use.value, bits, per_channel=per_channel) >= _float_bytes(use):
             for node in use.nodes:
                 plan.keep_float(node, TOO_SMALL)
         else:
-            plan.weights[use.name] = grid(use, bits, per_channel=per_channel)
+            plan.weights[use.name] = grid(use, bits, per_channel=per_channel, storage=storage)
     return plan
 
 
-def steps(uses: Sequence[WeightUse], losses: dict[str, dict[int, float]], *, per_channel: bool) -> list[Step]:
+def interpolated(losses: Mapping[str, Mapping[int, float]], widths: Sequence[int]) -> dict[str, dict[int, float]]:
+    """Losses of all ``widths`` that stand between measured ones: a bit more divides the noise by a constant factor."""
+    filled = {}
+    for name, known in losses.items():
+        logs = {bits: math.log(max(loss, _NO_LOSS)) for bits, loss in known.items()}
+        filled[name] = {bits: known.get(bits, _between(logs, bits)) for bits in widths if bits <= max(known)}
+    return filled
+
+
+def _between(logs: Mapping[int, float], bits: int) -> float:
+    below = max(known for known in logs if known <= bits)
+    above = min(known for known in logs if known >= bits)
+    share = (bits - below) / max(above - below, 1)
+    return math.exp(logs[below] + share * (logs[above] - logs[below]))
+
+
+def steps(
+    uses: Sequence[WeightUse],
+    losses: dict[str, dict[int, float]],
+    *,
+    per_channel: bool,
+    storage: Storage = ONNX_STORAGE,
+) -> list[Step]:
     """Every narrowing from the largest width on, least loss per byte saved first; ties in graph order.
 
     A weight's steps stand in order of width. What saves nothing is left out.
@@ -173,14 +207,19 @@ def steps(uses: Sequence[WeightUse], losses: dict[str, dict[int, float]], *, per
         uses: Weights in graph order.
         losses: weight name -> bits -> loss; the largest width counts as exact where it is not listed.
         per_channel: Whether a weight has one scale per channel.
+        storage: The kind of file.
     """
-    open_steps = {use.name: s for use in uses if (s := _next_step(use, WIDTHS[-1], losses, per_channel=per_channel))}
+
+    def narrower(use: WeightUse, bits: int) -> Step | None:
+        return _next_step(use, bits, losses, per_channel=per_channel, storage=storage)
+
+    open_steps = {use.name: step for use in uses if (step := narrower(use, storage.widths[-1]))}
     by_name = {use.name: use for use in uses}
     ordered: list[Step] = []
     while open_steps:
         best = min(open_steps.values(), key=lambda step: step.loss / step.saved)
         ordered.append(best)
-        following = _next_step(by_name[best.name], best.bits, losses, per_channel=per_channel)
+        following = narrower(by_name[best.name], best.bits)
         if following is None:
             del open_steps[best.name]
         else:
@@ -215,16 +254,16 @@ def search(
     good, loss = _last_good(ordered, trials)
     if good < 0:
         log.warning(f"no widths keep the output cosine at {mixed.target_cosine:g}; the largest are used")
-        return _widths(names, ())
+        return trials.widths(())
     taken = list(ordered[:good])
-    extra = _still_fitting(ordered, good, trials.budget - loss, loss)
+    extra = _still_fitting(ordered, good, trials.budget - loss, loss, mixed.storage.widths)
     for _ in range(DETOURS):
         if not extra or trials.left == 0:
             break
         if trials.loss([*taken, *extra]) <= trials.budget:
-            return _widths(names, [*taken, *extra])
+            return trials.widths([*taken, *extra])
         extra.pop()
-    return _widths(names, taken)
+    return trials.widths(taken)
 
 
 @dataclass(slots=True)
@@ -248,10 +287,14 @@ class _Trials:
         """Networks that may still be tried."""
         return self.mixed.max_iterations - self.count
 
+    def widths(self, taken: Sequence[Step]) -> dict[str, int]:
+        """Width of every weight after these steps."""
+        return _widths(self.names, taken, self.mixed.storage.widths[-1])
+
     def loss(self, taken: Sequence[Step]) -> float:
         """Loss of the network after these steps."""
         self.count += 1
-        widths = _widths(self.names, taken)
+        widths = self.widths(taken)
         loss = 1.0 - self.cosine(widths)
         size = self.total_bytes - sum(step.saved for step in taken)
         self.log.info(f"  {_counts(widths)}: cosine {1.0 - loss:.5f}, about {size:,} bytes of weights")
@@ -280,14 +323,14 @@ def _last_good(ordered: Sequence[Step], trials: _Trials) -> tuple[int, float]:
     return good, good_loss
 
 
-def _still_fitting(ordered: Sequence[Step], good: int, room: float, loss: float) -> list[Step]:
+def _still_fitting(ordered: Sequence[Step], good: int, room: float, loss: float, widths: tuple[int, ...]) -> list[Step]:
     """Steps behind the first that is too costly whose forecast losses fit into ``room`` together."""
     forecast = sum(step.loss for step in ordered[:good])
     scale = loss / forecast if forecast > 0 else 1.0
-    width = _widths([step.name for step in ordered], ordered[:good])
+    width = _widths([step.name for step in ordered], ordered[:good], widths[-1])
     fitting: list[Step] = []
     for step in ordered[good + 1 :]:
-        is_next = WIDTHS[WIDTHS.index(step.bits) + 1] == width[step.name]
+        is_next = widths[widths.index(step.bits) + 1] == width[step.name]
         if is_next and step.loss * scale <= room:
             room -= step.loss * scale
             width[step.name] = step.bits
@@ -305,25 +348,26 @@ def report(quantized: QuantizedModel, log: Log) -> None:
             log.debug(f"  {g.label(node)}: {weights[weight.name].spec.bits} bits")
 
 
-def bytes_at(uses: Sequence[WeightUse], bits: int, *, per_channel: bool) -> int:
+def bytes_at(uses: Sequence[WeightUse], bits: int, *, per_channel: bool, storage: Storage = ONNX_STORAGE) -> int:
     """Estimated bytes of all weights with one width, each at most what it takes in float."""
-    return sum(min(_bytes(use, bits, per_channel=per_channel), _float_bytes(use)) for use in uses)
+    return sum(_bytes(use, bits, per_channel=per_channel, storage=storage) for use in uses)
 
 
-def _next_step(use: WeightUse, bits: int, losses: dict[str, dict[int, float]], *, per_channel: bool) -> Step | None:
-    narrower = [width for width in WIDTHS if width < bits]
+def _next_step(
+    use: WeightUse, bits: int, losses: dict[str, dict[int, float]], *, per_channel: bool, storage: Storage
+) -> Step | None:
+    narrower = [width for width in storage.widths if width < bits]
     if not narrower:
         return None
     width, known = narrower[-1], losses[use.name]
-    before = min(_bytes(use, bits, per_channel=per_channel), _float_bytes(use))
-    saved = before - min(_bytes(use, width, per_channel=per_channel), _float_bytes(use))
-    if saved <= 0:
+    before, after = (_bytes(use, b, per_channel=per_channel, storage=storage) for b in (bits, width))
+    if after >= before:
         return None
-    return Step(use.name, width, max(known[width] - known.get(bits, 0.0), 0.0), saved)
+    return Step(use.name, width, max(known[width] - known.get(bits, 0.0), 0.0), before - after)
 
 
-def _widths(names: Sequence[str], taken: Sequence[Step]) -> dict[str, int]:
-    return {**dict.fromkeys(names, WIDTHS[-1]), **{step.name: step.bits for step in taken}}
+def _widths(names: Sequence[str], taken: Sequence[Step], largest: int) -> dict[str, int]:
+    return {**dict.fromkeys(names, largest), **{step.name: step.bits for step in taken}}
 
 
 def _counts(widths: dict[str, int]) -> str:
@@ -331,8 +375,9 @@ def _counts(widths: dict[str, int]) -> str:
     return ", ".join(f"{count} x {bits} bits" for bits, count in counts) or "none"
 
 
-def _bytes(use: WeightUse, bits: int, *, per_channel: bool) -> int:
-    return stored_bytes(use.nodes[0], use.value, bits, per_channel=per_channel)
+def _bytes(use: WeightUse, bits: int, *, per_channel: bool, storage: Storage) -> int:
+    """At most what it takes in float."""
+    return min(storage.nbytes(use.nodes[0], use.value, bits, per_channel=per_channel), _float_bytes(use))
 
 
 def _float_bytes(use: WeightUse) -> int:

@@ -79,8 +79,9 @@ def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) ->
             plan.quantize(node, NodeMode.WEIGHT)
     if settings.mixed is not None and not settings.mixed.search:
         uses = mixed_bits.weight_uses(model, plan)
-        widths = mixed_bits.widths_by_error(uses, settings.mixed.init_scale, per_channel=settings.per_channel)
-        plan = mixed_bits.assign(plan, uses, widths, per_channel=settings.per_channel)
+        per_channel, storage = settings.per_channel, settings.mixed.storage
+        widths = mixed_bits.widths_by_error(uses, settings.mixed.init_scale, per_channel=per_channel, storage=storage)
+        plan = mixed_bits.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
     if settings.wide:
         uses = [u for u in mixed_bits.weight_uses(model, plan) if any(n.name in settings.wide for n in u.nodes)]
         plan = mixed_bits.assign(
@@ -178,10 +179,12 @@ class _Run:
 
     def searched(self, model: ir.Model, plan: QuantPlan, mixed: MixedBits, judges: Sequence[Feed]) -> QuantPlan:
         """The plan with a searched width per weight; ``judges`` are the samples that accuracy is measured on."""
-        per_channel, log = self.settings.per_channel, self.log
+        per_channel, storage, log = self.settings.per_channel, mixed.storage, self.log
         uses = [use for use in mixed_bits.weight_uses(model, plan) if use.name not in plan.weights]
         grids = {
-            use.name: {bits: mixed_bits.grid(use, bits, per_channel=per_channel) for bits in mixed_bits.WIDTHS[:-1]}
+            use.name: {
+                bits: mixed_bits.grid(use, bits, per_channel=per_channel, storage=storage) for bits in storage.measured
+            }
             for use in uses
         }
         scorer = Scorer(model, judges, engine=self.engine, threads=self.threads)
@@ -198,14 +201,15 @@ class _Run:
             )
 
         def planned(widths: dict[str, int]) -> QuantPlan:
-            return mixed_bits.assign(plan, uses, widths, per_channel=per_channel)
+            return mixed_bits.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
 
+        losses = mixed_bits.interpolated(losses, storage.widths)
         widths = mixed_bits.search(
-            mixed_bits.steps(uses, losses, per_channel=per_channel),
+            mixed_bits.steps(uses, losses, per_channel=per_channel, storage=storage),
             mixed,
             cosine=lambda tried: scorer(build(self.as_planned(model.clone(), planned(tried)))).cosine,
             names=[use.name for use in uses],
-            total_bytes=mixed_bits.bytes_at(uses, mixed_bits.WIDTHS[-1], per_channel=per_channel),
+            total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
             log=log,
         )
         return planned(widths)

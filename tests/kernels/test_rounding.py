@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from converter_lite.kernels.rounding import round_compensated
 
@@ -56,3 +57,29 @@ def test_integers_are_kept_as_they_are() -> None:
 def test_many_equal_small_weights_do_not_vanish() -> None:
     q = round_compensated(np.full((1, 1, 100), 0.4), qmin=-8, qmax=7)
     assert q.sum() == 40
+
+
+def plainly_rounded(scaled: NDArray[np.float64], qmin: int, qmax: int) -> NDArray[np.float64]:
+    """The same one row and one element after the other: first the kernels, then the channels."""
+    q = np.clip(np.rint(scaled), qmin, qmax)
+    error = np.where((scaled < qmin) | (scaled > qmax), 0.0, q - scaled)
+    rows = [(c, k, slice(None)) for c in range(q.shape[0]) for k in range(q.shape[1])]
+    for place in [*rows, *((c, slice(None), slice(None)) for c in range(q.shape[0]))]:
+        steps, errors = q[place].reshape(-1), error[place].reshape(-1)
+        total = errors.sum()
+        sign = np.sign(total)
+        order = sorted(range(len(errors)), key=lambda i: -errors[i] * sign)
+        movable = [i for i in order if 0 < errors[i] * sign <= 1 and qmin <= steps[i] - sign <= qmax]
+        for i in movable[: int(np.rint(abs(total)))]:
+            steps[i] -= sign
+            errors[i] -= sign
+        q[place], error[place] = steps.reshape(q[place].shape), errors.reshape(q[place].shape)
+    return q
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(SHAPES, st.integers(0, 2**31), st.sampled_from([2, 4, 2**20]))
+def test_the_integers_are_those_of_the_plain_way(shape: tuple[int, int, int], seed: int, parts: int) -> None:
+    # binary fractions: errors and their sums are exact, so that equal ones are equal in both
+    scaled = np.rint(np.random.default_rng(seed).uniform(-9, 9, shape) * parts) / parts
+    np.testing.assert_array_equal(round_compensated(scaled, qmin=-8, qmax=7), plainly_rounded(scaled, -8, 7))

@@ -7,14 +7,15 @@ import pytest
 from converter_lite.config import config_from_mapping
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError, ConfigError
+from converter_lite.formats.mindspore_ms.capability import MsStorage
 from converter_lite.log import Log
 from converter_lite.quantization.choose import choose
 from converter_lite.quantization.mixed_bits import (
     TOO_SMALL,
-    WIDTHS,
     MixedBits,
     Step,
     grid,
+    interpolated,
     relative_error,
     search,
     split,
@@ -24,6 +25,7 @@ from converter_lite.quantization.mixed_bits import (
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.sensitivity import measure_losses
+from converter_lite.quantization.storage import ONNX_STORAGE, WIDTHS
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
 from tests.support import Samples, build, clone, normal, samples_of, written
 
@@ -273,3 +275,25 @@ def test_a_goal_replaces_the_cosine_of_the_search_and_an_error_is_refused() -> N
 def test_every_node_of_a_weight_quantization_keeps_its_mode() -> None:
     modes = {node.mode for node in mixed(MixedBits()).plan.nodes.values()}
     assert modes == {NodeMode.WEIGHT, NodeMode.FLOAT}
+
+
+def test_losses_between_measured_widths_are_interpolated_in_decibels() -> None:
+    filled = interpolated({"w": {4: 1e-2, 8: 1e-6}, "exact": {4: 1e-3, 8: 0.0}}, (4, 5, 6, 7, 8, 16))
+    assert filled["w"] == pytest.approx({4: 1e-2, 5: 1e-3, 6: 1e-4, 7: 1e-5, 8: 1e-6})
+    assert (filled["exact"][4], filled["exact"][8]) == (1e-3, 0.0)
+    assert 0 < filled["exact"][7] < filled["exact"][6] < 1e-3
+
+
+def test_nothing_is_interpolated_where_every_width_is_measured() -> None:
+    losses = {"w": {4: 0.5, 8: 0.25}}
+    assert interpolated(losses, WIDTHS) == losses
+
+
+def test_a_kind_of_file_with_more_widths_gets_more_of_them() -> None:
+    samples = samples_of(net(), 60)
+    found = [
+        mixed(MixedBits(search=True, target_cosine=0.999, storage=storage), samples=samples)
+        for storage in (ONNX_STORAGE, MsStorage())
+    ]
+    assert set(widths(found[0]).values()) <= set(WIDTHS)
+    assert set(widths(found[1]).values()) & {5, 6, 7}

@@ -8,7 +8,14 @@ shapes loads and runs, but rounds its inputs so coarsely that the files of a res
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from converter_lite.graph import static_shape
 from converter_lite.quantization.params import QuantSpec
+from converter_lite.quantization.weights import stored_axis
 from converter_lite.targets.cpu import INT8_ACTIVATION, SYMMETRIC_WEIGHT
 from converter_lite.targets.spec import TargetSpec
 
@@ -54,3 +61,26 @@ def economical_spec(spec: QuantSpec, *, channels: int, elements: int) -> QuantSp
     if extra < _WORTHWHILE_BITS or spec.bits == _MAX_BITS:
         return spec
     return QuantSpec(min(_MAX_BITS, spec.bits + extra))
+
+
+@dataclass(frozen=True, slots=True)
+class MsStorage:
+    """Weights of any width, packed; see :class:`~converter_lite.quantization.storage.Storage`.
+
+    Less than 4 bits lose far more than they save (docs/decisions/0007); between 8 and 16 nothing is gained.
+    """
+
+    widths: tuple[int, ...] = (4, 5, 6, 7, 8, _MAX_BITS)
+    measured: tuple[int, ...] = (4, 8)
+
+    def spec(self, spec: QuantSpec, *, channels: int, elements: int) -> QuantSpec:
+        """See :func:`economical_spec`."""
+        return economical_spec(spec, channels=channels, elements=elements)
+
+    def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
+        """Packed bits and parameters; entropy coding comes on top where it pays."""
+        shape = static_shape(weight) or (0,)
+        axis, elements = stored_axis(node, weight) if per_channel else None, math.prod(shape)
+        channels = 1 if axis is None else shape[axis]
+        spec = self.spec(QuantSpec(bits, axis=axis), channels=channels, elements=elements)
+        return -(-elements * spec.bits // 8) + PARAMETER_BYTES * (channels if spec.axis is not None else 1)

@@ -107,9 +107,11 @@ class _Decoder:
         vtables = starts - self._gather(starts, "<i4")
         layout = fields("QuantParam")
         columns = {f.name: np.full(len(starts), f.default, COLUMN_TYPES[f.kind]) for f in layout}
-        for vtable in np.unique(vtables):
-            rows = np.flatnonzero(vtables == vtable)
-            places = self._places_at(int(vtable))
+        order = np.argsort(
+            vtables, kind="stable"
+        )  # not a search per layout: a damaged file may have as many as entries
+        for rows in np.split(order, np.flatnonzero(np.diff(vtables[order])) + 1) if len(starts) else ():
+            places = self._places_at(int(vtables[rows[0]]))
             for index, field in enumerate(layout[: len(places)]):
                 if places[index]:
                     columns[field.name][rows] = self._gather(starts[rows] + places[index], COLUMN_TYPES[field.kind])

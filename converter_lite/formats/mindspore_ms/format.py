@@ -19,7 +19,7 @@ from converter_lite.graph import static_shape
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.perform import decide
-from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources
 
 MS_FORM = GraphForm(static=True)
@@ -100,12 +100,16 @@ class MsFormat:
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
         """What the written file says as an ONNX model with the inputs of ``like``.
 
+        Weights that the runtimes dequantize at load are floats here too.
+
         Raises:
             FormatError: The file is not valid.
         """
         from converter_lite.formats.onnx_qdq.writer import build
 
-        model = build(rebuild(path.read_bytes(), like=like))
+        rebuilt = rebuild(path.read_bytes(), like=like)
+        computes = any(node.mode in (NodeMode.INTEGER, NodeMode.DYNAMIC) for node in rebuilt.plan.nodes.values())
+        model = build(rebuilt) if computes else rebuilt.model
         return ir.serde.serialize_model(model).SerializeToString()
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
-from converter_lite.formats.mindspore_ms.capability import DYNAMIC_OPERATORS, MS_CPU, economical_spec
+from converter_lite.formats.mindspore_ms.capability import DYNAMIC_OPERATORS, MS_CPU, MsStorage, economical_spec
 from converter_lite.formats.mindspore_ms.ops.activation import inner_activation
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.clamps import restore_clamps
@@ -37,7 +37,10 @@ def for_device(choice: Choice) -> Choice:
             where="[full_quant_param] target_device",
             hint="use --saveType=ONNX, or target_device=CPU",
         )
-    return replace(choice, target=MS_CPU)
+    settings = choice.settings
+    if isinstance(settings, WeightSettings) and settings.mixed is not None:
+        settings = replace(settings, mixed=replace(settings.mixed, storage=MsStorage()))
+    return replace(choice, target=MS_CPU, settings=settings)
 
 
 def quantize_for_ms(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources) -> QuantizedModel:

@@ -8,7 +8,14 @@ from onnx import helper
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import TargetError
+from converter_lite.formats.mindspore_ms.capability import PARAMETER_BYTES, MsStorage
 from converter_lite.formats.mindspore_ms.format import MsFormat
+from converter_lite.formats.mindspore_ms.options import MsOptions
+from converter_lite.formats.mindspore_ms.reader import read
+from converter_lite.formats.mindspore_ms.writer import write
+from converter_lite.graph import constant
+from converter_lite.quantization.params import QuantSpec, weight_params
+from converter_lite.quantization.weights import stored_axis, stored_weight
 from tests.formats.mindspore_ms.models import (
     convolutional,
     floating,
@@ -54,3 +61,27 @@ def test_a_model_that_does_not_fit_is_refused_at_once() -> None:
     with pytest.raises(TargetError, match="Det"):
         MsFormat().check(model)
     MsFormat().check(convolutional())
+
+
+@pytest.mark.parametrize("bits", [4, 5, 8, 16])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_the_expected_bytes_of_weights_are_those_of_the_file(bits: int, per_channel: bool, tmp_path: Path) -> None:
+    model, storage = convolutional(), MsStorage()
+    quantized = weights_quantized(model, bits)
+    expected = 0
+    for node in model.graph:
+        weight = stored_weight(node)
+        if weight is None or weight.name is None:
+            continue
+        array, axis = np.asarray(constant(weight)), stored_axis(node, weight) if per_channel else None
+        spec = QuantSpec(bits, axis=axis)
+        if axis is not None:
+            spec = storage.spec(spec, channels=array.shape[axis], elements=array.size)
+        quantized.plan.weights[weight.name] = weight_params(array, spec)
+        expected += storage.nbytes(node, weight, bits, per_channel=per_channel)
+    path = tmp_path / "model.ms"
+    path.write_bytes(write(quantized, options=MsOptions(encode=False)))
+    stored = [t for t in read(path.read_bytes()).tensors if t.quant is not None and t.data is not None]
+    actual = sum(len(t.data) + PARAMETER_BYTES * len(t.quant.scale) for t in stored)
+    assert len(stored) == 4
+    assert abs(actual - expected) <= 2 * len(stored)  # units of two bytes
