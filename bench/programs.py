@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -58,7 +59,7 @@ class Places:
             repeated.mkdir()
             for index in range(case.samples):
                 original = files[index % len(files)]
-                (repeated / f"{index:05d}_{original.name}").symlink_to(original)
+                shutil.copyfile(original, repeated / f"{index:05d}_{original.name}")
         return repeated
 
 

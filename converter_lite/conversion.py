@@ -175,7 +175,13 @@ class _Conversion:
         else:
             data = self.config.data_preprocess_param if self.config is not None else None
             layout = Layout(request.input_data_format)
-            found = configured_dataset(data, specs, input_format=layout, workers=min(self.threads, 4))
+            found = configured_dataset(
+                data,
+                specs,
+                input_format=layout,
+                workers=min(self.threads, 4),
+                confined=not request.allow_external_paths,
+            )
             if found is None:
                 return None
             dataset = found

@@ -62,7 +62,7 @@ def read_source(request: ConvertRequest, *, static_shapes: Mapping[str, Sequence
     """
     path = request.model_file
     if request.fmk == "ONNX":
-        model = read_onnx(path, input_shapes=static_shapes)
+        model = read_onnx(path, input_shapes=static_shapes, confined=not request.allow_external_paths)
         return Source(model, _onnx_bytes(path, model), is_quantized(model), str(path))
     if request.fmk == "MSLITE":
         quantized, size = _read_ms(path), path.stat().st_size

@@ -83,6 +83,7 @@ class ConvertRequest:
         dry_run: Make decisions and forecast the size, write nothing.
         json: Where to write a machine-readable result.
         threads: Worker threads; 0 = one per core.
+        allow_external_paths: Read external data and calibration files that lie outside their folder too.
         cache: Folder for statistics of activations, which later runs on the same graph and data use.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         calibration_size: How many of them, ``None`` = all.
@@ -111,6 +112,7 @@ class ConvertRequest:
     json: Path | None = None
     threads: int = 0
     cache: Path | None = None
+    allow_external_paths: bool = False
     calibration_data: Any = None
     calibration_size: int | None = None
 

@@ -79,4 +79,4 @@ def _samples(config: Path, folder: Path) -> Iterator[Path]:
 
     data = load_config(config).data_preprocess_param
     for name, directory in data.calibrate_path or ():
-        yield from list_files(folder / directory, count=data.calibrate_size, input_name=name).files
+        yield from list_files(folder / directory, count=data.calibrate_size, input_name=name, confined=False).files

@@ -18,7 +18,7 @@ from converter_lite.batch.identity import identity
 from converter_lite.batch.jobs import Job
 from converter_lite.batch.results import JobResult, is_done
 
-SWITCHES = ("dryRun", "verbose")
+SWITCHES = ("allowExternalPaths", "dryRun", "verbose")
 """Flags without a value."""
 
 GRACE_SECONDS = 5.0

@@ -115,6 +115,12 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
 @_option(
     "cache", "Folder for statistics of activations: later runs on the same data read no sample for them.", metavar="DIR"
 )
+@click.option(
+    "--allowExternalPaths",
+    "allow_external_paths",
+    is_flag=True,
+    help="Read external data and samples that lie, or are links to, outside their folder.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
 @click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
 @_option("trainModel", "Known, not available.", "false", hidden=True)
@@ -242,6 +248,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         json=_path(options["json"]),
         threads=_threads(options["threads"]),
         cache=_path(options["cache"]),
+        allow_external_paths=options["allow_external_paths"],
     )
 
 

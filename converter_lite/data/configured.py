@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def configured_dataset(
-    data: DataPreprocessParam | None, specs: Sequence[InputSpec], *, input_format: Layout, workers: int
+    data: DataPreprocessParam | None,
+    specs: Sequence[InputSpec],
+    *,
+    input_format: Layout,
+    workers: int,
+    confined: bool = True,
 ) -> Dataset | None:
     """The data set of a configuration section, ``None`` when the section names none.
 
@@ -42,4 +47,5 @@ def configured_dataset(
         preprocess=preprocess,
         input_format=input_format,
         workers=workers,
+        confined=confined,
     )

@@ -150,6 +150,7 @@ def open_dataset(
     preprocess: ImagePreprocess | None = None,
     input_format: Layout = Layout.NHWC,
     workers: int | None = None,
+    confined: bool = True,
 ) -> FileDataset:
     """Check calibration directories against a model and open them.
 
@@ -160,6 +161,7 @@ def open_dataset(
         size: ``calibrate_size``, files used of each directory; ``None`` = all.
         preprocess: What happens to pictures; not used with BIN.
         input_format: Layout of BIN files of four-dimensional inputs (``inputDataFormat``).
+        confined: Refuse links to files outside the directories.
         workers: Decoding threads; ``None`` = one per core, at most ``MAX_WORKERS``; 0 = none.
 
     Raises:
@@ -170,7 +172,9 @@ def open_dataset(
     pictures = input_type is InputType.IMAGE
     accepts = is_picture if pictures else None
     listed = {
-        spec.name: list_files(directories[spec.name], count=size, input_name=spec.name, accepts=accepts)
+        spec.name: list_files(
+            directories[spec.name], count=size, input_name=spec.name, accepts=accepts, confined=confined
+        )
         for spec in inputs
     }
     _check_counts(listed)

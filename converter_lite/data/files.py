@@ -26,7 +26,12 @@ class FileList:
 
 
 def list_files(
-    directory: Path, *, count: int | None, input_name: str, accepts: Callable[[Path], bool] | None = None
+    directory: Path,
+    *,
+    count: int | None,
+    input_name: str,
+    accepts: Callable[[Path], bool] | None = None,
+    confined: bool = True,
 ) -> FileList:
     """The first ``count`` entries of a directory, sorted by the bytes of their names.
 
@@ -37,6 +42,7 @@ def list_files(
         count: Files wanted; ``None`` = all.
         input_name: The model input they are for, named in messages.
         accepts: Whether a file is of the right kind; ``None`` = every file is.
+        confined: Refuse links to files outside the directory.
 
     Raises:
         DataError: The directory cannot be read, has too few files, or something else is among the files wanted.
@@ -50,11 +56,24 @@ def list_files(
         ) from error
     hidden = [name for name in names if name.startswith(".")]
     chosen = [directory / name for name in names if not name.startswith(".")][:count]
+    if confined:
+        _refuse_links_out(chosen, directory, where)
     _refuse_strays(chosen, accepts, where)
     if not chosen or (count is not None and len(chosen) < count):
         raise _too_few(len(chosen), count, where)
     note = f"{directory}: hidden file(s) left out: {_enumerate(hidden)}"
     return FileList(tuple(chosen), (note,) if hidden else ())
+
+
+def _refuse_links_out(chosen: list[Path], directory: Path, where: str) -> None:
+    folder = directory.resolve()
+    outside = [path.name for path in chosen if path.is_symlink() and not path.resolve().is_relative_to(folder)]
+    if outside:
+        raise DataError(
+            f"links to files outside the directory: {_enumerate(outside)}",
+            where=where,
+            hint="Copy the files, or allow such links with --allowExternalPaths.",
+        )
 
 
 def _refuse_strays(chosen: list[Path], accepts: Callable[[Path], bool] | None, where: str) -> None:

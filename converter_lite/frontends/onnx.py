@@ -34,7 +34,9 @@ QUANTIZED_OPERATORS = frozenset(
 )
 
 
-def read_onnx(path: str | Path, *, input_shapes: Mapping[str, Sequence[int]] | None = None) -> ir.Model:
+def read_onnx(
+    path: str | Path, *, input_shapes: Mapping[str, Sequence[int]] | None = None, confined: bool = True
+) -> ir.Model:
     """The model in a file, named, sorted, with shapes and at operator set 13 or newer; weights load on demand.
 
     Initializers are no inputs any more, local functions are inlined, Constant nodes are initializers. Operators of
@@ -43,6 +45,7 @@ def read_onnx(path: str | Path, *, input_shapes: Mapping[str, Sequence[int]] | N
     Args:
         path: An ONNX file; external data are looked for beside it.
         input_shapes: Shapes for :func:`fix_input_shapes`.
+        confined: Refuse external data outside the folder of the file.
 
     Raises:
         ModelError: The file or its external data are missing or damaged, or it uses an operator or operator set that
@@ -51,7 +54,7 @@ def read_onnx(path: str | Path, *, input_shapes: Mapping[str, Sequence[int]] | N
     """
     path = Path(path)
     model = _load(path)
-    check_model(model, path)
+    check_model(model, path, confined=confined)
     try:
         _normalize(model)
         model = _raise_to_working_opset(model)

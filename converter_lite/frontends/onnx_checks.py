@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -21,8 +22,13 @@ DEFAULT_OPSET = 13
 """What a file that only imports operator sets of other domains gets for the standard one."""
 
 
-def check_model(model: ir.Model, path: Path) -> None:
+def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
     """Name the nodes of a freshly loaded model and refuse what nothing later could work with.
+
+    Args:
+        model: The model.
+        path: Its file.
+        confined: Refuse external data outside the folder of the file.
 
     Raises:
         ModelError: The file is damaged or no model at all, its external data are missing, or it uses an operator or an
@@ -37,7 +43,7 @@ def check_model(model: ir.Model, path: Path) -> None:
     _check_opset(model, path)
     _check_operators(model, path)
     _check_links(model, path)
-    _check_tensors(model, path)
+    _check_tensors(model, path, confined=confined)
 
 
 def _check_text(model: ir.Model, path: Path) -> None:
@@ -77,16 +83,50 @@ def _has_source(value: ir.Value) -> bool:
     return value.producer() is not None or value.is_graph_input() or value.is_initializer()
 
 
-def _check_tensors(model: ir.Model, path: Path) -> None:
-    """Name missing or short data now, not when a weight is used; data outside the model's folder are refused."""
-    folder = path.resolve().parent
+def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
+    """Name missing or short data now, not when a weight is used. External data lie at their resolved place from here on."""
+    for name, tensor, put in _tensors(model):
+        if isinstance(tensor, ir.ExternalTensor):
+            if confined:
+                _check_place(tensor, path)
+            _check_external_tensor(tensor, path)
+            put(_resolved(tensor, path))
+        else:
+            _check_embedded_tensor(tensor, name, str(path))
+
+
+Put = Callable[[ir.ExternalTensor], None]
+
+
+def _tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol, Put]]:
+    """Initializers and tensors in attributes: the name to call them by, the tensor, and how to replace it."""
     for graph in model.graphs():
         for name, value in graph.initializers.items():
-            tensor = value.const_value
-            if isinstance(tensor, ir.ExternalTensor):
-                _check_external_tensor(tensor, folder, str(path))
-            elif tensor is not None:
-                _check_embedded_tensor(tensor, name, str(path))
+            if value.const_value is not None:
+                yield name, value.const_value, partial(setattr, value, "const_value")
+        for node in graph:
+            for key, attribute in list(node.attributes.items()):
+                if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
+                    yield f"{key} of {label(node)}", attribute.value, partial(_put_attribute, node, key)
+
+
+def _put_attribute(node: ir.Node, key: str, tensor: ir.ExternalTensor) -> None:
+    node.attributes[key] = ir.AttrTensor(key, tensor)
+
+
+def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
+    """The same data, named without links and ``..``, which onnx_ir does not follow."""
+    file = (path.parent / tensor.location).resolve()
+    return ir.ExternalTensor(
+        file.name,
+        tensor.offset,
+        tensor.length,
+        tensor.dtype,
+        shape=tensor.shape,
+        name=tensor.name or "",
+        doc_string=tensor.doc_string,
+        base_dir=file.parent,
+    )
 
 
 def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> None:
@@ -96,10 +136,19 @@ def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> 
         raise ModelError(f"the numbers of tensor '{name}' are damaged: {error}", where=where) from error
 
 
-def _check_external_tensor(tensor: ir.ExternalTensor, folder: Path, where: str) -> None:
-    file = folder / tensor.location
-    if not file.resolve().is_relative_to(folder):
-        raise ModelError(f"tensor '{tensor.name}' points outside the model's folder: {tensor.location}", where=where)
+def _check_place(tensor: ir.ExternalTensor, path: Path) -> None:
+    """The data lie in the folder of the model file, or where that file itself is a link to."""
+    file = (path.parent / tensor.location).resolve()
+    if not any(file.is_relative_to(folder) for folder in (path.parent.resolve(), path.resolve().parent)):
+        raise ModelError(
+            f"tensor '{tensor.name}' points outside the model's folder: {tensor.location}",
+            where=str(path),
+            hint="--allowExternalPaths reads it all the same, if you trust the model",
+        )
+
+
+def _check_external_tensor(tensor: ir.ExternalTensor, path: Path) -> None:
+    file, where = path.parent / tensor.location, str(path)
     if not file.is_file():
         raise ModelError(
             f"the external data file '{tensor.location}' is missing",
