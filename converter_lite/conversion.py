@@ -14,7 +14,7 @@ from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.configured import configured_dataset
 from converter_lite.data.dataset import Dataset
-from converter_lite.data.inputs import input_specs
+from converter_lite.data.inputs import format_shape, input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
 from converter_lite.data.random_samples import random_samples
@@ -170,6 +170,7 @@ class _Conversion:
         dataset: Dataset
         model = next((job for job in jobs if job.format.form.static), jobs[0]).prepared.model
         specs = input_specs(model, dict(request.input_shape))
+        empty = [spec for spec in specs if 0 in spec.shape]
         if request.calibration_data is not None:
             dataset = IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
         else:
@@ -185,6 +186,10 @@ class _Conversion:
             if found is None:
                 return None
             dataset = found
+        if empty:
+            raise ModelError(
+                f"it has no values: its shape is {format_shape(empty[0].shape)}", where=f"input '{empty[0].name}'"
+            )
         for note in dataset.notes:
             self.log.info(note)
         for warning in dataset.warnings:
@@ -360,10 +365,10 @@ def _refuse_nothing(plan: QuantPlan) -> None:
     if plan.quantized_nodes:
         return
     reasons = "; ".join(f"{count} x {reason}" for reason, count in plan.float_reasons()[:4])
-    raise QualityError(
-        f"nothing would be quantized: {reasons}",
-        hint="choose another quant_type or target_device, or lower min_quant_weight_size and min_quant_weight_channel",
-    )
+    hint = "choose another quant_type or target_device"
+    if "min_quant_weight_" in reasons:
+        hint += ", or lower min_quant_weight_size and min_quant_weight_channel"
+    raise QualityError(f"nothing would be quantized: {reasons or 'no node is left after optimization'}", hint=hint)
 
 
 def _sha256(files: list[Path]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,12 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 
+_log = logging.getLogger(__name__)
+
 Feed = Mapping[str, NDArray[Any]]
+
+INT8_REWRITE_FAILED = "output_dtype INT8 does not match y_zero_point type UINT8"
+"""What onnxruntime 1.31 says on x86 where its own rewriting of int8 to uint8 meets a pair that it moved itself."""
 
 _NO_TENSORS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
@@ -92,24 +98,41 @@ class OnnxRuntimeEngine:
         """See :class:`Engine`."""
         import onnxruntime as ort
 
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads or os.cpu_count() or 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.enable_mem_pattern = False
-        level = ort.GraphOptimizationLevel
-        options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
         source = str(model) if isinstance(model, Path) else model
         shared = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in tensors.values()]
-        if shared:
-            options.add_external_initializers(list(tensors), shared)
-        try:
+
+        def load(options: Any) -> Session:
+            if shared:
+                options.add_external_initializers(list(tensors), shared)
             return _OrtSession(ort.InferenceSession(source, options, providers=["CPUExecutionProvider"]), shared)
+
+        try:
+            return load(_options(threads, optimize=optimize))
         except Exception as error:
-            if type(error).__module__.startswith("onnxruntime") or isinstance(error, RuntimeError):
-                raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error
-            raise
+            if not (type(error).__module__.startswith("onnxruntime") or isinstance(error, RuntimeError)):
+                raise
+            if INT8_REWRITE_FAILED in str(error):
+                options = _options(threads, optimize=optimize)
+                options.add_session_config_entry("session.qdqisint8allowed", "1")
+                _log.warning(
+                    "this onnxruntime loads int8 activations at opset 21 or newer only with session.qdqisint8allowed=1"
+                )
+                return load(options)
+            raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error
+
+
+def _options(threads: int, *, optimize: bool) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads or os.cpu_count() or 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_mem_pattern = False
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    return options
 
 
 def run_all(session: Session, feeds: Sequence[Feed]) -> list[dict[str, NDArray[Any]]]:

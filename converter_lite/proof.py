@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,10 @@ from converter_lite.errors import QualityError
 from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.request import OutputAccuracy
 
+_log = logging.getLogger(__name__)
+
+_NO_AXES: Mapping[str, frozenset[int]] = MappingProxyType({})
+
 
 @dataclass(slots=True)
 class _Sums:
@@ -23,15 +29,24 @@ class _Sums:
     noise: float = 0.0
     max_error: float = 0.0
     max_value: float = 0.0
+    left_out: int = 0
 
 
-def compare(reference: Session, written: Session, samples: Iterable[tuple[Feed, Feed]]) -> tuple[OutputAccuracy, ...]:
+def compare(
+    reference: Session,
+    written: Session,
+    samples: Iterable[tuple[Feed, Feed]],
+    *,
+    open_axes: Mapping[str, frozenset[int]] = _NO_AXES,
+) -> tuple[OutputAccuracy, ...]:
     """Accuracy per output over all samples, where the float model's values are finite; memory of one sample.
 
     Args:
         reference: Float model.
         written: Written model, same outputs in the same order.
         samples: Feeds of both (they differ where input types were changed).
+        open_axes: Output -> axes whose length depends on what the model computes (boxes that a detector finds). Samples in which
+            such a length differs cannot be compared; there is a warning, and the cosine is 0 where none can.
 
     Raises:
         QualityError: The written model gives NaN or infinite values where the float model does not, or other shapes.
@@ -44,12 +59,22 @@ def compare(reference: Session, written: Session, samples: Iterable[tuple[Feed, 
         given = written.run(written_feed)
         pairs = zip(reference.output_names, written.output_names, strict=True)
         for total, (name, written_name) in zip(sums, pairs, strict=True):
-            _add(total, expected[name], given[written_name], name)
+            _add(total, expected[name], given[written_name], name, open_axes.get(name, frozenset()))
+    for name, total in zip(reference.output_names, sums, strict=True):
+        if total.left_out:
+            _log.warning(
+                "output %s has another length than that of the float model in %d of %d samples, which are not compared",
+                *(name, total.left_out, count),
+            )
     return tuple(_accuracy(name, total, count) for name, total in zip(reference.output_names, sums, strict=True))
 
 
-def _add(total: _Sums, expected: NDArray[Any], given: NDArray[Any], name: str) -> None:
+def _add(total: _Sums, expected: NDArray[Any], given: NDArray[Any], name: str, open_axes: frozenset[int]) -> None:
     if expected.shape != given.shape:
+        sizes = list(zip(expected.shape, given.shape, strict=False))
+        if expected.ndim == given.ndim and all(a == b or axis in open_axes for axis, (a, b) in enumerate(sizes)):
+            total.left_out += 1
+            return
         raise QualityError(
             f"the written model gives shape {list(given.shape)} instead of {list(expected.shape)}",
             where=f"output {name}",
@@ -71,6 +96,9 @@ def _add(total: _Sums, expected: NDArray[Any], given: NDArray[Any], name: str) -
 
 
 def _accuracy(name: str, total: _Sums, count: int) -> OutputAccuracy:
+    count -= total.left_out
+    if total.left_out and not count:
+        return OutputAccuracy(name, 0.0, 0.0, 0.0, 0.0, 0.0)
     if total.noise == 0.0:
         sqnr = float("inf")
     else:

@@ -12,10 +12,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import Engine, Feed, Session
-from converter_lite.errors import QualityError
+from converter_lite.errors import ModelError, QualityError
 from converter_lite.formats.output import OutputFormat
 from converter_lite.loading import open_session
 from converter_lite.log import Log
@@ -58,7 +59,8 @@ class Proof:
         threads: int,
     ) -> None:
         original.graph.opset_imports.setdefault("", 13)
-        self.reference: Session = open_session(engine, original, threads=threads)
+        self.reference = _reference(engine, original, threads)
+        self._open_axes = _open_axes(original)
         self._request = request
         self._dataset = dataset
         self._engine = engine
@@ -93,7 +95,8 @@ class Proof:
         interface = _changed_interface(quantized, fmt.io_types)
         if interface is not None:
             session = RealOutputs(session, interface)
-        accuracy = compare(self.reference, session, self._feeds(interface, self._dataset, model, quantized.plan))
+        feeds = self._feeds(interface, self._dataset, model, quantized.plan)
+        accuracy = compare(self.reference, session, feeds, open_axes=self._open_axes)
         if self._request.infer and self._dataset is not None:
             for _, feed in self._feeds(interface, None, model, quantized.plan):
                 session.run(feed)
@@ -132,6 +135,35 @@ class Proof:
         asked = self._request.min_cosine
         default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
         return (default if asked is None else asked) or -math.inf
+
+
+def _reference(engine: Engine, original: ir.Model, threads: int) -> Session:
+    try:
+        return open_session(engine, original, threads=threads)
+    except ModelError as error:
+        foreign = [
+            f"{g.label(n)} of {n.domain}" for n in g.all_nodes(original.graph) if n.domain not in ("", "ai.onnx")
+        ]
+        if not foreign:
+            raise
+        shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
+        raise ModelError(
+            error.message,
+            hint=f"the model has operators of other domains, and a result is proven by running it: {shown}",
+        ) from error
+
+
+def _open_axes(model: ir.Model) -> dict[str, frozenset[int]]:
+    """Axes of outputs whose length follows neither from the model nor from the lengths of its inputs."""
+    given = {dim.value for value in model.graph.inputs for dim in value.shape or () if not isinstance(dim, int)} - {
+        None
+    }
+    return {
+        value.name or "": frozenset(
+            axis for axis, dim in enumerate(value.shape or ()) if not isinstance(dim, int) and dim.value not in given
+        )
+        for value in model.graph.outputs
+    }
 
 
 def _within(plan: QuantPlan, feed: Feed) -> dict[str, NDArray[Any]]:

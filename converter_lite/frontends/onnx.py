@@ -11,7 +11,7 @@ import onnx_ir.passes.common as library
 from google.protobuf.message import DecodeError
 
 from converter_lite.errors import ModelError, UsageError
-from converter_lite.frontends.onnx_checks import DAMAGED, check_model
+from converter_lite.frontends.onnx_checks import DAMAGED, check_model, check_ranks
 from converter_lite.graph import all_nodes, assign_names, opset
 from converter_lite.passes.common import lift_constants
 from converter_lite.passes.opset import minimal_ir_version, raise_opset
@@ -59,6 +59,7 @@ def read_onnx(
         _normalize(model)
         model = _raise_to_working_opset(model)
         infer_shapes(model)
+        check_ranks(model, path)
     except (ir.serde.SerdeError, UnicodeDecodeError) as error:
         raise ModelError(DAMAGED, where=str(path), hint=str(error).strip().splitlines()[0]) from error
     if input_shapes:

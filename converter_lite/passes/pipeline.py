@@ -17,7 +17,7 @@ from converter_lite.passes.activation import recognize_relu
 from converter_lite.passes.batchnorm import fold_batchnorm
 from converter_lite.passes.constant_folding import fold_constants
 from converter_lite.passes.gelu import fuse_gelu
-from converter_lite.passes.gemm import fuse_gemm
+from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm
 from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_swish
 from converter_lite.passes.layer_norm import fuse_layer_norm
 from converter_lite.passes.noop import remove_noops
@@ -58,6 +58,7 @@ RULES: tuple[Pass, ...] = (
     merge_transposes,
     common.eliminate_common_subexpressions,
     fuse_gemm,
+    fold_gemm_factors,
     fold_batchnorm,
     fold_scale_shift,
     recognize_relu,

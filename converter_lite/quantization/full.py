@@ -273,11 +273,13 @@ def constant_params(
         for value in data_inputs(node) if mode is NodeMode.INTEGER else []:
             if g.is_constant(value) and value.name is not None and value.name not in found:
                 found[value.name] = _constant(value, target.activation)
-    if target.quantize_bias:
-        integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
-        for add in (_widen_for_bias, _add_bias):  # a weight may serve several nodes: all of them widen it first
-            for node in integer:
-                add(node, plan, found)
+    integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
+    for (
+        node
+    ) in integer:  # also where biases stay float: onnxruntime quantizes them by itself (seen in its graphs, 1.31)
+        _widen_for_bias(node, plan, found)
+    for node in integer if target.quantize_bias else []:
+        _add_bias(node, plan, found)
     return found
 
 

@@ -29,10 +29,20 @@ from converter_lite.quantization.params import QuantParams, QuantSpec, weight_pa
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.sensitivity import measure_losses
-from converter_lite.quantization.weights import bias_of, compensated_integers, stored_axis, stored_weight, weight_of
+from converter_lite.quantization.weights import (
+    bias_of,
+    compensated_integers,
+    missing_weight,
+    stored_axis,
+    stored_weight,
+    weight_of,
+)
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 """Operators whose constant weights are quantized (the original: Conv2D, its transpose, MatMul, FullConnection, Gather)."""
+
+RECURRENT = ("LSTM", "GRU", "RNN")
+"""Operators with weights that the ONNX form of weight quantization leaves out."""
 
 CHANNEL_FILTERED = ("Conv", "ConvTranspose")
 """Operators that ``min_quant_weight_channel`` applies to (measured behaviour of the original)."""
@@ -219,10 +229,10 @@ def _refusal(node: ir.Node, settings: WeightSettings) -> str:
     if node.name in settings.skip:
         return "named in skip_quant_node"
     if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
-        return "has no weight to quantize"
+        return f"weights of {node.op_type} stay float" if node.op_type in RECURRENT else "has no weight to quantize"
     weight = stored_weight(node)
     if weight is None:
-        return "its weight is not constant"
+        return missing_weight(node)
     shape = g.static_shape(weight) or ()
     if len(shape) < 2:
         return "its weight has less than two dimensions"

@@ -52,6 +52,16 @@ def stored_weight(node: ir.Node) -> ir.Value | None:
     return weight_of(node)
 
 
+def missing_weight(node: ir.Node) -> str:
+    """Why :func:`stored_weight` finds none: the reason that a person reads."""
+    entry = operator(node)
+    position = entry.weight if entry is not None and entry.weight is not None else 0
+    value = node.inputs[position] if len(node.inputs) > position else None
+    if value is not None and g.is_constant(value) and value.dtype is not None:
+        return f"its weight is {value.dtype.name.lower()}, not float32"
+    return "its weight is not constant"
+
+
 def stored_axis(node: ir.Node, weight: ir.Value) -> int | None:
     """Axis of per-channel scales of a stored weight: output channels, or the gathered rows."""
     if node.op_type == "Gather":

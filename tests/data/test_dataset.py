@@ -331,8 +331,8 @@ def test_input_specs_leave_out_inputs_with_a_default_and_apply_fixed_shapes() ->
 @pytest.mark.parametrize(
     ("dtype", "shape", "message"),
     [
-        (ir.DataType.STRING, [1, 2], "'x' is not a tensor of numbers"),
-        (None, [1, 2], "'x' is not a tensor of numbers"),
+        (ir.DataType.STRING, [1, 2], "'x': it is not a tensor of numbers"),
+        (None, [1, 2], "'x': it is not a tensor of numbers"),
         (ir.DataType.FLOAT, None, "'x' has no shape in the model"),
     ],
 )
