@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from converter_lite.errors import UsageError
 from converter_lite.request import one_of
@@ -24,6 +25,30 @@ def refuse_repeated(arguments: Sequence[str]) -> None:
         if flag in seen:
             raise UsageError("the flag is given twice", where=flag)
         seen.add(flag)
+
+
+def refuse_empty(arguments: Sequence[str], flags: Sequence[str]) -> None:
+    """Refuse ``--flag=`` where no value would mean another conversion than the one that was asked for.
+
+    Raises:
+        UsageError: One of the flags has an empty value.
+    """
+    values = values_of(arguments)
+    for flag in flags:
+        if values.get(f"--{flag}", "given") == "":
+            raise UsageError("the value is empty", where=f"--{flag}", hint="give one, or leave the flag out")
+
+
+def values_of(arguments: Sequence[str]) -> dict[str, str]:
+    """``--flag=value`` and ``--flag value`` as a dictionary; what is no flag is left out."""
+    values: dict[str, str] = {}
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        if argument == "--":
+            break
+        flag, equals, value = argument.partition("=")
+        if flag.startswith("--"):
+            values[flag] = value if equals else following
+    return values
 
 
 def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,15 @@ from typing import Any, TypeVar
 import click
 
 from converter_lite import __version__
-from converter_lite.cli.arguments import parse_input_shape, refuse_repeated, switch
-from converter_lite.cli.run import run_conversion, usage_failure
-from converter_lite.errors import ConverterError, UsageError
+from converter_lite.cli.arguments import parse_input_shape, refuse_empty, refuse_repeated, switch, values_of
+from converter_lite.cli.run import (
+    FAILURE_LINE,
+    clean_up_when_terminated,
+    report_defect,
+    run_conversion,
+    usage_failure,
+)
+from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
 from converter_lite.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
@@ -40,6 +45,8 @@ NOT_AVAILABLE = {
 }
 """Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
 
+NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "cache")
+"""Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -51,6 +58,7 @@ class _Command(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         try:
             refuse_repeated(arguments)
+            refuse_empty(arguments, NEVER_EMPTY)
             status = super().main(arguments, prog_name="converter_lite", standalone_mode=False)
         except click.exceptions.Exit as done:
             status = done.exit_code
@@ -58,10 +66,19 @@ class _Command(click.Group):
             click.echo("interrupted; nothing was written", err=True)
             status = 130
         except (click.ClickException, UsageError) as error:
-            status = usage_failure(error)
-        except BrokenPipeError:
-            status = 1
+            status = usage_failure(error, json_file=_json_of_refused(arguments))
+        except OSError:
+            status = EXIT_FAILED  # nobody reads what is printed, or the disk behind it is full
+        except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
+            status = report_defect(error)
+            click.echo(FAILURE_LINE.format(status=status))
         sys.exit(status if isinstance(status, int) else 0)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None:
+            names = ", ".join(self.commands)
+            raise UsageError(f"{args[0]!r} is neither a flag (they begin with --) nor a command ({names})")
+        return super().resolve_command(ctx, args)
 
 
 def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
@@ -167,9 +184,10 @@ def inspect_command(file: Path) -> int:
 
 
 def _request(options: dict[str, Any]) -> ConvertRequest:
-    for flag in ("fmk", "modelFile", "outputFile"):
-        if not options[_parameter(flag)]:
-            raise UsageError("the flag is required", where=f"--{flag}")
+    missing = [f"--{flag}" for flag in ("fmk", "modelFile", "outputFile") if not options[_parameter(flag)]]
+    if missing:
+        required = "the flag is required" if len(missing) == 1 else "these flags are required"
+        raise UsageError(required, where=", ".join(missing))
     for flag, (nothing, reason) in NOT_AVAILABLE.items():
         if options[_parameter(flag)] != nothing:
             raise UsageError(reason, where=f"--{flag}={options[_parameter(flag)]}")
@@ -204,15 +222,12 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
 def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
     from converter_lite.conversion import run
     from converter_lite.log import DETAILED, NORMAL, QUIET, Log, library_messages
-    from converter_lite.output import write_text
     from converter_lite.reports.summary import summary
 
     log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
     with library_messages(log):
         result = run(request, log)
     log.info(summary(result))
-    if request.json is not None:
-        write_text(request.json, json.dumps(result.to_json(), indent=1) + "\n")
 
 
 def _parameter(flag: str) -> str:
@@ -236,12 +251,23 @@ def _json_file(options: dict[str, Any]) -> Path | None:
 
     inputs = [Path(options[name]) for name in ("model_file", "config_file", "weight_file", "plan") if options[name]]
     output = Path(options["output_file"] or "model")
-    names = {output.name.removesuffix(suffix) + suffix for suffix in SAVE_TYPES.values()}
+    # An output without a name (a folder) is refused later.
+    names = {output.name.removesuffix(suffix) + suffix for suffix in SAVE_TYPES.values()} if output.name else ()
     save_plan = [Path(options["save_plan"])] if options["save_plan"] else []
     refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *save_plan])
     if options["json"].endswith("/"):
         raise UsageError("the path is a directory", where=f"--json={options['json']}", hint="add a file name")
     return path
+
+
+def _json_of_refused(arguments: list[str]) -> Path | None:
+    """Where ``--json`` of a command line that could not be parsed goes, if it may be written."""
+    given = values_of(arguments)
+    names = ("json", "modelFile", "configFile", "weightFile", "plan", "outputFile", "savePlan")
+    try:
+        return _json_file({_parameter(name): given.get(f"--{name}", "") for name in names})
+    except UsageError:
+        return None
 
 
 def _number(text: str, flag: str) -> float | None:
@@ -267,4 +293,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    clean_up_when_terminated()
     cli.main()

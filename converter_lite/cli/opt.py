@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from converter_lite import __version__
+from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, TargetError, UsageError
 
 if TYPE_CHECKING:
@@ -326,6 +327,7 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
 
 def main() -> None:
     """Entry point."""
+    clean_up_when_terminated()
     cli.main()
 
 
