@@ -24,26 +24,12 @@ from converter_lite.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
     MAX_THREADS,
+    NOT_AVAILABLE,
     OPTIMIZE,
     OUTPUT_TYPES,
     SAVE_TYPES,
     ConvertRequest,
 )
-
-NOT_AVAILABLE = {
-    "trainModel": ("false", "training models are not converted"),
-    "decryptKey": ("", "encrypted models are not read"),
-    "decryptMode": ("AES-GCM", "encrypted models are not read"),
-    "encryption": ("false", "results are not encrypted"),
-    "encryptKey": ("", "results are not encrypted"),
-    "device": ("", "results are not bound to a device here; use [full_quant_param] target_device"),
-    "optimizeTransformer": (
-        "false",
-        "there is no separate transformer optimization; --optimize=general does what there is",
-    ),
-    "outputDataFormat": ("", "the outputs keep the layout of the model"),
-}
-"""Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
 
 NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "cache")
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
