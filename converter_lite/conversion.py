@@ -238,7 +238,8 @@ class _Conversion:
         for job in chosen:
             job.plan = plans[job.format.name]
             assert job.choice is not None
-            job.choice.check_plan(job.plan, where=f"{path}: {job.format.name}")
+            usual = job.format.decide(job.prepared.copy().model, job.choice)
+            job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
 
     def _report_plan(self, plan: QuantPlan, name: str) -> None:
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
