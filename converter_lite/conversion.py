@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from converter_lite.formats.output import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format
 from converter_lite.frontends.ascend import apply_ascend_context, effective_context
 from converter_lite.log import Log
-from converter_lite.output import Transaction, destinations, refuse_overwrite, transaction
+from converter_lite.output import Transaction, destinations, refuse_overwrite, stage_text, transaction
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
@@ -112,10 +113,11 @@ class _Conversion:
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
             proof.gate(proven, self.log)
-            plans = self._stage_plans(stack, result)
-            _commit(proven, files, result, proof)
-            plans.commit()
-        return self._finished(result)
+            _add(proven, files, result, proof)
+            others = self._stage_others(stack, self._finished(result))
+            for transaction_of_folder in (files, *others):
+                transaction_of_folder.commit()
+        return result
 
     def _finished(self, result: ConvertResult) -> ConvertResult:
         result.warnings = list(self.log.warnings)
@@ -245,7 +247,8 @@ class _Conversion:
         for job in chosen:
             job.plan = plans[job.format.name]
             assert job.choice is not None
-            job.choice.check_plan(job.plan, where=f"{path}: {job.format.name}")
+            usual = job.format.decide(job.prepared.copy().model, job.choice)
+            job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
 
     def _report_plan(self, plan: QuantPlan, name: str) -> None:
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
@@ -278,7 +281,10 @@ class _Conversion:
                 result.plans[job.format.name] = plan
                 self._report_plan(plan, job.format.name)
                 _refuse_nothing(plan)
-        return self._finished(result)
+        with ExitStack() as stack:
+            for files in self._stage_others(stack, self._finished(result)):
+                files.commit()
+        return result
 
     # -- work -----------------------------------------------------------------------------------------------------
 
@@ -331,19 +337,18 @@ class _Conversion:
             shapes = dict(self.request.input_shape)
             report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
 
-    def _stage_plans(self, stack: ExitStack, result: ConvertResult) -> Transaction:
-        """The plan file, ready to be put into place behind the models."""
-        path = self.request.save_plan
-        if path is None:
-            return Transaction(Path())
-        files = stack.enter_context(transaction(path.parent))
-        made = files.work / path.name
-        made.write_text(save_plans(result.plans), encoding="utf-8", newline="\n")
-        files.add(made, path)
-        return files
+    def _stage_others(self, stack: ExitStack, result: ConvertResult) -> list[Transaction]:
+        """The plan file and the JSON result, ready to be put into place behind the models."""
+        texts = []
+        if self.request.save_plan is not None:
+            texts.append((self.request.save_plan, save_plans(result.plans)))
+        if self.request.json is not None:
+            texts.append((self.request.json, json.dumps(result.to_json(), indent=1) + "\n"))
+        return [stage_text(stack.enter_context(transaction(path.parent)), path, text) for path, text in texts]
 
 
-def _commit(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
+def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
+    """Register the proven files for their places."""
     for item in proven:
         for made in item.files:
             files.add(made, item.target.with_name(made.name))
@@ -352,7 +357,6 @@ def _commit(proven: list[Proven], files: Transaction, result: ConvertResult, pro
         result.artefacts.append(
             Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real)
         )
-    files.commit()
 
 
 def _names_files(config: QuantizationConfig) -> bool:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
 
+from converter_lite.errors import ConverterError
+
 Item = TypeVar("Item")
 
 QUIET, NORMAL, DETAILED = 0, 1, 2
@@ -64,9 +66,15 @@ class Log:
         return bar
 
     def _write(self, level: int, text: str) -> None:
-        if self.stream is not None and self.verbosity >= level:
+        if self.stream is None or self.verbosity < level:
+            return
+        try:
             self.stream.write(text + "\n")
             self.stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise ConverterError(f"cannot print: {error.strerror}", where="standard output") from error
 
 
 class _Forward(logging.Handler):

@@ -24,6 +24,7 @@ from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types
 from converter_lite.proof import compare
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.reports.summary import accuracy_lines
 from converter_lite.request import DEFAULT_MIN_COSINE, PROOF_SAMPLES, ConvertRequest, OutputAccuracy
 
 
@@ -121,10 +122,11 @@ class Proof:
         """
         for item in proven:
             limit = self._limit(item.choice)
-            for output in item.accuracy:
-                log.debug(f"{item.format.name} {output.name}: cosine {output.cosine:.6f}")
             worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
             if worst is not None and worst.cosine < limit:
+                log.info(f"{item.target}: not good enough")
+                for line in accuracy_lines(item.accuracy, samples=self.samples, real=self.is_real):
+                    log.info(line)
                 raise QualityError(
                     f"cosine {worst.cosine:.5f} of output {worst.name} is below the quality gate {limit:g}",
                     where=str(item.target),

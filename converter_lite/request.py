@@ -30,6 +30,23 @@ FRAMEWORKS: Mapping[str, str] = MappingProxyType(
 )
 """Values of --fmk -> why it is refused, empty where it is read."""
 
+NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "trainModel": ("false", "training models are not converted"),
+        "decryptKey": ("", "encrypted models are not read"),
+        "decryptMode": ("AES-GCM", "encrypted models are not read"),
+        "encryption": ("false", "results are not encrypted"),
+        "encryptKey": ("", "results are not encrypted"),
+        "device": ("", "results are not bound to a device here; use [full_quant_param] target_device"),
+        "optimizeTransformer": (
+            "false",
+            "there is no separate transformer optimization; --optimize=general does what there is",
+        ),
+        "outputDataFormat": ("", "the outputs keep the layout of the model"),
+    }
+)
+"""Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
+
 INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
 OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
 LAYOUTS = ("NHWC", "NCHW")
@@ -81,7 +98,7 @@ class ConvertRequest:
         plan: JSON file with plans to use instead of making them.
         save_plan: Where to write the plans.
         dry_run: Make decisions and forecast the size, write nothing.
-        json: Where to write a machine-readable result.
+        json: Where to write a machine-readable result; after a failure only the command line writes one.
         threads: Worker threads; 0 = one per core.
         allow_external_paths: Read external data and calibration files that lie outside their folder too.
         cache: Folder for statistics of activations, which later runs on the same graph and data use.
@@ -126,13 +143,29 @@ class ConvertRequest:
         for name in ("model_file", "output_file", "weight_file", "config_file", "plan", "save_plan", "json", "cache"):
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
-        if isinstance(self.save_type, str):
-            object.__setattr__(self, "save_type", tuple(filter(None, map(str.strip, self.save_type.split(",")))))
+        names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
+        object.__setattr__(self, "save_type", tuple(filter(None, map(str.strip, names))))
         self._check_words()
+        self._check_types()
         if self.min_cosine is not None and not -1.0 <= self.min_cosine <= 1.0:
             raise UsageError(f"'{self.min_cosine}' is not a number from -1 to 1", where="--minCosine")
         if not 0 <= self.threads <= MAX_THREADS:
             raise UsageError(f"'{self.threads}' is not a number of threads (0 to {MAX_THREADS})", where="--threads")
+
+    def _check_types(self) -> None:
+        """Texts such as "off" or "4" would pass for true, or for a defect later on."""
+        for name, kinds, wanted in (
+            ("fp16", bool, "True or False"),
+            ("infer", bool, "True or False"),
+            ("dry_run", bool, "True or False"),
+            ("threads", int, "a whole number"),
+            ("min_cosine", (int, float, type(None)), "a number"),
+            ("calibration_size", (int, type(None)), "a whole number"),
+        ):
+            if not isinstance(getattr(self, name), kinds):
+                raise UsageError(f"must be {wanted}, not {getattr(self, name)!r}", where=name)
+        if self.calibration_size is not None and self.calibration_size < 1:
+            raise UsageError(f"must be at least 1, not {self.calibration_size}", where="calibration_size")
 
     def _check_words(self) -> None:
         refused = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]

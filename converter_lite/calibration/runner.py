@@ -116,7 +116,7 @@ def _collect_group(
     for parts in log.track(observed, "calibrating", len(samples) - done):
         done += 1
         for name, part in zip(group, parts, strict=True):
-            stats.add(name, part)
+            stats.add(name, part, sample=done)
         if cache is not None and path is not None and (done % SAVE_EVERY == 0 or done == len(samples)):
             cache.save(path, done, [stats[name] for name in group])
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+import click
 
 from converter_lite.errors import UsageError
 from converter_lite.request import one_of
@@ -27,6 +31,30 @@ def refuse_repeated(arguments: Sequence[str]) -> None:
         if flag in seen and flag not in REPEATABLE:
             raise UsageError("the flag is given twice", where=flag)
         seen.add(flag)
+
+
+def refuse_empty(arguments: Sequence[str], flags: Sequence[str]) -> None:
+    """Refuse ``--flag=`` where no value would mean another conversion than the one that was asked for.
+
+    Raises:
+        UsageError: One of the flags has an empty value.
+    """
+    values = values_of(arguments)
+    for flag in flags:
+        if values.get(f"--{flag}", "given") == "":
+            raise UsageError("the value is empty", where=f"--{flag}", hint="give one, or leave the flag out")
+
+
+def values_of(arguments: Sequence[str]) -> dict[str, str]:
+    """``--flag=value`` and ``--flag value`` as a dictionary; what is no flag is left out."""
+    values: dict[str, str] = {}
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        if argument == "--":
+            break
+        flag, equals, value = argument.partition("=")
+        if flag.startswith("--"):
+            values[flag] = value if equals else following
+    return values
 
 
 def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:
@@ -61,3 +89,12 @@ def switch(value: str, flag: str, *, on: str = "true", off: str = "false") -> bo
         UsageError: Another word.
     """
     return one_of(value, (on, off), flag) == on
+
+
+def option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
+    """A flag with a value, spelled as the original's; the parameter is in snake case."""
+    parameter = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+    shown = f"{help_text}  [default: {default}]" if default else help_text
+    return click.option(
+        f"--{name}", parameter, default=default, help=shown, metavar=more.pop("metavar", "TEXT"), **more
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,38 +11,31 @@ from typing import Any, TypeVar
 import click
 
 from converter_lite import __version__
-from converter_lite.cli.arguments import parse_input_shape, refuse_repeated, switch
+from converter_lite.cli.arguments import option, parse_input_shape, refuse_empty, refuse_repeated, switch, values_of
+from converter_lite.cli.batch import batch_command
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
-from converter_lite.cli.run import run_conversion, usage_failure
-from converter_lite.errors import ConverterError, UsageError
+from converter_lite.cli.run import (
+    FAILURE_LINE,
+    clean_up_when_terminated,
+    report_defect,
+    run_conversion,
+    usage_failure,
+)
+from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
 from converter_lite.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
     MAX_THREADS,
+    NOT_AVAILABLE,
     OPTIMIZE,
     OUTPUT_TYPES,
     SAVE_TYPES,
     ConvertRequest,
 )
 
-NOT_AVAILABLE = {
-    "trainModel": ("false", "training models are not converted"),
-    "decryptKey": ("", "encrypted models are not read"),
-    "decryptMode": ("AES-GCM", "encrypted models are not read"),
-    "encryption": ("false", "results are not encrypted"),
-    "encryptKey": ("", "results are not encrypted"),
-    "device": ("", "results are not bound to a device here; use [full_quant_param] target_device"),
-    "optimizeTransformer": (
-        "false",
-        "there is no separate transformer optimization; --optimize=general does what there is",
-    ),
-    "outputDataFormat": ("", "the outputs keep the layout of the model"),
-}
-"""Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
-
-BATCH_DECIDES = ("json", "quiet", "version")
-"""Flags that a job of a batch does not have."""
+NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "cache")
+"""Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -55,6 +47,7 @@ class _Command(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         try:
             refuse_repeated(arguments)
+            refuse_empty(arguments, NEVER_EMPTY)
             status = super().main(arguments, prog_name="converter_lite", standalone_mode=False)
         except click.exceptions.Exit as done:
             status = done.exit_code
@@ -62,18 +55,19 @@ class _Command(click.Group):
             click.echo("interrupted; nothing was written", err=True)
             status = 130
         except (click.ClickException, UsageError) as error:
-            status = usage_failure(error)
-        except BrokenPipeError:
-            status = 1
+            status = usage_failure(error, json_file=_json_of_refused(arguments))
+        except OSError:
+            status = EXIT_FAILED  # nobody reads what is printed, or the disk behind it is full
+        except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
+            status = report_defect(error)
+            click.echo(FAILURE_LINE.format(status=status))
         sys.exit(status if isinstance(status, int) else 0)
 
-
-def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
-    parameter = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
-    shown = f"{help_text}  [default: {default}]" if default else help_text
-    return click.option(
-        f"--{name}", parameter, default=default, help=shown, metavar=more.pop("metavar", "TEXT"), **more
-    )
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None:
+            names = ", ".join(self.commands)
+            raise UsageError(f"{args[0]!r} is neither a flag (they begin with --) nor a command ({names})")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(
@@ -83,36 +77,34 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
     epilog="Exit status: 0 done, 1 conversion failed or quality gate missed, 2 wrong usage or configuration, 3 our defect.",
 )
 @click.version_option(__version__)
-@_option(
+@option(
     "fmk", "Framework of the model: ONNX, PADDLE, MSLITE (known and refused: TF, TFLITE, CAFFE, MINDIR, PYTORCH, OM)."
 )
-@_option("modelFile", "Model to convert.", metavar="PATH")
-@_option("outputFile", "Result, without suffix.", metavar="PATH")
-@_option(
+@option("modelFile", "Model to convert.", metavar="PATH")
+@option("outputFile", "Result, without suffix.", metavar="PATH")
+@option(
     "weightFile", "Parameters of a PADDLE model; without it they are looked for beside the program.", metavar="PATH"
 )
-@_option(
-    "configFile", "INI file that says how to quantize; without it the model is converted in float.", metavar="PATH"
-)
-@_option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
-@_option("inputDataFormat", "Layout of 4-D BIN calibration files: NHWC or NCHW.", "NHWC")
-@_option("inputDataType", f"Element type of the inputs: {', '.join(INPUT_TYPES)}.", "DEFAULT")
-@_option("outputDataType", f"Element type of the outputs: {', '.join(OUTPUT_TYPES)}.", "DEFAULT")
-@_option("fp16", "on: store float constants as float16.", "off")
-@_option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
-@_option("saveType", f"Output formats, comma separated: {', '.join(SAVE_TYPES)}.", ",".join(DEFAULT_SAVE_TYPE))
-@_option("msCompat", "Runtimes of a .ms file: device, or wheel (also the released desktop packages).", "device")
-@_option("nbTarget", "Processors of a .nb file: arm or x86.", "arm")
-@_option("infer", "true: run the result once on random data too.", "false")
-@_option(
+@option("configFile", "INI file that says how to quantize; without it the model is converted in float.", metavar="PATH")
+@option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
+@option("inputDataFormat", "Layout of 4-D BIN calibration files: NHWC or NCHW.", "NHWC")
+@option("inputDataType", f"Element type of the inputs: {', '.join(INPUT_TYPES)}.", "DEFAULT")
+@option("outputDataType", f"Element type of the outputs: {', '.join(OUTPUT_TYPES)}.", "DEFAULT")
+@option("fp16", "on: store float constants as float16.", "off")
+@option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
+@option("saveType", f"Output formats, comma separated: {', '.join(SAVE_TYPES)}.", ",".join(DEFAULT_SAVE_TYPE))
+@option("msCompat", "Runtimes of a .ms file: device, or wheel (also the released desktop packages).", "device")
+@option("nbTarget", "Processors of a .nb file: arm or x86.", "arm")
+@option("infer", "true: run the result once on random data too.", "false")
+@option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
 )
-@_option("plan", "Use the plans of this JSON file.", metavar="FILE")
-@_option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
+@option("plan", "Use the plans of this JSON file.", metavar="FILE")
+@option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the plan and the size forecast, write nothing.")
-@_option("json", "Write a machine-readable result to this file.", metavar="FILE")
-@_option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
-@_option(
+@option("json", "Write a machine-readable result to this file.", metavar="FILE")
+@option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
+@option(
     "cache", "Folder for statistics of activations: later runs on the same data read no sample for them.", metavar="DIR"
 )
 @click.option(
@@ -123,14 +115,14 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
 @click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
-@_option("trainModel", "Known, not available.", "false", hidden=True)
-@_option("decryptKey", "Known, not available.", hidden=True)
-@_option("decryptMode", "Known, not available.", "AES-GCM", hidden=True)
-@_option("encryption", "Known, not available.", "false", hidden=True)
-@_option("encryptKey", "Known, not available.", hidden=True)
-@_option("device", "Known, not available.", hidden=True)
-@_option("optimizeTransformer", "Known, not available.", "false", hidden=True)
-@_option("outputDataFormat", "Known, not available.", hidden=True)
+@option("trainModel", "Known, not available.", "false", hidden=True)
+@option("decryptKey", "Known, not available.", hidden=True)
+@option("decryptMode", "Known, not available.", "AES-GCM", hidden=True)
+@option("encryption", "Known, not available.", "false", hidden=True)
+@option("encryptKey", "Known, not available.", hidden=True)
+@option("device", "Known, not available.", hidden=True)
+@option("optimizeTransformer", "Known, not available.", "false", hidden=True)
+@option("outputDataFormat", "Known, not available.", hidden=True)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> int:
     """Convert a trained model to a quantized one, and prove that the result runs and stays accurate."""
@@ -176,50 +168,14 @@ def inspect_command(file: Path) -> int:
     return 0
 
 
-@cli.command("batch")
-@click.argument("sources", nargs=-1)
-@_option("configFile", "Configuration of jobs that name none.", metavar="PATH")
-@_option("outputDir", "Folder of the results, where models are named instead of a job file.", metavar="DIR")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="FLAG=VALUE",
-    help="A flag of every job that does not set it; repeatable.",
-)
-@click.option("-j", "workers", default="1", help="Jobs at the same time; 0 = one for each core.  [default: 1]")
-@click.option("--resume", is_flag=True, help="Skip what an earlier run did and what has not changed since.")
-@_option("json", "Results, kept after every job.", "batch_result.json", metavar="FILE")
-@_option("junit", "Results as JUnit XML.", metavar="FILE")
-def batch_command(sources: tuple[str, ...], **options: Any) -> int:
-    """Convert the jobs of a TOML file, or each of some model files (patterns in quotes work too)."""
-    from converter_lite.cli import batch
-
-    known = [parameter.opts[-1].removeprefix("--") for parameter in cli.params]
-    try:
-        return batch.run_batch(
-            batch.collect_jobs(
-                sources,
-                [name for name in known if name not in BATCH_DECIDES],
-                options["settings"],
-                config=options["config_file"],
-                output_dir=options["output_dir"],
-            ),
-            batch.local_executor(batch.workers(options["workers"])),
-            result_file=Path(options["json"]),
-            junit=_path(options["junit"]),
-            resume=options["resume"],
-            suite=" ".join(sources),
-        )
-    except ConverterError as error:
-        click.echo(f"ERROR {error}", err=True)
-        return error.exit_status
+cli.add_command(batch_command)
 
 
 def _request(options: dict[str, Any]) -> ConvertRequest:
-    for flag in ("fmk", "modelFile", "outputFile"):
-        if not options[_parameter(flag)]:
-            raise UsageError("the flag is required", where=f"--{flag}")
+    missing = [f"--{flag}" for flag in ("fmk", "modelFile", "outputFile") if not options[_parameter(flag)]]
+    if missing:
+        required = "the flag is required" if len(missing) == 1 else "these flags are required"
+        raise UsageError(required, where=", ".join(missing))
     for flag, (nothing, reason) in NOT_AVAILABLE.items():
         if options[_parameter(flag)] != nothing:
             raise UsageError(reason, where=f"--{flag}={options[_parameter(flag)]}")
@@ -255,15 +211,12 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
 def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
     from converter_lite.conversion import run
     from converter_lite.log import DETAILED, NORMAL, QUIET, Log, library_messages
-    from converter_lite.output import write_text
     from converter_lite.reports.summary import summary
 
     log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
     with library_messages(log):
         result = run(request, log)
     log.info(summary(result))
-    if request.json is not None:
-        write_text(request.json, json.dumps(result.to_json(), indent=1) + "\n")
 
 
 def _parameter(flag: str) -> str:
@@ -287,12 +240,23 @@ def _json_file(options: dict[str, Any]) -> Path | None:
 
     inputs = [Path(options[name]) for name in ("model_file", "config_file", "weight_file", "plan") if options[name]]
     output = Path(options["output_file"] or "model")
-    names = {output.name.removesuffix(suffix) + suffix for suffix in SAVE_TYPES.values()}
+    # An output without a name (a folder) is refused later.
+    names = {output.name.removesuffix(suffix) + suffix for suffix in SAVE_TYPES.values()} if output.name else ()
     save_plan = [Path(options["save_plan"])] if options["save_plan"] else []
     refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *save_plan])
     if options["json"].endswith("/"):
         raise UsageError("the path is a directory", where=f"--json={options['json']}", hint="add a file name")
     return path
+
+
+def _json_of_refused(arguments: list[str]) -> Path | None:
+    """Where ``--json`` of a command line that could not be parsed goes, if it may be written."""
+    given = values_of(arguments)
+    names = ("json", "modelFile", "configFile", "weightFile", "plan", "outputFile", "savePlan")
+    try:
+        return _json_file({_parameter(name): given.get(f"--{name}", "") for name in names})
+    except UsageError:
+        return None
 
 
 def _number(text: str, flag: str) -> float | None:
@@ -320,4 +284,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     use_one_heap()
     defer_imports()
+    clean_up_when_terminated()
     cli.main()

@@ -15,6 +15,7 @@ import click
 from converter_lite import __version__
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, TargetError, UsageError
 
 if TYPE_CHECKING:
@@ -351,6 +352,7 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
 def main() -> None:
     """Entry point: the process ends here, without taking down every module that it has loaded."""
     use_one_heap()
+    clean_up_when_terminated()
     if not any("configFile" in argument for argument in sys.argv):
         # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and
         # what it makes stays until the end.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
+import signal
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError
+from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, UsageError
 
 SUCCESS_LINE = "CONVERT RESULT SUCCESS:0"
 """Last line of the original after a conversion; scripts look for it."""
@@ -25,6 +25,7 @@ def run_conversion(work: Callable[[], None], *, json_file: Path | None, details:
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
         click.echo("interrupted; nothing was written", err=True)
+        _write_failure(json_file, status, ConverterError("interrupted"))
     except BrokenPipeError:
         raise
     except ConverterError as error:
@@ -36,10 +37,7 @@ def run_conversion(work: Callable[[], None], *, json_file: Path | None, details:
         click.echo("ERROR out of memory", err=True)
         _write_failure(json_file, status, error)
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
-        status = EXIT_DEFECT
-        click.echo(
-            f"ERROR this is a defect of converter_lite: {type(error).__name__}: {error}{_place(error)}", err=True
-        )
+        status = report_defect(error)
         if details:
             click.echo("".join(traceback.format_exception(error)), err=True)
         _write_failure(json_file, status, error)
@@ -50,13 +48,20 @@ def run_conversion(work: Callable[[], None], *, json_file: Path | None, details:
     return status
 
 
-def usage_failure(error: Exception) -> int:
+def usage_failure(error: click.ClickException | UsageError, *, json_file: Path | None) -> int:
     """Report a wrong command line; return the exit status."""
-    message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    click.echo(f"ERROR {message}", err=True)
+    problem = UsageError(error.format_message()) if isinstance(error, click.ClickException) else error
+    click.echo(f"ERROR {problem}", err=True)
     click.echo("  converter_lite --help lists the flags", err=True)
+    _write_failure(json_file, EXIT_USAGE, problem)
     click.echo(FAILURE_LINE.format(status=EXIT_USAGE))
     return EXIT_USAGE
+
+
+def report_defect(error: Exception) -> int:
+    """Say that an error is ours, and where it is; return the exit status."""
+    click.echo(f"ERROR this is a defect of converter_lite: {type(error).__name__}: {error}{_place(error)}", err=True)
+    return EXIT_DEFECT
 
 
 def _place(error: BaseException) -> str:
@@ -73,9 +78,15 @@ def _write_failure(path: Path | None, status: int, error: BaseException) -> None
     try:
         write_text(path, json.dumps(failure_to_json(status, error), indent=1) + "\n")
     except ConverterError as problem:
+        if str(problem) == str(error):  # this very file was the failure
+            return
         click.echo(f"ERROR {problem}", err=True)
 
 
-def exit_with(status: int) -> None:
-    """End the process."""
-    sys.exit(status)
+def clean_up_when_terminated() -> None:
+    """Treat the end of a session, and the polite end that a CI sends on a time limit, like Ctrl-C: nothing stays behind."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # nohup and its like ignore a signal on purpose
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)

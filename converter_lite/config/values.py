@@ -35,7 +35,7 @@ def parse_value(key: Key, text: str) -> object:
 
 
 def _normalize(key: Key, text: str) -> str:
-    return text.lower() if key.kind is Kind.BOOLEAN else text
+    return text.lower() if key.kind is Kind.BOOLEAN else text.upper()
 
 
 def _integer(text: str) -> int | None:

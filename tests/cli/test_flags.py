@@ -2,6 +2,7 @@
 
 import pytest
 
+from converter_lite.cli.converter_lite import NEVER_EMPTY
 from tests.cli.workshop import FULL, Workshop, command
 
 BAD = [
@@ -88,7 +89,6 @@ GOOD = [
     "--quiet",
     "--dryRun",
     "--json=result.json",
-    "--configFile=",
     "--weightFile=",
     "--trainModel=false",
     "--encryption=false",
@@ -135,6 +135,17 @@ def test_a_missing_required_flag_is_named(workshop: Workshop, missing: str) -> N
     outcome = command(*(f"--{name}={text}" for name, text in flags.items() if name != missing))
     assert (outcome.status, outcome.last_line) == (2, "CONVERT RESULT FAILED:2")
     assert f"--{missing}: the flag is required" in outcome.err
+
+
+def test_all_missing_flags_are_named_at_once() -> None:
+    assert "ERROR --modelFile, --outputFile: these flags are required" in command("--fmk=ONNX").err
+
+
+@pytest.mark.parametrize("flag", NEVER_EMPTY)
+@pytest.mark.parametrize("form", [1, 2])
+def test_an_empty_value_never_switches_off_what_was_asked_for(workshop: Workshop, flag: str, form: int) -> None:
+    message = workshop.fail(2, *([f"--{flag}="] if form == 1 else [f"--{flag}", ""]))
+    assert f"--{flag}: the value is empty" in message
 
 
 @pytest.mark.parametrize("flag", ["--fmk=ONNX", "--threads=1", "--dryRun"])

@@ -120,6 +120,12 @@ def test_every_problem_of_a_configuration_is_in_the_json_result(workshop: Worksh
     assert len(result(workshop)["problems"]) == 4
 
 
+@pytest.mark.parametrize("output", ["/", ".", ".."])
+def test_an_output_without_a_name_is_in_the_json_result_too(workshop: Workshop, output: str) -> None:
+    assert workshop.convert("--json=result.json", output=output).status == 2
+    assert "names a directory" in result(workshop)["error"]
+
+
 @pytest.mark.parametrize("path", ["model.onnx", "./model.onnx", "quant.cfg", "out.onnx", "bins", "absent/"])
 def test_the_json_result_overwrites_no_file_of_the_run(workshop: Workshop, path: str) -> None:
     workshop.succeed(config=FULL)
@@ -128,9 +134,35 @@ def test_the_json_result_overwrites_no_file_of_the_run(workshop: Workshop, path:
 
 def test_a_json_path_that_cannot_be_written_is_a_failure(workshop: Workshop) -> None:
     (workshop.folder / "file").write_text("", encoding="utf-8")
-    outcome = workshop.convert("--json=file/result.json")
-    assert outcome.status == 1
-    assert "cannot write" in outcome.err
+    message = workshop.fail(1, "--json=file/result.json", config=FULL)
+    assert message.startswith("ERROR file: cannot write: ")
+    assert message.count("ERROR") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (["--fkm=ONNX"], "No such option '--fkm'"),
+        (["--fmk=ONNX", "--fmk=ONNX"], "given twice"),
+        (["--fmk"], "requires an argument"),
+        (["fmk=ONNX"], "neither a flag"),
+        (["--configFile="], "empty"),
+    ],
+)
+@pytest.mark.parametrize("form", [["--json=result.json"], ["--json", "result.json"]])
+def test_the_json_result_of_an_earlier_run_does_not_outlive_a_command_line_that_is_not_understood(
+    workshop: Workshop, flags: list[str], error: str, form: list[str]
+) -> None:
+    (workshop.folder / "result.json").write_text('{"status": 0}', encoding="utf-8")
+    assert command(*form, "--modelFile=model.onnx", *flags).status == 2
+    assert result(workshop)["status"] == 2
+    assert error in result(workshop)["error"]
+
+
+def test_a_command_line_that_is_not_understood_overwrites_no_input(workshop: Workshop) -> None:
+    before = workshop.content()
+    assert command("--modelFile=model.onnx", "--json=model.onnx", "--fkm=ONNX").status == 2
+    assert workshop.content() == before
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ BAD: dict[Slot, list[str]] = {
     ("full_quant_param", "activation_quant_method"): ["MINMAX", "kl", "removaloutlier"],
     ("full_quant_param", "bias_correction"): BOOLEANS,
     ("full_quant_param", "per_channel"): BOOLEANS,
-    ("full_quant_param", "target_device"): ["KIRIN", "cpu", "TPU"],
+    ("full_quant_param", "target_device"): ["KIRIN", "kirin", "cpu", "TPU"],
     ("full_quant_param", "equalization"): BOOLEANS,
     ("full_quant_param", "rounding"): ["nearest", "ADAROUND", "false"],
     ("full_quant_param", "smooth_alpha"): ["0", "1", "x"],

@@ -1,3 +1,4 @@
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -164,6 +165,14 @@ def test_a_subdirectory_is_named(tmp_path: Path) -> None:
     folder = write_pictures(tmp_path / "d", 2)
     (folder / "more").mkdir()
     with pytest.raises(DataError, match="subdirectories are not searched: more"):
+        images(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_named_instead_of_waited_for(tmp_path: Path) -> None:
+    folder = write_pictures(tmp_path / "d", 1)
+    os.mkfifo(folder / "000_pipe.png")
+    with pytest.raises(DataError, match="not a file: 000_pipe"):
         images(folder)
 
 
