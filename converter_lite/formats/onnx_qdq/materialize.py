@@ -11,6 +11,8 @@ Rules:
 6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
    with the lowest number, which changes nothing. Without it onnxruntime takes ``DequantizeLinear, Conv, QuantizeLinear`` for a
    Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its optimized graphs, 1.31).
+7. A bias added to the float result of an integer MatMul has the rank of that result. A bias with one axis lets onnxruntime
+   (1.31, where shapes are known) make MatMul and Add a Gemm, for which there is no integer kernel with a float bias.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -87,6 +89,9 @@ class _Materializer:
                 self._pair(output, producer=node)
         for node in clamps:
             self._drop(node)
+        for node in list(self.graph):
+            if node.op_type == "MatMul" and self.plan.mode(node) is NodeMode.INTEGER:
+                self._keep_bias_apart(node)
         used = {value for node in g.all_nodes(self.graph) for value in node.inputs}
         for name, value in list(self.graph.initializers.items()):
             if value not in used and not value.is_graph_output():
@@ -157,6 +162,18 @@ class _Materializer:
             for i, output in enumerate(self.graph.outputs):
                 if output is value:
                     self.graph.outputs[i] = dequantize.outputs[0]
+
+    def _keep_bias_apart(self, matmul: ir.Node) -> None:
+        result = matmul.outputs[0]
+        add = g.single_consumer(result)
+        if add is None or add.op_type != "Add" or result.shape is None or len(result.shape) < 3:
+            return
+        position = 1 if add.inputs[0] is result else 0
+        bias = add.inputs[position]
+        array = g.constant(bias)
+        if bias is not None and array is not None and array.ndim < len(result.shape):
+            wide = array.reshape((1,) * (len(result.shape) - array.ndim) + array.shape)
+            add.replace_input_with(position, g.add_initializer(self.graph, f"{bias.name}_of_rank_{wide.ndim}", wide))
 
     def _guard(self, value: ir.Value) -> ir.Node:
         """A node that gives back its input, unknown to graph optimizers (rule 6)."""
