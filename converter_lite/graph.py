@@ -50,6 +50,13 @@ def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     yield from ir.traversal.RecursiveGraphIterator(graph)
 
 
+def values_read(node: ir.Node) -> list[ir.Value]:
+    """Inputs of a node and of the nodes in its subgraphs."""
+    subgraphs = [attr.as_graph() for attr in node.attributes.values() if attr.type is ir.AttributeType.GRAPH]
+    inner = (n for graph in subgraphs for n in ir.traversal.RecursiveGraphIterator(graph))
+    return [value for n in (node, *inner) for value in n.inputs if value is not None]
+
+
 def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:
     """Record that ``kept`` does the work of ``removed``, so that their names still find a node."""
     aliases = kept.meta.setdefault(ALIASES, {kept.name})
@@ -104,9 +111,15 @@ def add_initializer(
     graph: ir.Graph, name: str, array: NDArray[np.generic], *, dtype: ir.DataType | None = None
 ) -> ir.Value:
     """Register a constant under a name made unique in the graph, and return its value."""
-    unique = unique_name(graph, name)
-    tensor = ir.Tensor(np.asarray(array, order="C"), dtype=dtype, name=unique)
-    value = ir.Value(name=unique, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    return add_tensor(graph, name, ir.Tensor(np.asarray(array, order="C"), dtype=dtype))
+
+
+def add_tensor(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+    """:func:`add_initializer` for a constant that need not be in memory; the tensor is renamed."""
+    tensor.name = unique_name(graph, name)
+    value = ir.Value(
+        name=tensor.name, shape=ir.Shape(tensor.shape.numpy()), type=ir.TensorType(tensor.dtype), const_value=tensor
+    )
     graph.register_initializer(value)
     return value
 

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.blocks import BlockSession, is_larger_than_memory
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import Engine, Feed, Session
@@ -25,7 +26,13 @@ from converter_lite.proof import compare
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.reports.summary import accuracy_lines
-from converter_lite.request import DEFAULT_MIN_COSINE, PROOF_SAMPLES, ConvertRequest, OutputAccuracy
+from converter_lite.request import (
+    DEFAULT_MIN_COSINE,
+    LARGE_PROOF_SAMPLES,
+    PROOF_SAMPLES,
+    ConvertRequest,
+    OutputAccuracy,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,8 @@ class Proof:
     @property
     def samples(self) -> int:
         """Number of samples that are compared."""
-        return min(PROOF_SAMPLES, len(self._dataset)) if self._dataset is not None else PROOF_SAMPLES
+        wanted = LARGE_PROOF_SAMPLES if isinstance(self.reference, BlockSession) else PROOF_SAMPLES
+        return min(wanted, len(self._dataset)) if self._dataset is not None else wanted
 
     @property
     def is_real(self) -> bool:
@@ -92,7 +100,7 @@ class Proof:
             FormatError: The file is not valid.
             QualityError: It gives NaN or other shapes.
         """
-        session = self._engine.session(fmt.runnable(file, like=model), threads=self._threads)
+        session = self._session(fmt.runnable(file, like=model))
         interface = _changed_interface(quantized, fmt.io_types)
         if interface is not None:
             session = RealOutputs(session, interface)
@@ -103,14 +111,19 @@ class Proof:
                 session.run(feed)
         return accuracy
 
+    def _session(self, runnable: bytes | Path) -> Session:
+        if isinstance(self.reference, BlockSession) and isinstance(runnable, Path):
+            return BlockSession(ir.load(runnable), engine=self._engine, threads=self._threads)
+        return self._engine.session(runnable, threads=self._threads)
+
     def _feeds(
         self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model, plan: QuantPlan
     ) -> Iterator[tuple[Feed, Feed]]:
         shapes = dict(self._request.input_shape)
         if dataset is not None:
-            feeds = dataset.head(PROOF_SAMPLES)
+            feeds = dataset.head(self.samples)
         else:
-            feeds = [_within(plan, feed) for feed in random_samples(model, PROOF_SAMPLES, fixed_shapes=shapes)]
+            feeds = [_within(plan, feed) for feed in random_samples(model, self.samples, fixed_shapes=shapes)]
         for feed in feeds:
             yield feed, feed if interface is None else feed_for(interface, feed)
 
@@ -140,6 +153,8 @@ class Proof:
 
 
 def _reference(engine: Engine, original: ir.Model, threads: int) -> Session:
+    if is_larger_than_memory(original):
+        return BlockSession(original, engine=engine, threads=threads)
     try:
         return open_session(engine, original, threads=threads)
     except ModelError as error:

@@ -64,6 +64,9 @@ MAX_THREADS = 1024
 PROOF_SAMPLES = 16
 """Samples on which the written file is compared with the float model."""
 
+LARGE_PROOF_SAMPLES = 2
+"""The same where the model is run block by block from the disk."""
+
 DEFAULT_MIN_COSINE = 0.95
 """Quality gate where none is asked for: 8 bits and more, on real samples."""
 

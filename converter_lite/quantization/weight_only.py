@@ -51,6 +51,11 @@ WIDE_BITS = 16
 """Width of weights that are singled out for accuracy."""
 
 
+NOT_COMPENSATED = ("Gather", "MatMul")
+"""Operators whose rounding errors need not cancel: rows are read one by one, and inputs of a product have no common sign
+(MiniLM without data, cosine on calibration samples: 8 bits 0.9991 either way, 4 bits 0.706 with and 0.891 without)."""
+
+
 @dataclass(frozen=True, slots=True)
 class WeightSettings:
     """Choices of a weight quantization.
@@ -168,8 +173,9 @@ class _Run:
         quantized = QuantizedModel(model, plan)
         with self.log.stage("quantization"):
             weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
+            done: set[str] = set()
             for node in weighted:
-                _quantize_node(node, quantized, settings)
+                _quantize_node(node, quantized, settings, done)
             if settings.bias_correction and self.feeds is None:
                 for node in weighted:
                     _correct_from_batchnorm(node, quantized)
@@ -248,14 +254,15 @@ def _channels(node: ir.Node, shape: tuple[int, ...]) -> int:
     return shape[1] * g.int_attribute(node, "group", 1) if node.op_type == "ConvTranspose" else shape[0]
 
 
-def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSettings) -> None:
+def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSettings, done: set[str]) -> None:
+    """Grid and, where it is not rounding to nearest, integers of a node's weight; ``done`` holds the weights seen so far."""
     weight = stored_weight(node)
     if weight is None or weight.name is None:
         return
     axis = stored_axis(node, weight) if settings.per_channel else None
     known = quantized.plan.weights.get(weight.name)
     bits = settings.bits if known is None else known.spec.bits
-    if weight.name in quantized.q_weights:
+    if weight.name in done:
         if known is not None and known.spec.axis == axis:
             return
         known, axis = None, None
@@ -270,10 +277,10 @@ def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSet
             error.message, where=f"constant {weight.name}", hint="repair the model's weights"
         ) from error
     quantized.plan.weights[weight.name] = params
-    is_compensated = settings.bias_correction and node.op_type != "Gather"
-    quantized.q_weights[weight.name] = (
-        compensated_integers(node, values, params) if is_compensated else params.quantize(values)
-    )
+    done.add(weight.name)
+    quantized.q_weights.pop(weight.name, None)
+    if settings.bias_correction and node.op_type not in NOT_COMPENSATED:
+        quantized.q_weights[weight.name] = compensated_integers(node, values, params)
 
 
 def _grid(values: NDArray[np.float32], spec: QuantSpec) -> QuantParams:

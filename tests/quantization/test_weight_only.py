@@ -273,7 +273,7 @@ def test_a_saved_plan_gives_the_same_weights_again() -> None:
         np.testing.assert_array_equal(second.integers(name), first.integers(name))
 
 
-@pytest.mark.parametrize("op_type", ["MatMul", "Conv", "ConvTranspose"])
+@pytest.mark.parametrize("op_type", ["Gemm", "Conv", "ConvTranspose"])
 def test_rounding_channels_in_blocks_changes_nothing(op_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quantized = [weights(all_kinds(), bias_correction=True).q_weights]
     monkeypatch.setattr("converter_lite.quantization.weights.BLOCK_VALUES", 50)

@@ -113,9 +113,7 @@ class _Materializer:
         readers = [(user, i) for user, i in value.uses() if self._reads_stored(user, i)]
         if not readers:
             return
-        integers = self.quantized.integers(name)
-        dtype = storage_type(params.spec)
-        stored = g.add_initializer(self.graph, f"{name}_quantized", integers.astype(dtype.numpy()), dtype=dtype)
+        stored = g.add_tensor(self.graph, f"{name}_quantized", self.quantized.stored(name, storage_type(params.spec)))
         scale, zero_point = self._grid(name, params)
         node = _node("DequantizeLinear", [stored, scale, zero_point], f"{name}_dequantize", axis=params.spec.axis)
         first = next(n for n in self.graph if any(n is user for user, _ in readers))

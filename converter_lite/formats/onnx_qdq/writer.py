@@ -14,8 +14,9 @@ from converter_lite.loading import constant_bytes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.plan import QuantizedModel
 
-SINGLE_FILE_LIMIT = 2_000_000_000
-"""Bytes of constants above which they go into a second file: one protobuf message ends at 2 GiB."""
+SINGLE_FILE_LIMIT = 1_000_000_000
+"""Bytes of constants above which they go into a second file: one protobuf message ends at 2 GiB, and making it takes three times
+its size in memory."""
 
 EXTERNAL_FROM = 1024
 """Constants of at least so many bytes go into the second file."""
