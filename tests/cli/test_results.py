@@ -136,6 +136,7 @@ def test_a_json_path_that_cannot_be_written_is_a_failure(workshop: Workshop) -> 
     (workshop.folder / "file").write_text("", encoding="utf-8")
     message = workshop.fail(1, "--json=file/result.json", config=FULL)
     assert message.startswith("ERROR file: cannot write: ")
+    assert "quantized" not in workshop.convert("--json=file/result.json", config=FULL).out  # told before the work
     assert message.count("ERROR") == 1
 
 
