@@ -29,6 +29,7 @@ from converter_lite.frontends.ascend import apply_ascend_context, effective_cont
 from converter_lite.log import Log
 from converter_lite.output import Transaction, destinations, refuse_overwrite, stage_text, transaction
 from converter_lite.passes.io_types import IoTypes
+from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
@@ -215,7 +216,7 @@ class _Conversion:
             with self.log.stage("optimize"):
                 prepared = preparation(fmt.form)
             if all(job.prepared is not prepared for job in jobs):
-                self._report_graph(prepared)
+                self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):
                 fmt.check(prepared.model)
             jobs.append(_Job(fmt, target, prepared))
@@ -223,10 +224,11 @@ class _Conversion:
         result.nodes_read, result.nodes_optimized = done.nodes_before, done.nodes_after
         return jobs
 
-    def _report_graph(self, prepared: Prepared) -> None:
+    def _report_graph(self, prepared: Prepared, *, said: list[OptimizeResult]) -> None:
         done = prepared.done
         level = self.request.optimize
-        self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
+        if (done.nodes_before, done.nodes_after) not in [(other.nodes_before, other.nodes_after) for other in said]:
+            self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
         for note in prepared.notes:
             self.log.info(note)
         for name, times in done.changes:
