@@ -55,7 +55,9 @@ class _Command(click.Group):
             click.echo("interrupted; nothing was written", err=True)
             status = 130
         except (click.ClickException, UsageError) as error:
-            status = usage_failure(error, json_file=_json_of_refused(arguments))
+            # --json of a command (batch) is a file of another kind
+            is_conversion = self.commands.keys().isdisjoint(arguments)
+            status = usage_failure(error, json_file=_json_of_refused(arguments) if is_conversion else None)
         except OSError:
             status = EXIT_FAILED  # nobody reads what is printed, or the disk behind it is full
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user

@@ -160,6 +160,13 @@ def test_the_json_result_of_an_earlier_run_does_not_outlive_a_command_line_that_
     assert error in result(workshop)["error"]
 
 
+def test_results_of_a_batch_outlive_a_command_line_that_is_not_understood(workshop: Workshop) -> None:
+    (workshop.folder / "batch_result.json").write_text("{}", encoding="utf-8")
+    before = workshop.content()
+    assert command("batch", "model.onnx", "--json=batch_result.json", "--outptDir=o").status == 2
+    assert workshop.content() == before
+
+
 def test_a_command_line_that_is_not_understood_overwrites_no_input(workshop: Workshop) -> None:
     before = workshop.content()
     assert command("--modelFile=model.onnx", "--json=model.onnx", "--fkm=ONNX").status == 2
