@@ -128,9 +128,13 @@ class _Command(click.Group):
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> int:
     """Convert a trained model to a quantized one, and prove that the result runs and stays accurate."""
+    sources = (context.get_parameter_source(name) for name in options)
+    is_given = any(source is click.core.ParameterSource.COMMANDLINE for source in sources)
     if context.invoked_subcommand is not None:
+        if is_given:
+            raise UsageError("flags of a conversion have no effect here", where=context.invoked_subcommand)
         return 0
-    if not any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in options):
+    if not is_given:
         click.echo(context.get_help())
         return 0
     return run_conversion(
