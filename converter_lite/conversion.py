@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from converter_lite.frontends.ascend import apply_ascend_context, effective_cont
 from converter_lite.log import Log
 from converter_lite.output import Transaction, destinations, refuse_overwrite, stage_text, transaction
 from converter_lite.passes.io_types import IoTypes
+from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
@@ -38,6 +40,10 @@ from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.reading import Source, read_source
 from converter_lite.reports.summary import peak_memory, versions
 from converter_lite.request import Artefact, ConvertRequest, ConvertResult
+
+_Text = Callable[[ConvertResult], str]
+_Told = tuple[Path, Transaction, _Text]
+"""A file that tells about a finished conversion: its place, a transaction of the folder, its content."""
 
 SHOWN = 5
 """Reasons and notes per format in the log; all of them with ``-v``."""
@@ -104,6 +110,7 @@ class _Conversion:
         )
         with ExitStack() as stack:
             files = stack.enter_context(transaction(targets[0].parent))
+            others = self._open_others(stack)
             proof = Proof(source.model, request=request, dataset=dataset, engine=self.engine, threads=self.threads)
             proven = []
             for job in jobs:
@@ -114,9 +121,10 @@ class _Conversion:
                     result.plans[job.format.name] = quantized.plan
             proof.gate(proven, self.log)
             _add(proven, files, result, proof)
-            others = self._stage_others(stack, self._finished(result))
-            for transaction_of_folder in (files, *others):
-                transaction_of_folder.commit()
+            self._finished(result)
+            staged = [stage_text(folder, path, text(result)) for path, folder, text in others]
+            for each in (files, *staged):
+                each.commit()
         return result
 
     def _finished(self, result: ConvertResult) -> ConvertResult:
@@ -208,7 +216,7 @@ class _Conversion:
             with self.log.stage("optimize"):
                 prepared = preparation(fmt.form)
             if all(job.prepared is not prepared for job in jobs):
-                self._report_graph(prepared)
+                self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):
                 fmt.check(prepared.model)
             jobs.append(_Job(fmt, target, prepared))
@@ -216,10 +224,11 @@ class _Conversion:
         result.nodes_read, result.nodes_optimized = done.nodes_before, done.nodes_after
         return jobs
 
-    def _report_graph(self, prepared: Prepared) -> None:
+    def _report_graph(self, prepared: Prepared, *, said: list[OptimizeResult]) -> None:
         done = prepared.done
         level = self.request.optimize
-        self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
+        if (done.nodes_before, done.nodes_after) not in [(other.nodes_before, other.nodes_after) for other in said]:
+            self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
         for note in prepared.notes:
             self.log.info(note)
         for name, times in done.changes:
@@ -282,8 +291,10 @@ class _Conversion:
                 self._report_plan(plan, job.format.name)
                 _refuse_nothing(plan)
         with ExitStack() as stack:
-            for files in self._stage_others(stack, self._finished(result)):
-                files.commit()
+            others = self._open_others(stack)
+            self._finished(result)
+            for path, folder, text in others:
+                stage_text(folder, path, text(result)).commit()
         return result
 
     # -- work -----------------------------------------------------------------------------------------------------
@@ -337,14 +348,15 @@ class _Conversion:
             shapes = dict(self.request.input_shape)
             report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
 
-    def _stage_others(self, stack: ExitStack, result: ConvertResult) -> list[Transaction]:
-        """The plan file and the JSON result, ready to be put into place behind the models."""
-        texts = []
-        if self.request.save_plan is not None:
-            texts.append((self.request.save_plan, save_plans(result.plans)))
-        if self.request.json is not None:
-            texts.append((self.request.json, json.dumps(result.to_json(), indent=1) + "\n"))
-        return [stage_text(stack.enter_context(transaction(path.parent)), path, text) for path, text in texts]
+    def _open_others(self, stack: ExitStack) -> list[_Told]:
+        """Places of the plan file and of the JSON result, opened before the work whose end they wait for."""
+        wanted: tuple[tuple[Path | None, _Text], ...] = (
+            (self.request.save_plan, lambda result: save_plans(result.plans)),
+            (self.request.json, lambda result: json.dumps(result.to_json(), indent=1) + "\n"),
+        )
+        return [
+            (path, stack.enter_context(transaction(path.parent)), text) for path, text in wanted if path is not None
+        ]
 
 
 def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:

@@ -55,7 +55,9 @@ class _Command(click.Group):
             click.echo("interrupted; nothing was written", err=True)
             status = 130
         except (click.ClickException, UsageError) as error:
-            status = usage_failure(error, json_file=_json_of_refused(arguments))
+            # --json of a command (batch) is a file of another kind
+            is_conversion = self.commands.keys().isdisjoint(arguments)
+            status = usage_failure(error, json_file=_json_of_refused(arguments) if is_conversion else None)
         except OSError:
             status = EXIT_FAILED  # nobody reads what is printed, or the disk behind it is full
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
@@ -126,9 +128,13 @@ class _Command(click.Group):
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> int:
     """Convert a trained model to a quantized one, and prove that the result runs and stays accurate."""
+    sources = (context.get_parameter_source(name) for name in options)
+    is_given = any(source is click.core.ParameterSource.COMMANDLINE for source in sources)
     if context.invoked_subcommand is not None:
+        if is_given:
+            raise UsageError("flags of a conversion have no effect here", where=context.invoked_subcommand)
         return 0
-    if not any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in options):
+    if not is_given:
         click.echo(context.get_help())
         return 0
     return run_conversion(

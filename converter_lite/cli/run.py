@@ -21,7 +21,7 @@ FAILURE_LINE = "CONVERT RESULT FAILED:{status}"
 def run_conversion(work: Callable[[], None], *, json_file: Path | None, details: bool) -> int:
     """Run ``work``; print the closing line on stdout and the reason of a failure on stderr; return the exit status."""
     try:
-        work()
+        _work_interruptibly(work)
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
         click.echo("interrupted; nothing was written", err=True)
@@ -46,6 +46,24 @@ def run_conversion(work: Callable[[], None], *, json_file: Path | None, details:
         return 0
     click.echo(FAILURE_LINE.format(status=status))
     return status
+
+
+def _work_interruptibly(work: Callable[[], None]) -> None:
+    """Run ``work``; Ctrl-C that compiled code or an import turned into an error of its own is Ctrl-C again.
+
+    Raises:
+        KeyboardInterrupt: As said.
+        Exception: Whatever else ``work`` raises.
+    """
+    try:
+        work()
+    except Exception as error:
+        found: BaseException | None = error
+        while found is not None:
+            if isinstance(found, KeyboardInterrupt) or "KeyboardInterrupt" in str(found):
+                raise KeyboardInterrupt from error
+            found = found.__cause__ or found.__context__
+        raise
 
 
 def usage_failure(error: click.ClickException | UsageError, *, json_file: Path | None) -> int:

@@ -67,7 +67,7 @@ _COMMON = Section(
             "skip_quant_node",
             Kind.NAMES,
             (),
-            "Names of nodes that stay in float, separated by commas.",
+            "Names of nodes that stay in float, separated by commas; a name in single quotes may hold commas.",
             example="conv_1,add_8",
         ),
         Key(

@@ -154,6 +154,8 @@ def _load(path: Path) -> ir.Model:
         raise ModelError("the model file does not exist", where=str(path))
     if path.is_dir():
         raise ModelError("this is a directory, not a model file", where=str(path))
+    if not path.is_file():  # a pipe would be waited for, a device may never end
+        raise ModelError("this is no file", where=str(path), hint="save the model as a file first")
     try:
         model = ir.load(path, format="protobuf")
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:

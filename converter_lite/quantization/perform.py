@@ -125,6 +125,10 @@ class Quantizer:
             log=self.log,
         )
         self._report(goal, best)
+        nodes = best.quantized.plan.nodes
+        for name in best.skip:
+            if nodes[name].mode is NodeMode.FLOAT:
+                nodes[name] = replace(nodes[name], reason=f"left in float to reach {goal}")
         return best.quantized
 
     def _order(self, first: QuantizedModel, feeds: Sequence[Feed]) -> list[str]:

@@ -185,6 +185,13 @@ def test_a_flag_without_its_value_is_refused(flag: str) -> None:
     assert flag in outcome.err
 
 
+@pytest.mark.parametrize("arguments", [["template", "full_quant"], ["inspect", "model.onnx"], ["batch", "model.onnx"]])
+def test_a_command_behind_flags_of_a_conversion_is_refused(workshop: Workshop, arguments: list[str]) -> None:
+    outcome = command("--fmk=ONNX", "--quiet", *arguments)
+    assert (outcome.status, outcome.last_line) == (2, "CONVERT RESULT FAILED:2")
+    assert f"{arguments[0]}: flags of a conversion have no effect here" in outcome.err
+
+
 def test_v_and_quiet_exclude_each_other(workshop: Workshop) -> None:
     assert "exclude each other" in workshop.fail(2, "-v", "--quiet")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from converter_lite.cli.run import run_conversion
 from tests.cli.workshop import FULL, ROOT, SUCCESS, Workshop, changed, child, environment, ini, model_proto, write_bins
 from tests.support import normal
 
@@ -139,6 +140,21 @@ def test_ctrl_c_and_other_ends_leave_nothing_behind(workshop: Workshop, stage: s
     assert (process.returncode, out) == (130, "CONVERT RESULT FAILED:130\n")
     assert err == "interrupted; nothing was written\n"
     assert workshop.content() == before
+
+
+@pytest.mark.parametrize("form", ["cause", "context", "text"])
+def test_ctrl_c_that_a_library_made_an_error_of_is_ctrl_c(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            if form == "context":
+                raise SystemError("returned a result with an exception set")  # noqa: B904
+            text = "KeyboardInterrupt: <EMPTY MESSAGE>" if form == "text" else "import failed"
+            raise ImportError(text) from (error if form == "cause" else None)
+
+    assert run_conversion(work, json_file=None, details=False) == 130
+    assert capsys.readouterr() == ("CONVERT RESULT FAILED:130\n", "interrupted; nothing was written\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX systems")

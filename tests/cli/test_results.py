@@ -136,6 +136,7 @@ def test_a_json_path_that_cannot_be_written_is_a_failure(workshop: Workshop) -> 
     (workshop.folder / "file").write_text("", encoding="utf-8")
     message = workshop.fail(1, "--json=file/result.json", config=FULL)
     assert message.startswith("ERROR file: cannot write: ")
+    assert "quantized" not in workshop.convert("--json=file/result.json", config=FULL).out  # told before the work
     assert message.count("ERROR") == 1
 
 
@@ -157,6 +158,13 @@ def test_the_json_result_of_an_earlier_run_does_not_outlive_a_command_line_that_
     assert command(*form, "--modelFile=model.onnx", *flags).status == 2
     assert result(workshop)["status"] == 2
     assert error in result(workshop)["error"]
+
+
+def test_results_of_a_batch_outlive_a_command_line_that_is_not_understood(workshop: Workshop) -> None:
+    (workshop.folder / "batch_result.json").write_text("{}", encoding="utf-8")
+    before = workshop.content()
+    assert command("batch", "model.onnx", "--json=batch_result.json", "--outptDir=o").status == 2
+    assert workshop.content() == before
 
 
 def test_a_command_line_that_is_not_understood_overwrites_no_input(workshop: Workshop) -> None:
