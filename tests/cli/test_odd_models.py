@@ -135,3 +135,16 @@ def test_the_reason_why_nothing_is_quantized_is_the_right_one(
     constants = {"w": normal(16, 8).astype(np.float64), "v": normal(1, 4, 16), "r": normal(1, 4, 4)}
     put(workshop, graph, (4, 16), **{name: array for name, array in constants.items() if f" {name}" in graph})
     assert reason in workshop.fail(1, config=config)
+
+
+@pytest.mark.parametrize("config", [FULL, FOUR_BITS, WEIGHT, DYNAMIC])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_bias_that_is_not_finite_is_named(workshop: Workshop, config: Config, value: float) -> None:
+    put(
+        workshop,
+        "g (float[4,16] x) => (float[4,8] y) { y = Gemm(x, w, b) }",
+        (4, 16),
+        w=normal(16, 8),
+        b=np.array([1, 2, value, 4, 5, 6, 7, 8], np.float32),
+    )
+    assert "constant b: it holds NaN or infinite values" in workshop.fail(1, config=config)
