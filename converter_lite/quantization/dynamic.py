@@ -12,6 +12,7 @@ from converter_lite.calibration.runner import Samples
 from converter_lite.engine import DEFAULT_ENGINE, Engine
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
+from converter_lite.quantization.full import refuse_broken_constants
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_products
@@ -91,6 +92,7 @@ def quantize_dynamic(
         apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
         return QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
     plan = decide_dynamic(model, settings, target=target)
+    refuse_broken_constants(model, plan)
     if settings.smoothing and settings.weight_per_channel and samples is not None:
         feeds = samples.head(SAMPLES)
         smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())

@@ -117,7 +117,7 @@ def quantize_full(
     given = plan
     plan = given or decide_full(model, target, settings)
     plan.check(model)
-    _refuse_broken_constants(model, plan)
+    refuse_broken_constants(model, plan)
     head = samples.head(CORRECTION_SAMPLES)
     if settings.equalization:
         with log.stage("equalization"):
@@ -207,12 +207,16 @@ def round_weights(quantized: QuantizedModel) -> None:
             quantized.q_weights[weight.name] = compensated_integers(node, values, params)
 
 
-def _refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
-    """Name a broken constant before calibration would name the first tensor that it spoils."""
+def refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
+    """Name a broken constant before calibration would name the first tensor that it spoils.
+
+    Raises:
+        CalibrationError: A constant of a quantized node holds NaN or infinite values.
+    """
     for node in model.graph:
         if plan.mode(node) is NodeMode.FLOAT:
             continue
-        for value in dict.fromkeys((*data_inputs(node), weight_of(node), bias_of(node))):
+        for value in dict.fromkeys((*data_inputs(node), stored_weight(node), bias_of(node))):
             array = g.constant(value)
             if value is not None and array is not None and not np.isfinite(array.astype(np.float32, copy=False)).all():
                 raise CalibrationError(

@@ -23,7 +23,7 @@ from converter_lite.quantization.bias_correction import (
     has_channel_bias,
 )
 from converter_lite.quantization.expected_input import expected_channel_mean
-from converter_lite.quantization.full import BIAS_OPERATORS
+from converter_lite.quantization.full import BIAS_OPERATORS, refuse_broken_constants
 from converter_lite.quantization.mixed_bits import MixedBits
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -172,6 +172,7 @@ class _Run:
         settings = self.settings
         quantized = QuantizedModel(model, plan)
         with self.log.stage("quantization"):
+            refuse_broken_constants(model, plan)
             weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
             done: set[str] = set()
             for node in weighted:

@@ -125,6 +125,7 @@ def test_operators_of_unknown_domains_are_named(workshop: Workshop) -> None:
     [
         ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", WEIGHT, "its weight is double, not float32"),
         ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", DYNAMIC, "its weight is double, not float32"),
+        ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", WEIGHT, "export the model in float32"),
         ("g (float[4,16] x) => (float[4,16] x) { y = Relu(x) }", WEIGHT, "no node is left after optimization"),
         ("g (float[5,1,16] x) => (float[5,1,1,4] y) { y = RNN<hidden_size=4>(x, v, r) }", WEIGHT, "weights of RNN"),
     ],
@@ -135,3 +136,16 @@ def test_the_reason_why_nothing_is_quantized_is_the_right_one(
     constants = {"w": normal(16, 8).astype(np.float64), "v": normal(1, 4, 16), "r": normal(1, 4, 4)}
     put(workshop, graph, (4, 16), **{name: array for name, array in constants.items() if f" {name}" in graph})
     assert reason in workshop.fail(1, config=config)
+
+
+@pytest.mark.parametrize("config", [FULL, FOUR_BITS, WEIGHT, DYNAMIC])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_bias_that_is_not_finite_is_named(workshop: Workshop, config: Config, value: float) -> None:
+    put(
+        workshop,
+        "g (float[4,16] x) => (float[4,8] y) { y = Gemm(x, w, b) }",
+        (4, 16),
+        w=normal(16, 8),
+        b=np.array([1, 2, value, 4, 5, 6, 7, 8], np.float32),
+    )
+    assert "constant b: it holds NaN or infinite values" in workshop.fail(1, config=config)
