@@ -19,6 +19,8 @@ from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.frontends.paddle import locate, read_paddle
+from converter_lite.frontends.paddle_graph import HANDLERS
+from converter_lite.frontends.paddle_quant import FOLDED
 from converter_lite.output import refuse_overwrite, transaction
 from converter_lite.preparing import optimized as optimize_for
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -103,6 +105,22 @@ def convert_to_nb(request: NbRequest) -> NbResult:
         files.add(made, request.output)
         files.commit()
     return NbResult(request.output, len(data), quantized.plan, file, notes)
+
+
+def float_file(request: NbRequest) -> NbFile:
+    """The file of a model without any quantization: whether its operators can be written at all.
+
+    Raises:
+        ConverterError: The model cannot be read, or the target cannot express it; every such node is named.
+    """
+    model = optimized(load_model(request).model)
+    return build(QuantizedModel(model, QuantPlan(request.target)), options=NbOptions(target=request.target))
+
+
+def unknown_operators(operators: Sequence[str]) -> list[str]:
+    """Those operators of a Paddle program or a ``.nb`` file that are not read."""
+    known = {*HANDLERS, *FOLDED, "feed", "fetch"}
+    return [operator for operator in operators if operator not in known]
 
 
 def _by_config(request: NbRequest, config_file: Path) -> NbResult:

@@ -169,12 +169,14 @@ def cli(context: click.Context, /, **options: Any) -> int:
     if printed:
         return 0
     if not options["model_file"] and not options["model_dir"]:
+        if options["print_model_ops"] == "true":
+            raise UsageError("there is no model", where="--print_model_ops", hint="give --model_dir or --model_file")
         click.echo(f"paddlelite opt version:converter_lite {__version__}\n{context.get_help()}")
         return 0 if not any(options[name] for name in ("optimize_out", "param_file")) else EXIT_USAGE
     if options["print_model_ops"] == "true":
         return _print_model(options, targets)
-    if not options["optimize_out"]:
-        raise UsageError("the flag is required", where="--optimize_out")
+    if Path(options["optimize_out"]).name in ("", ".nb") or options["optimize_out"].endswith("/"):
+        raise UsageError("a file name is required; .nb is appended", where=f"--optimize_out={options['optimize_out']}")
     return _convert(options, targets)
 
 
@@ -214,18 +216,17 @@ def _print_tables(options: dict[str, Any], targets: list[str]) -> bool:
     if all(options[name] != "true" for name in TABLES):
         return False
     from converter_lite.formats.paddle_nb import tables
-    from converter_lite.formats.paddle_nb.kernels import operators
 
     if options["print_all_ops"] == "true":
-        click.echo(tables.operator_table(operators(), tuple(tables.COLUMNS)))
+        click.echo(tables.operator_table(tables.shown_operators(), tuple(tables.COLUMNS)))
     elif options["print_all_ops_in_md_format"] == "true":
-        click.echo(tables.markdown_table(operators()))
+        click.echo(tables.markdown_table(tables.shown_operators()))
     elif options["print_supported_ops"] == "true":
         columns = _columns(targets)
         click.echo(f"Supported OPs on '{','.join(f' {_column(name)}' for name in targets)}': ")
         click.echo(tables.operator_table(tables.supported(_targets(targets)), columns))
     else:
-        click.echo("\n".join(f" - {name}" for name in operators()))
+        click.echo("\n".join(f" - {name}" for name in tables.shown_operators()))
     return True
 
 
@@ -318,35 +319,30 @@ def _record(folder: Path, program: Any) -> None:
 
 
 def _print_model(options: dict[str, Any], targets: list[str]) -> int:
+    """The operators of a model beside the targets' kernels, and whether a file for the first target can be written."""
     from converter_lite.formats.paddle_nb import tables
     from converter_lite.frontends.paddle import load
-    from converter_lite.frontends.paddle_quant import FOLDED
-    from converter_lite.nb_conversion import load_model, optimized, source_files
+    from converter_lite.nb_conversion import float_file, source_files, unknown_operators
 
     request = _request({**options, "optimize_out": options["optimize_out"] or "unused"}, targets)
-    _announce(request)
     program_file, parameter_file = source_files(request.model, request.params)
-    if program_file.suffix in (".onnx", ".nb"):
-        from converter_lite.formats.paddle_nb.writer import NbOptions, build
-        from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-
-        model = optimized(load_model(request).model)
-        program = build(QuantizedModel(model, QuantPlan("float")), options=NbOptions(target=targets[0])).program
-    else:
-        program = load(program_file, parameter_file)[0]
+    is_paddle = program_file.suffix not in (".onnx", ".nb")
+    program = load(program_file, parameter_file)[0] if is_paddle else float_file(request).program
     operators = tables.model_operators(program)
     click.echo("OPs in the input model include:")
     click.echo(tables.operator_table(operators, _columns(targets)))
-    missing = [name for name in tables.unsupported(operators, _targets(targets)) if name not in FOLDED]
-    if not missing:
-        click.echo("Paddle-Lite supports this model!")
-        return 0
-    click.echo(
-        f"Error: This model is not supported, because {len(missing)} ops are not supported on "
-        f"'{', '.join(targets)}'. These unsupported ops are: '{', '.join(missing)}'.",
-        err=True,
-    )
-    return 1
+    missing = unknown_operators(operators)
+    if missing:
+        click.echo(
+            f"Error: This model is not supported, because {len(missing)} ops are not supported on "
+            f"'{', '.join(targets)}'. These unsupported ops are: '{', '.join(missing)}'.",
+            err=True,
+        )
+        return 1
+    if is_paddle:
+        float_file(request)
+    click.echo("Paddle-Lite supports this model!")
+    return 0
 
 
 def main() -> None:

@@ -121,6 +121,8 @@ def test_a_target_that_only_the_original_can_write_is_refused_or_left_out(
         (["--model_dir=nowhere", "--optimize_out=o"], "nowhere"),
         (["--model_file=nowhere.onnx", "--optimize_out=o"], "does not exist"),
         (["--model_file=m.onnx"], "optimize_out"),
+        (["--model_file=m.onnx", "--optimize_out=folder/"], "a file name is required"),
+        (["--print_model_ops=true"], "there is no model"),
     ],
 )
 def test_wrong_usage_is_told_with_status_2(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,34 @@ from tests.support import MODELS
 pytestmark = [pytest.mark.runtime, pytest.mark.shared]
 
 PADDLE = MODELS / "paddle_mobilenet_v1_075"
+IGNORED = frozenset(
+    {
+        *(
+            "op_device",
+            "with_quant_attr",
+            "is_test",
+            "data_type",
+            "out_threshold",
+            "Output0_threshold",
+            "Out0_threshold",
+        ),
+        *("use_cudnn", "use_mkldnn", "mkldnn_data_type", "use_addto", "use_quantizer", "force_fp32_output"),
+        *("exhaustive_search", "fuse_residual_connection", "fuse_activation", "fuse_alpha", "fuse_beta"),
+        *("Scale_in", "Scale_in_eltwise", "Scale_out", "Scale_weights", "quantization_type"),
+    }
+)
+"""Attributes that the original copies from the Paddle model or from training, and that no ARM or x86 kernel asks for."""
+
+WITHOUT_EFFECT = {
+    "fuse_relu": "with_act and act_type say it",
+    "fuse_relu_before_depthwise_conv": "always false",
+    "data_format": "NCHW is the only layout of the target",
+    "bit_length": "of operators that do not compute with integers",
+    "X0_scale": "of operators that do not compute with integers",
+    "Out0_scale": "of operators that do not compute with integers",
+}
+"""Attributes that the original has beyond ours, and why ours need not have them."""
+
 INFORMATIVE = ("quantization_type", "padding_algorithm", "data_format", "out_h", "out_w")
 """Attributes whose value the runtime does not use for these operators."""
 
@@ -41,9 +70,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def source(kind: str, folder: Path) -> Path:
     """A model that the original can read: it stops at relu6 as newer Paddle writes it, without a threshold."""
-    if kind != "fp32":
+    if kind == "ptq":
         return PADDLE / kind
-    made = folder / "fp32"
+    made = folder / kind
     made.mkdir(exist_ok=True)
     program = message_class("Program")()
     program.ParseFromString((PADDLE / kind / "inference.pdmodel").read_bytes())
@@ -71,8 +100,9 @@ def ours(model: Path, out: Path, target: str, bits: int | None = None) -> NbFile
 def differences(mine: NbFile, theirs: NbFile) -> Iterator[str]:
     """What differs, after names: operators, kernels, attributes that ours has, weights, biases, scales.
 
-    Known and left out: paddings of two numbers mean the same as four; a softmax axis of -1 is the last one; the
-    original keeps an identity scale in front of the output; an adaptive pool to 1x1 is a global one.
+    Attributes of :data:`IGNORED` and :data:`WITHOUT_EFFECT` may be missing in ours. Known and left out: paddings of two
+    numbers mean the same as four; a softmax axis of -1 is the last one; the original keeps an identity scale in front
+    of the output; an adaptive pool to 1x1 is a global one.
     """
     operators = [op for op in theirs.program.main.operators if not is_identity(op)]
     kinds = [(op.type, op.get(KERNEL_ATTRIBUTE)) for op in operators]
@@ -89,6 +119,11 @@ def differences(mine: NbFile, theirs: NbFile) -> Iterator[str]:
             other = b.attributes.get(name)
             if other is None or other.type != attribute.type or not same(name, attribute.value, other.value):
                 yield f"{a.type} {name}: {attribute} and {other}"
+        unexplained = b.attributes.keys() - a.attributes.keys() - IGNORED - WITHOUT_EFFECT.keys()
+        if unexplained - {name for name in b.attributes if name.endswith("_quant_scale")}:
+            yield f"{a.type}: the original also has {sorted(unexplained)}"
+        if {slot for slot, names in b.inputs.items() if names} != {slot for slot, names in a.inputs.items() if names}:
+            yield f"{a.type}: other inputs"
         for slot in ("Filter", "Bias"):
             if a.input(slot) is not None:
                 first, second = mine.parameters[a.inputs[slot][0]], theirs.parameters[b.inputs[slot][0]]
@@ -110,7 +145,37 @@ def same(name: str, first: Any, second: Any) -> bool:
     return first == second
 
 
-@pytest.mark.parametrize("kind", ["fp32", "ptq"])
+def lines(command: list[str], out: Path) -> list[str]:
+    """What a command prints, whatever its output is called."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [line.replace(str(out), "OUT").rstrip() for line in done.stdout.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--valid_targets=arm"],
+        ["--valid_targets=x86", "--quant_model=true", "--quant_type=QUANT_INT8"],
+        ["--valid_targets=arm", "--record_tailoring_info=true"],
+        ["--valid_targets=arm,x86", "--print_model_ops=true"],
+        ["--valid_targets=x86", "--print_model_ops=true"],
+    ],
+    ids=" ".join,
+)
+def test_the_lines_on_stdout_are_those_of_the_original(flags: list[str], folder: Path, tmp_path: Path) -> None:
+    python = interpreter("2.12")
+    assert python is not None
+    model = [f"--model_dir={source('fp32', folder)}", *flags]
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    expected = lines([str(python.with_name("paddle_lite_opt")), *model, f"--optimize_out={theirs}"], theirs)
+    got = lines([sys.executable, "-m", "converter_lite.cli.opt", *model, f"--optimize_out={mine}"], mine)
+    assert len(got) >= 4
+    assert got == expected
+    for name in (".tailored_ops_list", ".tailored_kernels_list") if "--record_tailoring_info=true" in flags else ():
+        assert (mine / name).read_text().split() == (theirs / name).read_text().split()
+
+
+@pytest.mark.parametrize("kind", ["fp32", "ptq", "ptq_onnx_format"])
 def test_arm_files_equal_the_originals_but_for_names(kind: str, folder: Path) -> None:
     model = source(kind, folder)
     theirs = original(model, folder / f"original_{kind}", "--valid_targets=arm")
@@ -135,6 +200,8 @@ def test_integer_weights_are_those_of_the_original(folder: Path) -> None:
         first, second = mine.parameters[a.inputs["Filter"][0]], theirs.parameters[b.inputs["Filter"][0]]
         assert first.dtype == second.dtype == np.int16
         assert np.abs(first.astype(np.int32) - second).max() <= 1
+        scales = [f.get(f"{f.inputs['Filter'][0]}_quant_scale") for f in (a, b)]
+        assert np.allclose(*scales, rtol=1e-6)
         compared += 1
     assert compared == 15
 

@@ -24,9 +24,18 @@ _PRECISIONS = {
 }
 
 
+SHOWN_RELEASE = "2"
+"""Tables are those of release 2.12, which files name as their writer."""
+
+
 def targets_of(operator: str) -> set[Target]:
-    """Targets that have a kernel for an operator in any known release."""
-    return {Target(kernel.target) for kernel in kernels_of(operator)}
+    """Targets that have a kernel for an operator in the release of the tables."""
+    return {Target(kernel.target) for kernel in kernels_of(operator) if SHOWN_RELEASE in kernel.releases}
+
+
+def shown_operators() -> list[str]:
+    """Operators that have a kernel in the release of the tables, sorted."""
+    return [operator for operator in operators() if targets_of(operator)]
 
 
 def operator_table(operators: Iterable[str], columns: Collection[str]) -> str:
@@ -55,13 +64,7 @@ def markdown_table(operators: Collection[str]) -> str:
 def supported(targets: Collection[Target]) -> list[str]:
     """Operators that one of the targets, or Host, has."""
     wanted = {*targets, Target.HOST}
-    return [operator for operator in operators() if targets_of(operator) & wanted]
-
-
-def unsupported(operators: Iterable[str], targets: Collection[Target]) -> list[str]:
-    """Operators that neither the targets nor Host have."""
-    wanted = {*targets, Target.HOST}
-    return sorted({operator for operator in operators if not targets_of(operator) & wanted})
+    return [operator for operator in shown_operators() if targets_of(operator) & wanted]
 
 
 def model_operators(program: Program) -> list[str]:
