@@ -19,7 +19,6 @@ from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, TargetError, UsageError
 
 if TYPE_CHECKING:
-    from converter_lite.formats.paddle_nb.kernels import Target
     from converter_lite.nb_conversion import NbRequest
 
 WRITABLE = ("arm", "x86", "host")
@@ -164,9 +163,8 @@ def cli(context: click.Context, /, **options: Any) -> int:
     for name, reason in NOT_AVAILABLE.items():
         if options[name] not in ("", "false"):
             raise UsageError(reason, where=f"--{name}={options[name]}")
-    targets = parse_targets([options["valid_targets"], *options["more_targets"]])
-    printed = _print_tables(options, targets)
-    if printed:
+    targets = target_names([options["valid_targets"], *options["more_targets"]])
+    if _print_tables(options, targets):
         return 0
     if not options["model_file"] and not options["model_dir"]:
         if options["print_model_ops"] == "true":
@@ -180,12 +178,11 @@ def cli(context: click.Context, /, **options: Any) -> int:
     return _convert(options, targets)
 
 
-def parse_targets(texts: Sequence[str]) -> list[str]:
-    """Targets that can be written, in order of preference.
+def target_names(texts: Sequence[str]) -> list[str]:
+    """Values of ``--valid_targets`` in order of preference.
 
     Raises:
-        UsageError: A name is unknown.
-        TargetError: None of them can be written.
+        UsageError: A name is unknown, or there is none.
     """
     from converter_lite.suggest import did_you_mean
 
@@ -194,17 +191,28 @@ def parse_targets(texts: Sequence[str]) -> list[str]:
         if name not in (*WRITABLE, *REFUSED_TARGETS):
             hint = did_you_mean(name, (*WRITABLE, *REFUSED_TARGETS))
             raise UsageError(f"Wrong target {name!r} found{hint}", where="--valid_targets")
+    if not names:
+        raise UsageError("there is no target", where="--valid_targets", hint="use arm, x86 or host")
+    return names
+
+
+def written_target(names: Sequence[str]) -> str:
+    """The first target that can be written.
+
+    Raises:
+        TargetError: None of them can.
+    """
     written = [name for name in names if name in WRITABLE]
     if not written:
         raise TargetError(
-            f"files for {', '.join(names) or 'no target'} need graph passes that only the original has",
+            f"files for {', '.join(names)} need graph passes that only the original has",
             where="--valid_targets",
             hint="arm, x86 and host can be written",
         )
     for name in names:
         if name in REFUSED_TARGETS:
             click.echo(f"Warning: {name} cannot be used; the file has kernels of {written[0]} only", err=True)
-    return written
+    return written[0]
 
 
 TABLES = ("print_all_ops", "print_all_ops_in_md_format", "print_supported_ops", "display_kernels")
@@ -218,30 +226,14 @@ def _print_tables(options: dict[str, Any], targets: list[str]) -> bool:
     from converter_lite.formats.paddle_nb import tables
 
     if options["print_all_ops"] == "true":
-        click.echo(tables.operator_table(tables.shown_operators(), tuple(tables.COLUMNS)))
+        click.echo(tables.all_operators())
     elif options["print_all_ops_in_md_format"] == "true":
-        click.echo(tables.markdown_table(tables.shown_operators()))
+        click.echo(tables.markdown_table())
     elif options["print_supported_ops"] == "true":
-        columns = _columns(targets)
-        click.echo(f"Supported OPs on '{','.join(f' {_column(name)}' for name in targets)}': ")
-        click.echo(tables.operator_table(tables.supported(_targets(targets)), columns))
+        click.echo(tables.supported_operators(targets))
     else:
-        click.echo("\n".join(f" - {name}" for name in tables.shown_operators()))
+        click.echo(tables.kernel_list())
     return True
-
-
-def _column(name: str) -> str:
-    return {"arm": "kARM", "x86": "kX86", "host": "kHost"}[name]
-
-
-def _columns(targets: list[str]) -> list[str]:
-    return sorted({"kHost", *map(_column, targets)})
-
-
-def _targets(names: list[str]) -> list[Target]:
-    from converter_lite.formats.paddle_nb.kernels import Target
-
-    return [Target.parse(name) for name in names]
 
 
 def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
@@ -255,7 +247,7 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
         model=Path(options["model_file"] or options["model_dir"]),
         params=Path(options["param_file"]) if options["param_file"] else None,
         output=Path(output if output.endswith(".nb") else f"{output}.nb"),
-        target=targets[0],
+        target=written_target(targets),
         weight_bits=bits if options["quant_model"] == "true" else None,
         input_shapes=_input_shapes(options["inputShape"]),
         config_file=Path(options["configFile"]) if options["configFile"] else None,
@@ -330,7 +322,7 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
     program = load(program_file, parameter_file)[0] if is_paddle else float_file(request).program
     operators = tables.model_operators(program)
     click.echo("OPs in the input model include:")
-    click.echo(tables.operator_table(operators, _columns(targets)))
+    click.echo(tables.model_table(operators, targets))
     missing = unknown_operators(operators)
     if missing:
         click.echo(

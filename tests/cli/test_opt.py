@@ -200,9 +200,9 @@ def test_tailoring_lists_the_operators_and_kernels_of_the_file(
 def test_tables_list_operators_and_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--print_all_ops=true") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["OP_name", "kARM", "kHost", "kX86"]
+    assert lines[0].split()[:7] == ["OP_name", "kARM", "kOpenCL", "kMetal", "kXPU", "kHost", "kX86"]
     conv = next(line for line in lines if line.split()[0] == "conv2d")
-    assert conv == "conv2d".rjust(47) + "     Y" + "       " + "     Y"
+    assert conv.startswith("conv2d".rjust(47) + "     Y")
     assert run("--print_supported_ops=true", "--valid_targets=x86") == 0
     assert capsys.readouterr().out.startswith("Supported OPs on ' kX86': \n")
     assert run("--print_all_ops_in_md_format=true") == 0

@@ -175,6 +175,28 @@ def test_the_lines_on_stdout_are_those_of_the_original(flags: list[str], folder:
         assert (mine / name).read_text().split() == (theirs / name).read_text().split()
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--print_all_ops=true"],
+        ["--print_all_ops_in_md_format=true"],
+        *([["--print_supported_ops=true", f"--valid_targets={name}"] for name in ("arm", "x86", "x86,arm", "opencl")]),
+        ["--print_supported_ops=true", "--valid_targets=android_nnapi"],
+        ["--print_supported_ops=true", "--valid_targets=qualcomm_qnn,arm"],
+    ],
+    ids=" ".join,
+)
+def test_tables_are_those_of_the_original(flags: list[str], folder: Path) -> None:
+    """But for the number above the Markdown table, which is not that of its lines there."""
+    python = interpreter("2.12")
+    assert python is not None
+    expected = lines([str(python.with_name("paddle_lite_opt")), *flags], folder)
+    got = lines([sys.executable, "-m", "converter_lite.cli.opt", *flags], folder)
+    assert len(got) > 100
+    assert got[1:] == expected[1:]
+    assert got[0].split(" : ")[0] == expected[0].split(" : ")[0]
+
+
 @pytest.mark.parametrize("kind", ["fp32", "ptq", "ptq_onnx_format"])
 def test_arm_files_equal_the_originals_but_for_names(kind: str, folder: Path) -> None:
     model = source(kind, folder)
