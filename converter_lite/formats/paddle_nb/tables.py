@@ -120,7 +120,7 @@ def markdown_table() -> str:
     table = _table()
     lines = [f"The number of supported operators is : {len(table)}"]
     lines.append("| OP_name | " + " | ".join(COLUMNS.values()))
-    lines.append("|-:|" + " -|" * len(COLUMNS))
+    lines.append("|-:|-|" + " -|" * (len(COLUMNS) - 1))
     for operator, found in table.items():
         lines.append(f"| {operator} | " + " | ".join("Y" if name in found else " " for name in COLUMNS) + " |")
     return "\n".join(lines)

@@ -64,7 +64,8 @@ def convolve(op: Operator, values: dict[str, Array]) -> Array:
     x, w = values[op.inputs["Input"][0]], values[op.inputs["Filter"][0]]
     exact = np.float32 if w[0].size <= EXACT_TERMS else np.float64
     x, w = x.astype(exact), w.astype(exact)
-    top, bottom, left, right = op.get("paddings")
+    given = op.get("paddings")
+    top, bottom, left, right = given if len(given) == 4 else (given[0], given[0], given[1], given[1])
     x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
     (sh, sw), (dh, dw), groups = op.get("strides"), op.get("dilations"), op.get("groups")
     (outputs, inputs, kh, kw), (batch, _, height, width) = w.shape, x.shape
@@ -137,6 +138,7 @@ FUNCTIONS: dict[str, Any] = {
     "elementwise_sub": _pair(np.subtract),
     "elementwise_mul": _pair(np.multiply),
     "elementwise_div": _pair(np.divide),
+    "scale": lambda op, x, values: x * np.float32(op.get("scale")) + np.float32(op.get("bias")),
     "exp": lambda op, x, values: np.exp(x),
     "slice": _slice,
     "transpose2": lambda op, x, values: x.transpose(op.get("axis")),
