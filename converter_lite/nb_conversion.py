@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx_ir as ir
 
-from converter_lite.errors import UsageError
+from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
 from converter_lite.formats.paddle_nb.parse import check_written, parse
@@ -97,6 +98,7 @@ def convert_to_nb(request: NbRequest) -> NbResult:
     source = load_model(request)
     quantized, notes = prepare(source, request)
     file = build(quantized, options=NbOptions(target=request.target))
+    _refuse_nan(file)
     data = serialize(file)
     check_written(data, file, where=str(request.output))
     with transaction(request.output.parent) as files:
@@ -105,6 +107,12 @@ def convert_to_nb(request: NbRequest) -> NbResult:
         files.add(made, request.output)
         files.commit()
     return NbResult(request.output, len(data), quantized.plan, file, notes)
+
+
+def _refuse_nan(file: NbFile) -> None:
+    for name, array in file.parameters.items():
+        if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # a minimum is NaN if any element is
+            raise ModelError("the constant holds NaN", where=name, hint="the model is damaged, or was trained badly")
 
 
 def float_file(request: NbRequest) -> NbFile:

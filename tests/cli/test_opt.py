@@ -150,6 +150,14 @@ def test_a_damaged_model_leaves_nothing_behind(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_model_with_nan_in_its_weights_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, parameters = float_model()
+    next(array for array in parameters.values() if array.ndim == 4)[0, 0, 0, 0] = np.nan
+    folder = save(tmp_path / "paddle", program, parameters)
+    assert run(f"--model_dir={folder}", f"--optimize_out={tmp_path / 'out'}") == 1
+    assert "NaN" in capsys.readouterr().err
+
+
 def test_the_output_may_not_be_the_input(tmp_path: Path, onnx_file: Path) -> None:
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'a'}", "--valid_targets=x86") == 0
     before = (tmp_path / "a.nb").read_bytes()
@@ -172,7 +180,9 @@ def test_a_quantized_paddle_model_is_full_int8_on_arm_and_weights_only_on_x86(
     assert "saturate" in capsys.readouterr().err
 
 
-def test_full_int8_in_one_step_from_a_configuration_file(onnx_file: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def full_config(tmp_path: Path) -> Path:
+    """Full quantization with samples for :func:`small_network`."""
     data = tmp_path / "data"
     data.mkdir()
     for index in range(4):
@@ -182,9 +192,37 @@ def test_full_int8_in_one_step_from_a_configuration_file(onnx_file: Path, tmp_pa
         "[common_quant_param]\nquant_type=FULL_QUANT\n[full_quant_param]\nactivation_quant_method=MAX_MIN\n"
         f"[data_preprocess_param]\ncalibrate_path=x:{data}\ncalibrate_size=4\ninput_type=BIN\n"
     )
-    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={config}") == 0
+    return config
+
+
+def test_full_int8_in_one_step_from_a_configuration_file(
+    onnx_file: Path, full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 0
     operators = parse((tmp_path / "full.nb").read_bytes()).program.main.operators
     assert [op.type for op in operators if op.get("enable_int8")] == ["conv2d", "depthwise_conv2d", "conv2d", "fc"]
+    assert "output y: cosine 0.99" in capsys.readouterr().err
+
+
+def test_a_result_below_the_quality_gate_is_not_handed_out(
+    onnx_file: Path,
+    full_config: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("converter_lite.proving.DEFAULT_MIN_COSINE", 1.01)
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 1
+    assert "quality gate" in capsys.readouterr().err
+    assert not (tmp_path / "full.nb").exists()
+
+
+def test_a_quantized_model_is_not_quantized_by_a_configuration_again(
+    full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = save(tmp_path / "ptq", *fake_quantized_model())
+    assert run(f"--model_dir={folder}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 1
+    assert "quantized already" in capsys.readouterr().err
 
 
 def test_tailoring_lists_the_operators_and_kernels_of_the_file(
