@@ -13,6 +13,8 @@ Ini = Mapping[str, Mapping[str, str]]
 """Section -> key -> value of a configuration file."""
 
 OURS = "converter_lite"
+OPT = "opt"
+"""Our ``opt``; behind a colon the Paddle model that it reads, an ONNX model where there is none."""
 
 CALIBRATION_SAMPLES = 100
 
@@ -106,6 +108,11 @@ class Case:
     repeats: int = 3
     evaluated: bool = True
     save_type: str = "ONNX"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it measures this project."""
+        return self.program == OURS or self.program.partition(":")[0] == OPT
 
 
 def full(method: str = "MAX_MIN", **keys: str) -> Ini:
@@ -330,7 +337,33 @@ _MINDSPORE_LITE = (
     ),
 )
 
-_OTHER_TOOLS = (Case("pd_w8", "Paddle-Lite opt, QUANT_INT8", "paddle_lite", "mobilenet", samples=0, repeats=1),)
+_QUANT_INT8 = ("--quant_model=true", "--quant_type=QUANT_INT8")
+_QUANT_INT16 = ("--quant_model=true", "--quant_type=QUANT_INT16")
+
+
+def _nb(
+    name: str, title: str, program: str, options: tuple[str, ...] = (), *, group: str = "", repeats: int = 1
+) -> Case:
+    """A ``.nb`` file for ARM of a MobileNet, by our ``opt`` or the released one."""
+    return Case(name, title, program, "mobilenet", group, options, samples=0, repeats=repeats, save_type="NAIVE_BUFFER")
+
+
+_PADDLE_LITE = (
+    _nb("nb_w8", "opt, QUANT_INT8", "opt:fp32", _QUANT_INT8, group="nb-weights", repeats=7),
+    _nb("pd_w8", "Paddle-Lite opt, QUANT_INT8", "paddle_lite:fp32", _QUANT_INT8, group="nb-weights", repeats=7),
+    _nb("nb_w16", "opt, QUANT_INT16", "opt:fp32", _QUANT_INT16),
+    _nb("pd_w16", "Paddle-Lite opt, QUANT_INT16", "paddle_lite:fp32", _QUANT_INT16),
+    _nb("nb_float", "opt, float", "opt:fp32"),
+    _nb("pd_float", "Paddle-Lite opt, float", "paddle_lite:fp32"),
+    _nb("nb_ptq", "opt, PaddleSlim's full int8", "opt:ptq"),
+    _nb("pd_ptq", "Paddle-Lite opt, PaddleSlim's full int8", "paddle_lite:ptq"),
+    Case("nb_full", "opt, FULL MAX_MIN", OPT, "mobilenet", ini=full(), repeats=1, save_type="NAIVE_BUFFER"),
+    Case("r8_nb_full", ".nb, FULL MAX_MIN", OPT, "resnet8", ini=full(), repeats=1, save_type="NAIVE_BUFFER"),
+    Case("uf_nb_full", ".nb, FULL MAX_MIN", OPT, "ultraface", ini=full(), repeats=1, save_type="NAIVE_BUFFER"),
+    Case(
+        "ml_nb_w8", ".nb, WEIGHT 8 bits", OPT, "minilm", ini=weight(8), samples=0, repeats=1, save_type="NAIVE_BUFFER"
+    ),
+)
 
 CASES: tuple[Case, ...] = (
     Case("help", "converter_lite --help", OURS, group="help", options=("--help",), repeats=5),
@@ -341,5 +374,5 @@ CASES: tuple[Case, ...] = (
     *_MINILM,
     *_MEMORY,
     *_MINDSPORE_LITE,
-    *_OTHER_TOOLS,
+    *_PADDLE_LITE,
 )

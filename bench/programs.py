@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.cases import OURS, TASKS, Case
+from bench.cases import OPT, OURS, TASKS, Case
 
 
 class NotInstalledError(Exception):
@@ -153,7 +153,7 @@ def _shape_option(case: Case) -> tuple[str, ...]:
 
 
 def rebuilding(case: Case, places: Places) -> Invocation:
-    """The command that reads a ``.ms`` file back and writes what it says as ONNX, for the evaluation."""
+    """The command that reads a ``.ms`` or ``.nb`` file back and writes what it says as ONNX, for the evaluation."""
     files = (places.model(case.task), places.written(case), places.result(case))
     options = ("--shapes", TASKS[case.task].shapes)
     return Invocation(
@@ -209,24 +209,44 @@ def _released_python(places: Places) -> Path:
     return python
 
 
+def _opt(case: Case, places: Places) -> Invocation:
+    """Our ``opt``: a Paddle model that the released one reads too, or an ONNX model with a configuration."""
+    kind = case.program.partition(":")[2]
+    shapes = TASKS[case.task].shapes
+    if kind:
+        source = [f"--model_dir={paddle_model(kind, places)}"]
+    else:
+        source = [f"--model_file={places.model(case.task)}", f"--configFile={_written_config(case, places)}"]
+        source += [f"--inputShape={shapes}"] if shapes else []
+    return Invocation([str(Path(sys.executable).with_name("opt")), *source, *_nb_options(case, places)])
+
+
 def _paddle_lite(case: Case, places: Places) -> Invocation:
-    program = next((p for p in places.runtimes.glob("pd*/bin/paddle_lite_opt") if p.is_file()), None)
-    if program is None:
-        raise NotInstalledError(f"no pd*/bin/paddle_lite_opt in the folder {places.runtimes.name}")
-    folder = places.shared / "data/models/paddle_mobilenet_v1_075/fp32"
-    model, params = next(folder.glob("*.pdmodel")), next(folder.glob("*.pdiparams"))
-    return Invocation(
-        [
-            str(program),
-            f"--model_file={model}",
-            f"--param_file={params}",
-            f"--optimize_out={places.work / case.name}",
-            "--optimize_out_type=naive_buffer",
-            "--valid_targets=arm",
-            "--quant_model=true",
-            "--quant_type=QUANT_INT8",
-        ]
-    )
+    program = places.runtimes / "pd212/bin/paddle_lite_opt"
+    if not program.is_file():
+        raise NotInstalledError(f"no pd212/bin/paddle_lite_opt in the folder {places.runtimes.name}")
+    source = f"--model_dir={paddle_model(case.program.partition(':')[2], places)}"
+    return Invocation([str(program), source, *_nb_options(case, places)])
+
+
+def _nb_options(case: Case, places: Places) -> tuple[str, ...]:
+    return (f"--optimize_out={places.work / case.name}", "--valid_targets=arm", *case.options)
+
+
+def paddle_model(kind: str, places: Places) -> Path:
+    """Folder of a Paddle MobileNet in a form that the released ``opt`` reads; made at the first call.
+
+    Raises:
+        NotInstalledError: It cannot be made.
+    """
+    made = places.work / f"paddle_{kind}"
+    if not made.is_dir():
+        source = places.shared / "data/models/paddle_mobilenet_v1_075" / kind
+        command = [sys.executable, "-m", "bench.paddle_twin", str(source), str(made)]
+        done = subprocess.run(command, cwd=places.root, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NotInstalledError(f"its Paddle model cannot be prepared: {done.stderr.strip().splitlines()[-1]}")
+    return made
 
 
 def _own_python(places: Places) -> Path:
@@ -240,6 +260,7 @@ PROGRAMS: Mapping[str, Callable[[Case, Places], Invocation]] = {
     "nncf": _peer("nncf_static", nncf_python),
     "mindspore_lite": _mindspore_lite,
     "mindspore_lite_alone": _mindspore_lite_alone,
-    "paddle_lite": _paddle_lite,
+    **dict.fromkeys((OPT, f"{OPT}:fp32", f"{OPT}:ptq"), _opt),
+    **dict.fromkeys(("paddle_lite:fp32", "paddle_lite:ptq"), _paddle_lite),
 }
 """Program of a case -> its command."""

@@ -1,4 +1,4 @@
-"""``python -m bench.rebuild MODEL FILE.ms OUT.onnx``: what a ``.ms`` file says, as ONNX with the inputs of the float model."""
+"""``python -m bench.rebuild MODEL FILE OUT.onnx``: what a ``.ms`` or ``.nb`` file says, as ONNX with the float model's inputs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from converter_lite.cli.arguments import parse_input_shape
 from converter_lite.formats.mindspore_ms.format import MsFormat
+from converter_lite.formats.output import OutputFormat
+from converter_lite.formats.paddle_nb.output import NbFormat
 from converter_lite.frontends.onnx import read_onnx
 
 
@@ -18,8 +20,9 @@ def main() -> None:
     parser.add_argument("--shapes", default="")
     arguments = parser.parse_args()
     like = read_onnx(arguments.model, input_shapes=parse_input_shape(arguments.shapes))
-    made = MsFormat().runnable(arguments.file, like=like)
-    arguments.output.write_bytes(made)
+    form: OutputFormat = NbFormat() if arguments.file.suffix == ".nb" else MsFormat()
+    made = form.runnable(arguments.file, like=like)
+    arguments.output.write_bytes(made if isinstance(made, bytes) else made.read_bytes())
 
 
 if __name__ == "__main__":

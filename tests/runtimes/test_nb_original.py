@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench import paddle_twin
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import NbFile, Operator
 from converter_lite.formats.paddle_nb.reader import to_graph
 from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.formats.paddle_nb.writer import NbOptions, write
-from converter_lite.frontends.paddle_proto import message_class
 from converter_lite.nb_conversion import NbRequest, convert_to_nb
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
 from tests.runtimes.paddle import Case, interpreter, run_cases
@@ -70,19 +70,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def source(kind: str, folder: Path) -> Path:
-    """A model that the original can read: it stops at relu6 as newer Paddle writes it, without a threshold."""
-    if kind == "ptq":
-        return PADDLE / kind
-    made = folder / kind
-    made.mkdir(exist_ok=True)
-    program = message_class("Program")()
-    program.ParseFromString((PADDLE / kind / "inference.pdmodel").read_bytes())
-    for op in program.blocks[0].ops:
-        if op.type == b"relu6":
-            op.attrs.add(name=b"threshold", type=1, f=6.0)
-    (made / "inference.pdmodel").write_bytes(program.SerializeToString())
-    (made / "inference.pdiparams").write_bytes((PADDLE / kind / "inference.pdiparams").read_bytes())
-    return made
+    """A model that the original can read."""
+    return PADDLE / kind if kind == "ptq" else paddle_twin.make(PADDLE / kind, folder / kind)
 
 
 def original(model: Path, out: Path, *flags: str) -> NbFile:
