@@ -48,6 +48,7 @@ class NbRequest:
             no faster than float, so that only the weights stay integers otherwise.
         config_file: INI file as ``converter_lite`` reads it; it says how to quantize, instead of ``weight_bits``.
         threads: Worker threads of a calibration; 0 = one per core.
+        meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
     """
 
     model: Path
@@ -59,6 +60,7 @@ class NbRequest:
     full_int8_x86: bool = False
     config_file: Path | None = None
     threads: int = 0
+    meta_version: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def convert_to_nb(request: NbRequest) -> NbResult:
     refuse_overwrite(request.output, [path for path in (request.model, request.params) if path is not None])
     source = load_model(request)
     quantized, notes = prepare(source, request)
-    file = build(quantized, options=NbOptions(target=request.target))
+    file = build(quantized, options=NbOptions(request.target, request.meta_version))
     _refuse_nan(file)
     data = serialize(file)
     check_written(data, file, where=str(request.output))

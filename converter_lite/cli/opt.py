@@ -30,6 +30,9 @@ REFUSED_TARGETS = (
 )
 """Targets of the original whose files need graph passes that only it has."""
 
+OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
+"""Environment variable of the original: if it is set, files have the layout of release 2.7."""
+
 QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
 SWITCHES = (
     *("quant_model", "enable_fp16", "sparse_model", "record_tailoring_info", "print_supported_ops", "print_all_ops"),
@@ -251,6 +254,7 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
         weight_bits=bits if options["quant_model"] == "true" else None,
         input_shapes=_input_shapes(options["inputShape"]),
         config_file=Path(options["configFile"]) if options["configFile"] else None,
+        meta_version=1 if OLDER_LAYOUT in os.environ else 2,
     )
 
 

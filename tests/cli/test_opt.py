@@ -89,6 +89,14 @@ def test_quant_type_says_the_width_of_the_weights(kind: str, dtype: type, onnx_f
     assert any(array.dtype == dtype for array in stored)
 
 
+def test_the_originals_variable_asks_for_the_older_layout(
+    onnx_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PADDLE_LITE_MODEL_VERSION1", "1")
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'old'}") == 0
+    assert parse((tmp_path / "old.nb").read_bytes()).meta_version == 1
+
+
 @pytest.mark.parametrize(
     ("targets", "target"),
     [(["arm"], "arm"), (["x86"], "x86"), (["arm,x86"], "arm"), (["x86 arm"], "x86"), (["x86", "arm"], "x86")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ from converter_lite.formats.paddle_nb.program import NbFile, Operator
 from converter_lite.formats.paddle_nb.reader import to_graph
 from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.formats.paddle_nb.writer import NbOptions, write
+from converter_lite.frontends.paddle import read_paddle
 from converter_lite.nb_conversion import NbRequest, convert_to_nb
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
-from tests.runtimes.paddle import Case, interpreter, run_cases
+from tests.runtimes.paddle import RELEASES, Case, interpreter, run_cases
 from tests.runtimes.test_nb_models import relative_error, run
 from tests.support import MODELS
 
@@ -71,14 +73,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def source(kind: str, folder: Path) -> Path:
     """A model that the original can read."""
-    return PADDLE / kind if kind == "ptq" else paddle_twin.make(PADDLE / kind, folder / kind)
+    return paddle_twin.make(PADDLE / kind, folder / kind)
 
 
-def original(model: Path, out: Path, *flags: str) -> NbFile:
-    python = interpreter("2.12")
+def original(model: Path, out: Path, *flags: str, release: str = "2.12", **variables: str) -> NbFile:
+    python = interpreter(release)
     assert python is not None
-    command = [str(python.with_name("paddle_lite_opt")), f"--model_dir={model}", f"--optimize_out={out}", *flags]
-    subprocess.run(command, check=True, capture_output=True)
+    files = [f"--model_file={model}/inference.pdmodel", f"--param_file={model}/inference.pdiparams"]
+    command = [str(python.with_name("paddle_lite_opt")), *files, f"--optimize_out={out}", *flags]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **variables})
     return parse(out.with_name(out.name + ".nb").read_bytes())
 
 
@@ -250,3 +253,33 @@ def test_a_file_of_the_original_reads_back_runs_and_can_be_written_again(folder:
     files = [serialize(theirs), write(rebuilt, options=NbOptions("x86"))]
     results = run_cases("2.12", [Case(data, [feed["image"]]) for data in files], tmp_path)
     assert [relative_error(result, want) < 1e-5 for result in results] == [True, True]
+
+
+@pytest.mark.parametrize("target", ["arm", "x86"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_files_of_every_release_read_back_as_the_float_model(release: str, target: str, folder: Path) -> None:
+    if interpreter(release) is None:
+        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    name, flags = folder / f"{release}_{target}", [f"--valid_targets={target}"]
+    file = original(source("fp32", folder), name, *flags, release=release)
+    older = original(source("fp32", folder), name, *flags, release=release, PADDLE_LITE_MODEL_VERSION1="1")
+    assert (file.meta_version, older.meta_version) == (2, 1)
+    feed: dict[str, NDArray[Any]] = {"image": np.random.default_rng(4).uniform(-1, 1, (1, 3, 224, 224)).astype("f")}
+    (want,) = run(read_paddle(PADDLE / "fp32").model, feed)
+    for found in (file, older):
+        assert np.abs(run(to_graph(found).model, feed)[0] - want).max() < 1e-5
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_full_int8_files_of_every_release_read_back_with_the_integers_of_their_model(
+    release: str, folder: Path
+) -> None:
+    if interpreter(release) is None:
+        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    found = to_graph(original(source("ptq", folder), folder / f"{release}_ptq", "--valid_targets=arm", release=release))
+    model = read_paddle(PADDLE / "ptq")
+    integers = [[q.integers(name) for name in q.plan.weights] for q in (found, model)]
+    assert len(integers[0]) == 28
+    assert all(np.array_equal(a, b) for a, b in zip(*integers, strict=True))
+    scales = [sorted(float(p.scale) for p in q.plan.activations.values()) for q in (found, model)]
+    assert scales[0] == scales[1]
