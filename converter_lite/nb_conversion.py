@@ -44,8 +44,6 @@ class NbRequest:
         target: ``arm``, ``x86`` or ``host``.
         weight_bits: 8 or 16 stores weights as integers; ``None`` keeps them float.
         input_shapes: Input name -> fixed shape.
-        full_int8_x86: Let an x86 file compute with integers where the model is quantized already; the kernels there are
-            no faster than float, so that only the weights stay integers otherwise.
         config_file: INI file as ``converter_lite`` reads it; it says how to quantize, instead of ``weight_bits``.
         threads: Worker threads of a calibration; 0 = one per core.
         meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
@@ -57,7 +55,6 @@ class NbRequest:
     target: str = "arm"
     weight_bits: int | None = None
     input_shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    full_int8_x86: bool = False
     config_file: Path | None = None
     threads: int = 0
     meta_version: int = 2
@@ -200,7 +197,7 @@ def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[Quan
     notes = []
     if request.weight_bits is not None:
         notes.append("the model is quantized already; --quant_model changes nothing")
-    integer = request.target == "arm" or request.full_int8_x86
+    integer = request.target == "arm"
     had_integers = any(d.mode is NodeMode.INTEGER for d in source.plan.nodes.values())
     quantized = adapt_plan(source, request.target, integer=integer)
     if had_integers and not integer:

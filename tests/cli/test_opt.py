@@ -212,6 +212,23 @@ def test_full_int8_in_one_step_from_a_configuration_file(
     assert "output y: cosine 0.99" in capsys.readouterr().err
 
 
+def test_x86_computes_with_integers_only_if_the_configuration_names_it(
+    onnx_file: Path, full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = (f"--model_file={onnx_file}", f"--configFile={full_config}", "--valid_targets=x86")
+    assert run(*flags, f"--optimize_out={tmp_path / 'weights'}") == 0
+    assert "target_device=X86 asks for them" in capsys.readouterr().err
+    text = full_config.read_text()
+    full_config.write_text(text.replace("[full_quant_param]\n", "[full_quant_param]\ntarget_device=X86\n"))
+    assert run(*flags, f"--optimize_out={tmp_path / 'integers'}") == 0
+    counts = [
+        sum(bool(op.get("enable_int8")) for op in parse((tmp_path / name).read_bytes()).program.main.operators)
+        for name in ("weights.nb", "integers.nb")
+    ]
+    assert counts[0] == 0
+    assert counts[1] > 0
+
+
 def test_a_result_below_the_quality_gate_is_not_handed_out(
     onnx_file: Path,
     full_config: Path,

@@ -68,8 +68,10 @@ def _quantize(
     quantized: QuantizedModel, node: ir.Node, found: Capability, data: ir.Value, value: ir.Value, observed: TensorRange
 ) -> None:
     if _store(quantized, node, replace(found.integer_weight, axis=found.weight_axis), value, NodeMode.INTEGER):
-        params = params_from_range(observed.rmin.min(), observed.rmax.max(), found.integer_activation)
-        quantized.plan.activations[str(data.name)] = params
+        known = quantized.plan.activations.get(str(data.name))
+        if known is None or known.spec.bits > found.integer_activation.bits:  # of several readers the narrowest counts
+            params = params_from_range(observed.rmin.min(), observed.rmax.max(), found.integer_activation)
+            quantized.plan.activations[str(data.name)] = params
 
 
 def _store(quantized: QuantizedModel, node: ir.Node, spec: QuantSpec, value: ir.Value, mode: NodeMode) -> bool:
