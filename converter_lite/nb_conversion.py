@@ -29,6 +29,9 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 if TYPE_CHECKING:
     from converter_lite.request import OutputAccuracy
 
+PROTOBUF_NAMES = ("model", "params")
+"""Files in the folder of a protobuf result, named as the original names them."""
+
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
 
@@ -47,6 +50,7 @@ class NbRequest:
         config_file: INI file as ``converter_lite`` reads it; it says how to quantize, instead of ``weight_bits``.
         threads: Worker threads of a calibration; 0 = one per core.
         meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
+        protobuf: Write a folder with a program and its parameters as Paddle stores them, instead of one ``.nb`` file.
     """
 
     model: Path
@@ -58,6 +62,7 @@ class NbRequest:
     config_file: Path | None = None
     threads: int = 0
     meta_version: int = 2
+    protobuf: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class NbResult:
     """What was written.
 
     Attributes:
-        path: The file.
+        path: The file, or the folder.
         bytes: Its size.
         plan: What is quantized in it.
         file: Its structure.
@@ -93,19 +98,33 @@ def convert_to_nb(request: NbRequest) -> NbResult:
     """
     if request.config_file is not None:
         return _by_config(request, request.config_file)
-    refuse_overwrite(request.output, [path for path in (request.model, request.params) if path is not None])
+    inputs = [path for path in (request.model, request.params) if path is not None]
+    targets = [request.output / name for name in PROTOBUF_NAMES] if request.protobuf else [request.output]
+    for target in targets:
+        refuse_overwrite(target, inputs)
     source = load_model(request)
     quantized, notes = prepare(source, request)
     file = build(quantized, options=NbOptions(request.target, request.meta_version))
     _refuse_nan(file)
+    contents = _contents(file, request)
+    with transaction(targets[0].parent) as files:
+        for target, data in zip(targets, contents, strict=True):
+            made = files.work / target.name
+            made.write_bytes(data)
+            files.add(made, target)
+        files.commit()
+    return NbResult(request.output, sum(map(len, contents)), quantized.plan, file, notes)
+
+
+def _contents(file: NbFile, request: NbRequest) -> list[bytes]:
+    """Bytes of the result's files, read back and compared with what they were made from."""
+    if request.protobuf:
+        from converter_lite.formats.paddle_nb.protobuf import protobuf_files
+
+        return protobuf_files(file)
     data = serialize(file)
     check_written(data, file, where=str(request.output))
-    with transaction(request.output.parent) as files:
-        made = files.work / "model.nb"
-        made.write_bytes(data)
-        files.add(made, request.output)
-        files.commit()
-    return NbResult(request.output, len(data), quantized.plan, file, notes)
+    return [data]
 
 
 def _refuse_nan(file: NbFile) -> None:
@@ -136,6 +155,8 @@ def _by_config(request: NbRequest, config_file: Path) -> NbResult:
     from converter_lite.log import Log
     from converter_lite.request import ConvertRequest
 
+    if request.protobuf:
+        raise UsageError("a protobuf result is not quantized in the same step", where=str(config_file))
     if request.model.suffix == ".nb":
         raise UsageError(
             "a .nb file is not quantized again", where=str(request.model), hint="start from the model it was made from"

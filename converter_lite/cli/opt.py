@@ -43,8 +43,6 @@ NOT_AVAILABLE = {
     "sparse_model": "sparse convolutions are not written",
     "model_set_dir": "tailoring of a set of models is not there; convert each with --record_tailoring_info",
     "model_set": "tailoring of a set of models is not there; convert each with --record_tailoring_info",
-    "optimized_nb_model_path": "drawing of a model is not there; converter_lite inspect lists its operators",
-    "visualization_file_output_path": "drawing of a model is not there; converter_lite inspect lists its operators",
     "nnadapter_mixed_precision_quantization_config_path": "files for NNAdapter devices are not written",
 }
 """Flags that are known and refused, with the reason."""
@@ -136,7 +134,12 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("model_dir", "Directory of a Paddle model; not used when model_file is given.", metavar="DIR")
 @_option("model_file", "Program file of a Paddle model, or an ONNX file (needs no param_file).", metavar="FILE")
 @_option("param_file", "File with all parameters of the Paddle model.", metavar="FILE")
-@_option("optimize_out_type", "naive_buffer (protobuf is refused).", "naive_buffer", metavar="TYPE")
+@_option(
+    "optimize_out_type",
+    "naive_buffer: one .nb file; protobuf: a folder with model and params.",
+    "naive_buffer",
+    metavar="TYPE",
+)
 @_option("optimize_out", "Result; .nb is appended unless it is there.", metavar="PATH")
 @_option("valid_targets", "arm, x86, host: comma or blank between them, the first counts.", "arm", metavar="TARGETS")
 @_option("quant_model", "Store weights as integers: true or false.", "false", metavar="BOOL")
@@ -147,17 +150,17 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("print_model_ops", "Operators of the model, and whether the targets have them.", "false", metavar="BOOL")
 @_option("display_kernels", "Operators that have kernels.", "false", metavar="BOOL")
 @_option("record_tailoring_info", "Also list the operators and kernels of the result.", "false", metavar="BOOL")
+@_option("optimized_nb_model_path", "A .nb file to draw.", metavar="FILE")
+@_option("visualization_file_output_path", "Folder for its drawing: Block_N.dot for Graphviz.", metavar="DIR")
 @_option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
 @_option("configFile", "INI file of converter_lite: full int8 or weights, in one step.", metavar="FILE")
 @_option("enable_fp16", "Known, not available.", "false", hidden=True)
 @_option("sparse_model", "Known, not available.", "false", hidden=True)
-@_option("sparse_threshold", "Used with sparse_model only.", "0.6", hidden=True)
+@_option("sparse_threshold", "Used with sparse_model only.", "0.6", hidden=True, type=click.FloatRange(0, 1))
 @_option("model_filename", "Declared by the original, unused.", hidden=True)
 @_option("param_filename", "Declared by the original, unused.", hidden=True)
 @_option("model_set_dir", "Known, not available.", hidden=True)
 @_option("model_set", "Known, not available.", hidden=True)
-@_option("optimized_nb_model_path", "Known, not available.", hidden=True)
-@_option("visualization_file_output_path", "Known, not available.", hidden=True)
 @_option("nnadapter_mixed_precision_quantization_config_path", "Known, not available.", hidden=True)
 @click.argument("more_targets", nargs=-1)
 @click.pass_context
@@ -169,6 +172,8 @@ def cli(context: click.Context, /, **options: Any) -> int:
     targets = target_names([options["valid_targets"], *options["more_targets"]])
     if _print_tables(options, targets):
         return 0
+    if options["optimized_nb_model_path"] or options["visualization_file_output_path"]:
+        return _draw(options)
     if not options["model_file"] and not options["model_dir"]:
         if options["print_model_ops"] == "true":
             raise UsageError("there is no model", where="--print_model_ops", hint="give --model_dir or --model_file")
@@ -242,19 +247,19 @@ def _print_tables(options: dict[str, Any], targets: list[str]) -> bool:
 def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
     from converter_lite.nb_conversion import QUANT_BITS, NbRequest
 
-    if _one_of(options, "optimize_out_type", ("naive_buffer", "protobuf")) == "protobuf":
-        raise UsageError("protobuf results are not written", where="--optimize_out_type", hint="use naive_buffer")
+    protobuf = _one_of(options, "optimize_out_type", ("naive_buffer", "protobuf")) == "protobuf"
     bits = QUANT_BITS[_one_of(options, "quant_type", QUANT_TYPES)]
     output = options["optimize_out"]
     return NbRequest(
         model=Path(options["model_file"] or options["model_dir"]),
         params=Path(options["param_file"]) if options["param_file"] else None,
-        output=Path(output if output.endswith(".nb") else f"{output}.nb"),
+        output=Path(output if protobuf or output.endswith(".nb") else f"{output}.nb"),
         target=written_target(targets),
         weight_bits=bits if options["quant_model"] == "true" else None,
         input_shapes=_input_shapes(options["inputShape"]),
         config_file=Path(options["configFile"]) if options["configFile"] else None,
         meta_version=1 if OLDER_LAYOUT in os.environ else 2,
+        protobuf=protobuf,
     )
 
 
@@ -297,7 +302,8 @@ def _convert(options: dict[str, Any], targets: list[str]) -> int:
         click.echo(f"Warning: {note}", err=True)
     for output in result.accuracy:
         click.echo(f"output {output.name}: cosine {output.cosine:.6f} with the float model", err=True)
-    click.echo(f"2. Model is optimized and saved into {result.path} successfully")
+    if not request.protobuf:
+        click.echo(f"2. Model is optimized and saved into {result.path} successfully")
     if options["record_tailoring_info"] == "true":
         _record(result.path.with_suffix(""), result.file.program)
     return 0
@@ -312,6 +318,23 @@ def _record(folder: Path, program: Any) -> None:
     write_text(kernels, "\n".join(tables.tailored_kernels(program)) + "\n")
     click.echo(f"operators information of tailored model is stored into: {operators}")
     click.echo(f"kernels information of tailored model is stored into: {kernels}")
+
+
+def _draw(options: dict[str, Any]) -> int:
+    """One file for Graphviz per block."""
+    from converter_lite.formats.paddle_nb.drawing import dot
+    from converter_lite.formats.paddle_nb.parse import parse
+    from converter_lite.output import write_text
+
+    model, folder = options["optimized_nb_model_path"], options["visualization_file_output_path"]
+    for name, value in (("optimized_nb_model_path", model), ("visualization_file_output_path", folder)):
+        if not value:
+            raise UsageError("a drawing needs both flags", where=f"--{name}")
+    if not Path(model).is_file():
+        raise UsageError("the model file does not exist", where=model)
+    for index, block in enumerate(parse(Path(model).read_bytes(), where=model).program.blocks):
+        write_text(Path(folder) / f"Block_{index}.dot", dot(block))
+    return 0
 
 
 def _print_model(options: dict[str, Any], targets: list[str]) -> int:

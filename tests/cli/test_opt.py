@@ -123,7 +123,9 @@ def test_a_target_that_only_the_original_can_write_is_refused_or_left_out(
     [
         (["--valid_targets=arn"], "did you mean arm"),
         (["--quant_type=QUANT_INT4", "--model_file=m", "--optimize_out=o"], "QUANT_INT4"),
-        (["--optimize_out_type=protobuf", "--model_file=m", "--optimize_out=o"], "protobuf"),
+        (["--optimized_nb_model_path=m.nb"], "both flags"),
+        (["--optimized_nb_model_path=m.nb", "--visualization_file_output_path=d"], "does not exist"),
+        (["--sparse_threshold=7"], "sparse_threshold"),
         (["--optimize_out_type=buffer", "--model_file=m", "--optimize_out=o"], "buffer"),
         (["--unknown_flag=1"], "unknown_flag"),
         (["--model_dir=nowhere", "--optimize_out=o"], "nowhere"),
@@ -248,6 +250,32 @@ def test_a_quantized_model_is_not_quantized_by_a_configuration_again(
     folder = save(tmp_path / "ptq", *fake_quantized_model())
     assert run(f"--model_dir={folder}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 1
     assert "quantized already" in capsys.readouterr().err
+
+
+def test_a_protobuf_result_is_a_folder_that_reads_back_as_the_same_function(
+    paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = (f"--model_dir={paddle_folder}", "--valid_targets=x86")
+    assert run(*flags, f"--optimize_out={tmp_path / 'made'}", "--optimize_out_type=protobuf") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1. Model is successfully loaded!"
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == ["model", "params"]
+    assert run(*flags, f"--optimize_out={tmp_path / 'direct'}") == 0
+    assert run(f"--model_dir={tmp_path / 'made'}", "--valid_targets=x86", f"--optimize_out={tmp_path / 'again'}") == 0
+    kinds = [
+        [op.type for op in parse((tmp_path / name).read_bytes()).program.main.operators]
+        for name in ("direct.nb", "again.nb")
+    ]
+    assert kinds[0] == kinds[1]
+
+
+def test_a_file_is_drawn_block_by_block(onnx_file: Path, tmp_path: Path) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'm'}") == 0
+    flags = (f"--optimized_nb_model_path={tmp_path / 'm.nb'}", f"--visualization_file_output_path={tmp_path / 'd'}")
+    assert run(*flags) == 0
+    lines = (tmp_path / "d" / "Block_0.dot").read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("digraph G {", "} // end G")
+    assert sum('fillcolor="yellow"' in line for line in lines) == 10
+    assert sum("->" in line for line in lines) > 20
 
 
 def test_tailoring_lists_the_operators_and_kernels_of_the_file(
