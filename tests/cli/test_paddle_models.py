@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import Program
 from converter_lite.formats.paddle_nb.reader import read
@@ -72,6 +73,23 @@ def test_a_float_model_of_paddle_is_quantized_like_any_other() -> None:
     outcome = convert("--modelFile=model", "--saveType=NAIVE_BUFFER", "--configFile=w.cfg")
     assert outcome.status == 0, outcome
     assert {array.dtype.name for array in parse(Path("out.nb").read_bytes()).parameters.values()} >= {"int8"}
+
+
+@pytest.mark.parametrize("maker", [float_model, fake_quantized_model])
+def test_a_nb_file_becomes_an_onnx_file(maker: Maker) -> None:
+    save(Path("model"), *maker())
+    assert convert("--modelFile=model", "--saveType=NAIVE_BUFFER,ONNX").status == 0
+    outcome = command("--fmk=PADDLE", "--modelFile=out.nb", "--outputFile=again", "--saveType=ONNX")
+    assert outcome.status == 0, outcome
+    feed = {"image": np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)}
+    first, second = (next(iter(DEFAULT_ENGINE.session(Path(n)).run(feed).values())) for n in ("out.onnx", "again.onnx"))
+    assert np.abs(first - second).max() < 1e-6
+
+
+def test_a_nb_file_that_is_none_is_refused() -> None:
+    Path("no.nb").write_bytes(b"PK\x03\x04" * 20)
+    assert command("--fmk=PADDLE", "--modelFile=no.nb", "--outputFile=out").status == 1
+    assert command("--fmk=PADDLE", "--modelFile=absent.nb", "--outputFile=out").status in (1, 2)
 
 
 def test_a_truncated_program_leaves_nothing_behind() -> None:
