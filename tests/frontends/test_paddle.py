@@ -15,22 +15,20 @@ from numpy.typing import NDArray
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle_nb.program import Operator, Program, VarType, attr
+from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes, tensor_bytes
 from converter_lite.frontends.paddle import is_paddle_path, locate, read_paddle
 from converter_lite.frontends.paddle_files import read_combined, read_program
 from converter_lite.frontends.paddle_graph.program import to_quantized_model
 from converter_lite.frontends.paddle_simplify import simplify
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from tests.frontends.paddle_models import (
-    combined_bytes,
     conv,
     fake_quantized_model,
     float_model,
     linear_quantized_model,
-    program_bytes,
     program_of,
     random,
     save,
-    tensor_bytes,
     trained_model,
 )
 from tests.mutation import mutations
@@ -178,21 +176,21 @@ def test_a_truncated_program_is_refused() -> None:
     data = program_bytes(program)
     for length in range(0, len(data) - 1, 41):
         with pytest.raises(ModelError):
-            read_combined(read_program(data[:length]), combined_bytes(parameters))
+            read_combined(read_program(data[:length]), parameter_bytes(parameters))
 
 
 @pytest.mark.parametrize("change", [lambda d: d[:-1], lambda d: d + b"\0", lambda d: d[: len(d) // 2]])
 def test_parameters_that_do_not_fit_are_refused(change: Callable[[bytes], bytes]) -> None:
     program, parameters = float_model()
     with pytest.raises(ModelError):
-        read_combined(program, change(combined_bytes(parameters)))
+        read_combined(program, change(parameter_bytes(parameters)))
 
 
 def test_parameters_of_another_model_are_refused() -> None:
     program, parameters = float_model()
     parameters["bn.mean"] = random(7)
     with pytest.raises(ModelError, match=r"bn\.mean has shape \[7\]"):
-        read_combined(program, combined_bytes(parameters))
+        read_combined(program, parameter_bytes(parameters))
 
 
 def test_a_json_program_is_named_as_such() -> None:
