@@ -26,12 +26,14 @@ class Task:
         data: Folder of the calibration samples below ``data``.
         preprocessing: ``[data_preprocess_param]`` without path and size.
         inputs: Names of the model's inputs; with more than one, ``data`` holds one folder for each.
+        shapes: Its fixed shapes as ``--inputShape`` wants them, where it leaves them open.
     """
 
     model: str
     data: str
     preprocessing: Mapping[str, str]
     inputs: tuple[str, ...] = ("input",)
+    shapes: str = ""
 
 
 _RGB = {"input_type": "IMAGE", "image_to_format": "RGB"}
@@ -50,6 +52,7 @@ TASKS: Mapping[str, Task] = {
             "center_crop_width": "224",
             "center_crop_height": "224",
         },
+        shapes="input:1,3,224,224",
     ),
     "resnet8": Task("resnet8_cifar10.onnx", "cifar10_calib", _RGB, ("input_1",)),
     "ultraface": Task(
@@ -69,6 +72,7 @@ TASKS: Mapping[str, Task] = {
         "minilm_calib",
         {"input_type": "BIN"},
         ("input_ids", "attention_mask", "token_type_ids"),
+        "input_ids:1,128;attention_mask:1,128;token_type_ids:1,128",
     ),
 }
 
@@ -88,6 +92,7 @@ class Case:
         samples: Calibration samples; 0 = none are given.
         repeats: Turns at most.
         evaluated: Whether the accuracy of the file is measured; not where another case writes the same file.
+        save_type: ``--saveType`` of a conversion of ours.
     """
 
     name: str
@@ -100,6 +105,7 @@ class Case:
     samples: int = CALIBRATION_SAMPLES
     repeats: int = 3
     evaluated: bool = True
+    save_type: str = "ONNX"
 
 
 def full(method: str = "MAX_MIN", **keys: str) -> Ini:
@@ -272,19 +278,59 @@ _MEMORY = tuple(
     for samples in (50, 1000)
 )
 
-_OTHER_TOOLS = (
-    Case("ms_full", "MindSpore Lite 2.0.0, FULL_QUANT MAX_MIN", "mindspore_lite", "mobilenet", ini=full(), repeats=1),
+
+def _ms(name: str, title: str, task: str, ini: Ini, *, group: str = "", samples: int = 0, repeats: int = 1) -> Case:
+    """A ``.ms`` file of ours."""
+    return Case(
+        name, f".ms, {title}", OURS, task, group, ini=ini, samples=samples, repeats=repeats, save_type="MINDIR_LITE"
+    )
+
+
+def _released(
+    name: str, title: str, task: str, ini: Ini, *, group: str = "", samples: int = 0, repeats: int = 1
+) -> Case:
+    """The same by the released converter, with its own library in front: as installed, it refuses activations."""
+    return Case(
+        name,
+        f"MindSpore Lite 2.0.0, {title}",
+        "mindspore_lite_alone" if samples else "mindspore_lite",
+        task,
+        group,
+        ini=ini,
+        samples=samples,
+        repeats=repeats,
+        evaluated=False,
+    )
+
+
+_MINDSPORE_LITE = (
+    _ms("mb_ms_w8", "WEIGHT 8 bits", "mobilenet", weight(8), group="ms-weights", repeats=5),
+    _released("ms_w8", "WEIGHT 8 bits", "mobilenet", weight(8), group="ms-weights", repeats=5),
+    _ms("mb_ms_w4", "WEIGHT 4 bits", "mobilenet", weight(4)),
+    _released("ms_w4", "WEIGHT 4 bits", "mobilenet", weight(4)),
+    _ms("uf_ms_w8", "WEIGHT 8 bits", "ultraface", weight(8)),
+    _released("ms_uf_w8", "WEIGHT 8 bits", "ultraface", weight(8)),
+    _ms("uf_ms_w4", "WEIGHT 4 bits", "ultraface", weight(4)),
+    _released("ms_uf_w4", "WEIGHT 4 bits", "ultraface", weight(4)),
+    _ms("mb_ms_w8_data", "WEIGHT 8 bits, data", "mobilenet", weight(8), samples=CALIBRATION_SAMPLES),
+    _ms("mb_ms_mixed", "WEIGHT mixed bits, data", "mobilenet", weight(0), samples=CALIBRATION_SAMPLES),
+    _ms("mb_ms_full", "FULL MAX_MIN, bias correction", "mobilenet", full(), group="ms-full", samples=100),
+    _released("ms_full", "FULL MAX_MIN, bias correction", "mobilenet", full(), group="ms-full", samples=100),
+    _ms("r8_ms_full", "FULL MAX_MIN, bias correction", "resnet8", full(), samples=100),
+    _ms("uf_ms_full", "FULL MAX_MIN, bias correction", "ultraface", full(), samples=100),
+    _ms("ml_ms_alwc", "DYNAMIC ALWC", "minilm", dynamic(), samples=64),
     Case(
-        "ms_w8",
-        "MindSpore Lite 2.0.0, WEIGHT 8 bits",
+        "ms_full_plain",
+        "MindSpore Lite 2.0.0 as installed, FULL MAX_MIN",
         "mindspore_lite",
         "mobilenet",
-        ini=weight(8),
-        samples=0,
+        ini=full(),
         repeats=1,
+        evaluated=False,
     ),
-    Case("pd_w8", "Paddle-Lite opt, QUANT_INT8", "paddle_lite", "mobilenet", samples=0, repeats=1),
 )
+
+_OTHER_TOOLS = (Case("pd_w8", "Paddle-Lite opt, QUANT_INT8", "paddle_lite", "mobilenet", samples=0, repeats=1),)
 
 CASES: tuple[Case, ...] = (
     Case("help", "converter_lite --help", OURS, group="help", options=("--help",), repeats=5),
@@ -294,5 +340,6 @@ CASES: tuple[Case, ...] = (
     *_SMALL_MODELS,
     *_MINILM,
     *_MEMORY,
+    *_MINDSPORE_LITE,
     *_OTHER_TOOLS,
 )

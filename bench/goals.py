@@ -77,6 +77,7 @@ _MEMORY = "Peak memory"
 _LATENCY = "Speed of the result"
 _ACCURACY = "Accuracy: full quantization"
 _WEIGHTS = "Accuracy and size: weights only"
+_MINDSPORE_LITE = "Files for MindSpore Lite (`.ms`)"
 _TRANSFORMER = "Transformer (MiniLM, 128 tokens)"
 
 _FULL_METHODS = ("mb_plain", "mb_best", "mb_kl", "mb_outlier", "mb_percentile", "mb_mse", "mb_layer", "mb_dsp")
@@ -131,4 +132,25 @@ GOALS: tuple[Goal, ...] = (
     Goal(_TRANSFORMER, "DYNAMIC ALWC, float time : ours", "ml_alwc", "latency", 2.2, "minilm/float", "speedup", True),
     Goal(_TRANSFORMER, "the same (second goal)", "ml_alwc", "latency", 2.5, "minilm/float", "speedup", True),
     _least_cosine(_TRANSFORMER, "FULL, BIN calibration", "ml_full", 0.98),
+    Goal(_MINDSPORE_LITE, "WEIGHT 8 bits, mobilenet, time", "mb_ms_w8", "seconds", 1.5, "ms_w8", "ratio"),
+    Goal(_MINDSPORE_LITE, "FULL, 100 samples, mobilenet, time", "mb_ms_full", "seconds", 0.15, "ms_full", "ratio"),
+    *(
+        Goal(_MINDSPORE_LITE, f"WEIGHT {bits} bits, {task}, bytes", f"{ours}_ms_w{bits}", "bytes", 1.02, peer, "ratio")
+        for ours, task, bits, peer in (
+            ("mb", "mobilenet", 8, "ms_w8"),
+            ("mb", "mobilenet", 4, "ms_w4"),
+            ("uf", "ultraface", 8, "ms_uf_w8"),
+            ("uf", "ultraface", 4, "ms_uf_w4"),
+        )
+    ),
+    Goal(_MINDSPORE_LITE, "WEIGHT 8 bits, ultraface, bytes", "uf_ms_w8", "bytes", 480_000),
+    _least_cosine(_MINDSPORE_LITE, "WEIGHT 8 bits, ultraface", "uf_ms_w8", 0.99999),
+    Goal(
+        _MINDSPORE_LITE, "mixed bits, mobilenet, bytes against 8 bits", "mb_ms_mixed", "bytes", 0.7, "mb_ms_w8", "ratio"
+    ),
+    _least_cosine(_MINDSPORE_LITE, "mixed bits, mobilenet", "mb_ms_mixed", 0.99),
+    _least_cosine(_MINDSPORE_LITE, "FULL, mobilenet", "mb_ms_full", 0.9970),
+    _points(_MINDSPORE_LITE, "FULL, resnet8, top-1 lost", "r8_ms_full", 0.2),
+    Goal(_MINDSPORE_LITE, "FULL, ultraface, largest error", "uf_ms_full", "error", 0.08),
+    _least_cosine(_MINDSPORE_LITE, "DYNAMIC, MiniLM", "ml_ms_alwc", 0.98),
 )

@@ -43,8 +43,13 @@ class Places:
         return self.shared / "data/models" / TASKS[task].model
 
     def result(self, case: Case) -> Path:
-        """The ONNX file that a case writes."""
+        """The ONNX file that a case is evaluated by."""
         return self.work / f"{case.name}.onnx"
+
+    def written(self, case: Case) -> Path:
+        """The file that a case writes: its own kind first, as a rebuilt ONNX file may stand beside it."""
+        kinds = (self.work / f"{case.name}{suffix}" for suffix in (".ms", ".nb"))
+        return next((path for path in kinds if path.is_file()), self.result(case))
 
     def data(self, case: Case) -> Path:
         """Calibration samples; repeated under other names where a case wants more than there are."""
@@ -134,10 +139,25 @@ def _ours(case: Case, places: Places) -> Invocation:
             f"--modelFile={places.model(case.task)}",
             f"--outputFile={places.result(case).with_suffix('')}",
             f"--configFile={config}",
-            "--saveType=ONNX",
+            f"--saveType={case.save_type}",
+            *_shape_option(case),
             "--minCosine=-1",  # a figure below the gate is still wanted
             *case.options,
         ]
+    )
+
+
+def _shape_option(case: Case) -> tuple[str, ...]:
+    shapes = TASKS[case.task].shapes if case.save_type != "ONNX" else ""
+    return (f"--inputShape={shapes}",) if shapes else ()
+
+
+def rebuilding(case: Case, places: Places) -> Invocation:
+    """The command that reads a ``.ms`` file back and writes what it says as ONNX, for the evaluation."""
+    files = (places.model(case.task), places.written(case), places.result(case))
+    options = ("--shapes", TASKS[case.task].shapes)
+    return Invocation(
+        [sys.executable, "-m", "bench.rebuild", *map(str, files), *options], {"PYTHONPATH": str(places.root)}
     )
 
 
@@ -164,15 +184,29 @@ def _peer(module: str, interpreter: Callable[[Places], Path]) -> Callable[[Case,
 
 
 def _mindspore_lite(case: Case, places: Places) -> Invocation:
+    python = _released_python(places)
+    script = places.shared / "conformance/convert_ms.py"
+    config = _written_config(case, places)
+    shapes = TASKS[case.task].shapes
+    arguments = [script, places.model(case.task), places.work / case.name, config, *([shapes] if shapes else [])]
+    return Invocation([str(python), *map(str, arguments)])
+
+
+def _mindspore_lite_alone(case: Case, places: Places) -> Invocation:
+    """With the converter's own library in front of the others in its process, without which full quantization fails."""
+    folders = sorted((_released_python(places).parent.parent / "lib").glob("python*/site-packages/mindspore_lite/lib"))
+    library = folders[0] / "libmindspore_converter.so" if folders else Path("absent")
+    if not library.is_file():
+        raise NotInstalledError(f"no {library.name} in the released package")
+    env = {"LD_PRELOAD": str(library), "LD_LIBRARY_PATH": str(library.parent)}
+    return Invocation(_mindspore_lite(case, places).command, env)
+
+
+def _released_python(places: Places) -> Path:
     python = places.runtimes / "ms20/bin/python"
     if not python.is_file():
         raise NotInstalledError(f"no ms20/bin/python in the folder {places.runtimes.name}")
-    script = places.shared / "conformance/convert_ms.py"
-    config = _written_config(case, places)
-    shape = f"{TASKS[case.task].inputs[0]}:1,3,224,224"
-    return Invocation(
-        [str(python), str(script), str(places.model(case.task)), str(places.work / case.name), str(config), shape]
-    )
+    return python
 
 
 def _paddle_lite(case: Case, places: Places) -> Invocation:
@@ -205,6 +239,7 @@ PROGRAMS: Mapping[str, Callable[[Case, Places], Invocation]] = {
     "ort_dynamic": _peer("ort_dynamic", _own_python),
     "nncf": _peer("nncf_static", nncf_python),
     "mindspore_lite": _mindspore_lite,
+    "mindspore_lite_alone": _mindspore_lite_alone,
     "paddle_lite": _paddle_lite,
 }
 """Program of a case -> its command."""
