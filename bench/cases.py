@@ -365,6 +365,7 @@ _PADDLE_LITE = (
     ),
 )
 
+
 CASES: tuple[Case, ...] = (
     Case("help", "converter_lite --help", OURS, group="help", options=("--help",), repeats=5),
     *_MOBILENET_SPEED,

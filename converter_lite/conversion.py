@@ -314,7 +314,9 @@ class _Conversion:
 
     def _cache(self, dataset: RememberingDataset | None) -> StatisticsCache | None:
         folder = self.request.cache
-        return None if folder is None or dataset is None else StatisticsCache(folder, dataset.fingerprint(), self.log)
+        if dataset is None or (folder is None and len(self.formats) == 1):
+            return None
+        return StatisticsCache(folder, dataset.fingerprint() if folder is not None else "", self.log)
 
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
         """Random samples of the right types."""
