@@ -36,6 +36,7 @@ from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_pla
 from converter_lite.quantization.run import Resources
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.reading import Source, read_source
+from converter_lite.reports.reporting import Reporting
 from converter_lite.reports.summary import peak_memory, versions
 from converter_lite.request import Artefact, ConvertRequest, ConvertResult
 
@@ -78,6 +79,7 @@ class _Conversion:
         self.engine = engine
         self.threads = request.threads or os.cpu_count() or 1
         self.config = self._load_config()
+        self.reporting = Reporting(request, self.config, engine=engine, threads=self.threads, log=log)
         options = FileOptions(
             io_types=IoTypes(request.input_data_type, request.output_data_type),
             fp16=request.fp16,
@@ -110,8 +112,10 @@ class _Conversion:
                 quantized = self._quantize(job, resources)
                 proven.append(self._write(job, quantized, files.work, proof))
                 self._debug_reports(job, quantized, dataset)
+                self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset)
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
+            self.reporting.write(result, proven, proof)
             proof.gate(proven, self.log)
             _add(proven, files, result, proof)
             others = self._stage_others(stack, self._finished(result))
@@ -145,7 +149,7 @@ class _Conversion:
         request = self.request
         targets = destinations(request.output_file, [fmt.suffix for fmt in self.formats])
         inputs = [request.model_file, *(p for p in (request.config_file, request.weight_file, request.plan) if p)]
-        outputs = [*targets, *(p for p in (request.save_plan, request.json) if p)]
+        outputs = [*targets, *(p for p in (request.save_plan, request.json, request.report) if p)]
         for index, output in enumerate(outputs):
             refuse_overwrite(output, inputs, also=outputs[:index])
         if request.dry_run and request.save_plan is not None:
@@ -239,6 +243,12 @@ class _Conversion:
             raise UsageError(
                 "there is no plan without quantization",
                 where=str(path or request.save_plan),
+                hint="name a configuration with quant_type",
+            )
+        if request.report is not None and not chosen and not any(_is_quantized(job) for job in jobs):
+            raise UsageError(
+                "there is nothing to report without quantization",
+                where=f"--report={request.report}",
                 hint="name a configuration with quant_type",
             )
         if path is None:
@@ -345,6 +355,10 @@ class _Conversion:
         if self.request.json is not None:
             texts.append((self.request.json, json.dumps(result.to_json(), indent=1) + "\n"))
         return [stage_text(stack.enter_context(transaction(path.parent)), path, text) for path, text in texts]
+
+
+def _is_quantized(job: _Job) -> bool:
+    return bool(job.prepared.quantized.plan.quantized_nodes)
 
 
 def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:

@@ -121,7 +121,7 @@ class Proof:
             QualityError: A mean cosine is below the gate.
         """
         for item in proven:
-            limit = self._limit(item.choice)
+            limit = self.limit(item.choice)
             worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
             if worst is not None and worst.cosine < limit:
                 log.info(f"{item.target}: not good enough")
@@ -133,7 +133,8 @@ class Proof:
                     hint="see docs/accuracy.md for what helps; --minCosine=X changes the gate",
                 )
 
-    def _limit(self, choice: Choice | None) -> float:
+    def limit(self, choice: Choice | None) -> float:
+        """Least mean cosine of every output; minus infinity without a gate."""
         asked = self._request.min_cosine
         default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
         return (default if asked is None else asked) or -math.inf

@@ -42,6 +42,12 @@ class InputPreview:
     channels: tuple[tuple[float, float, float, float], ...]
     png: bytes = b""
 
+    def to_json(self) -> dict[str, Any]:
+        """Its numbers, without the picture."""
+        names = ("minimum", "mean", "maximum", "deviation")
+        channels = [dict(zip(names, _json_numbers(channel), strict=True)) for channel in self.channels]
+        return {"input": self.name, "shape": list(self.shape), "dtype": self.dtype, "channels": channels}
+
 
 def previews(samples: Iterable[Feed]) -> list[list[InputPreview]]:
     """One list of inputs per sample."""
@@ -98,3 +104,7 @@ def _preview(name: str, array: NDArray[Any]) -> InputPreview:
 def _numbers(values: NDArray[Any]) -> tuple[float, float, float, float]:
     row = values.astype(np.float64)
     return float(row.min()), float(row.mean()), float(row.max()), float(row.std())
+
+
+def _json_numbers(values: tuple[float, ...]) -> list[float | None]:
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]
