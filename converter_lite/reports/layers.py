@@ -26,6 +26,7 @@ from converter_lite.loading import open_session
 from converter_lite.log import Log
 from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.rescue import candidates
 from converter_lite.reports.figures import Grid, LayerFigures, ModelFigures, RankedBy, TensorFigures
 from converter_lite.reports.isolated import isolated
 from converter_lite.reports.observation import Pair, dequantized, grouped, observable, shapes
@@ -254,11 +255,16 @@ def _enter(figures: ModelFigures, groups: Iterable[_Group], sizes: Mapping[str, 
 
 
 def _rank(figures: ModelFigures, quantized: QuantizedModel) -> None:
-    """Shares of the layers: those of a rescue if there was one, else from local errors."""
+    """Shares of the layers: those of a rescue if there was one, else from local errors.
+
+    Operators that only move values have none: what they show is the grid of what they read.
+    """
     shares = dict(quantized.sensitivity)
     ranked_by = RankedBy.RESCUE
     if not shares:
-        noise = {layer.name: 10 ** (-layer.local.sqnr / 10) for layer in figures.layers if layer.local is not None}
+        names = set(candidates(quantized))
+        measured = [(layer.name, layer.local) for layer in figures.layers if layer.name in names]
+        noise = {name: 10 ** (-errors.sqnr / 10) for name, errors in measured if errors is not None}
         total = sum(noise.values())
         shares = {name: amount / total for name, amount in noise.items()} if total else {}
         ranked_by = RankedBy.LOCAL

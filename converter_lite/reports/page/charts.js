@@ -83,16 +83,24 @@ const Charts = (() => {
     return plotting.show(figure, element);
   }
 
+  // What a histogram shows: its values, and the range of the grid where that is not much wider.
+  function view(low, high, bounds) {
+    const all = [Math.min(low, ...bounds), Math.max(high, ...bounds)];
+    return all[1] - all[0] <= 2.5 * (high - low) ? all : [low, high];
+  }
+
   // Float and quantized values of a tensor on one set of bins, with the range of its grid.
   function histogram(element, tensor) {
     const { width, first, origin, quantized } = tensor.bins;
     const left = origin.map((_, i) => (first + i) * width);
     const end = (first + origin.length) * width;
-    const margin = (end - left[0]) * 0.03;
+    const bounds = tensor.grid ? [tensor.grid.low, tensor.grid.high] : [];
+    const [low, high] = view(left[0], end, bounds);
+    const margin = (high - low) * 0.03;
     const floor = 0.6; // below one value, which a logarithmic axis needs
     const figure = newFigure({
       height: 170, tools: "", toolbar_location: null, y_axis_type: "log", y_axis_label: "values",
-      x_range: [left[0] - margin, end + margin],
+      x_range: [low - margin, high + margin],
       y_range: [floor, 1.6 * Math.max(1, ...origin, ...quantized)],
     });
     const right = left.map((edge) => edge + width);
@@ -104,7 +112,7 @@ const Charts = (() => {
       y.push(Math.max(n, floor), Math.max(n, floor));
     });
     figure.line({ x, y, line_color: COLORS.local, line_width: 1.4 });
-    for (const bound of tensor.grid ? [tensor.grid.low, tensor.grid.high] : []) {
+    for (const bound of bounds) {
       const at = { location: bound, dimension: "height", line_color: COLORS.total, line_dash: [5, 3], line_width: 1.5 };
       figure.add_layout(new Bokeh.Span(at));
     }

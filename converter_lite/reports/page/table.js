@@ -9,7 +9,11 @@ function make(tag, properties = {}, ...children) {
 }
 
 const Show = {
-  number: (value, digits = 4) => (value === null || value === undefined ? "–" : Number(value.toPrecision(digits)).toString()),
+  number: (value) => {
+    if (value === null || value === undefined) return "–";
+    const isSmall = value !== 0 && Math.abs(value) < 1e-3;
+    return isSmall ? value.toExponential(2) : Number(value.toPrecision(4)).toString();
+  },
   cosine: (errors) => (!errors || errors.cosine === null ? "–" : errors.cosine.toFixed(6)),
   decibels: (errors) => (!errors ? "–" : errors.sqnr === null ? "equal" : errors.sqnr.toFixed(1)),
   share: (share) => (share === null ? "–" : (100 * share).toFixed(1) + " %"),
