@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
@@ -45,10 +46,11 @@ class Supply:
     params: QuantParams | None = None
 
     def values(self, origin: NDArray[Any]) -> NDArray[Any]:
-        """What is fed, of the values of the float graph."""
+        """What is fed, of the values of the float graph; integers have no NaN, zero takes its place."""
         if self.params is None:
             return origin
-        return self.params.quantize(origin).astype(storage_type(self.params.spec).numpy())
+        numbers = np.nan_to_num(origin, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        return self.params.quantize(numbers).astype(storage_type(self.params.spec).numpy())
 
 
 def isolated(quantized: QuantizedModel, written: ir.Model, outputs: Iterable[str]) -> tuple[ir.Model, list[Supply]]:

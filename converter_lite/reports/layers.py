@@ -87,8 +87,7 @@ def measure(
             sizes = shapes(reference, shown, samples[0], engine=engine)
             pairs = [Pair(use.tensor, use.written, use.params) for use in shown.values()]
             observations = [
-                _Group(quantized, reference, written, group, engine=engine)
-                for group in grouped(pairs, sizes)
+                _Group(quantized, reference, written, group, engine=engine) for group in grouped(pairs, sizes)
             ]
             for feed in log.track(samples, "measuring layers", len(samples)):
                 for group in observations:

@@ -38,6 +38,14 @@ FLAGS = (
     "--disable-background-networking",
 )
 
+ON_3_AND_4 = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(int(sys.argv[2]), 4)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+"""Becomes the program that it is given, with two open files under the numbers that the browser expects."""
+
 
 def chromium() -> str:
     """Path of a browser; the calling test is skipped where there is none, and fails where CI says there must be one."""
@@ -62,10 +70,9 @@ class Browser:
         self._read, from_browser = os.pipe()
         # out of the way of the numbers 3 and 4 that the browser wants
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_browser, from_browser)]
-        script = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
         line = [chromium(), *FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", script, *map(str, ends), *line],
+            [sys.executable, "-c", ON_3_AND_4, *map(str, ends), *line],
             pass_fds=ends,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
