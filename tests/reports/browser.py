@@ -24,7 +24,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 REQUIRED = "CONVERTER_LITE_BROWSER_REQUIRED"
 """Variable that CI sets where the browser could be installed: a skip would hide that nothing was tested."""
 
-PATIENCE = 120.0
+PATIENCE = 60.0
 """Seconds until an answer is given up: for machines with much other work."""
 
 FLAGS = (
@@ -132,9 +132,13 @@ class Browser:
     def press(self, x: float, y: float) -> None:
         """The left button at a place of the window."""
         at = {"x": x, "y": y, "button": "left", "clickCount": 1}
-        self._ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        self.hover(x, y)
         self._ask("Input.dispatchMouseEvent", type="mousePressed", **at)
         self._ask("Input.dispatchMouseEvent", type="mouseReleased", **at)
+
+    def hover(self, x: float, y: float) -> None:
+        """The mouse at a place of the window."""
+        self._ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def type(self, selector: str, text: str) -> None:
         """Text into a field."""

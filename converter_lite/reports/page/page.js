@@ -76,7 +76,7 @@
     const facts = [["operator", layer.op_type], ["mode", layer.mode]];
     if (layer.reason) facts.push(["in float because", layer.reason]);
     for (const [title, errors] of [["alone", layer.local], ["accumulated", layer.accumulated]])
-      if (errors) facts.push([title, `cosine ${Show.cosine(errors)}, SQNR ${Show.decibels(errors)} dB, largest error ${Show.number(errors.max_error)}`]);
+      if (errors) facts.push([title, Show.errors(errors)]);
     if (layer.mode !== "float" && !layer.inputs.length && !layer.outputs.length)
       facts.push(["note", "part of the layer before it: that one is shown with the result of both"]);
     cell.append(list(facts, "facts"));
@@ -92,7 +92,7 @@
     const card = make("div", { className: "tensor" }, make("h4", {}, `${role} ${kind} `, make("span", { className: "name", textContent: tensor.name })));
     card.append(list(tensorFacts(tensor), ""));
     cards.append(card);
-    if (!tensor.bins) return null;
+    if (!tensor.bins || tensor.minimum === tensor.maximum) return null;
     const chart = make("div", { className: "histogram" });
     const keys = [["float", "float"], ["quantized", "local"], ...(tensor.grid ? [["range of the grid", "total"]] : [])];
     card.append(chart, make("div", { className: "legend" }, ...keys.map(([text, color]) => {
@@ -105,7 +105,10 @@
 
   function tensorFacts(tensor) {
     const facts = [["shape", tensor.shape.join(" × ") || "scalar"]];
-    if (tensor.minimum !== null) facts.push(["float values", `${Show.number(tensor.minimum)} to ${Show.number(tensor.maximum)}`]);
+    if (tensor.minimum !== null) {
+      const low = Show.number(tensor.minimum);
+      facts.push(["float values", tensor.minimum === tensor.maximum ? `all ${low}` : `${low} to ${Show.number(tensor.maximum)}`]);
+    }
     const grid = tensor.grid;
     if (!grid) facts.push(["grid", "stays float"]);
     else {
@@ -114,7 +117,7 @@
       facts.push(["grid", `${grid.bits} bits, ${scale}, zero point ${grid.zero_point}`]);
       if (grid.scales === 1) facts.push(["clipped", `${(100 * tensor.clipped).toFixed(3)} % of the values`]);
     }
-    if (tensor.errors) facts.push(["error", `cosine ${Show.cosine(tensor.errors)}, SQNR ${Show.decibels(tensor.errors)} dB`]);
+    if (tensor.errors) facts.push(["error", Show.errors(tensor.errors)]);
     return facts;
   }
 

@@ -16,6 +16,10 @@ const Show = {
   },
   cosine: (errors) => (!errors || errors.cosine === null ? "–" : errors.cosine.toFixed(6)),
   decibels: (errors) => (!errors ? "–" : errors.sqnr === null ? "equal" : errors.sqnr.toFixed(1)),
+  errors: (errors) => {
+    if (errors.sqnr === null) return "equals the float model";
+    return `cosine ${Show.cosine(errors)}, SQNR ${Show.decibels(errors)} dB, largest ${Show.number(errors.max_error)}`;
+  },
   share: (share) => (share === null ? "–" : (100 * share).toFixed(1) + " %"),
   bytes: (count) => (count ? count.toLocaleString("en-US") : "–"),
 };
