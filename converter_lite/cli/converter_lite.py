@@ -34,7 +34,7 @@ from converter_lite.request import (
     ConvertRequest,
 )
 
-NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "cache")
+NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "report", "cache")
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -244,7 +244,7 @@ def _json_file(options: dict[str, Any]) -> Path | None:
     output = Path(options["output_file"] or "model")
     # An output without a name (a folder) is refused later.
     names = {output.name.removesuffix(suffix) + suffix for suffix in SAVE_TYPES.values()} if output.name else ()
-    others = [Path(options[name]) for name in ("save_plan", "report") if options.get(name)]
+    others = [Path(options[name]) for name in ("save_plan", "report") if options[name]]
     refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *others])
     if options["json"].endswith("/"):
         raise UsageError("the path is a directory", where=f"--json={options['json']}", hint="add a file name")
@@ -254,7 +254,7 @@ def _json_file(options: dict[str, Any]) -> Path | None:
 def _json_of_refused(arguments: list[str]) -> Path | None:
     """Where ``--json`` of a command line that could not be parsed goes, if it may be written."""
     given = values_of(arguments)
-    names = ("json", "modelFile", "configFile", "weightFile", "plan", "outputFile", "savePlan")
+    names = ("json", "modelFile", "configFile", "weightFile", "plan", "outputFile", "savePlan", "report")
     try:
         return _json_file({_parameter(name): given.get(f"--{name}", "") for name in names})
     except UsageError:

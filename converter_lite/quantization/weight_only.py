@@ -168,7 +168,7 @@ class _Run:
         quantized = QuantizedModel(model, plan)
         with self.log.stage("quantization"):
             weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
-            for node in weighted:
+            for node in self.log.track(weighted, "rounding weights", len(weighted)):
                 _quantize_node(node, quantized, settings)
             if settings.bias_correction and self.feeds is None:
                 for node in weighted:

@@ -46,7 +46,9 @@ def describe(quantized: QuantizedModel, original: ir.Model) -> ModelFigures:
     """
     written = build(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
     uses = tensor_uses(quantized, written)
-    return _described(quantized, original, uses)
+    figures = _described(quantized, original, uses)
+    _rank(figures, quantized)
+    return figures
 
 
 def measure(

@@ -20,7 +20,7 @@ from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.layers import MEASURED_SAMPLES, describe, measure
 from converter_lite.reports.page.content import FormatContent, PageContent, Section
-from converter_lite.reports.page.render import INSTALL, missing_packages, render, require_packages
+from converter_lite.reports.page.render import INSTALL, missing_packages, missing_text, render, require_packages
 from converter_lite.reports.preview import SHOWN_SAMPLES, previews
 from converter_lite.request import ConvertRequest, ConvertResult
 
@@ -61,7 +61,8 @@ class Reporting:
             if str(request.report).endswith("/"):
                 raise UsageError("the path is a directory", where=flag, hint="add a file name")
         elif self._folder is not None and missing_packages() and not request.dry_run:
-            log.info(f"{self._folder / PAGE} is left out: {' and '.join(missing_packages())} not installed ({INSTALL})")
+            missing = missing_text(missing_packages())
+            log.info(f"{self._folder / PAGE} is left out: it needs {missing} ({INSTALL})")
 
     @property
     def measures(self) -> bool:

@@ -119,7 +119,8 @@ def test_a_click_on_a_layer_opens_it_with_a_histogram_per_tensor(opened: Browser
     opened.wait("document.querySelectorAll('.detail .bk-Figure').length === 4")
     text = opened.run("document.querySelector('.detail').textContent")
     for wanted in (
-        "accumulatedcosine 0.99", "SQNR",
+        "accumulatedcosine 0.99",
+        "SQNR",
         "reads activation r0",
         "reads constant w1",
         "gives activation r1",

@@ -39,9 +39,12 @@ def require_packages(where: str) -> None:
     """
     missing = missing_packages()
     if missing:
-        names = " and ".join(missing)
-        verb = "is" if len(missing) == 1 else "are"
-        raise UsageError(f"the page needs {names}, which {verb} not installed", where=where, hint=INSTALL)
+        raise UsageError(f"the page needs {missing_text(missing)}", where=where, hint=INSTALL)
+
+
+def missing_text(names: list[str]) -> str:
+    """``bokeh, which is not installed``."""
+    return f"{' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} not installed"
 
 
 def render(page: PageContent) -> str:
