@@ -106,7 +106,14 @@ class _Conversion:
         )
         with ExitStack() as stack:
             files = stack.enter_context(transaction(targets[0].parent))
-            proof = Proof(source.model, request=request, dataset=dataset, engine=self.engine, threads=self.threads)
+            proof = Proof(
+                source.model,
+                request=request,
+                dataset=dataset,
+                engine=self.engine,
+                threads=self.threads,
+                log=self.log,
+            )
             proven = []
             for job in jobs:
                 quantized = self._quantize(job, resources)

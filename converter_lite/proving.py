@@ -48,6 +48,7 @@ class Proof:
         dataset: Calibration samples; ``None`` compares on random ones.
         engine: Runs both.
         threads: Worker threads.
+        log: Receives progress.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Proof:
         dataset: RememberingDataset | None,
         engine: Engine,
         threads: int,
+        log: Log,
     ) -> None:
         original.graph.opset_imports.setdefault("", 13)
         self.reference = _reference(engine, original, threads)
@@ -66,6 +68,7 @@ class Proof:
         self._dataset = dataset
         self._engine = engine
         self._threads = threads
+        self._log = log
 
     @property
     def samples(self) -> int:
@@ -97,7 +100,8 @@ class Proof:
         if interface is not None:
             session = RealOutputs(session, interface)
         feeds = self._feeds(interface, self._dataset, model, quantized.plan)
-        accuracy = compare(self.reference, session, feeds, open_axes=self._open_axes)
+        tracked = self._log.track(feeds, "proving", self.samples)
+        accuracy = compare(self.reference, session, tracked, open_axes=self._open_axes)
         if self._request.infer and self._dataset is not None:
             for _, feed in self._feeds(interface, None, model, quantized.plan):
                 session.run(feed)

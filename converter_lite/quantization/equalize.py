@@ -18,7 +18,7 @@ Xiao et al., SmoothQuant, ICML 2023 (the exponent of rule 3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np

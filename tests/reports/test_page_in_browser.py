@@ -116,7 +116,7 @@ def test_filters_by_words_and_by_mode_leave_the_layers_that_match(opened: Browse
 def test_a_click_on_a_layer_opens_it_with_a_histogram_per_tensor(opened: Browser) -> None:
     button = "#layers tbody tr:nth-child(3) button"
     opened.click(button)
-    opened.wait("document.querySelectorAll('.detail .bk-Figure').length === 4")
+    opened.wait("document.querySelectorAll('.detail .bk-Figure').length === 3")
     text = opened.run("document.querySelector('.detail').textContent")
     for wanted in (
         "accumulatedcosine 0.99",
