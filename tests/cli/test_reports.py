@@ -17,7 +17,7 @@ from converter_lite.formats.registry import output_format
 from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.page import render as page_module
-from tests.cli.workshop import FULL, WEIGHT, Workshop, changed
+from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, write_bins
 
 SUFFIXES = {"ONNX": ".onnx", "MINDIR_LITE": ".ms", "NAIVE_BUFFER": ".nb"}
 ALL = "--saveType=" + ",".join(SUFFIXES)
@@ -197,3 +197,10 @@ def test_a_page_that_cannot_be_is_refused(
     workshop: Workshop, flags: tuple[str, ...], config: Any, message: str
 ) -> None:
     assert message in workshop.fail(2, "--report=report.html", *flags, config=config)
+
+
+def test_no_more_than_16_samples_are_measured_and_held(workshop: Workshop) -> None:
+    write_bins(workshop.folder / "bins", 20, (1, 8, 8, 3))
+    many = {"data_preprocess_param": {"calibrate_size": "20"}}
+    workshop.succeed("--json=result.json", "--report=report.html", config=changed(FULL, **many))
+    assert figures(workshop)["ONNX"]["samples"] == 16
