@@ -201,3 +201,17 @@ def test_json_has_no_number_that_json_lacks() -> None:
     quantized = conv_relu()
     data = measured(quantized, quantized.model, Samples([{"x": SAMPLE["x"] * 0}])).to_json()
     assert data["layers"][0]["local"] == {"cosine": 1.0, "sqnr": None, "max_error": 0.0}
+
+
+@pytest.mark.parametrize("target", ["CPU", "ARM", "DSP"])
+def test_what_needs_no_run_is_the_same_with_and_without_one(target: str) -> None:
+    text = (
+        "g (float[1,3,6,6] x) => (float[1,4,6,6] y, float[1,3,6,6] z) { [first] c = Conv <kernel_shape = [1, 1]> (x, w)"
+    )
+    text += " [relu] r = Relu(c) [add] a = Add(r, c) [last] y = Clip(a) [own] z = Sigmoid(x) }"
+    model = build(text, w=normal(4, 3, 1, 1))
+    samples = samples_of(model)
+    quantized = full(model, target, samples=samples)
+    static, run = describe(quantized, model), measured(quantized, model, samples)
+    assert [(item.inputs, item.outputs) for item in static.layers] == [(i.inputs, i.outputs) for i in run.layers]
+    assert {name: t.grid for name, t in static.tensors.items()} == {name: t.grid for name, t in run.tensors.items()}

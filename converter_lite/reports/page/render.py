@@ -98,13 +98,9 @@ def _base64(data: bytes) -> str:
 
 
 def _bytes(count: int) -> str:
-    return (
-        f"{count:,} bytes"
-        if count < 10_000
-        else f"{count / 1e3:,.1f} kB"
-        if count < 10**7
-        else f"{count / 1e6:,.1f} MB"
-    )
+    if count < 10_000:
+        return f"{count:,} bytes"
+    return f"{count / 1e3:.1f} kB" if count < 10**6 else f"{count / 1e6:,.2f} MB"
 
 
 def _decibels(value: float) -> str:
