@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -18,11 +19,11 @@ from converter_lite.log import Log
 from converter_lite.output import write_text
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.reports.layers import MEASURED_SAMPLES, describe, measure
-from converter_lite.reports.page.content import FormatContent, PageContent, Section
-from converter_lite.reports.page.render import INSTALL, missing_packages, missing_text, render, require_packages
-from converter_lite.reports.preview import SHOWN_SAMPLES, previews
+from converter_lite.reports.page.packages import INSTALL, missing_packages, missing_text, require_packages
 from converter_lite.request import ConvertRequest, ConvertResult
+
+if TYPE_CHECKING:
+    from converter_lite.reports.page.content import FormatContent
 
 PAGE = "report.html"
 """Name of the page beside the CSV files."""
@@ -32,7 +33,7 @@ COMMAND_LINE = "command line"
 
 
 class Reporting:
-    """Layers of one conversion, for the page and for programs.
+    """Layers of one conversion, for the page and for programs. What most runs do not need is imported where it is used.
 
     Args:
         request: Options.
@@ -99,11 +100,14 @@ class Reporting:
         """
         if not quantized.plan.quantized_nodes or not (self.measures or self._request.json is not None):
             return
+        from converter_lite.reports.layers import MEASURED_SAMPLES, describe, measure
+        from converter_lite.reports.preview import SHOWN_SAMPLES, previews
+
         if not self.measures:
             result.figures[name] = describe(quantized, original)
             return
         with self._log.stage("layer report"):
-            samples = self._samples(original, dataset)
+            samples = self._samples(original, dataset, MEASURED_SAMPLES)
             result.figures[name] = measure(
                 quantized,
                 original,
@@ -123,15 +127,18 @@ class Reporting:
             ConverterError: It cannot be written.
         """
         result.configuration = self._configuration()
-        formats = [_format(item, result, proof) for item in proven if item.format.name in result.figures]
-        if not self.page or not formats:
+        shown = [item for item in proven if item.format.name in result.figures]
+        if not self.page or not shown:
             return
+        from converter_lite.reports.page.content import PageContent, Section
+        from converter_lite.reports.page.render import render
+
         with self._log.stage("page"):
             text = render(
                 PageContent(
                     self._request.model_file.name,
                     result.model_bytes,
-                    formats,
+                    [_format(item, result, proof) for item in shown],
                     [Section(title, tuple(entries.items())) for title, entries in result.configuration.items()],
                     result.samples,
                     list(self._log.warnings),
@@ -143,10 +150,10 @@ class Reporting:
                 write_text(path, text)
                 self._log.info(f"Success save report to {path}")
 
-    def _samples(self, original: ir.Model, dataset: RememberingDataset | None) -> Sequence[Feed]:
+    def _samples(self, original: ir.Model, dataset: RememberingDataset | None, count: int) -> Sequence[Feed]:
         if dataset is not None:
-            return dataset.head(MEASURED_SAMPLES)
-        return list(random_samples(original, MEASURED_SAMPLES, fixed_shapes=dict(self._request.input_shape)))
+            return dataset.head(count)
+        return list(random_samples(original, count, fixed_shapes=dict(self._request.input_shape)))
 
     def _configuration(self) -> dict[str, dict[str, str]]:
         """What was set: flags that differ from their defaults, and every key of the file."""
@@ -165,6 +172,8 @@ def _text(value: object) -> str:
 
 
 def _format(item: Proven, result: ConvertResult, proof: Proof) -> FormatContent:
+    from converter_lite.reports.page.content import FormatContent
+
     gate = proof.limit(item.choice)
     return FormatContent(
         item.format.name,

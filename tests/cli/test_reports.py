@@ -16,7 +16,7 @@ from converter_lite.formats.output import FileOptions
 from converter_lite.formats.registry import output_format
 from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.reports.page import render as page_module
+from converter_lite.reports.page import packages
 from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, write_bins
 
 SUFFIXES = {"ONNX": ".onnx", "MINDIR_LITE": ".ms", "NAIVE_BUFFER": ".nb"}
@@ -164,7 +164,7 @@ def test_layers_that_a_goal_measured_are_ranked_by_it(workshop: Workshop) -> Non
 def test_without_the_extra_report_is_refused_before_any_work(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_module, "PACKAGES", ("no_such_package",))
+    monkeypatch.setattr(packages, "PACKAGES", ("no_such_package",))
     message = workshop.fail(2, "--report=report.html", config=FULL, model="no_such_model.onnx")
     assert message == (
         "ERROR --report=report.html: the page needs no_such_package, which is not installed\n"
@@ -175,7 +175,7 @@ def test_without_the_extra_report_is_refused_before_any_work(
 def test_without_the_extra_the_csv_files_are_written_and_a_line_says_how_to_get_the_page(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_module, "PACKAGES", ("no_such_package",))
+    monkeypatch.setattr(packages, "PACKAGES", ("no_such_package",))
     out = workshop.succeed(config=changed(FULL, **DEBUG)).out
     assert (
         "debug/report.html is left out: it needs no_such_package, which is not installed (pip install 'converter-lite[report]')"

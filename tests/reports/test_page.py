@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from converter_lite.errors import UsageError
+from converter_lite.reports.page import packages
 from converter_lite.reports.page import render as page_module
 from converter_lite.reports.page.render import render
 from tests.reports.pages import chain_figures, content, renamed
@@ -99,9 +100,9 @@ def test_500_layers_in_two_formats_stay_below_5_megabytes() -> None:
 
 
 def test_without_its_packages_the_page_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "PACKAGES", ("json", "no_such_package"))
+    monkeypatch.setattr(packages, "PACKAGES", ("json", "no_such_package"))
     with pytest.raises(UsageError, match="the page needs no_such_package, which is not installed") as refused:
-        page_module.require_packages("--report=page.html")
+        packages.require_packages("--report=page.html")
     assert refused.value.hint == "pip install 'converter-lite[report]'"
 
 

@@ -11,40 +11,11 @@ import hashlib
 import json
 import math
 from importlib import resources
-from importlib.util import find_spec
 
-from converter_lite.errors import UsageError
 from converter_lite.reports.page.content import PageContent
-
-PACKAGES = ("bokeh", "jinja2")
-"""Packages that the page needs besides those of every conversion."""
-
-INSTALL = "pip install 'converter-lite[report]'"
-"""What makes them available."""
 
 BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-api.min.js")
 OWN_SCRIPTS = ("charts.js", "table.js", "page.js")
-
-
-def missing_packages() -> list[str]:
-    """Names of packages without which there is no page."""
-    return [name for name in PACKAGES if find_spec(name) is None]
-
-
-def require_packages(where: str) -> None:
-    """Refuse before any work what could not be finished.
-
-    Raises:
-        UsageError: A package is missing.
-    """
-    missing = missing_packages()
-    if missing:
-        raise UsageError(f"the page needs {missing_text(missing)}", where=where, hint=INSTALL)
-
-
-def missing_text(names: list[str]) -> str:
-    """``bokeh, which is not installed``."""
-    return f"{' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} not installed"
 
 
 def render(page: PageContent) -> str:
