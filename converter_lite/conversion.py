@@ -252,12 +252,8 @@ class _Conversion:
                 where=str(path or request.save_plan),
                 hint="name a configuration with quant_type",
             )
-        if request.report is not None and not chosen and not any(_is_quantized(job) for job in jobs):
-            raise UsageError(
-                "there is nothing to report without quantization",
-                where=f"--report={request.report}",
-                hint="name a configuration with quant_type",
-            )
+        if not chosen and not any(job.prepared.quantized.plan.quantized_nodes for job in jobs):
+            self.reporting.refuse_float()
         if path is None:
             return
         plans = load_plans(path, [job.format.name for job in jobs])
@@ -362,10 +358,6 @@ class _Conversion:
         if self.request.json is not None:
             texts.append((self.request.json, json.dumps(result.to_json(), indent=1) + "\n"))
         return [stage_text(stack.enter_context(transaction(path.parent)), path, text) for path, text in texts]
-
-
-def _is_quantized(job: _Job) -> bool:
-    return bool(job.prepared.quantized.plan.quantized_nodes)
 
 
 def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:

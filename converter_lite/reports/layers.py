@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -76,23 +75,21 @@ def measure(
     written = build(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
     uses = tensor_uses(quantized, written)
     figures = _described(quantized, original, uses)
-    shown = {use.tensor: use for use in reversed(uses) if not use.is_weight}
+    shown = {use.tensor: Pair(use.tensor, use.written, use.params) for use in reversed(uses) if not use.is_weight}
     weights = {use.tensor for use in uses if use.is_weight}
     reference = quantized.reference if quantized.reference is not None else quantized.model
-    with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(max(threads, 1)))
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
         for name, spread in zip(weights, pool.map(lambda n: _weight_spread(quantized, n), weights), strict=True):
             figures.tensors[name] = spread.figures(figures.tensors[name])
         if samples and shown:
             sizes = shapes(reference, shown, samples[0], engine=engine)
-            pairs = [Pair(use.tensor, use.written, use.params) for use in shown.values()]
-            observations = [
-                _Group(quantized, reference, written, group, engine=engine) for group in grouped(pairs, sizes)
+            groups = [
+                _Group(quantized, reference, written, part, engine=engine) for part in grouped(shown.values(), sizes)
             ]
             for feed in log.track(samples, "measuring layers", len(samples)):
-                for group in observations:
+                for group in groups:
                     group.add(feed, pool)
-            _enter(figures, observations, sizes)
+            _enter(figures, groups, sizes)
     figures.samples, figures.is_real = len(samples), is_real
     _rank(figures, quantized)
     return figures

@@ -78,6 +78,19 @@ class Reporting:
             found.append(self._folder / PAGE)
         return found
 
+    def refuse_float(self) -> None:
+        """Refuse a page about a conversion without quantization, before any work.
+
+        Raises:
+            UsageError: It was asked for.
+        """
+        if self._request.report is not None:
+            raise UsageError(
+                "there is nothing to report without quantization",
+                where=f"--report={self._request.report}",
+                hint="name a configuration with quant_type",
+            )
+
     def add(
         self,
         result: ConvertResult,
@@ -107,15 +120,10 @@ class Reporting:
             result.figures[name] = describe(quantized, original)
             return
         with self._log.stage("layer report"):
-            samples = self._samples(original, dataset, MEASURED_SAMPLES)
+            samples, is_real = self._samples(original, dataset, MEASURED_SAMPLES), dataset is not None
+            engine, threads, log = self._engine, self._threads, self._log
             result.figures[name] = measure(
-                quantized,
-                original,
-                samples,
-                is_real=dataset is not None,
-                engine=self._engine,
-                threads=self._threads,
-                log=self._log,
+                quantized, original, samples, is_real=is_real, engine=engine, threads=threads, log=log
             )
             if dataset is not None and not result.samples:
                 result.samples = previews(samples[:SHOWN_SAMPLES])
