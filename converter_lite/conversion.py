@@ -38,6 +38,7 @@ from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_pla
 from converter_lite.quantization.run import Resources
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.reading import Source, read_source
+from converter_lite.reports.reporting import Reporting
 from converter_lite.reports.summary import peak_memory, versions
 from converter_lite.request import Artefact, ConvertRequest, ConvertResult
 
@@ -84,6 +85,7 @@ class _Conversion:
         self.engine = engine
         self.threads = request.threads or os.cpu_count() or 1
         self.config = self._load_config()
+        self.reporting = Reporting(request, self.config, engine=engine, threads=self.threads, log=log)
         options = FileOptions(
             io_types=IoTypes(request.input_data_type, request.output_data_type),
             fp16=request.fp16,
@@ -111,14 +113,23 @@ class _Conversion:
         with ExitStack() as stack:
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
-            proof = Proof(source.model, request=request, dataset=dataset, engine=self.engine, threads=self.threads)
+            proof = Proof(
+                source.model,
+                request=request,
+                dataset=dataset,
+                engine=self.engine,
+                threads=self.threads,
+                log=self.log,
+            )
             proven = []
             for job in jobs:
                 quantized = self._quantize(job, resources)
                 proven.append(self._write(job, quantized, files.work, proof))
                 self._debug_reports(job, quantized, dataset)
+                self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset)
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
+            self.reporting.write(result, proven, proof)
             proof.gate(proven, self.log)
             _add(proven, files, result, proof)
             self._finished(result)
@@ -153,7 +164,7 @@ class _Conversion:
         request = self.request
         targets = destinations(request.output_file, [fmt.suffix for fmt in self.formats])
         inputs = [request.model_file, *(p for p in (request.config_file, request.weight_file, request.plan) if p)]
-        outputs = [*targets, *(p for p in (request.save_plan, request.json) if p)]
+        outputs = [*targets, *(p for p in (request.save_plan, request.json, request.report) if p)]
         for index, output in enumerate(outputs):
             refuse_overwrite(output, inputs, also=outputs[:index])
         if request.dry_run and request.save_plan is not None:
@@ -250,6 +261,8 @@ class _Conversion:
                 where=str(path or request.save_plan),
                 hint="name a configuration with quant_type",
             )
+        if not chosen and not any(job.prepared.quantized.plan.quantized_nodes for job in jobs):
+            self.reporting.refuse_float()
         if path is None:
             return
         plans = load_plans(path, [job.format.name for job in jobs])

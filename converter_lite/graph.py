@@ -108,20 +108,45 @@ def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
 
 
 def add_initializer(
-    graph: ir.Graph, name: str, array: NDArray[np.generic], *, dtype: ir.DataType | None = None
+    graph: ir.Graph,
+    name: str,
+    array: NDArray[np.generic],
+    *,
+    dtype: ir.DataType | None = None,
+    names: Names | None = None,
 ) -> ir.Value:
-    """Register a constant under a name made unique in the graph, and return its value."""
-    return add_tensor(graph, name, ir.Tensor(np.asarray(array, order="C"), dtype=dtype))
+    """Register a constant under a name made unique in the graph (with ``names``: among those), and return its value."""
+    return add_tensor(graph, name, ir.Tensor(np.asarray(array, order="C"), dtype=dtype), names=names)
 
 
-def add_tensor(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+def add_tensor(graph: ir.Graph, name: str, tensor: ir.TensorProtocol, *, names: Names | None = None) -> ir.Value:
     """:func:`add_initializer` for a constant that need not be in memory; the tensor is renamed."""
-    tensor.name = unique_name(graph, name)
+    tensor.name = unique_name(graph, name) if names is None else names.unique(name)
     value = ir.Value(
         name=tensor.name, shape=ir.Shape(tensor.shape.numpy()), type=ir.TensorType(tensor.dtype), const_value=tensor
     )
     graph.register_initializer(value)
     return value
+
+
+class Names:
+    """Names of the values of a graph, for code that adds many: :func:`unique_name` walks the graph for each.
+
+    Args:
+        graph: The graph; names that it gets otherwise than from here are not known.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        produced = (value for node in graph for value in node.outputs)
+        self._taken = {value.name for value in (*graph.inputs, *produced)} | set(graph.initializers)
+
+    def unique(self, name: str) -> str:
+        """``name``, with a number behind it where it is taken; it is taken from now on."""
+        unique, count = name, 1
+        while unique in self._taken:
+            unique, count = f"{name}_{count}", count + 1
+        self._taken.add(unique)
+        return unique
 
 
 def unique_name(graph: ir.Graph, name: str) -> str:

@@ -26,12 +26,14 @@ class Log:
         stream: Where messages go; ``None`` keeps them in ``warnings`` and ``seconds`` only.
         warnings: Everything said with :meth:`warning`, in order.
         seconds: Stage -> seconds of wall time.
+        bars: Progress bars on the terminal now.
     """
 
     verbosity: int = QUIET
     stream: TextIO | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    bars: int = 0
 
     def info(self, text: str) -> None:
         """A line of the summary."""
@@ -56,20 +58,32 @@ class Log:
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
-    def track(self, items: Iterable[Item], label: str, total: int) -> Iterable[Item]:
-        """Show progress over ``items`` with rate and time left, on a terminal only."""
+    def track(self, items: Iterable[Item], label: str, total: int | None) -> Iterable[Item]:
+        """Show progress over ``items`` with rate and (where ``total`` is known) time left, on a terminal only."""
         if self.stream is None or self.verbosity < NORMAL or not sys.stderr.isatty():
             return items
+        return self._tracked(items, label, total)
+
+    def _tracked(self, items: Iterable[Item], label: str, total: int | None) -> Iterator[Item]:
         from tqdm import tqdm
 
-        bar: Iterable[Item] = tqdm(items, desc=label, total=total, leave=False, file=sys.stderr)
-        return bar
+        self.bars += 1
+        try:
+            with tqdm(items, desc=label, total=total, leave=False, file=sys.stderr) as bar:
+                yield from bar
+        finally:
+            self.bars -= 1
 
     def _write(self, level: int, text: str) -> None:
         if self.stream is None or self.verbosity < level:
             return
         try:
-            self.stream.write(text + "\n")
+            if self.bars:
+                from tqdm import tqdm
+
+                tqdm.write(text, file=self.stream)  # above the bars
+            else:
+                self.stream.write(text + "\n")
             self.stream.flush()
         except BrokenPipeError:
             raise

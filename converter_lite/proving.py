@@ -55,6 +55,7 @@ class Proof:
         dataset: Calibration samples; ``None`` compares on random ones.
         engine: Runs both.
         threads: Worker threads.
+        log: Receives progress.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Proof:
         dataset: RememberingDataset | None,
         engine: Engine,
         threads: int,
+        log: Log,
     ) -> None:
         original.graph.opset_imports.setdefault("", 13)
         self.reference = _reference(engine, original, threads)
@@ -73,6 +75,7 @@ class Proof:
         self._dataset = dataset
         self._engine = engine
         self._threads = threads
+        self._log = log
 
     @property
     def samples(self) -> int:
@@ -105,7 +108,8 @@ class Proof:
         if interface is not None:
             session = RealOutputs(session, interface)
         feeds = self._feeds(interface, self._dataset, model, quantized.plan)
-        accuracy = compare(self.reference, session, feeds, open_axes=self._open_axes)
+        tracked = self._log.track(feeds, "proving", self.samples)
+        accuracy = compare(self.reference, session, tracked, open_axes=self._open_axes)
         if self._request.infer and self._dataset is not None:
             for _, feed in self._feeds(interface, None, model, quantized.plan):
                 session.run(feed)
@@ -134,7 +138,7 @@ class Proof:
             QualityError: A mean cosine is below the gate.
         """
         for item in proven:
-            limit = self._limit(item.choice)
+            limit = self.limit(item.choice)
             worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
             if worst is not None and worst.cosine < limit:
                 log.info(f"{item.target}: not good enough")
@@ -146,7 +150,8 @@ class Proof:
                     hint="see docs/accuracy.md for what helps; --minCosine=X changes the gate",
                 )
 
-    def _limit(self, choice: Choice | None) -> float:
+    def limit(self, choice: Choice | None) -> float:
+        """Least mean cosine of every output; minus infinity without a gate."""
         asked = self._request.min_cosine
         default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
         return (default if asked is None else asked) or -math.inf

@@ -14,6 +14,8 @@ from converter_lite.suggest import did_you_mean
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
     from converter_lite.quantization.plan import QuantPlan
+    from converter_lite.reports.figures import ModelFigures
+    from converter_lite.reports.preview import InputPreview
 
 FRAMEWORKS: Mapping[str, str] = MappingProxyType(
     {
@@ -102,6 +104,7 @@ class ConvertRequest:
         save_plan: Where to write the plans.
         dry_run: Make decisions and forecast the size, write nothing.
         json: Where to write a machine-readable result; after a failure only the command line writes one.
+        report: Where to write the page about the result.
         threads: Worker threads; 0 = one per core.
         allow_external_paths: Read external data and calibration files that lie outside their folder too.
         cache: Folder for statistics of activations, which later runs on the same graph and data use.
@@ -130,6 +133,7 @@ class ConvertRequest:
     save_plan: Path | None = None
     dry_run: bool = False
     json: Path | None = None
+    report: Path | None = None
     threads: int = 0
     cache: Path | None = None
     allow_external_paths: bool = False
@@ -143,7 +147,8 @@ class ConvertRequest:
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        for name in ("model_file", "output_file", "weight_file", "config_file", "plan", "save_plan", "json", "cache"):
+        paths = "model_file output_file weight_file config_file plan save_plan json report cache"
+        for name in paths.split():
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
         names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
@@ -257,7 +262,10 @@ class ConvertResult:
     Attributes:
         artefacts: Written files; empty after a dry run.
         plans: Output format -> plan; empty after a float conversion.
+        figures: Output format -> layers and tensors; errors are in them when a report was made.
+        samples: The first prepared samples, when a report was made.
         model_bytes: Size of the model that was read, external data included.
+        configuration: Section -> key -> text of everything that was set; the command line is ``command line``.
         forecast_bytes: Output format -> estimated size, after a dry run.
         nodes_read, nodes_optimized: Node counts before and after optimization.
         warnings: Everything the user should know.
@@ -271,6 +279,9 @@ class ConvertResult:
     nodes_optimized: int = 0
     artefacts: list[Artefact] = field(default_factory=list)
     plans: dict[str, QuantPlan] = field(default_factory=dict)
+    figures: dict[str, ModelFigures] = field(default_factory=dict)
+    samples: list[list[InputPreview]] = field(default_factory=list)
+    configuration: dict[str, dict[str, str]] = field(default_factory=dict)
     forecast_bytes: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)

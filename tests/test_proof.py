@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import QualityError
-from converter_lite.proof import compare, cosine_similarity
+from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.proof import compare
 from tests.support import normal
 
 Array = NDArray[Any]

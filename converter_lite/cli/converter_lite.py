@@ -34,7 +34,7 @@ from converter_lite.request import (
     ConvertRequest,
 )
 
-NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "cache")
+NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "report", "cache")
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -105,6 +105,7 @@ class _Command(click.Group):
 @option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the plan and the size forecast, write nothing.")
 @option("json", "Write a machine-readable result to this file.", metavar="FILE")
+@option("report", "Write a page about layers, errors and sizes to this file (HTML).", metavar="FILE")
 @option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
 @option(
     "cache", "Folder for statistics of activations: later runs on the same data read no sample for them.", metavar="DIR"
@@ -208,6 +209,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         save_plan=_path(options["save_plan"]),
         dry_run=options["dry_run"],
         json=_path(options["json"]),
+        report=_path(options["report"]),
         threads=_threads(options["threads"]),
         cache=_path(options["cache"]),
         allow_external_paths=options["allow_external_paths"],
@@ -248,8 +250,8 @@ def _json_file(options: dict[str, Any]) -> Path | None:
     output = Path(options["output_file"] or "model")
     # An output without a name (a folder) is refused later.
     names = {output.name.removesuffix(suffix) + suffix for suffix in SAVE_TYPES.values()} if output.name else ()
-    save_plan = [Path(options["save_plan"])] if options["save_plan"] else []
-    refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *save_plan])
+    others = [Path(options[name]) for name in ("save_plan", "report") if options[name]]
+    refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *others])
     if options["json"].endswith("/"):
         raise UsageError("the path is a directory", where=f"--json={options['json']}", hint="add a file name")
     return path
@@ -258,7 +260,7 @@ def _json_file(options: dict[str, Any]) -> Path | None:
 def _json_of_refused(arguments: list[str]) -> Path | None:
     """Where ``--json`` of a command line that could not be parsed goes, if it may be written."""
     given = values_of(arguments)
-    names = ("json", "modelFile", "configFile", "weightFile", "plan", "outputFile", "savePlan")
+    names = ("json", "modelFile", "configFile", "weightFile", "plan", "outputFile", "savePlan", "report")
     try:
         return _json_file({_parameter(name): given.get(f"--{name}", "") for name in names})
     except UsageError:

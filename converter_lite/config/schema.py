@@ -100,7 +100,7 @@ _COMMON = Section(
             "debug_info_save_path",
             Kind.TEXT,
             None,
-            "Folder for the accuracy reports (CSV); it is made if missing. Not set: no reports.",
+            "Folder for the accuracy reports (CSV and report.html); it is made if missing. Not set: no reports.",
             example="quant_report",
         ),
         Key(

@@ -18,7 +18,7 @@ Xiao et al., SmoothQuant, ICML 2023 (the exponent of rule 3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,7 +77,7 @@ class Pair:
 
 def equalize(
     model: ir.Model,
-    feeds: Sequence[Feed],
+    feeds: Iterable[Feed],
     *,
     per_channel: bool,
     alpha: float = MIGRATION,

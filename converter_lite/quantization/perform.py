@@ -116,9 +116,10 @@ class Quantizer:
         start = rescue.Trial((), first, scorer(build(first)))
         if goal.shortfall(start.score) <= 1.0:
             return first
+        shares = self._shares(first, feeds[:RANKING])
         best = rescue.rescue(
             start,
-            self._order(first, feeds[:RANKING]),
+            rescue.ranked(shares, rescue.prices(first.model, shares)),
             goal,
             quantize=lambda skip: self._quantize(leaving_out(self.choice, skip)),
             score=lambda quantized: scorer(build(quantized)),
@@ -129,10 +130,10 @@ class Quantizer:
         for name in best.skip:
             if nodes[name].mode is NodeMode.FLOAT:
                 nodes[name] = replace(nodes[name], reason=f"left in float to reach {goal}")
-        return best.quantized
+        return replace(best.quantized, sensitivity=shares)
 
-    def _order(self, first: QuantizedModel, feeds: Sequence[Feed]) -> list[str]:
-        """Nodes to leave out, best first.
+    def _shares(self, first: QuantizedModel, feeds: Sequence[Feed]) -> dict[str, float]:
+        """Share of the output's error that each node is to blame for.
 
         Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
         any more, and both measurements of a node should speak of the same network.
@@ -145,14 +146,13 @@ class Quantizer:
             edited = self._edited(plain, skip)
             return scorer(build(replace(edited, model=edited.model.clone())))
 
-        shares = rescue.sensitivities(
+        return rescue.sensitivities(
             names,
             alone=lambda name: left(frozenset(names) - {name}),
             without=lambda name: left(frozenset({name})),
             everything=left(frozenset()),
             log=self.log,
         )
-        return rescue.ranked(shares, rescue.prices(first.model, names))
 
     def _edited(self, first: QuantizedModel, skip: frozenset[str]) -> QuantizedModel:
         """The quantized model with more nodes in float and all else as it is."""

@@ -182,12 +182,14 @@ class QuantizedModel:
         plan: What is quantized.
         q_weights: initializer name -> integers, where a rounding search chose them; others are rounded to nearest.
         reference: The float graph before corrections (equalized as ``model`` is), ``None`` if nothing was corrected.
+        sensitivity: node name -> share of the output's error that it is to blame for, where that was measured.
     """
 
     model: ir.Model
     plan: QuantPlan
     q_weights: dict[str, NDArray[np.int32]] = field(default_factory=dict)
     reference: ir.Model | None = None
+    sensitivity: dict[str, float] = field(default_factory=dict)
 
     def integers(self, name: str) -> NDArray[np.int32]:
         """Stored integers of a planned weight."""

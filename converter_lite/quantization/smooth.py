@@ -195,7 +195,8 @@ def smooth_products(
         return []
     done = []
     with log.stage("smoothing"):
-        for start in range(0, len(inputs), TENSORS_AT_ONCE):
+        starts = range(0, len(inputs), TENSORS_AT_ONCE)
+        for start in log.track(starts, "smoothing", len(starts)):
             part = inputs[start : start + TENSORS_AT_ONCE]
             for item, chosen in _search(model, part, feeds, mode, alphas, engine, threads):
                 log.debug(f"  {chosen}")

@@ -175,7 +175,7 @@ class _Run:
             refuse_broken_constants(model, plan)
             weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
             done: set[str] = set()
-            for node in weighted:
+            for node in self.log.track(weighted, "rounding weights", len(weighted)):
                 _quantize_node(node, quantized, settings, done)
             if settings.bias_correction and self.feeds is None:
                 for node in weighted:

@@ -285,7 +285,7 @@ def test_nothing_quantized_gives_the_reasons(workshop: Workshop) -> None:
 def test_debug_reports_are_written(workshop: Workshop) -> None:
     workshop.succeed(config=changed(FULL, common_quant_param={"debug_info_save_path": "reports/new"}))
     names = {path.name for path in (workshop.folder / "reports/new").iterdir()}
-    assert names == {"quant_param.csv", "output_summary.csv", *(f"round_{index}.csv" for index in range(4))}
+    assert names == {"quant_param.csv", "output_summary.csv", "report.html", *(f"round_{i}.csv" for i in range(4))}
 
 
 def test_infer_runs_random_data_too(workshop: Workshop) -> None:

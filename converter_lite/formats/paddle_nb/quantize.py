@@ -135,7 +135,8 @@ def _full(
     if settings.equalization:
         with log.stage("equalization"):
             per_channel, alpha = settings.per_channel, settings.smooth_alpha
-            equalize(model, head, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
+            feeds = log.track(head, "equalizing", len(head))
+            equalize(model, feeds, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
     reference = model.clone()
     if plan is not None:
         plan.check(model)
@@ -182,7 +183,7 @@ def _correct(
     """Rounding whose errors cancel; then, where there are samples, biases and rounding fitted to them."""
     if settings.bias_correction:
         with log.stage("rounding"):
-            _round(quantized)
+            _round(quantized, log)
     if head and (settings.bias_correction or settings.adaptive_rounding):
         with log.stage("corrections"):
             correct_layers(
@@ -196,8 +197,9 @@ def _correct(
             )
 
 
-def _round(quantized: QuantizedModel) -> None:
-    for node in quantized.model.graph:
+def _round(quantized: QuantizedModel, log: Log) -> None:
+    nodes = list(quantized.model.graph)
+    for node in log.track(nodes, "rounding weights", len(nodes)):
         value = weight_of(node)
         if quantized.plan.mode(node) is NodeMode.FLOAT or value is None or node.op_type == "Gather":
             continue
