@@ -102,6 +102,7 @@ class ConvertRequest:
         threads: Worker threads; 0 = one per core.
         allow_external_paths: Read external data and calibration files that lie outside their folder too.
         cache: Folder for statistics of activations, which later runs on the same graph and data use.
+        preview: Folder for pictures of the first prepared samples, as the model gets them.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         calibration_size: How many of them, ``None`` = all.
     """
@@ -129,6 +130,7 @@ class ConvertRequest:
     json: Path | None = None
     threads: int = 0
     cache: Path | None = None
+    preview: Path | None = None
     allow_external_paths: bool = False
     calibration_data: Any = None
     calibration_size: int | None = None
@@ -140,7 +142,17 @@ class ConvertRequest:
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        for name in ("model_file", "output_file", "weight_file", "config_file", "plan", "save_plan", "json", "cache"):
+        for name in (
+            "model_file",
+            "output_file",
+            "weight_file",
+            "config_file",
+            "plan",
+            "save_plan",
+            "json",
+            "cache",
+            "preview",
+        ):
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
         names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
