@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx_ir as ir
 
 from converter_lite.analysis.doctor import LOOKED_AT, examine, is_picture, preparation_of
@@ -49,8 +50,8 @@ def check_inputs(
     with log.stage("first samples"):
         feeds = dataset.head(LOOKED_AT if samples is None else samples)
     preparation = preparation_of(data)
-    # calibration meets the same error of the runtime, and names the tensor
-    with log.stage("input check"), contextlib.suppress(ModelError):
+    # calibration meets the same error of the runtime, and values that are not finite, and names the tensor
+    with log.stage("input check"), contextlib.suppress(ModelError), np.errstate(all="ignore"):
         for finding in examine(
             model, feeds, preparation=preparation, samples=len(dataset), engine=engine, threads=threads
         ):
