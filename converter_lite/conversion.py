@@ -34,13 +34,14 @@ from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.forecast import forecast_bytes
+from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.run import Resources
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.reading import Source, read_source
 from converter_lite.reports.reporting import Reporting
 from converter_lite.reports.summary import peak_memory, versions
-from converter_lite.request import Artefact, ConvertRequest, ConvertResult
+from converter_lite.request import PROOF_SAMPLES, Artefact, ConvertRequest, ConvertResult
 
 _Text = Callable[[ConvertResult], str]
 _Told = tuple[Path, Transaction, _Text]
@@ -107,6 +108,7 @@ class _Conversion:
         if request.dry_run:
             return self._dry_run(jobs, result)
         dataset = self._open_data(jobs)
+        self._check_inputs(jobs, dataset)
         resources = Resources(
             dataset, self.engine, self.threads, self.log, self._random_feeds, cache=self._cache(dataset)
         )
@@ -216,6 +218,32 @@ class _Conversion:
         for warning in dataset.warnings:
             self.log.warning(warning)
         return RememberingDataset(dataset)
+
+    def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
+        """Doubts about the prepared samples, and pictures of them."""
+        preview = self.request.preview
+        if dataset is None:
+            if preview is not None:
+                raise UsageError("there are no samples to show", where=f"--preview={preview}", hint="name some")
+            return
+        chosen = next((job for job in jobs if job.choice is not None), None)
+        if chosen is None and preview is None:
+            return
+        from converter_lite.analysis.check_inputs import check_inputs
+
+        job = jobs[0] if chosen is None else chosen
+        is_full = job.choice is not None and isinstance(job.choice.settings, FullSettings)
+        are_own = self.config is not None and self.request.calibration_data is None
+        check_inputs(
+            job.prepared.model,
+            dataset,
+            self.config.data_preprocess_param if are_own and self.config is not None else None,
+            samples=None if is_full else PROOF_SAMPLES,
+            preview=preview,
+            engine=self.engine,
+            threads=self.threads,
+            log=self.log,
+        )
 
     # -- decisions ------------------------------------------------------------------------------------------------
 

@@ -108,6 +108,7 @@ class ConvertRequest:
         threads: Worker threads; 0 = one per core.
         allow_external_paths: Read external data and calibration files that lie outside their folder too.
         cache: Folder for statistics of activations, which later runs on the same graph and data use.
+        preview: Folder for pictures of the first prepared samples, as the model gets them.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         calibration_size: How many of them, ``None`` = all.
     """
@@ -136,6 +137,7 @@ class ConvertRequest:
     report: Path | None = None
     threads: int = 0
     cache: Path | None = None
+    preview: Path | None = None
     allow_external_paths: bool = False
     calibration_data: Any = None
     calibration_size: int | None = None
@@ -147,7 +149,7 @@ class ConvertRequest:
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        paths = "model_file output_file weight_file config_file plan save_plan json report cache"
+        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview"
         for name in paths.split():
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))

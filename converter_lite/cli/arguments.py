@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import click
@@ -98,3 +99,44 @@ def option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
     return click.option(
         f"--{name}", parameter, default=default, help=shown, metavar=more.pop("metavar", "TEXT"), **more
     )
+
+
+external_paths = click.option(
+    "--allowExternalPaths",
+    "allow_external_paths",
+    is_flag=True,
+    help="Read external data and samples that lie, or are links to, outside their folder.",
+)
+
+
+def path_of(text: str) -> Path | None:
+    """A path, ``None`` for an empty text."""
+    return Path(text) if text else None
+
+
+def whole_number(text: str, flag: str, *, least: int = 0, most: int, what: str = "number") -> int:
+    """A number within bounds; ``what`` says of what.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not least <= int(text) <= most:
+        raise UsageError(f"{text!r} is not a {what} from {least} to {most}", where=flag)
+    return int(text)
+
+
+def cosine(text: str, flag: str) -> float | None:
+    """A number from -1 to 1, ``None`` for an empty text.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not -1.0 <= value <= 1.0:
+        raise UsageError(f"{text!r} is not a number from -1 to 1", where=flag)
+    return value

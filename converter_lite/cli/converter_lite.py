@@ -11,8 +11,20 @@ from typing import Any, TypeVar
 import click
 
 from converter_lite import __version__
-from converter_lite.cli.arguments import option, parse_input_shape, refuse_empty, refuse_repeated, switch, values_of
+from converter_lite.cli.arguments import (
+    cosine,
+    external_paths,
+    option,
+    parse_input_shape,
+    path_of,
+    refuse_empty,
+    refuse_repeated,
+    switch,
+    values_of,
+    whole_number,
+)
 from converter_lite.cli.batch import batch_command
+from converter_lite.cli.compare import compare_command
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.run import (
@@ -22,6 +34,7 @@ from converter_lite.cli.run import (
     run_conversion,
     usage_failure,
 )
+from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
 from converter_lite.request import (
     DEFAULT_SAVE_TYPE,
@@ -34,7 +47,7 @@ from converter_lite.request import (
     ConvertRequest,
 )
 
-NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "report", "cache")
+NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "report", "cache", "preview")
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -110,12 +123,8 @@ class _Command(click.Group):
 @option(
     "cache", "Folder for statistics of activations: later runs on the same data read no sample for them.", metavar="DIR"
 )
-@click.option(
-    "--allowExternalPaths",
-    "allow_external_paths",
-    is_flag=True,
-    help="Read external data and samples that lie, or are links to, outside their folder.",
-)
+@option("preview", "Folder for pictures of the first prepared samples (PNG).", metavar="DIR")
+@external_paths
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
 @click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
 @option("trainModel", "Known, not available.", "false", hidden=True)
@@ -163,12 +172,13 @@ def template_command(use: str) -> int:
 
 @cli.command("inspect")
 @click.argument("file", type=click.Path(path_type=Path))
-def inspect_command(file: Path) -> int:
+@click.option("--kernels", is_flag=True, help="Run an .onnx file and show which kernels compute in integers.")
+def inspect_command(file: Path, kernels: bool) -> int:
     """Print operators, tensors and quantization of a .ms, .nb or .onnx FILE."""
-    from converter_lite.cli.inspect import inspect
+    from converter_lite.cli.inspect import inspect, inspect_kernels
 
     try:
-        click.echo(inspect(file))
+        click.echo(inspect_kernels(file) if kernels else inspect(file))
     except ConverterError as error:
         click.echo(f"ERROR {error}", err=True)
         return error.exit_status
@@ -176,6 +186,8 @@ def inspect_command(file: Path) -> int:
 
 
 cli.add_command(batch_command)
+cli.add_command(compare_command)
+cli.add_command(sensitivity_command)
 
 
 def _request(options: dict[str, Any]) -> ConvertRequest:
@@ -192,8 +204,8 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         model_file=Path(options["model_file"]),
         output_file=options["output_file"],
         fmk=options["fmk"],
-        weight_file=_path(options["weight_file"]),
-        config_file=_path(options["config_file"]),
+        weight_file=path_of(options["weight_file"]),
+        config_file=path_of(options["config_file"]),
         input_shape=parse_input_shape(options["input_shape"]),
         input_data_format=options["input_data_format"],
         input_data_type=options["input_data_type"],
@@ -204,14 +216,15 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         ms_compat=options["ms_compat"],
         nb_target=options["nb_target"],
         infer=switch(options["infer"], "--infer"),
-        min_cosine=_number(options["min_cosine"], "--minCosine"),
-        plan=_path(options["plan"]),
-        save_plan=_path(options["save_plan"]),
+        min_cosine=cosine(options["min_cosine"], "--minCosine"),
+        plan=path_of(options["plan"]),
+        save_plan=path_of(options["save_plan"]),
         dry_run=options["dry_run"],
-        json=_path(options["json"]),
-        report=_path(options["report"]),
-        threads=_threads(options["threads"]),
-        cache=_path(options["cache"]),
+        json=path_of(options["json"]),
+        report=path_of(options["report"]),
+        threads=whole_number(options["threads"], "--threads", most=MAX_THREADS, what="number of threads"),
+        cache=path_of(options["cache"]),
+        preview=path_of(options["preview"]),
         allow_external_paths=options["allow_external_paths"],
     )
 
@@ -231,17 +244,13 @@ def _parameter(flag: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in flag)
 
 
-def _path(text: str) -> Path | None:
-    return Path(text) if text else None
-
-
 def _json_file(options: dict[str, Any]) -> Path | None:
     """Where the result for programs goes; checked first, since failures are written there too.
 
     Raises:
         UsageError: The path is a directory, an input, or the model that is to be written.
     """
-    path = _path(options["json"])
+    path = path_of(options["json"])
     if path is None:
         return None
     from converter_lite.output import refuse_overwrite
@@ -265,24 +274,6 @@ def _json_of_refused(arguments: list[str]) -> Path | None:
         return _json_file({_parameter(name): given.get(f"--{name}", "") for name in names})
     except UsageError:
         return None
-
-
-def _number(text: str, flag: str) -> float | None:
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not -1.0 <= value <= 1.0:
-        raise UsageError(f"{text!r} is not a number from -1 to 1", where=flag)
-    return value
-
-
-def _threads(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 4 or int(text) > MAX_THREADS:
-        raise UsageError(f"{text!r} is not a number of threads (0 to {MAX_THREADS})", where="--threads")
-    return int(text)
 
 
 def main() -> None:

@@ -19,7 +19,14 @@ FAILURE_LINE = "CONVERT RESULT FAILED:{status}"
 
 
 def run_conversion(work: Callable[[], None], *, json_file: Path | None, details: bool) -> int:
-    """Run ``work``; print the closing line on stdout and the reason of a failure on stderr; return the exit status."""
+    """:func:`run_work`, with the closing line on stdout."""
+    status = run_work(work, json_file=json_file, details=details)
+    click.echo(FAILURE_LINE.format(status=status) if status else SUCCESS_LINE)
+    return status
+
+
+def run_work(work: Callable[[], None], *, json_file: Path | None, details: bool) -> int:
+    """Run ``work``; print the reason of a failure on stderr, and write it to ``json_file``; return the exit status."""
     try:
         _work_interruptibly(work)
     except KeyboardInterrupt:
@@ -42,9 +49,7 @@ def run_conversion(work: Callable[[], None], *, json_file: Path | None, details:
             click.echo("".join(traceback.format_exception(error)), err=True)
         _write_failure(json_file, status, error)
     else:
-        click.echo(SUCCESS_LINE)
         return 0
-    click.echo(FAILURE_LINE.format(status=status))
     return status
 
 
