@@ -22,6 +22,7 @@ from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_s
 from converter_lite.passes.layer_norm import fuse_layer_norm
 from converter_lite.passes.noop import remove_noops
 from converter_lite.passes.pad import fold_pad
+from converter_lite.passes.pixel import fuse_pixel_conv
 from converter_lite.passes.reshape_target import simplify_reshape
 from converter_lite.passes.scale_shift import fold_scale_shift
 from converter_lite.passes.shape_chain import fold_shapes, share_sizes
@@ -71,6 +72,7 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
     {
         "LayerNormalization": fuse_layer_norm,
         "Gelu": fuse_gelu,
+        "Gemm": fuse_pixel_conv,
         "HardSwish": fuse_hard_swish,
         "HardSigmoid": fuse_hard_sigmoid,
     }

@@ -24,7 +24,7 @@ ROW_BYTES = 256 << 20
 DAMPING_BY_SHORTAGE = 0.3
 """Damping per column and input: a classifier of 768 inputs seen 64 times would otherwise fit the samples, not the data."""
 
-TRUST = 0.3
+TRUST = 0.1
 """Damping of the correction for earlier layers' errors, share of the mean curvature."""
 
 TINY = 1e-6

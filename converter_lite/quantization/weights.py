@@ -83,6 +83,12 @@ def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
     return 1 if node.op_type == "MatMul" and len(shape) == 2 else None
 
 
+def is_depthwise(node: ir.Node) -> bool:
+    """Whether every output channel of a Conv reads one input channel."""
+    shape = g.static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    return node.op_type == "Conv" and shape is not None and shape[1] == 1 and g.int_attribute(node, "group", 1) > 1
+
+
 def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:
     """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
     value, spec = node.inputs[1], params.spec

@@ -15,8 +15,8 @@ from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, quantize
 
-ONNX_FORM = GraphForm(pairs=True)
-"""Any graph."""
+ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
+"""Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
 
 ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
 
