@@ -76,11 +76,9 @@ def measure(
     uses = tensor_uses(quantized, written)
     figures = _described(quantized, original, uses)
     shown = {use.tensor: Pair(use.tensor, use.written, use.params) for use in reversed(uses) if not use.is_weight}
-    weights = {use.tensor for use in uses if use.is_weight}
     reference = quantized.reference if quantized.reference is not None else quantized.model
     with ThreadPoolExecutor(max(threads, 1)) as pool:
-        for name, spread in zip(weights, pool.map(lambda n: _weight_spread(quantized, n), weights), strict=True):
-            figures.tensors[name] = spread.figures(figures.tensors[name])
+        _enter_weights(figures, quantized, pool)
         if samples and shown:
             sizes = shapes(reference, shown, samples[0], engine=engine)
             groups = [
@@ -232,6 +230,12 @@ class _Group:
         spread.add(origin, dequantized(pair, given), pair.params)
         if pair.written in alone:
             count_errors(spread.local, origin, dequantized(pair, alone[pair.written]))
+
+
+def _enter_weights(figures: ModelFigures, quantized: QuantizedModel, pool: ThreadPoolExecutor) -> None:
+    names = [name for name, tensor in figures.tensors.items() if tensor.is_weight]
+    for name, spread in zip(names, pool.map(lambda name: _weight_spread(quantized, name), names), strict=True):
+        figures.tensors[name] = spread.figures(figures.tensors[name])
 
 
 def _enter(figures: ModelFigures, groups: Iterable[_Group], sizes: Mapping[str, tuple[int, ...]]) -> None:

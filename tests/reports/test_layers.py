@@ -215,3 +215,16 @@ def test_what_needs_no_run_is_the_same_with_and_without_one(target: str) -> None
     static, run = describe(quantized, model), measured(quantized, model, samples)
     assert [(item.inputs, item.outputs) for item in static.layers] == [(i.inputs, i.outputs) for i in run.layers]
     assert {name: t.grid for name, t in static.tensors.items()} == {name: t.grid for name, t in run.tensors.items()}
+
+
+def test_branches_that_read_tensors_of_the_main_graph_do_not_disturb_the_cut() -> None:
+    text = "g (float[1,3,6,6] x, bool[1] flag) => (float[1,4,6,6] y) { [first] c = Conv <kernel_shape = [1, 1]> (x, w)"
+    text += " [relu] r = Relu(c) [choice] y = If (flag) <then_branch = t () => (float[1,4,6,6] a) { a = Neg(r) },"
+    text += " else_branch = e () => (float[1,4,6,6] b) { b = Identity(r) }> }"
+    model = build(text, w=normal(4, 3, 1, 1))
+    samples = Samples({"x": normal(1, 3, 6, 6, seed=seed), "flag": np.array([True])} for seed in range(2))
+    figures = measured(full(model, samples=samples), model, samples)
+    conv = layer(figures, "first")
+    assert conv.local is not None
+    assert conv.local.sqnr > 30
+    assert layer(figures, "choice").mode == "float"
