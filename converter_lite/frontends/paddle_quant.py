@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle_nb.program import Operator, Program, attr, floats
+from converter_lite.formats.paddle_nb.program import MISFITS, Operator, Program, attr, floats
 from converter_lite.kernels.quantize import along_axis, round_half_away
 
 FAKE_QUANTIZE = ("fake_quantize_range_abs_max", "fake_quantize_moving_average_abs_max", "fake_quantize_abs_max")
@@ -77,7 +77,10 @@ def fold_quantization(program: Program, parameters: Parameters, *, where: str = 
     state = _State(dict(parameters))
     kept: list[Operator] = []
     for op in program.main.operators:
-        handled = _removed(state, op, where)
+        try:
+            handled = _removed(state, op, where)
+        except MISFITS as error:
+            raise ModelError(f"the attributes of {op.type} make no sense: {error}", where=where) from None
         if handled:
             continue
         copy = Operator(op.type, _resolved(state, op.inputs), op.outputs, dict(op.attributes))
