@@ -78,21 +78,25 @@ def fold_quantization(program: Program, parameters: Parameters, *, where: str = 
     kept: list[Operator] = []
     for op in program.main.operators:
         try:
-            handled = _removed(state, op, where)
+            kept.extend(_folded(state, op, where))
         except MISFITS as error:
             raise ModelError(f"the attributes of {op.type} make no sense: {error}", where=where) from None
-        if handled:
-            continue
-        copy = Operator(op.type, _resolved(state, op.inputs), op.outputs, dict(op.attributes))
-        if op.type in WEIGHT_SLOTS:
-            _attach(state, op, copy, where)
-        for names in op.outputs.values():  # a name that is written again means something new
-            for name in names:
-                state.renamed.pop(name, None)
-        kept.append(copy)
     main = program.main
     block = type(main)(main.index, main.parent, main.variables, kept, main.forward)
     return Program([block, *program.blocks[1:]], program.version), state.parameters
+
+
+def _folded(state: _State, op: Operator, where: str) -> list[Operator]:
+    """The operator with what is known about its tensors; none where it only says how a tensor is quantized."""
+    if _removed(state, op, where):
+        return []
+    copy = Operator(op.type, _resolved(state, op.inputs), op.outputs, dict(op.attributes))
+    if op.type in WEIGHT_SLOTS:
+        _attach(state, op, copy, where)
+    for names in op.outputs.values():  # a name that is written again means something new
+        for name in names:
+            state.renamed.pop(name, None)
+    return [copy]
 
 
 def _resolved(state: _State, slots: dict[str, list[str]]) -> dict[str, list[str]]:
