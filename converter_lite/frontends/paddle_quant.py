@@ -60,8 +60,10 @@ class _State:
     raw: dict[str, Operator] = field(default_factory=dict)
 
     def resolve(self, name: str) -> str:
-        """The variable behind removed operators."""
-        while name in self.renamed:
+        """The variable behind removed operators; a circle of a damaged program ends where it began."""
+        seen = set()
+        while name in self.renamed and name not in seen:
+            seen.add(name)
             name = self.renamed[name]
         return name
 
