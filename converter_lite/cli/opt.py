@@ -15,6 +15,7 @@ import click
 from converter_lite import __version__
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.opt_listings import draw, print_tables, record_tailoring
 from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, TargetError, UsageError
 
@@ -67,6 +68,9 @@ class _Command(click.Command):
             click.echo(f"Error: {error}", err=True)
             status = error.exit_status
         except BrokenPipeError:
+            status = 1
+        except OSError as error:
+            click.echo(f"Error: {error.filename or 'cannot write'}: {error.strerror or error}", err=True)
             status = 1
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
             click.echo(f"Error: this is a defect of converter_lite: {type(error).__name__}: {error}", err=True)
@@ -170,10 +174,10 @@ def cli(context: click.Context, /, **options: Any) -> int:
         if options[name] not in ("", "false"):
             raise UsageError(reason, where=f"--{name}={options[name]}")
     targets = target_names([options["valid_targets"], *options["more_targets"]])
-    if _print_tables(options, targets):
+    if print_tables(options, targets):
         return 0
     if options["optimized_nb_model_path"] or options["visualization_file_output_path"]:
-        return _draw(options)
+        return draw(options)
     if not options["model_file"] and not options["model_dir"]:
         if options["print_model_ops"] == "true":
             raise UsageError("there is no model", where="--print_model_ops", hint="give --model_dir or --model_file")
@@ -221,27 +225,6 @@ def written_target(names: Sequence[str]) -> str:
         if name in REFUSED_TARGETS:
             click.echo(f"Warning: {name} cannot be used; the file has kernels of {written[0]} only", err=True)
     return written[0]
-
-
-TABLES = ("print_all_ops", "print_all_ops_in_md_format", "print_supported_ops", "display_kernels")
-"""Flags that print a table and end the program, in the original's order."""
-
-
-def _print_tables(options: dict[str, Any], targets: list[str]) -> bool:
-    """The first table that is asked for; whether one was."""
-    if all(options[name] != "true" for name in TABLES):
-        return False
-    from converter_lite.formats.paddle_nb import tables
-
-    if options["print_all_ops"] == "true":
-        click.echo(tables.all_operators())
-    elif options["print_all_ops_in_md_format"] == "true":
-        click.echo(tables.markdown_table())
-    elif options["print_supported_ops"] == "true":
-        click.echo(tables.supported_operators(targets))
-    else:
-        click.echo(tables.kernel_list())
-    return True
 
 
 def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
@@ -305,35 +288,7 @@ def _convert(options: dict[str, Any], targets: list[str]) -> int:
     if not request.protobuf:
         click.echo(f"2. Model is optimized and saved into {result.path} successfully")
     if options["record_tailoring_info"] == "true":
-        _record(result.path.with_suffix(""), result.file.program)
-    return 0
-
-
-def _record(folder: Path, program: Any) -> None:
-    from converter_lite.formats.paddle_nb import tables
-    from converter_lite.output import write_text
-
-    operators, kernels = folder / ".tailored_ops_list", folder / ".tailored_kernels_list"
-    write_text(operators, "\n".join(tables.model_operators(program)) + "\n")
-    write_text(kernels, "\n".join(tables.tailored_kernels(program)) + "\n")
-    click.echo(f"operators information of tailored model is stored into: {operators}")
-    click.echo(f"kernels information of tailored model is stored into: {kernels}")
-
-
-def _draw(options: dict[str, Any]) -> int:
-    """One file for Graphviz per block."""
-    from converter_lite.formats.paddle_nb.drawing import dot
-    from converter_lite.formats.paddle_nb.parse import parse
-    from converter_lite.output import write_text
-
-    model, folder = options["optimized_nb_model_path"], options["visualization_file_output_path"]
-    for name, value in (("optimized_nb_model_path", model), ("visualization_file_output_path", folder)):
-        if not value:
-            raise UsageError("a drawing needs both flags", where=f"--{name}")
-    if not Path(model).is_file():
-        raise UsageError("the model file does not exist", where=model)
-    for index, block in enumerate(parse(Path(model).read_bytes(), where=model).program.blocks):
-        write_text(Path(folder) / f"Block_{index}.dot", dot(block))
+        record_tailoring(result.path.with_suffix(""), result.file.program)
     return 0
 
 
@@ -385,7 +340,7 @@ def end_process(code: object) -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError:  # nobody reads any more, or the disk is full
         code = 1
     os._exit(code if isinstance(code, int) else 0)
 

@@ -210,6 +210,32 @@ def test_an_operator_without_an_attribute_that_it_needs_is_an_error(tmp_path: Pa
         read_paddle(save(tmp_path / "m", program, {}))
 
 
+@pytest.mark.parametrize(
+    ("maker", "kind", "name"),
+    [
+        (linear_quantized_model, "dequantize_linear", "quant_axis"),
+        (float_model, "batch_norm", "epsilon"),
+        (fake_quantized_model, "fake_channel_wise_dequantize_max_abs", "quant_bits"),
+    ],
+)
+def test_an_attribute_of_another_type_is_an_error(maker: Maker, kind: str, name: str, tmp_path: Path) -> None:
+    program, parameters = maker()
+    next(op for op in program.main.operators if op.type == kind).attributes[name] = attr("text")
+    with pytest.raises(ModelError):
+        read_paddle(save(tmp_path / "m", program, parameters))
+
+
+def test_observers_that_point_at_each_other_do_not_hang(tmp_path: Path) -> None:
+    operators = [
+        Operator("moving_average_abs_max_scale", {"X": ["image"]}, {"Out": ["t"]}),
+        Operator("moving_average_abs_max_scale", {"X": ["t"]}, {"Out": ["image"]}),
+        Operator("relu", {"X": ["t"]}, {"Out": ["out"]}),
+    ]
+    program = program_of(operators, {}, {"image": (2, 3, 8, 8)}, "out")
+    model = read_paddle(save(tmp_path / "m", program, {})).model
+    assert [node.op_type for node in model.graph] == ["Relu"]
+
+
 def test_a_name_that_is_written_twice_means_its_latest_value() -> None:
     operators = [
         Operator("relu", {"X": ["image"]}, {"Out": ["t"]}),
