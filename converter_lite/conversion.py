@@ -37,7 +37,7 @@ from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.run import Resources
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.weight_only import WeightSettings, left_by_filters
 from converter_lite.reading import Source, read_source
 from converter_lite.reports.reporting import Reporting
 from converter_lite.reports.summary import peak_memory, versions
@@ -300,11 +300,15 @@ class _Conversion:
             usual = job.format.decide(job.prepared.copy().model, job.choice)
             job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
 
-    def _report_plan(self, plan: QuantPlan, name: str) -> None:
+    def _report_plan(self, plan: QuantPlan, job: _Job) -> None:
+        name, settings = job.format.name, job.choice.settings if job.choice is not None else None
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
         self.log.info(f"{name}: " + ", ".join(counts))
         for reason, count in plan.float_reasons()[:SHOWN]:
             self.log.info(f"  {count} x {reason}")
+        left = left_by_filters(job.prepared.model, settings) if isinstance(settings, WeightSettings) else ""
+        if left:
+            self.log.info(f"  {left}")
         for node_name, node in plan.nodes.items():
             reason = f" - {node.reason}" if node.reason else ""
             self.log.debug(f"  {node_name} ({node.op_type}): {node.mode.value}{reason}")
@@ -329,7 +333,7 @@ class _Conversion:
             )
             if choice is not None:
                 result.plans[job.format.name] = plan
-                self._report_plan(plan, job.format.name)
+                self._report_plan(plan, job)
                 _refuse_nothing(plan)
         with ExitStack() as stack:
             others = self._open_others(stack)
@@ -346,10 +350,10 @@ class _Conversion:
             if not copy.plan.quantized_nodes:
                 return copy
             adapted = job.format.adapt(copy)
-            self._report_plan(adapted.plan, job.format.name)
+            self._report_plan(adapted.plan, job)
             return adapted
         quantized = job.format.quantize(copy.model, job.choice, plan=job.plan, resources=resources)
-        self._report_plan(quantized.plan, job.format.name)
+        self._report_plan(quantized.plan, job)
         _refuse_nothing(quantized.plan)
         return quantized
 

@@ -47,6 +47,9 @@ RECURRENT = ("LSTM", "GRU", "RNN")
 CHANNEL_FILTERED = ("Conv", "ConvTranspose")
 """Operators that ``min_quant_weight_channel`` applies to (measured behaviour of the original)."""
 
+SHOWN = 5
+"""Names in a line of the log."""
+
 WIDE_BITS = 16
 """Width of weights that are singled out for accuracy."""
 
@@ -249,6 +252,23 @@ def _refusal(node: ir.Node, settings: WeightSettings) -> str:
     if node.op_type in CHANNEL_FILTERED and _channels(node, shape) <= settings.min_channel:
         return f"it has at most min_quant_weight_channel={settings.min_channel} output channels"
     return ""
+
+
+def left_by_filters(model: ir.Model, settings: WeightSettings) -> str:
+    """Which layers only ``min_quant_weight_size`` and ``min_quant_weight_channel`` keep in float, and the bytes that it costs.
+
+    Returns:
+        A line for the log; empty where the filters leave nothing out.
+    """
+    unfiltered = replace(settings, min_size=0, min_channel=0)
+    nodes = [node for node in model.graph if _refusal(node, settings) and not _refusal(node, unfiltered)]
+    if not nodes:
+        return ""
+    weights = {weight.name: weight for node in nodes if (weight := stored_weight(node)) is not None}
+    elements = sum(int(np.prod(g.static_shape(weight) or ())) for weight in weights.values())
+    names = ", ".join(str(node.name) for node in nodes[:SHOWN]) + (", ..." if len(nodes) > SHOWN else "")
+    cost = elements * (32 - settings.bits) // 8
+    return f"left out by min_quant_weight_size and min_quant_weight_channel, about {cost:,} bytes more: {names}"
 
 
 def _channels(node: ir.Node, shape: tuple[int, ...]) -> int:

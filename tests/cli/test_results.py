@@ -282,6 +282,14 @@ def test_nothing_quantized_gives_the_reasons(workshop: Workshop) -> None:
     assert "2 x its weight has at most min_quant_weight_size=65535 elements" in message
 
 
+def test_what_the_filters_leave_out_is_named_with_its_price(workshop: Workshop) -> None:
+    config = changed(WEIGHT, common_quant_param={"min_quant_weight_channel": "20"})
+    price = 20 * 3 * 3 * 3 * (4 - 1)
+    for flags in ((), ("--dryRun",)):
+        outcome = workshop.succeed(*flags, config=config)
+        assert f"about {price:,} bytes more: node_conv_out" in outcome.out
+
+
 def test_debug_reports_are_written(workshop: Workshop) -> None:
     workshop.succeed(config=changed(FULL, common_quant_param={"debug_info_save_path": "reports/new"}))
     names = {path.name for path in (workshop.folder / "reports/new").iterdir()}
