@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from converter_lite.kernels.similarity import cosine_similarity
 
+ENOUGH = 64
+"""Numbers per channel from which on a factor can be told from chance."""
+
 Vector = NDArray[np.float64]
 
 EXPLAINED = 0.6
@@ -96,6 +99,7 @@ class FactorSums:
 
     def __init__(self) -> None:
         self._sums: NDArray[np.float64] | None = None
+        self._count = 0
 
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
         """Count a sample."""
@@ -104,13 +108,14 @@ class FactorSums:
         axis = channel_axis(expected.ndim)
         x = np.moveaxis(expected, axis, 0).reshape(expected.shape[axis], -1).astype(np.float64)
         y = np.moveaxis(given, axis, 0).reshape(expected.shape[axis], -1).astype(np.float64)
+        self._count += x.shape[1]
         products = np.stack([np.einsum("ij,ij->i", a, b) for a, b in ((x, x), (x, y), (y, y))])
         if self._sums is None or self._sums.shape == products.shape:
             self._sums = products if self._sums is None else self._sums + products
 
     def factors(self) -> Vector | None:
         """``quantized = factor * float`` per channel, ``(channels,)``; ``None`` where the tensor is held as it is."""
-        if self._sums is None or not np.all(np.isfinite(self._sums)):
+        if self._sums is None or self._count < ENOUGH or not np.all(np.isfinite(self._sums)):
             return None
         xx, xy, yy = self._sums
         heard = (xx > FAINT * xx.max(initial=0.0)) & (xy > 0.0)
