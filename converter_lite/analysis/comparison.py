@@ -16,7 +16,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.analysis.alignment import BY_NAME, Alignment, Layer, align
-from converter_lite.analysis.errors import ErrorSums, FactorSums, TensorError
+from converter_lite.analysis.errors import FactorSums, TensorError, TensorErrorSums
 from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
 from converter_lite.engine import Engine, Feed, Session
 from converter_lite.loading import open_session
@@ -183,8 +183,8 @@ class _Group:
         self.given = open_session(engine, observable(quantized, (p.written for p in pairs)))
         self.alone: Session | None = None if cut is None else open_session(engine, cut)
         self.factors = {pair.origin: FactorSums() for pair in pairs}
-        self.accumulated = {pair.origin: ErrorSums() for pair in pairs}
-        self.local = {pair.origin: ErrorSums() for pair in pairs}
+        self.accumulated = {pair.origin: TensorErrorSums() for pair in pairs}
+        self.local = {pair.origin: TensorErrorSums() for pair in pairs}
 
     def count_factors(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
         """Look at a sample for factors of an equalization."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.kernels.similarity import ErrorSums
 
 ENOUGH = 64
 """Numbers per channel from which on a factor can be told from chance."""
@@ -49,44 +49,33 @@ class TensorError:
     max_value: float
 
 
-class ErrorSums:
-    """Adds up samples of one tensor."""
+class TensorErrorSums:
+    """Adds up samples of one tensor; values that are not finite where the float model's are, and other shapes, break it."""
 
     def __init__(self) -> None:
-        self._cosines: list[float] = []
-        self._signal = self._noise = self._max_error = self._max_value = 0.0
+        self._sums = ErrorSums()
+        self._is_broken = False
 
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
         """Count a sample; where the float values are not finite nothing is compared."""
         if expected.shape != given.shape:
-            self._cosines.append(math.nan)
-            self._noise = math.inf
+            self._is_broken = True
             return
-        x, y = expected.astype(np.float64).reshape(-1), given.astype(np.float64).reshape(-1)
-        finite = np.isfinite(x)
-        if not np.all(np.isfinite(y[finite])):
-            self._cosines.append(math.nan)
-            self._noise = self._max_error = math.inf
-            return
-        x, y = x[finite], y[finite]
-        difference = x - y
-        self._cosines.append(cosine_similarity(x, y))
-        self._signal += float(np.einsum("i,i->", x, x))
-        self._noise += float(np.einsum("i,i->", difference, difference))
-        self._max_error = max(self._max_error, float(np.abs(difference).max(initial=0.0)))
-        self._max_value = max(self._max_value, float(np.abs(x).max(initial=0.0)))
+        finite = np.isfinite(expected)
+        x, y = expected[finite], given[finite]
+        if np.all(np.isfinite(y)):
+            self._sums.add(x, y)
+        else:
+            self._is_broken = True
 
     def result(self) -> TensorError | None:
         """The errors, ``None`` before the first sample."""
-        if not self._cosines:
+        sums = self._sums
+        if self._is_broken:
+            return TensorError(math.nan, math.nan, -math.inf, math.inf, sums.max_value)
+        if not sums.count:
             return None
-        if self._noise == 0.0:
-            sqnr = math.inf
-        else:
-            sqnr = -math.inf if math.isinf(self._noise) else 10 * math.log10(max(self._signal, 1e-300) / self._noise)
-        cosine = sum(self._cosines) / len(self._cosines)
-        least = math.nan if math.isnan(cosine) else min(self._cosines)
-        return TensorError(cosine, least, sqnr, self._max_error, self._max_value)
+        return TensorError(sums.cosine, sums.least_cosine, sums.sqnr, sums.max_error, sums.max_value)
 
 
 def channel_axis(rank: int) -> int:
