@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from converter_lite.kernels.similarity import ErrorSums
 
-ENOUGH = 64
-"""Numbers per channel from which on a factor can be told from chance."""
+ENOUGH = 8
+"""Numbers per channel from which on a factor can be told from chance: it explains an eighth of any noise."""
 
 Vector = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ EXPLAINED = 0.6
 """Factors per channel are taken for an equalization if less than this share of the error is left behind them. Noise leaves 0.9
 and more of itself at 10 dB."""
 
-RECOGNIZABLE = 0.1
+RECOGNIZABLE = 0.25
 """... and if what is left is below this share of the signal: a destroyed tensor has no factors."""
 
 SPREAD = 1.02

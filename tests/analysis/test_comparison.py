@@ -14,7 +14,7 @@ from converter_lite.analysis.errors import FactorSums
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
 from tests.analysis.networks import LAYERS, broken, network, quantized_network
-from tests.support import clone, normal, samples_of
+from tests.support import build, clone, normal, samples_of
 
 
 def compare(reference: ir.Model, quantized: ir.Model, threads: int = 1) -> Comparison:
@@ -82,7 +82,7 @@ def test_factors_of_an_equalization_are_taken_back() -> None:
         assert value.const_value is not None
         value.const_value = ir.Tensor(value.const_value.numpy() * factor, name=name)
     result = compare(reference, scaled)
-    assert result.equalized == 2  # the convolution and its Relu: nothing saturates here
+    assert result.equalized == 2  # the convolution and its Relu are two layers: nothing saturates here
     assert all(error.accumulated.sqnr > 80 for error in result.layers)
     assert all(error.local is not None and error.local.sqnr > 80 for error in result.layers)
 
@@ -101,7 +101,7 @@ def test_one_factor_for_a_whole_tensor_is_an_error() -> None:
 def test_noise_and_few_numbers_show_no_factors() -> None:
     values = normal(1, 4, 10, 10)
     assert factors_of(values, values + 0.3 * normal(1, 4, 10, 10, seed=2)) is None
-    assert factors_of(values[:, :, :2, :2], values[:, :, :2, :2] * np.arange(1, 5).reshape(1, 4, 1, 1)) is None
+    assert factors_of(values[:, :, :2, :1], values[:, :, :2, :1] * np.arange(1, 5).reshape(1, 4, 1, 1)) is None
 
 
 def test_a_factor_per_channel_is_found_behind_noise() -> None:
@@ -145,3 +145,9 @@ def test_the_table_has_the_asked_order(worst_first: bool, first: str) -> None:
     assert len(rows) == 3
     assert rows[1][0] == first
     assert any("first layer that breaks: r2" in line for line in summary(result))
+
+
+def test_sizes_and_indices_are_no_layers() -> None:
+    graph = "g (float[2,6] x) => (float[3,4] y) { s = Shape(x) r = Reshape(x, target) y = Mul(r, two) }"
+    model = build(graph, target=np.array([3, 4]), two=np.array(2.0, np.float32))
+    assert [error.layer.tensor for error in compare(model, clone(model)).layers] == ["r", "y"]
