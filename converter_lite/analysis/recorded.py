@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +55,9 @@ def _files(path: Path) -> list[Path]:
 
 def _read_npz(path: Path) -> Sample:
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             return {name: data[name] for name in data.files}
-    except (OSError, ValueError, AttributeError, EOFError, KeyError) as error:
+    except (OSError, ValueError, AttributeError, EOFError, KeyError, BadZipFile) as error:
         raise DataError(f"the samples cannot be read: {error}", where=str(path), hint="give an .npz file") from error
 
 
