@@ -11,8 +11,6 @@ from pathlib import Path
 
 from converter_lite.errors import ConverterError, UsageError
 
-FILE_MODE = 0o644
-
 
 class Transaction:
     """Files under construction. Until :meth:`commit` nothing exists at the destinations.
@@ -36,11 +34,12 @@ class Transaction:
         """
         done: list[tuple[Path, Path | None]] = []
         try:
+            mode = self._usual_mode() if self._planned else 0
             for made, destination in self._planned:
-                made.chmod(FILE_MODE)
+                made.chmod(mode)
                 backup = self.work / f"replaced_{len(done)}" if destination.exists() else None
                 if backup is not None and len(self._planned) > 1:
-                    os.link(destination, backup)
+                    _keep(destination, backup)
                 done.append((destination, backup))
                 made.replace(destination)
         except BaseException as error:  # also Ctrl-C
@@ -53,6 +52,22 @@ class Transaction:
             if isinstance(error, OSError):
                 raise _cannot_write(error) from error
             raise
+
+    def _usual_mode(self) -> int:
+        """Permissions that new files have here, whatever those of a temporary file are: 0644 with the usual umask."""
+        probe = self.work / ".mode"
+        probe.touch()
+        mode = probe.stat().st_mode & 0o777
+        probe.unlink()
+        return mode
+
+
+def _keep(file: Path, backup: Path) -> None:
+    """A second name for a file, or a copy on file systems without links (FAT, some network shares)."""
+    try:
+        os.link(file, backup)
+    except OSError:
+        shutil.copy2(file, backup)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.calibration.statistics import TensorStatistics
-from converter_lite.kernels.histogram import Histogram
+from converter_lite.kernels.histogram import MAX_BINS, SMALLEST_EXPONENT, Histogram
 from converter_lite.log import Log
 
 FORMAT = 1
@@ -28,7 +28,10 @@ FORMAT = 1
 SAVE_EVERY = 16
 """Samples between two writes: what a killed run loses at most."""
 
-_BROKEN = (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error)
+_BROKEN = (
+    *(OSError, ValueError, KeyError, IndexError, EOFError, OverflowError, MemoryError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error),  # RuntimeError: encrypted, or of a kind that zipfile does not know
+)
 
 Group = list[TensorStatistics]
 
@@ -57,7 +60,9 @@ class StatisticsCache:
         if not path.exists():
             return 0, []
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            data = path.read_bytes()
+            _refuse_compressed(data)
+            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
                 count = int(arrays["count"])
                 numbers, grids, bins = arrays["numbers"], arrays["grids"], arrays["bins"]
             ends = np.cumsum(grids[:, 2])
@@ -88,6 +93,13 @@ class StatisticsCache:
             self._log.warning(f"{self._folder}: statistics cannot be kept ({error.strerror or error})")
 
 
+def _refuse_compressed(data: bytes) -> None:
+    """We store arrays as they are; what is smaller in the file than in memory is not ours, and may be any size."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > len(data):
+            raise ValueError("its arrays are compressed")
+
+
 def _numbers(item: TensorStatistics) -> tuple[float, ...]:
     return (item.samples, item.rmin, item.rmax, item.outliers, item.low_sum, item.high_sum)
 
@@ -100,5 +112,7 @@ def _unpacked(
     samples, rmin, rmax, outliers, low_sum, high_sum = (float(number) for number in row)
     if samples < 1 or not np.isfinite(row).all() or rmin > rmax or len(counts) == 0 or counts.min() < 0:
         raise ValueError("its numbers are impossible")
+    if not (SMALLEST_EXPONENT <= grid[0] <= 128 and abs(int(grid[1])) < 1 << 31 and len(counts) <= MAX_BINS):
+        raise ValueError("its histogram is impossible")
     found = Histogram(int(grid[0]), int(grid[1]), counts)
     return TensorStatistics(int(samples), rmin, rmax, int(outliers), low_sum, high_sum, found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import click
 
 from converter_lite import __version__
 from converter_lite.cli.arguments import parse_input_shape, refuse_repeated, switch
+from converter_lite.cli.console import protect_streams
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.run import run_conversion, usage_failure
@@ -314,10 +314,8 @@ def _threads(text: str) -> int:
 
 
 def main() -> None:
-    """Entry point. Names that the terminal cannot show are escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    """Entry point. Names that the terminal cannot show, or would obey, are escaped."""
+    protect_streams()
     use_one_heap()
     defer_imports()
     cli.main()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from converter_lite import __version__
+from converter_lite.cli.console import protect_streams
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, TargetError, UsageError
@@ -350,6 +351,7 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
 
 def main() -> None:
     """Entry point: the process ends here, without taking down every module that it has loaded."""
+    protect_streams()
     use_one_heap()
     if not any("configFile" in argument for argument in sys.argv):
         # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and

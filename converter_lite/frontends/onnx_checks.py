@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.frontends.onnx_functions import check_functions
 from converter_lite.graph import all_nodes, assign_names, label, opset
 from converter_lite.suggest import nearest
 
@@ -42,7 +43,9 @@ def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
     assign_names(model)
     _check_opset(model, path)
     _check_operators(model, path)
+    _check_attributes(model, path)
     _check_links(model, path)
+    check_functions(model, where=str(path))
     _check_tensors(model, path, confined=confined)
 
 
@@ -85,7 +88,7 @@ def _has_source(value: ir.Value) -> bool:
 
 def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
     """Name missing or short data now, not when a weight is used. External data lie at their resolved place from here on."""
-    for name, tensor, put in _tensors(model):
+    for name, tensor, put in stored_tensors(model):
         if isinstance(tensor, ir.ExternalTensor):
             if confined:
                 _check_place(tensor, path)
@@ -98,16 +101,41 @@ def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
 Put = Callable[[ir.ExternalTensor], None]
 
 
-def _tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol, Put]]:
-    """Initializers and tensors in attributes: the name to call them by, the tensor, and how to replace it."""
-    for graph in model.graphs():
+def stored_tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol, Put]]:
+    """Initializers and tensors in attributes, those of local functions too: its name, the tensor, how to replace it."""
+    for graph in _graphs(model):
         for name, value in graph.initializers.items():
             if value.const_value is not None:
                 yield name, value.const_value, partial(setattr, value, "const_value")
-        for node in graph:
-            for key, attribute in list(node.attributes.items()):
-                if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
-                    yield f"{key} of {label(node)}", attribute.value, partial(_put_attribute, node, key)
+    for node in _nodes(model):
+        for key, attribute in list(node.attributes.items()):
+            if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
+                yield f"{key} of {label(node)}", attribute.value, partial(_put_attribute, node, key)
+            elif attribute.type is ir.AttributeType.TENSORS and attribute.value is not None:
+                for index, tensor in enumerate(attribute.value):
+                    yield f"{key} of {label(node)}", tensor, partial(_put_element, node, key, index)
+
+
+def _nodes(model: ir.Model) -> Iterator[ir.Node]:
+    yield from all_nodes(model.graph)
+    for function in model.functions.values():
+        yield from all_nodes(function)
+
+
+def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    yield model.graph
+    for node in _nodes(model):
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH and attribute.value is not None:
+                yield attribute.value
+            elif attribute.type is ir.AttributeType.GRAPHS and attribute.value is not None:
+                yield from attribute.value
+
+
+def _put_element(node: ir.Node, key: str, index: int, tensor: ir.ExternalTensor) -> None:
+    tensors = list(node.attributes[key].value)
+    tensors[index] = tensor
+    node.attributes[key] = ir.AttrTensors(key, tensors)
 
 
 def _put_attribute(node: ir.Node, key: str, tensor: ir.ExternalTensor) -> None:
@@ -132,7 +160,7 @@ def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
 def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> None:
     try:
         tensor.numpy()
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, AssertionError) as error:  # onnx_ir asserts some of it
         raise ModelError(f"the numbers of tensor '{name}' are damaged: {error}", where=where) from error
 
 
@@ -199,6 +227,24 @@ def _check_operators(model: ir.Model, path: Path) -> None:
         raise ModelError(
             f"opset {version} has no such operator: {shown}", where=str(path), hint=_advice(unknown[0].op_type, known)
         )
+
+
+def _check_attributes(model: ir.Model, path: Path) -> None:
+    """Attributes of standard operators have the types that the standard gives them."""
+    version = opset(model)
+    known: dict[str, dict[str, str]] = {}
+    for node in _nodes(model):
+        if node.domain not in ("", "ai.onnx") or not _is_known(node, version):
+            continue
+        if node.op_type not in known:
+            schema = onnx.defs.get_schema(node.op_type, version, "")
+            known[node.op_type] = {name: declared.type.name for name, declared in schema.attributes.items()}
+        for name, attribute in node.attributes.items():
+            wanted = known[node.op_type].get(name, attribute.type.name)
+            if attribute.type.name != wanted:
+                raise ModelError(
+                    f"attribute {name} of {label(node)} is {attribute.type.name}, not {wanted}", where=str(path)
+                )
 
 
 def _advice(op_type: str, known: list[str]) -> str:

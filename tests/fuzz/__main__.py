@@ -61,7 +61,9 @@ def main() -> int:
         found = findings(name, arguments.folder)
         broken += len(found)
         print(f"{name:8} {done.get('seconds', 0):6.0f} s {int(done.get('runs', 0)):9,} files", end=" ")
-        print(f"{int(done.get('accepted', 0)):8,} read {int(done.get('refused', 0)):9,} refused {len(found):3} findings")
+        print(
+            f"{int(done.get('accepted', 0)):8,} read {int(done.get('refused', 0)):9,} refused {len(found):3} findings"
+        )
         for path in found:
             print(f"         {path}")
     return 1 if broken else 0

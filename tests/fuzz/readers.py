@@ -46,7 +46,7 @@ from tests.frontends.paddle_models import (
 )
 from tests.support import full, samples_of, written
 
-PICTURES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP", "ICO", "TGA", "PCX")
+PICTURES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP", "TGA", "PCX")
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ g (float[N,4] x, bool flag) => (float[N,4] y) {
 
 FUNCTION = """<ir_version: 8, opset_import: ["" : 13, "own" : 1]>
 g (float[N,4] x) => (float[N,4] y) { y = own.scaled <factor = 2.0> (x) }
-<domain: "own", opset_import: ["" : 13]> scaled <factor> (a) => (b) { k = Constant <value_float: float = @factor> () b = Mul(a, k) }
+<domain: "own", opset_import: ["" : 13]>
+scaled <factor> (a) => (b) { k = Constant <value_float: float = @factor> () b = Mul(a, k) }
 """
 
 
@@ -170,7 +171,9 @@ def _text(data: bytes) -> str:
 
 
 def _ini_seeds() -> list[bytes]:
-    return [template(name).encode() for name in TEMPLATES] + [ini(config).encode() for config in (FULL, WEIGHT, DYNAMIC)]
+    return [template(name).encode() for name in TEMPLATES] + [
+        ini(config).encode() for config in (FULL, WEIGHT, DYNAMIC)
+    ]
 
 
 def _read_plan(data: bytes) -> object:
@@ -193,7 +196,9 @@ def _read_batch(data: bytes) -> object:
 
 
 def _batch_seeds() -> list[bytes]:
-    return [b'folder = "models"\noutputDir = "out"\n[defaults]\nsaveType = "ONNX"\n[[job]]\nname = "a"\nmodelFile = "a.onnx"\n']
+    return [
+        b'folder = "models"\noutputDir = "out"\n[defaults]\nsaveType = "ONNX"\n[[job]]\nname = "a"\nmodelFile = "a.onnx"\n'
+    ]
 
 
 def _read_cache(data: bytes) -> object:
