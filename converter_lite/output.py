@@ -11,6 +11,15 @@ from pathlib import Path
 
 from converter_lite.errors import ConverterError, UsageError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+WORK_PREFIX = ".converter_lite_"
+"""Start of the names of work directories."""
+
 
 class Transaction:
     """Files under construction. Until :meth:`commit` nothing exists at the destinations.
@@ -74,20 +83,26 @@ def _keep(file: Path, backup: Path) -> None:
 def transaction(directory: Path) -> Iterator[Transaction]:
     """A transaction for files of ``directory`` (made if missing); its work directory is removed in any case.
 
+    A process that is killed leaves its work directory; the next transaction in the same place removes it.
+
     Raises:
         ConverterError: The directory cannot be written, or the disk is full.
     """
     work: Path | None = None
+    lock: int | None = None
     made = _missing_parents(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=".converter_lite_", dir=directory))
+        work, lock = _own_directory(directory)
+        _remove_abandoned(directory)
         yield Transaction(work)
     except OSError as error:
         raise _cannot_write(error) from error
     finally:
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
         for folder in made:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -153,6 +168,51 @@ def write_text(path: Path, text: str) -> None:
         made.write_text(text, encoding="utf-8", newline="\n")
         files.add(made, path)
         files.commit()
+
+
+def _own_directory(parent: Path) -> tuple[Path, int | None]:
+    """A new work directory, locked, and what holds the lock; the system lets go of it however the process ends.
+
+    Another process may take a directory for abandoned before its lock is there; then a new one is made.
+    """
+    while True:
+        work = Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=parent))
+        if fcntl is None:
+            return work, None
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            lock = _locked(work)
+            if work.exists():
+                return work, lock
+
+
+def _locked(directory: Path) -> int | None:
+    """Descriptor that holds the lock of a directory; ``None`` on file systems without locks.
+
+    Raises:
+        BlockingIOError: Another process holds it.
+        OSError: The directory cannot be opened.
+    """
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise
+        return None
+    return descriptor
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove work directories whose process is gone; what cannot be removed stays."""
+    if fcntl is None:
+        return
+    for left in parent.glob(f"{WORK_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = _locked(left)
+            if lock is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
 
 
 def _missing_parents(directory: Path) -> list[Path]:

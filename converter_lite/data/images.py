@@ -283,6 +283,6 @@ def _pillow_knows(path: Path) -> bool:
         Image.open(path, formats=_decoders()).close()
     except UnidentifiedImageError:
         return False
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        return True
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning, SyntaxError, ValueError, EOFError):
+        return True  # a damaged one; decoding it says what is wrong
     return True
