@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import re
 import sys
+import warnings
 
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters other than tab and line feed, and those that change the direction of text."""
@@ -35,6 +38,25 @@ def protect_streams() -> None:
     """Let standard output and standard error escape from here on."""
     sys.stdout = _escaping(sys.stdout)
     sys.stderr = _escaping(sys.stderr)
+
+
+def silence_libraries() -> None:
+    """No warnings of Python modules on the error output, unless the user asks for them (``PYTHONWARNINGS``)."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+def flush_streams() -> bool:
+    """Write out what is left; whether that worked. What cannot be written is dropped, so that nothing tries again."""
+    done = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            done = False
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return done
 
 
 def _escaping(stream: object) -> EscapingStream:

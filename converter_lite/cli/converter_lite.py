@@ -12,11 +12,11 @@ import click
 
 from converter_lite import __version__
 from converter_lite.cli.arguments import parse_input_shape, refuse_repeated, switch
-from converter_lite.cli.console import protect_streams
+from converter_lite.cli.console import flush_streams, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.run import run_conversion, usage_failure
-from converter_lite.errors import ConverterError, UsageError
+from converter_lite.errors import ConverterError, UsageError, refused_by_system
 from converter_lite.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
@@ -64,6 +64,9 @@ class _Command(click.Group):
         except (click.ClickException, UsageError) as error:
             status = usage_failure(error)
         except BrokenPipeError:
+            status = 1
+        except OSError as error:
+            click.echo(f"ERROR {refused_by_system(error)}", err=True)
             status = 1
         sys.exit(status if isinstance(status, int) else 0)
 
@@ -316,6 +319,10 @@ def _threads(text: str) -> int:
 def main() -> None:
     """Entry point. Names that the terminal cannot show, or would obey, are escaped."""
     protect_streams()
+    silence_libraries()
     use_one_heap()
     defer_imports()
-    cli.main()
+    try:
+        cli.main()
+    except SystemExit as done:
+        sys.exit(done.code if flush_streams() else done.code or 1)

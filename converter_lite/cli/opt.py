@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from converter_lite import __version__
-from converter_lite.cli.console import protect_streams
+from converter_lite.cli.console import flush_streams, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
-from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, TargetError, UsageError
+from converter_lite.errors import (
+    EXIT_DEFECT,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    ConverterError,
+    TargetError,
+    UsageError,
+    refused_by_system,
+)
 
 if TYPE_CHECKING:
     from converter_lite.formats.paddle_nb.kernels import Target
@@ -68,6 +76,9 @@ class _Command(click.Command):
             click.echo(f"Error: {error}", err=True)
             status = error.exit_status
         except BrokenPipeError:
+            status = 1
+        except OSError as error:
+            click.echo(f"Error: {refused_by_system(error)}", err=True)
             status = 1
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
             click.echo(f"Error: this is a defect of converter_lite: {type(error).__name__}: {error}", err=True)
@@ -353,6 +364,7 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
 def main() -> None:
     """Entry point: the process ends here, without taking down every module that it has loaded."""
     protect_streams()
+    silence_libraries()
     use_one_heap()
     if not any("configFile" in argument for argument in sys.argv):
         # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and
@@ -368,11 +380,8 @@ def main() -> None:
 
 def end_process(code: object) -> None:
     """End with an exit status at once, when everything is written; the interpreter's own way takes a fifth longer."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        code = 1
+    if not flush_streams():
+        code = code or 1
     os._exit(code if isinstance(code, int) else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import traceback
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError
+from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, refused_by_system
 
 SUCCESS_LINE = "CONVERT RESULT SUCCESS:0"
 """Last line of the original after a conversion; scripts look for it."""
@@ -35,6 +36,10 @@ def run_conversion(work: Callable[[], None], *, json_file: Path | None, details:
         status = 1
         click.echo("ERROR out of memory", err=True)
         _write_failure(json_file, status, error)
+    except OSError as error:
+        status = 1
+        click.echo(f"ERROR {refused_by_system(error)}", err=True)
+        _write_failure(json_file, status, refused_by_system(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
         status = EXIT_DEFECT
         click.echo(
@@ -46,7 +51,8 @@ def run_conversion(work: Callable[[], None], *, json_file: Path | None, details:
     else:
         click.echo(SUCCESS_LINE)
         return 0
-    click.echo(FAILURE_LINE.format(status=status))
+    with contextlib.suppress(OSError):  # where standard output itself is what failed
+        click.echo(FAILURE_LINE.format(status=status))
     return status
 
 

@@ -158,6 +158,8 @@ def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
 
 
 def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> None:
+    if any(size < 0 for size in tensor.shape.numpy()):
+        raise ModelError(f"tensor '{name}' has a negative size: {list(tensor.shape.numpy())}", where=where)
     try:
         tensor.numpy()
     except (ValueError, TypeError, KeyError, OverflowError, AssertionError) as error:  # onnx_ir asserts some of it
@@ -238,7 +240,9 @@ def _check_attributes(model: ir.Model, path: Path) -> None:
             continue
         if node.op_type not in known:
             schema = onnx.defs.get_schema(node.op_type, version, "")
-            known[node.op_type] = {name: declared.type.name for name, declared in schema.attributes.items()}
+            known[node.op_type] = {
+                name: str(declared.type).rpartition(".")[2] for name, declared in schema.attributes.items()
+            }
         for name, attribute in node.attributes.items():
             wanted = known[node.op_type].get(name, attribute.type.name)
             if attribute.type.name != wanted:

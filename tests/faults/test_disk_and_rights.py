@@ -12,7 +12,18 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, child, command, environment, ini, model_proto
+from tests.cli.workshop import (
+    FULL,
+    WEIGHT,
+    Workshop,
+    changed,
+    child,
+    command,
+    environment,
+    ini,
+    model_proto,
+    write_pictures,
+)
 from tests.faults.forking import Forker, drop_capabilities
 from tests.frontends.paddle_models import float_model, save
 from tests.support import normal
@@ -219,8 +230,6 @@ def test_a_truncated_model_is_refused_whatever_wrote_it(workshop: Workshop, shar
 
 
 def test_a_truncated_picture_is_named(workshop: Workshop) -> None:
-    from tests.cli.workshop import write_pictures
-
     write_pictures(workshop.folder / "pictures", 4)
     path = workshop.folder / "pictures" / "002.png"
     path.write_bytes(path.read_bytes()[:-60])

@@ -64,7 +64,7 @@ class Restoring:
         self._node_names: set[str] = set()
         self._limit = 64 * file_size
         self._node = MsNode("", "", [], [])
-        self._reason = ""
+        self._reason = "float in the file"
 
     # Questions about tensors
 
