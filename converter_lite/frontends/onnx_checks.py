@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from converter_lite.confinement import is_inside
 from converter_lite.errors import ModelError
 from converter_lite.frontends.onnx_functions import check_functions
 from converter_lite.graph import all_nodes, assign_names, label, opset
@@ -89,6 +91,8 @@ def _has_source(value: ir.Value) -> bool:
 def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
     """Name missing or short data now, not when a weight is used. External data lie at their resolved place from here on."""
     for name, tensor, put in stored_tensors(model):
+        if any(size < 0 for size in tensor.shape.numpy()):
+            raise ModelError(f"tensor '{name}' has a negative size: {list(tensor.shape.numpy())}", where=str(path))
         if isinstance(tensor, ir.ExternalTensor):
             if confined:
                 _check_place(tensor, path)
@@ -158,8 +162,6 @@ def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
 
 
 def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> None:
-    if any(size < 0 for size in tensor.shape.numpy()):
-        raise ModelError(f"tensor '{name}' has a negative size: {list(tensor.shape.numpy())}", where=where)
     try:
         tensor.numpy()
     except (ValueError, TypeError, KeyError, OverflowError, AssertionError) as error:  # onnx_ir asserts some of it
@@ -168,8 +170,7 @@ def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> 
 
 def _check_place(tensor: ir.ExternalTensor, path: Path) -> None:
     """The data lie in the folder of the model file, or where that file itself is a link to."""
-    file = (path.parent / tensor.location).resolve()
-    if not any(file.is_relative_to(folder) for folder in (path.parent.resolve(), path.resolve().parent)):
+    if not is_inside(path.parent / tensor.location, path.parent, Path(os.path.realpath(path)).parent):
         raise ModelError(
             f"tensor '{tensor.name}' points outside the model's folder: {tensor.location}",
             where=str(path),
@@ -185,6 +186,8 @@ def _check_external_tensor(tensor: ir.ExternalTensor, path: Path) -> None:
             where=where,
             hint="keep it beside the model file, under the name it was saved with",
         )
+    if (tensor.offset or 0) < 0 or (tensor.length or 0) < 0:
+        raise ModelError(f"tensor '{tensor.name}' lies before the start of its file", where=where)
     needed = (tensor.offset or 0) + max(tensor.length or 0, tensor.nbytes)
     if file.stat().st_size < needed:
         raise ModelError(

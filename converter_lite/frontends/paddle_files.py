@@ -12,6 +12,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
+from converter_lite.confinement import is_inside
 from converter_lite.errors import FormatError, ModelError, UsageError
 from converter_lite.formats.paddle_nb.program import (
     Attribute,
@@ -213,8 +214,7 @@ def read_separate(program: Program, directory: Path, *, confined: bool = True) -
 
 
 def _refuse_outside(names: Iterable[str], directory: Path) -> None:
-    folder = directory.resolve()
-    outside = [name for name in names if "\0" in name or not (directory / name).resolve().is_relative_to(folder)]
+    outside = [name for name in names if not is_inside(directory / name, directory)]
     if outside:
         raise ModelError(
             f"the file of parameter '{outside[0]}' is outside the model's folder",

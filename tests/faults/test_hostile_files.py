@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -84,6 +85,39 @@ def test_external_data_are_held_to_their_folder_wherever_a_tensor_may_stand(tmp_
         save_graph(path, [node])
     with pytest.raises(ModelError, match="points outside the model's folder"):
         read_onnx(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("location", "a\0b", "points outside"),
+        ("location", "", "is missing"),
+        ("location", "a" * 5000, "File name too long|is missing"),
+        ("offset", "-8", "before the start|damaged"),
+        ("length", "-8", "before the start|damaged"),
+        ("offset", "99999999999999999999", "too short"),
+        ("offset", "x", "damaged"),
+    ],
+)
+def test_places_of_external_data_that_make_no_sense_are_refused(
+    workshop: Workshop, key: str, value: str, told: str
+) -> None:
+    (workshop.folder / "w").write_bytes(normal(4).tobytes())
+    tensor = stolen_tensor()
+    tensor.external_data[0].value = "w"
+    if key == "location":
+        tensor.external_data[0].value = value
+    else:
+        tensor.external_data.add(key=key, value=value)
+    nodes = [helper.make_node("Constant", [], ["c"], value=tensor), helper.make_node("Add", ["x", "c"], ["y"])]
+    save_graph(workshop.folder / "model.onnx", nodes)
+    assert re.search(told, workshop.fail(1))
+
+
+def test_a_sample_that_is_a_link_to_itself_is_refused(workshop: Workshop) -> None:
+    (workshop.folder / "bins" / "001.bin").unlink()
+    (workshop.folder / "bins" / "001.bin").symlink_to("001.bin")
+    assert workshop.convert(config=FULL).status == 1
 
 
 @pytest.mark.parametrize("name", ["../secret", "a/../../secret", "{absolute}", "link"])

@@ -104,7 +104,10 @@ def _onnx_seeds() -> list[bytes]:
     float_graph = ir.from_proto(model_proto(small, w=weights))
     quantized = written(full(float_graph, samples=samples_of(float_graph)))
     protos = [model_proto(), model_proto(BRANCHES, c=np.ones(4, np.float32)), ir.to_proto(quantized)]
-    return [proto.SerializeToString() for proto in (*protos, onnx.parser.parse_model(FUNCTION))]
+    apart = scratch() / "apart.onnx"
+    onnx.save(model_proto(), apart, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    files = [proto.SerializeToString() for proto in (*protos, onnx.parser.parse_model(FUNCTION))]
+    return [*files, apart.read_bytes()]
 
 
 def _read_paddle(data: bytes) -> object:
