@@ -64,7 +64,9 @@ def _texts(model: ir.Model) -> Iterator[object]:
     for value in (*model.graph.inputs, *model.graph.outputs):
         yield value.name
         yield from (dim.value for dim in value.shape or () if not isinstance(dim, int))
-    for node in all_nodes(model.graph):
+    for domain, name, overload in model.functions:
+        yield from (domain, name, overload)
+    for node in _nodes(model):
         yield from (node.name, node.op_type, node.domain, *node.attributes)
         yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
 
