@@ -24,7 +24,7 @@ runtimes:
 	@tests/runtimes/setup_ms.sh .runtimes; ms=$$?; tests/runtimes/setup_nb.sh .runtimes || [ $$ms = 0 ]
 
 conformance: $(VENV)/.installed runtimes
-	$(BIN)/python -m pytest -n auto -m runtime
+	$(BIN)/python -m pytest -n auto -m "runtime or slow"
 
 test-all:
 	@for v in 3.10 3.11 3.12 3.13; do \

@@ -13,6 +13,8 @@ Ini = Mapping[str, Mapping[str, str]]
 """Section -> key -> value of a configuration file."""
 
 OURS = "converter_lite"
+OPT = "opt"
+"""Our ``opt``; behind a colon the Paddle model that it reads, an ONNX model where there is none."""
 
 CALIBRATION_SAMPLES = 100
 
@@ -26,12 +28,14 @@ class Task:
         data: Folder of the calibration samples below ``data``.
         preprocessing: ``[data_preprocess_param]`` without path and size.
         inputs: Names of the model's inputs; with more than one, ``data`` holds one folder for each.
+        shapes: Its fixed shapes as ``--inputShape`` wants them, where it leaves them open.
     """
 
     model: str
     data: str
     preprocessing: Mapping[str, str]
     inputs: tuple[str, ...] = ("input",)
+    shapes: str = ""
 
 
 _RGB = {"input_type": "IMAGE", "image_to_format": "RGB"}
@@ -50,6 +54,7 @@ TASKS: Mapping[str, Task] = {
             "center_crop_width": "224",
             "center_crop_height": "224",
         },
+        shapes="input:1,3,224,224",
     ),
     "resnet8": Task("resnet8_cifar10.onnx", "cifar10_calib", _RGB, ("input_1",)),
     "ultraface": Task(
@@ -69,6 +74,7 @@ TASKS: Mapping[str, Task] = {
         "minilm_calib",
         {"input_type": "BIN"},
         ("input_ids", "attention_mask", "token_type_ids"),
+        "input_ids:1,128;attention_mask:1,128;token_type_ids:1,128",
     ),
 }
 
@@ -88,6 +94,7 @@ class Case:
         samples: Calibration samples; 0 = none are given.
         repeats: Turns at most.
         evaluated: Whether the accuracy of the file is measured; not where another case writes the same file.
+        save_type: ``--saveType`` of a conversion of ours.
     """
 
     name: str
@@ -100,6 +107,12 @@ class Case:
     samples: int = CALIBRATION_SAMPLES
     repeats: int = 3
     evaluated: bool = True
+    save_type: str = "ONNX"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it measures this project."""
+        return self.program == OURS or self.program.partition(":")[0] == OPT
 
 
 def full(method: str = "MAX_MIN", **keys: str) -> Ini:
@@ -272,19 +285,86 @@ _MEMORY = tuple(
     for samples in (50, 1000)
 )
 
-_OTHER_TOOLS = (
-    Case("ms_full", "MindSpore Lite 2.0.0, FULL_QUANT MAX_MIN", "mindspore_lite", "mobilenet", ini=full(), repeats=1),
+
+def _ms(name: str, title: str, task: str, ini: Ini, *, group: str = "", samples: int = 0, repeats: int = 1) -> Case:
+    """A ``.ms`` file of ours."""
+    return Case(
+        name, f".ms, {title}", OURS, task, group, ini=ini, samples=samples, repeats=repeats, save_type="MINDIR_LITE"
+    )
+
+
+def _released(
+    name: str, title: str, task: str, ini: Ini, *, group: str = "", samples: int = 0, repeats: int = 1
+) -> Case:
+    """The same by the released converter, with its own library in front: as installed, it refuses activations."""
+    return Case(
+        name,
+        f"MindSpore Lite 2.0.0, {title}",
+        "mindspore_lite_alone" if samples else "mindspore_lite",
+        task,
+        group,
+        ini=ini,
+        samples=samples,
+        repeats=repeats,
+        evaluated=False,
+    )
+
+
+_MINDSPORE_LITE = (
+    _ms("mb_ms_w8", "WEIGHT 8 bits", "mobilenet", weight(8), group="ms-weights", repeats=5),
+    _released("ms_w8", "WEIGHT 8 bits", "mobilenet", weight(8), group="ms-weights", repeats=5),
+    _ms("mb_ms_w4", "WEIGHT 4 bits", "mobilenet", weight(4)),
+    _released("ms_w4", "WEIGHT 4 bits", "mobilenet", weight(4)),
+    _ms("uf_ms_w8", "WEIGHT 8 bits", "ultraface", weight(8)),
+    _released("ms_uf_w8", "WEIGHT 8 bits", "ultraface", weight(8)),
+    _ms("uf_ms_w4", "WEIGHT 4 bits", "ultraface", weight(4)),
+    _released("ms_uf_w4", "WEIGHT 4 bits", "ultraface", weight(4)),
+    _ms("mb_ms_w8_data", "WEIGHT 8 bits, data", "mobilenet", weight(8), samples=CALIBRATION_SAMPLES),
+    _ms("mb_ms_mixed", "WEIGHT mixed bits, data", "mobilenet", weight(0), samples=CALIBRATION_SAMPLES),
+    _ms("mb_ms_full", "FULL MAX_MIN, bias correction", "mobilenet", full(), group="ms-full", samples=100),
+    _released("ms_full", "FULL MAX_MIN, bias correction", "mobilenet", full(), group="ms-full", samples=100),
+    _ms("r8_ms_full", "FULL MAX_MIN, bias correction", "resnet8", full(), samples=100),
+    _ms("uf_ms_full", "FULL MAX_MIN, bias correction", "ultraface", full(), samples=100),
+    _ms("ml_ms_alwc", "DYNAMIC ALWC", "minilm", dynamic(), samples=64),
     Case(
-        "ms_w8",
-        "MindSpore Lite 2.0.0, WEIGHT 8 bits",
+        "ms_full_plain",
+        "MindSpore Lite 2.0.0 as installed, FULL MAX_MIN",
         "mindspore_lite",
         "mobilenet",
-        ini=weight(8),
-        samples=0,
+        ini=full(),
         repeats=1,
+        evaluated=False,
     ),
-    Case("pd_w8", "Paddle-Lite opt, QUANT_INT8", "paddle_lite", "mobilenet", samples=0, repeats=1),
 )
+
+_QUANT_INT8 = ("--quant_model=true", "--quant_type=QUANT_INT8")
+_QUANT_INT16 = ("--quant_model=true", "--quant_type=QUANT_INT16")
+
+
+def _nb(
+    name: str, title: str, program: str, options: tuple[str, ...] = (), *, group: str = "", repeats: int = 1
+) -> Case:
+    """A ``.nb`` file for ARM of a MobileNet, by our ``opt`` or the released one."""
+    return Case(name, title, program, "mobilenet", group, options, samples=0, repeats=repeats, save_type="NAIVE_BUFFER")
+
+
+_PADDLE_LITE = (
+    _nb("nb_w8", "opt, QUANT_INT8", "opt:fp32", _QUANT_INT8, group="nb-weights", repeats=7),
+    _nb("pd_w8", "Paddle-Lite opt, QUANT_INT8", "paddle_lite:fp32", _QUANT_INT8, group="nb-weights", repeats=7),
+    _nb("nb_w16", "opt, QUANT_INT16", "opt:fp32", _QUANT_INT16),
+    _nb("pd_w16", "Paddle-Lite opt, QUANT_INT16", "paddle_lite:fp32", _QUANT_INT16),
+    _nb("nb_float", "opt, float", "opt:fp32"),
+    _nb("pd_float", "Paddle-Lite opt, float", "paddle_lite:fp32"),
+    _nb("nb_ptq", "opt, PaddleSlim's full int8", "opt:ptq"),
+    _nb("pd_ptq", "Paddle-Lite opt, PaddleSlim's full int8", "paddle_lite:ptq"),
+    Case("nb_full", "opt, FULL MAX_MIN", OPT, "mobilenet", ini=full(), repeats=1, save_type="NAIVE_BUFFER"),
+    Case("r8_nb_full", ".nb, FULL MAX_MIN", OPT, "resnet8", ini=full(), repeats=1, save_type="NAIVE_BUFFER"),
+    Case("uf_nb_full", ".nb, FULL MAX_MIN", OPT, "ultraface", ini=full(), repeats=1, save_type="NAIVE_BUFFER"),
+    Case(
+        "ml_nb_w8", ".nb, WEIGHT 8 bits", OPT, "minilm", ini=weight(8), samples=0, repeats=1, save_type="NAIVE_BUFFER"
+    ),
+)
+
 
 CASES: tuple[Case, ...] = (
     Case("help", "converter_lite --help", OURS, group="help", options=("--help",), repeats=5),
@@ -294,5 +374,6 @@ CASES: tuple[Case, ...] = (
     *_SMALL_MODELS,
     *_MINILM,
     *_MEMORY,
-    *_OTHER_TOOLS,
+    *_MINDSPORE_LITE,
+    *_PADDLE_LITE,
 )

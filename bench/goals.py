@@ -68,7 +68,7 @@ def _least_cosine(topic: str, title: str, case: str, limit: float, peer: str = "
 
 def _points(topic: str, title: str, case: str, points: float) -> Goal:
     """At most so many percentage points of top-1 below the float model."""
-    task = {"mb": "mobilenet", "r8": "resnet8"}[case.split("_")[0]]
+    task = {"mb": "mobilenet", "nb": "mobilenet", "r8": "resnet8"}[case.split("_")[0]]
     return Goal(topic, title, case, "top1", points / 100, f"{task}/{FLOAT}", "lost")
 
 
@@ -77,6 +77,8 @@ _MEMORY = "Peak memory"
 _LATENCY = "Speed of the result"
 _ACCURACY = "Accuracy: full quantization"
 _WEIGHTS = "Accuracy and size: weights only"
+_MINDSPORE_LITE = "Files for MindSpore Lite (`.ms`)"
+_PADDLE_LITE = "Files for Paddle-Lite (`.nb`)"
 _TRANSFORMER = "Transformer (MiniLM, 128 tokens)"
 
 _FULL_METHODS = ("mb_plain", "mb_best", "mb_kl", "mb_outlier", "mb_percentile", "mb_mse", "mb_layer", "mb_dsp")
@@ -131,4 +133,32 @@ GOALS: tuple[Goal, ...] = (
     Goal(_TRANSFORMER, "DYNAMIC ALWC, float time : ours", "ml_alwc", "latency", 2.2, "minilm/float", "speedup", True),
     Goal(_TRANSFORMER, "the same (second goal)", "ml_alwc", "latency", 2.5, "minilm/float", "speedup", True),
     _least_cosine(_TRANSFORMER, "FULL, BIN calibration", "ml_full", 0.98),
+    Goal(_MINDSPORE_LITE, "WEIGHT 8 bits, mobilenet, time", "mb_ms_w8", "seconds", 1.5, "ms_w8", "ratio"),
+    Goal(_MINDSPORE_LITE, "FULL, 100 samples, mobilenet, time", "mb_ms_full", "seconds", 0.15, "ms_full", "ratio"),
+    *(
+        Goal(_MINDSPORE_LITE, f"WEIGHT {bits} bits, {task}, bytes", f"{ours}_ms_w{bits}", "bytes", 1.02, peer, "ratio")
+        for ours, task, bits, peer in (
+            ("mb", "mobilenet", 8, "ms_w8"),
+            ("mb", "mobilenet", 4, "ms_w4"),
+            ("uf", "ultraface", 8, "ms_uf_w8"),
+            ("uf", "ultraface", 4, "ms_uf_w4"),
+        )
+    ),
+    Goal(_MINDSPORE_LITE, "WEIGHT 8 bits, ultraface, bytes", "uf_ms_w8", "bytes", 480_000),
+    _least_cosine(_MINDSPORE_LITE, "WEIGHT 8 bits, ultraface", "uf_ms_w8", 0.99999),
+    Goal(
+        _MINDSPORE_LITE, "mixed bits, mobilenet, bytes against 8 bits", "mb_ms_mixed", "bytes", 0.7, "mb_ms_w8", "ratio"
+    ),
+    _least_cosine(_MINDSPORE_LITE, "mixed bits, mobilenet", "mb_ms_mixed", 0.99),
+    _least_cosine(_MINDSPORE_LITE, "FULL, mobilenet", "mb_ms_full", 0.9970),
+    _points(_MINDSPORE_LITE, "FULL, resnet8, top-1 lost", "r8_ms_full", 0.2),
+    Goal(_MINDSPORE_LITE, "FULL, ultraface, largest error", "uf_ms_full", "error", 0.08),
+    _least_cosine(_MINDSPORE_LITE, "DYNAMIC, MiniLM", "ml_ms_alwc", 0.98),
+    Goal(_PADDLE_LITE, "QUANT_INT8, mobilenet, time", "nb_w8", "seconds", 2.0, "pd_w8", "ratio"),
+    Goal(_PADDLE_LITE, "QUANT_INT8, mobilenet, bytes against float", "nb_w8", "bytes", 0.27, "nb_float", "ratio"),
+    Goal(_PADDLE_LITE, "QUANT_INT16, mobilenet, bytes against float", "nb_w16", "bytes", 0.52, "nb_float", "ratio"),
+    _least_cosine(_PADDLE_LITE, "QUANT_INT8, mobilenet", "nb_w8", 0.99, "pd_w8"),
+    _least_cosine(_PADDLE_LITE, "QUANT_INT16, mobilenet", "nb_w16", 0.9999, "pd_w16"),
+    _points(_PADDLE_LITE, "FULL, mobilenet, top-1 lost", "nb_full", 1),
+    _points(_PADDLE_LITE, "PaddleSlim's scales, mobilenet, top-1 lost", "nb_ptq", 3.3),
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.cases import CASES, TASKS, Case
 from bench.figures import FLOAT, FLOAT_AGAIN, Figures, parse_evaluation
 from bench.process import ProcessRun, failure_reason, measure
-from bench.programs import Invocation, NotInstalledError, Places, invocation
+from bench.programs import Invocation, NotInstalledError, Places, invocation, rebuilding
 
 Say = Callable[[str], None]
 
@@ -64,12 +64,16 @@ def _record(case: Case, run: ProcessRun, places: Places, figures: Figures, say: 
         return
     figures.add(case.name, "seconds", run.seconds)
     figures.add(case.name, "peak", float(run.peak_bytes))
+    file = places.written(case)
+    if file.is_file() and (case.name, "bytes") not in figures.values:
+        figures.add(case.name, "bytes", float(file.stat().st_size))
 
 
 def evaluate_results(cases: Sequence[Case], places: Places, figures: Figures, *, rounds: int, say: Say) -> None:
     """Accuracy, bytes and latency of all files of a task together, next to the float model."""
     for task in TASKS:
-        written = [c for c in cases if c.task == task and c.evaluated and places.result(c).is_file()]
+        candidates = [c for c in cases if c.task == task and c.evaluated and c.name not in figures.failures]
+        written = [c for c in candidates if _can_be_evaluated(c, places, figures)]
         if written:
             say(f"evaluating {task}: {len(written)} models")
             figures.twins += [
@@ -78,7 +82,17 @@ def evaluate_results(cases: Sequence[Case], places: Places, figures: Figures, *,
                 if filecmp.cmp(places.result(a), places.result(b), shallow=False)
             ]
             evaluated = _evaluate(task, written, places, figures)
-            _time(task, evaluated, places, figures, rounds)
+            _time(task, [c for c in evaluated if c.save_type == "ONNX"], places, figures, rounds)
+
+
+def _can_be_evaluated(case: Case, places: Places, figures: Figures) -> bool:
+    """Whether there is an ONNX file; other kinds of files are rebuilt as ONNX."""
+    if case.save_type != "ONNX" and places.written(case).is_file():
+        call = rebuilding(case, places)
+        run = measure(call.command, cwd=places.work, env=call.env)
+        if run.status:
+            figures.failures[case.name] = places.without_folders(failure_reason(run))
+    return places.result(case).is_file()
 
 
 def _evaluate(task: str, cases: list[Case], places: Places, figures: Figures) -> list[Case]:
@@ -101,7 +115,8 @@ def _evaluate(task: str, cases: list[Case], places: Places, figures: Figures) ->
         cases = [case for case in cases if case is not failed]
     for name, line in zip([f"{task}/{FLOAT}", *(case.name for case in cases)], lines, strict=True):
         for metric, value in line.items():
-            if metric != "milliseconds":  # of one model after the other; the latency is measured in turns
+            # milliseconds: of one model after the other, the latency is measured in turns; bytes: of the written file
+            if metric != "milliseconds" and (name, metric) not in figures.values:
                 figures.add(name, metric, value)
     return cases
 

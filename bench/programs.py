@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.cases import OURS, TASKS, Case
+from bench.cases import OPT, OURS, TASKS, Case
 
 
 class NotInstalledError(Exception):
@@ -43,8 +43,13 @@ class Places:
         return self.shared / "data/models" / TASKS[task].model
 
     def result(self, case: Case) -> Path:
-        """The ONNX file that a case writes."""
+        """The ONNX file that a case is evaluated by."""
         return self.work / f"{case.name}.onnx"
+
+    def written(self, case: Case) -> Path:
+        """The file that a case writes: its own kind first, as a rebuilt ONNX file may stand beside it."""
+        kinds = (self.work / f"{case.name}{suffix}" for suffix in (".ms", ".nb"))
+        return next((path for path in kinds if path.is_file()), self.result(case))
 
     def data(self, case: Case) -> Path:
         """Calibration samples; repeated under other names where a case wants more than there are."""
@@ -134,10 +139,25 @@ def _ours(case: Case, places: Places) -> Invocation:
             f"--modelFile={places.model(case.task)}",
             f"--outputFile={places.result(case).with_suffix('')}",
             f"--configFile={config}",
-            "--saveType=ONNX",
+            f"--saveType={case.save_type}",
+            *_shape_option(case),
             "--minCosine=-1",  # a figure below the gate is still wanted
             *case.options,
         ]
+    )
+
+
+def _shape_option(case: Case) -> tuple[str, ...]:
+    shapes = TASKS[case.task].shapes if case.save_type != "ONNX" else ""
+    return (f"--inputShape={shapes}",) if shapes else ()
+
+
+def rebuilding(case: Case, places: Places) -> Invocation:
+    """The command that reads a ``.ms`` or ``.nb`` file back and writes what it says as ONNX, for the evaluation."""
+    files = (places.model(case.task), places.written(case), places.result(case))
+    options = ("--shapes", TASKS[case.task].shapes)
+    return Invocation(
+        [sys.executable, "-m", "bench.rebuild", *map(str, files), *options], {"PYTHONPATH": str(places.root)}
     )
 
 
@@ -164,35 +184,69 @@ def _peer(module: str, interpreter: Callable[[Places], Path]) -> Callable[[Case,
 
 
 def _mindspore_lite(case: Case, places: Places) -> Invocation:
+    python = _released_python(places)
+    script = places.shared / "conformance/convert_ms.py"
+    config = _written_config(case, places)
+    shapes = TASKS[case.task].shapes
+    arguments = [script, places.model(case.task), places.work / case.name, config, *([shapes] if shapes else [])]
+    return Invocation([str(python), *map(str, arguments)])
+
+
+def _mindspore_lite_alone(case: Case, places: Places) -> Invocation:
+    """With the converter's own library in front of the others in its process, without which full quantization fails."""
+    folders = sorted((_released_python(places).parent.parent / "lib").glob("python*/site-packages/mindspore_lite/lib"))
+    library = folders[0] / "libmindspore_converter.so" if folders else Path("absent")
+    if not library.is_file():
+        raise NotInstalledError(f"no {library.name} in the released package")
+    env = {"LD_PRELOAD": str(library), "LD_LIBRARY_PATH": str(library.parent)}
+    return Invocation(_mindspore_lite(case, places).command, env)
+
+
+def _released_python(places: Places) -> Path:
     python = places.runtimes / "ms20/bin/python"
     if not python.is_file():
         raise NotInstalledError(f"no ms20/bin/python in the folder {places.runtimes.name}")
-    script = places.shared / "conformance/convert_ms.py"
-    config = _written_config(case, places)
-    shape = f"{TASKS[case.task].inputs[0]}:1,3,224,224"
-    return Invocation(
-        [str(python), str(script), str(places.model(case.task)), str(places.work / case.name), str(config), shape]
-    )
+    return python
+
+
+def _opt(case: Case, places: Places) -> Invocation:
+    """Our ``opt``: a Paddle model that the released one reads too, or an ONNX model with a configuration."""
+    kind = case.program.partition(":")[2]
+    shapes = TASKS[case.task].shapes
+    if kind:
+        source = [f"--model_dir={paddle_model(kind, places)}"]
+    else:
+        source = [f"--model_file={places.model(case.task)}", f"--configFile={_written_config(case, places)}"]
+        source += [f"--inputShape={shapes}"] if shapes else []
+    return Invocation([str(Path(sys.executable).with_name("opt")), *source, *_nb_options(case, places)])
 
 
 def _paddle_lite(case: Case, places: Places) -> Invocation:
-    program = next((p for p in places.runtimes.glob("pd*/bin/paddle_lite_opt") if p.is_file()), None)
-    if program is None:
-        raise NotInstalledError(f"no pd*/bin/paddle_lite_opt in the folder {places.runtimes.name}")
-    folder = places.shared / "data/models/paddle_mobilenet_v1_075/fp32"
-    model, params = next(folder.glob("*.pdmodel")), next(folder.glob("*.pdiparams"))
-    return Invocation(
-        [
-            str(program),
-            f"--model_file={model}",
-            f"--param_file={params}",
-            f"--optimize_out={places.work / case.name}",
-            "--optimize_out_type=naive_buffer",
-            "--valid_targets=arm",
-            "--quant_model=true",
-            "--quant_type=QUANT_INT8",
-        ]
-    )
+    program = places.runtimes / "pd212/bin/paddle_lite_opt"
+    if not program.is_file():
+        raise NotInstalledError(f"no pd212/bin/paddle_lite_opt in the folder {places.runtimes.name}")
+    source = f"--model_dir={paddle_model(case.program.partition(':')[2], places)}"
+    return Invocation([str(program), source, *_nb_options(case, places)])
+
+
+def _nb_options(case: Case, places: Places) -> tuple[str, ...]:
+    return (f"--optimize_out={places.work / case.name}", "--valid_targets=arm", *case.options)
+
+
+def paddle_model(kind: str, places: Places) -> Path:
+    """Folder of a Paddle MobileNet in a form that the released ``opt`` reads; made at the first call.
+
+    Raises:
+        NotInstalledError: It cannot be made.
+    """
+    made = places.work / f"paddle_{kind}"
+    if not made.is_dir():
+        source = places.shared / "data/models/paddle_mobilenet_v1_075" / kind
+        command = [sys.executable, "-m", "bench.paddle_twin", str(source), str(made)]
+        done = subprocess.run(command, cwd=places.root, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NotInstalledError(f"its Paddle model cannot be prepared: {done.stderr.strip().splitlines()[-1]}")
+    return made
 
 
 def _own_python(places: Places) -> Path:
@@ -205,6 +259,8 @@ PROGRAMS: Mapping[str, Callable[[Case, Places], Invocation]] = {
     "ort_dynamic": _peer("ort_dynamic", _own_python),
     "nncf": _peer("nncf_static", nncf_python),
     "mindspore_lite": _mindspore_lite,
-    "paddle_lite": _paddle_lite,
+    "mindspore_lite_alone": _mindspore_lite_alone,
+    **dict.fromkeys((OPT, f"{OPT}:fp32", f"{OPT}:ptq"), _opt),
+    **dict.fromkeys(("paddle_lite:fp32", "paddle_lite:ptq"), _paddle_lite),
 }
 """Program of a case -> its command."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bench.cases import CASES, OURS, TASKS, Case
+from bench.cases import CASES, TASKS, Case
 from bench.figures import FLOAT, FLOAT_AGAIN, Figures, spread
 from bench.goals import GOALS, MIB, Goal
 
@@ -84,7 +84,7 @@ def failure_list(figures: Figures, cases: Sequence[Case] = CASES) -> str:
 
 
 def _title(case: Case) -> str:
-    return f"**{case.title}**" if case.program == OURS else case.title
+    return f"**{case.title}**" if case.is_ours else case.title
 
 
 def _goal_row(goal: Goal, figures: Figures) -> list[str]:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter_lite.errors import UsageError
 from converter_lite.log import NORMAL, Log
-from converter_lite.request import DEFAULT_SAVE_TYPE, ConvertRequest, ConvertResult
+from converter_lite.request import DEFAULT_SAVE_TYPE, NOT_AVAILABLE, ConvertRequest, ConvertResult
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
+
+UNAVAILABLE = {
+    "decrypt_key": "decryptKey",
+    "decrypt_mode": "decryptMode",
+    "enable_encryption": "encryption",
+    "encrypt_key": "encryptKey",
+    "train_model": "trainModel",
+    "optimize_transformer": "optimizeTransformer",
+    "device": "device",
+}
+"""Attributes of the original's converter whose feature is not there -> the flag that stands for the same."""
 
 Samples = Iterable[Any] | Callable[[], Iterable[Any]]
 """Samples from Python: dictionaries by input name, tuples in input order, or arrays; or a function that gives them."""
@@ -47,6 +58,8 @@ class Converter:
         threads: Worker threads; 0 = one per core.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         verbose: Print the summary lines of the command line.
+        decrypt_key, decrypt_mode, enable_encryption, encrypt_key, train_model, optimize_transformer, device: Attributes of
+            the original whose feature is not there: :meth:`convert` refuses any value but the default.
     """
 
     input_shape: dict[str, Sequence[int]] = field(default_factory=dict)
@@ -63,6 +76,13 @@ class Converter:
     threads: int = 0
     calibration_data: Samples | None = None
     verbose: bool = False
+    decrypt_key: str = ""
+    decrypt_mode: str = "AES-GCM"
+    enable_encryption: bool = False
+    encrypt_key: str = ""
+    train_model: bool = False
+    optimize_transformer: bool = False
+    device: str = ""
     _config: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     def set_config_info(self, section: str, config_info: Mapping[str, str]) -> None:
@@ -88,7 +108,7 @@ class Converter:
         Raises:
             ConverterError: What is wrong, where, and what to do.
         """
-        save_type = (self.save_type,) if isinstance(self.save_type, str) else tuple(self.save_type)
+        self._refuse_unavailable()
         request = ConvertRequest(
             model_file=Path(model_file),
             output_file=Path(output_file),
@@ -101,7 +121,7 @@ class Converter:
             output_data_type=self.output_data_type,
             fp16=self.weight_fp16,
             optimize=self.optimize,
-            save_type=save_type,
+            save_type=self.save_type,  # type: ignore[arg-type]  # texts with commas are taken apart there
             ms_compat=self.ms_compat,
             nb_target=self.nb_target,
             infer=self.infer,
@@ -110,6 +130,12 @@ class Converter:
             calibration_data=self.calibration_data,
         )
         return convert(request, log=_log(self.verbose))
+
+    def _refuse_unavailable(self) -> None:
+        for attribute in fields(self):
+            flag = UNAVAILABLE.get(attribute.name)
+            if flag is not None and getattr(self, attribute.name) != attribute.default:
+                raise UsageError(NOT_AVAILABLE[flag][1], where=f"{attribute.name}={getattr(self, attribute.name)!r}")
 
     def _merged_config(self, config_file: str | Path) -> QuantizationConfig | None:
         from converter_lite.config import config_from_mapping, load_config
@@ -191,6 +217,10 @@ def quant_post_static(
     model = _model_path(model_dir, model_filename, params_filename)
     if (weight_bits, activation_bits) != (8, 8):
         raise UsageError("static quantization has 8 bits", where="weight_bits, activation_bits")
+    if sample_generator is None:
+        raise UsageError("static quantization needs samples", where="sample_generator")
+    if batch_size < 1 or (batch_nums is not None and batch_nums < 1):
+        raise UsageError("must be at least 1", where="batch_size, batch_nums")
     converter = Converter(calibration_data=sample_generator)
     method = _known("algo", algo, ALGORITHMS)
     per_channel = _known("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES)
@@ -240,6 +270,8 @@ def quant_post_dynamic(
     model = _model_path(model_dir, model_filename, params_filename)
     if generate_test_model:
         raise UsageError("there is no separate test model: the written file runs as it is", where="generate_test_model")
+    if weight_bits < 1:
+        raise UsageError(f"must be 1 to 16, not {weight_bits}", where="weight_bits")
     converter = Converter()
     common = {"quant_type": "WEIGHT_QUANT", "bit_num": str(weight_bits), "min_quant_weight_channel": "0"}
     converter.set_config_info("common_quant_param", common)

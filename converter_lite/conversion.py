@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.configured import configured_dataset
 from converter_lite.data.dataset import Dataset
-from converter_lite.data.inputs import input_specs
+from converter_lite.data.inputs import format_shape, input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
 from converter_lite.data.random_samples import random_samples
@@ -25,18 +27,25 @@ from converter_lite.formats.output import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format
 from converter_lite.frontends.ascend import apply_ascend_context, effective_context
 from converter_lite.log import Log
-from converter_lite.output import Transaction, destinations, refuse_overwrite, transaction
+from converter_lite.output import Transaction, destinations, refuse_overwrite, stage_text, transaction
 from converter_lite.passes.io_types import IoTypes
+from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.forecast import forecast_bytes
+from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.run import Resources
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.weight_only import WeightSettings, left_by_filters
 from converter_lite.reading import Source, read_source
+from converter_lite.reports.reporting import Reporting
 from converter_lite.reports.summary import peak_memory, versions
-from converter_lite.request import Artefact, ConvertRequest, ConvertResult
+from converter_lite.request import PROOF_SAMPLES, Artefact, ConvertRequest, ConvertResult
+
+_Text = Callable[[ConvertResult], str]
+_Told = tuple[Path, Transaction, _Text]
+"""A file that tells about a finished conversion: its place, a transaction of the folder, its content."""
 
 SHOWN = 5
 """Reasons and notes per format in the log; all of them with ``-v``."""
@@ -77,6 +86,7 @@ class _Conversion:
         self.engine = engine
         self.threads = request.threads or os.cpu_count() or 1
         self.config = self._load_config()
+        self.reporting = Reporting(request, self.config, engine=engine, threads=self.threads, log=log)
         options = FileOptions(
             io_types=IoTypes(request.input_data_type, request.output_data_type),
             fp16=request.fp16,
@@ -98,24 +108,37 @@ class _Conversion:
         if request.dry_run:
             return self._dry_run(jobs, result)
         dataset = self._open_data(jobs)
+        self._check_inputs(jobs, dataset)
         resources = Resources(
             dataset, self.engine, self.threads, self.log, self._random_feeds, cache=self._cache(dataset)
         )
         with ExitStack() as stack:
             files = stack.enter_context(transaction(targets[0].parent))
-            proof = Proof(source.model, request=request, dataset=dataset, engine=self.engine, threads=self.threads)
+            others = self._open_others(stack)
+            proof = Proof(
+                source.model,
+                request=request,
+                dataset=dataset,
+                engine=self.engine,
+                threads=self.threads,
+                log=self.log,
+            )
             proven = []
             for job in jobs:
                 quantized = self._quantize(job, resources)
                 proven.append(self._write(job, quantized, files.work, proof))
                 self._debug_reports(job, quantized, dataset)
+                self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset)
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
+            self.reporting.write(result, proven, proof)
             proof.gate(proven, self.log)
-            plans = self._stage_plans(stack, result)
-            _commit(proven, files, result, proof)
-            plans.commit()
-        return self._finished(result)
+            _add(proven, files, result, proof)
+            self._finished(result)
+            staged = [stage_text(folder, path, text(result)) for path, folder, text in others]
+            for each in (files, *staged):
+                each.commit()
+        return result
 
     def _finished(self, result: ConvertResult) -> ConvertResult:
         result.warnings = list(self.log.warnings)
@@ -143,7 +166,7 @@ class _Conversion:
         request = self.request
         targets = destinations(request.output_file, [fmt.suffix for fmt in self.formats])
         inputs = [request.model_file, *(p for p in (request.config_file, request.weight_file, request.plan) if p)]
-        outputs = [*targets, *(p for p in (request.save_plan, request.json) if p)]
+        outputs = [*targets, *(p for p in (request.save_plan, request.json, request.report) if p)]
         for index, output in enumerate(outputs):
             refuse_overwrite(output, inputs, also=outputs[:index])
         if request.dry_run and request.save_plan is not None:
@@ -170,6 +193,7 @@ class _Conversion:
         dataset: Dataset
         model = next((job for job in jobs if job.format.form.static), jobs[0]).prepared.model
         specs = input_specs(model, dict(request.input_shape))
+        empty = [spec for spec in specs if 0 in spec.shape]
         if request.calibration_data is not None:
             dataset = IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
         else:
@@ -185,11 +209,41 @@ class _Conversion:
             if found is None:
                 return None
             dataset = found
+        if empty:
+            raise ModelError(
+                f"it has no values: its shape is {format_shape(empty[0].shape)}", where=f"input '{empty[0].name}'"
+            )
         for note in dataset.notes:
             self.log.info(note)
         for warning in dataset.warnings:
             self.log.warning(warning)
         return RememberingDataset(dataset)
+
+    def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
+        """Doubts about the prepared samples, and pictures of them."""
+        preview = self.request.preview
+        if dataset is None:
+            if preview is not None:
+                raise UsageError("there are no samples to show", where=f"--preview={preview}", hint="name some")
+            return
+        chosen = next((job for job in jobs if job.choice is not None), None)
+        if chosen is None and preview is None:
+            return
+        from converter_lite.analysis.check_inputs import check_inputs
+
+        job = jobs[0] if chosen is None else chosen
+        is_full = job.choice is not None and isinstance(job.choice.settings, FullSettings)
+        are_own = self.config is not None and self.request.calibration_data is None
+        check_inputs(
+            job.prepared.model,
+            dataset,
+            self.config.data_preprocess_param if are_own and self.config is not None else None,
+            samples=None if is_full else PROOF_SAMPLES,
+            preview=preview,
+            engine=self.engine,
+            threads=self.threads,
+            log=self.log,
+        )
 
     # -- decisions ------------------------------------------------------------------------------------------------
 
@@ -201,7 +255,7 @@ class _Conversion:
             with self.log.stage("optimize"):
                 prepared = preparation(fmt.form)
             if all(job.prepared is not prepared for job in jobs):
-                self._report_graph(prepared)
+                self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):
                 fmt.check(prepared.model)
             jobs.append(_Job(fmt, target, prepared))
@@ -209,10 +263,11 @@ class _Conversion:
         result.nodes_read, result.nodes_optimized = done.nodes_before, done.nodes_after
         return jobs
 
-    def _report_graph(self, prepared: Prepared) -> None:
+    def _report_graph(self, prepared: Prepared, *, said: list[OptimizeResult]) -> None:
         done = prepared.done
         level = self.request.optimize
-        self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
+        if (done.nodes_before, done.nodes_after) not in [(other.nodes_before, other.nodes_after) for other in said]:
+            self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
         for note in prepared.notes:
             self.log.info(note)
         for name, times in done.changes:
@@ -234,19 +289,26 @@ class _Conversion:
                 where=str(path or request.save_plan),
                 hint="name a configuration with quant_type",
             )
+        if not chosen and not any(job.prepared.quantized.plan.quantized_nodes for job in jobs):
+            self.reporting.refuse_float()
         if path is None:
             return
         plans = load_plans(path, [job.format.name for job in jobs])
         for job in chosen:
             job.plan = plans[job.format.name]
             assert job.choice is not None
-            job.choice.check_plan(job.plan, where=f"{path}: {job.format.name}")
+            usual = job.format.decide(job.prepared.copy().model, job.choice)
+            job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
 
-    def _report_plan(self, plan: QuantPlan, name: str) -> None:
+    def _report_plan(self, plan: QuantPlan, job: _Job) -> None:
+        name, settings = job.format.name, job.choice.settings if job.choice is not None else None
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
         self.log.info(f"{name}: " + ", ".join(counts))
         for reason, count in plan.float_reasons()[:SHOWN]:
             self.log.info(f"  {count} x {reason}")
+        left = left_by_filters(job.prepared.model, settings) if isinstance(settings, WeightSettings) else ""
+        if left:
+            self.log.info(f"  {left}")
         for node_name, node in plan.nodes.items():
             reason = f" - {node.reason}" if node.reason else ""
             self.log.debug(f"  {node_name} ({node.op_type}): {node.mode.value}{reason}")
@@ -271,9 +333,14 @@ class _Conversion:
             )
             if choice is not None:
                 result.plans[job.format.name] = plan
-                self._report_plan(plan, job.format.name)
+                self._report_plan(plan, job)
                 _refuse_nothing(plan)
-        return self._finished(result)
+        with ExitStack() as stack:
+            others = self._open_others(stack)
+            self._finished(result)
+            for path, folder, text in others:
+                stage_text(folder, path, text(result)).commit()
+        return result
 
     # -- work -----------------------------------------------------------------------------------------------------
 
@@ -283,16 +350,18 @@ class _Conversion:
             if not copy.plan.quantized_nodes:
                 return copy
             adapted = job.format.adapt(copy)
-            self._report_plan(adapted.plan, job.format.name)
+            self._report_plan(adapted.plan, job)
             return adapted
         quantized = job.format.quantize(copy.model, job.choice, plan=job.plan, resources=resources)
-        self._report_plan(quantized.plan, job.format.name)
+        self._report_plan(quantized.plan, job)
         _refuse_nothing(quantized.plan)
         return quantized
 
     def _cache(self, dataset: RememberingDataset | None) -> StatisticsCache | None:
         folder = self.request.cache
-        return None if folder is None or dataset is None else StatisticsCache(folder, dataset.fingerprint(), self.log)
+        if dataset is None or (folder is None and len(self.formats) == 1):
+            return None
+        return StatisticsCache(folder, dataset.fingerprint() if folder is not None else "", self.log)
 
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
         """Random samples of the right types."""
@@ -326,19 +395,19 @@ class _Conversion:
             shapes = dict(self.request.input_shape)
             report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
 
-    def _stage_plans(self, stack: ExitStack, result: ConvertResult) -> Transaction:
-        """The plan file, ready to be put into place behind the models."""
-        path = self.request.save_plan
-        if path is None:
-            return Transaction(Path())
-        files = stack.enter_context(transaction(path.parent))
-        made = files.work / path.name
-        made.write_text(save_plans(result.plans), encoding="utf-8", newline="\n")
-        files.add(made, path)
-        return files
+    def _open_others(self, stack: ExitStack) -> list[_Told]:
+        """Places of the plan file and of the JSON result, opened before the work whose end they wait for."""
+        wanted: tuple[tuple[Path | None, _Text], ...] = (
+            (self.request.save_plan, lambda result: save_plans(result.plans)),
+            (self.request.json, lambda result: json.dumps(result.to_json(), indent=1) + "\n"),
+        )
+        return [
+            (path, stack.enter_context(transaction(path.parent)), text) for path, text in wanted if path is not None
+        ]
 
 
-def _commit(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
+def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
+    """Register the proven files for their places."""
     for item in proven:
         for made in item.files:
             files.add(made, item.target.with_name(made.name))
@@ -347,7 +416,6 @@ def _commit(proven: list[Proven], files: Transaction, result: ConvertResult, pro
         result.artefacts.append(
             Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real)
         )
-    files.commit()
 
 
 def _names_files(config: QuantizationConfig) -> bool:
@@ -360,10 +428,12 @@ def _refuse_nothing(plan: QuantPlan) -> None:
     if plan.quantized_nodes:
         return
     reasons = "; ".join(f"{count} x {reason}" for reason, count in plan.float_reasons()[:4])
-    raise QualityError(
-        f"nothing would be quantized: {reasons}",
-        hint="choose another quant_type or target_device, or lower min_quant_weight_size and min_quant_weight_channel",
-    )
+    hint = "choose another quant_type or target_device"
+    if "min_quant_weight_" in reasons:
+        hint += ", or lower min_quant_weight_size and min_quant_weight_channel"
+    elif "float32" in reasons:
+        hint = "only float32 is quantized: export the model in float32"
+    raise QualityError(f"nothing would be quantized: {reasons or 'no node is left after optimization'}", hint=hint)
 
 
 def _sha256(files: list[Path]) -> str:

@@ -50,6 +50,13 @@ def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     yield from ir.traversal.RecursiveGraphIterator(graph)
 
 
+def values_read(node: ir.Node) -> list[ir.Value]:
+    """Inputs of a node and of the nodes in its subgraphs."""
+    subgraphs = [attr.as_graph() for attr in node.attributes.values() if attr.type is ir.AttributeType.GRAPH]
+    inner = (n for graph in subgraphs for n in ir.traversal.RecursiveGraphIterator(graph))
+    return [value for n in (node, *inner) for value in n.inputs if value is not None]
+
+
 def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:
     """Record that ``kept`` does the work of ``removed``, so that their names still find a node."""
     aliases = kept.meta.setdefault(ALIASES, {kept.name})
@@ -101,14 +108,45 @@ def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
 
 
 def add_initializer(
-    graph: ir.Graph, name: str, array: NDArray[np.generic], *, dtype: ir.DataType | None = None
+    graph: ir.Graph,
+    name: str,
+    array: NDArray[np.generic],
+    *,
+    dtype: ir.DataType | None = None,
+    names: Names | None = None,
 ) -> ir.Value:
-    """Register a constant under a name made unique in the graph, and return its value."""
-    unique = unique_name(graph, name)
-    tensor = ir.Tensor(np.asarray(array, order="C"), dtype=dtype, name=unique)
-    value = ir.Value(name=unique, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    """Register a constant under a name made unique in the graph (with ``names``: among those), and return its value."""
+    return add_tensor(graph, name, ir.Tensor(np.asarray(array, order="C"), dtype=dtype), names=names)
+
+
+def add_tensor(graph: ir.Graph, name: str, tensor: ir.TensorProtocol, *, names: Names | None = None) -> ir.Value:
+    """:func:`add_initializer` for a constant that need not be in memory; the tensor is renamed."""
+    tensor.name = unique_name(graph, name) if names is None else names.unique(name)
+    value = ir.Value(
+        name=tensor.name, shape=ir.Shape(tensor.shape.numpy()), type=ir.TensorType(tensor.dtype), const_value=tensor
+    )
     graph.register_initializer(value)
     return value
+
+
+class Names:
+    """Names of the values of a graph, for code that adds many: :func:`unique_name` walks the graph for each.
+
+    Args:
+        graph: The graph; names that it gets otherwise than from here are not known.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        produced = (value for node in graph for value in node.outputs)
+        self._taken = {value.name for value in (*graph.inputs, *produced)} | set(graph.initializers)
+
+    def unique(self, name: str) -> str:
+        """``name``, with a number behind it where it is taken; it is taken from now on."""
+        unique, count = name, 1
+        while unique in self._taken:
+            unique, count = f"{name}_{count}", count + 1
+        self._taken.add(unique)
+        return unique
 
 
 def unique_name(graph: ir.Graph, name: str) -> str:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
 
+from converter_lite.errors import ConverterError
+
 Item = TypeVar("Item")
 
 QUIET, NORMAL, DETAILED = 0, 1, 2
@@ -24,12 +26,14 @@ class Log:
         stream: Where messages go; ``None`` keeps them in ``warnings`` and ``seconds`` only.
         warnings: Everything said with :meth:`warning`, in order.
         seconds: Stage -> seconds of wall time.
+        bars: Progress bars on the terminal now.
     """
 
     verbosity: int = QUIET
     stream: TextIO | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    bars: int = 0
 
     def info(self, text: str) -> None:
         """A line of the summary."""
@@ -54,19 +58,37 @@ class Log:
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
-    def track(self, items: Iterable[Item], label: str, total: int) -> Iterable[Item]:
-        """Show progress over ``items`` with rate and time left, on a terminal only."""
+    def track(self, items: Iterable[Item], label: str, total: int | None) -> Iterable[Item]:
+        """Show progress over ``items`` with rate and (where ``total`` is known) time left, on a terminal only."""
         if self.stream is None or self.verbosity < NORMAL or not sys.stderr.isatty():
             return items
+        return self._tracked(items, label, total)
+
+    def _tracked(self, items: Iterable[Item], label: str, total: int | None) -> Iterator[Item]:
         from tqdm import tqdm
 
-        bar: Iterable[Item] = tqdm(items, desc=label, total=total, leave=False, file=sys.stderr)
-        return bar
+        self.bars += 1
+        try:
+            with tqdm(items, desc=label, total=total, leave=False, file=sys.stderr) as bar:
+                yield from bar
+        finally:
+            self.bars -= 1
 
     def _write(self, level: int, text: str) -> None:
-        if self.stream is not None and self.verbosity >= level:
-            self.stream.write(text + "\n")
+        if self.stream is None or self.verbosity < level:
+            return
+        try:
+            if self.bars:
+                from tqdm import tqdm
+
+                tqdm.write(text, file=self.stream)  # above the bars
+            else:
+                self.stream.write(text + "\n")
             self.stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise ConverterError(f"cannot print: {error.strerror}", where="standard output") from error
 
 
 class _Forward(logging.Handler):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx_ir as ir
 
-from converter_lite.errors import UsageError
+from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
 from converter_lite.formats.paddle_nb.parse import check_written, parse
@@ -19,12 +20,17 @@ from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.frontends.paddle import locate, read_paddle
+from converter_lite.frontends.paddle_graph import HANDLERS
+from converter_lite.frontends.paddle_quant import FOLDED
 from converter_lite.output import refuse_overwrite, transaction
 from converter_lite.preparing import optimized as optimize_for
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 if TYPE_CHECKING:
     from converter_lite.request import OutputAccuracy
+
+PROTOBUF_NAMES = ("model", "params")
+"""Files in the folder of a protobuf result, named as the original names them."""
 
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
@@ -41,10 +47,10 @@ class NbRequest:
         target: ``arm``, ``x86`` or ``host``.
         weight_bits: 8 or 16 stores weights as integers; ``None`` keeps them float.
         input_shapes: Input name -> fixed shape.
-        full_int8_x86: Let an x86 file compute with integers where the model is quantized already; the kernels there are
-            no faster than float, so that only the weights stay integers otherwise.
         config_file: INI file as ``converter_lite`` reads it; it says how to quantize, instead of ``weight_bits``.
         threads: Worker threads of a calibration; 0 = one per core.
+        meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
+        protobuf: Write a folder with a program and its parameters as Paddle stores them, instead of one ``.nb`` file.
     """
 
     model: Path
@@ -53,9 +59,10 @@ class NbRequest:
     target: str = "arm"
     weight_bits: int | None = None
     input_shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    full_int8_x86: bool = False
     config_file: Path | None = None
     threads: int = 0
+    meta_version: int = 2
+    protobuf: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class NbResult:
     """What was written.
 
     Attributes:
-        path: The file.
+        path: The file, or the folder.
         bytes: Its size.
         plan: What is quantized in it.
         file: Its structure.
@@ -91,18 +98,55 @@ def convert_to_nb(request: NbRequest) -> NbResult:
     """
     if request.config_file is not None:
         return _by_config(request, request.config_file)
-    refuse_overwrite(request.output, [path for path in (request.model, request.params) if path is not None])
+    inputs = [path for path in (request.model, request.params) if path is not None]
+    targets = [request.output / name for name in PROTOBUF_NAMES] if request.protobuf else [request.output]
+    for target in targets:
+        refuse_overwrite(target, inputs)
     source = load_model(request)
     quantized, notes = prepare(source, request)
-    file = build(quantized, options=NbOptions(target=request.target))
+    file = build(quantized, options=NbOptions(request.target, request.meta_version))
+    _refuse_nan(file)
+    contents = _contents(file, request)
+    with transaction(targets[0].parent) as files:
+        for target, data in zip(targets, contents, strict=True):
+            made = files.work / target.name
+            made.write_bytes(data)
+            files.add(made, target)
+        files.commit()
+    return NbResult(request.output, sum(map(len, contents)), quantized.plan, file, notes)
+
+
+def _contents(file: NbFile, request: NbRequest) -> list[bytes]:
+    """Bytes of the result's files, read back and compared with what they were made from."""
+    if request.protobuf:
+        from converter_lite.formats.paddle_nb.protobuf import protobuf_files
+
+        return protobuf_files(file)
     data = serialize(file)
     check_written(data, file, where=str(request.output))
-    with transaction(request.output.parent) as files:
-        made = files.work / "model.nb"
-        made.write_bytes(data)
-        files.add(made, request.output)
-        files.commit()
-    return NbResult(request.output, len(data), quantized.plan, file, notes)
+    return [data]
+
+
+def _refuse_nan(file: NbFile) -> None:
+    for name, array in file.parameters.items():
+        if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # a minimum is NaN if any element is
+            raise ModelError("the constant holds NaN", where=name, hint="the model is damaged, or was trained badly")
+
+
+def float_file(request: NbRequest) -> NbFile:
+    """The file of a model without any quantization: whether its operators can be written at all.
+
+    Raises:
+        ConverterError: The model cannot be read, or the target cannot express it; every such node is named.
+    """
+    model = optimized(load_model(request).model)
+    return build(QuantizedModel(model, QuantPlan(request.target)), options=NbOptions(target=request.target))
+
+
+def unknown_operators(operators: Sequence[str]) -> list[str]:
+    """Those operators of a Paddle program or a ``.nb`` file that are not read."""
+    known = {*HANDLERS, *FOLDED, "feed", "fetch"}
+    return [operator for operator in operators if operator not in known]
 
 
 def _by_config(request: NbRequest, config_file: Path) -> NbResult:
@@ -111,6 +155,8 @@ def _by_config(request: NbRequest, config_file: Path) -> NbResult:
     from converter_lite.log import Log
     from converter_lite.request import ConvertRequest
 
+    if request.protobuf:
+        raise UsageError("a protobuf result is not quantized in the same step", where=str(config_file))
     if request.model.suffix == ".nb":
         raise UsageError(
             "a .nb file is not quantized again", where=str(request.model), hint="start from the model it was made from"
@@ -172,7 +218,7 @@ def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[Quan
     notes = []
     if request.weight_bits is not None:
         notes.append("the model is quantized already; --quant_model changes nothing")
-    integer = request.target == "arm" or request.full_int8_x86
+    integer = request.target == "arm"
     had_integers = any(d.mode is NodeMode.INTEGER for d in source.plan.nodes.values())
     quantized = adapt_plan(source, request.target, integer=integer)
     if had_integers and not integer:

@@ -5,20 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from converter_lite.errors import ConverterError, UsageError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
-
-WORK_PREFIX = ".converter_lite_"
-"""Start of the names of work directories."""
+from converter_lite.work_directory import WORK_PREFIX, make_work_directory
 
 
 class Transaction:
@@ -59,7 +50,7 @@ class Transaction:
                     elif backup is None:
                         destination.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                raise _cannot_write(error) from error
+                raise _cannot_write(error, self.work.parent) from error
             raise
 
     def _usual_mode(self) -> int:
@@ -93,11 +84,10 @@ def transaction(directory: Path) -> Iterator[Transaction]:
     made = _missing_parents(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        work, lock = _own_directory(directory)
-        _remove_abandoned(directory)
+        work, lock = make_work_directory(directory)
         yield Transaction(work)
     except OSError as error:
-        raise _cannot_write(error) from error
+        raise _cannot_write(error, directory) from error
     finally:
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
@@ -114,7 +104,7 @@ def destination(output_file: Path, suffix: str) -> Path:
     Raises:
         UsageError: The path names a directory, or is no text.
     """
-    if str(output_file).endswith(("/", os.sep)) or output_file.is_dir() or not output_file.name:
+    if str(output_file).endswith(("/", os.sep)) or _is_folder(output_file) or not output_file.name:
         raise UsageError("outputFile names a directory", where=str(output_file), hint="add a file name, without suffix")
     if any("\ud800" <= letter <= "\udfff" for letter in str(output_file)):
         # File names that are no UTF-8; the libraries that check and run the result cannot open them.
@@ -133,7 +123,7 @@ def destinations(output_file: Path, suffixes: Sequence[str]) -> list[Path]:
     given = next((suffix for suffix in suffixes if output_file.name.endswith(suffix)), "")
     stem = output_file.name.removesuffix(given)
     base = output_file.with_name(stem) if given and stem else output_file
-    if str(output_file).endswith(("/", os.sep)) or output_file.is_dir():
+    if str(output_file).endswith(("/", os.sep)) or _is_folder(output_file):
         base = output_file
     return [destination(base, suffix) for suffix in suffixes]
 
@@ -144,15 +134,26 @@ def refuse_overwrite(output: Path, inputs: Sequence[Path], *, also: Sequence[Pat
     Raises:
         UsageError: It is, or it is a directory.
     """
-    if output.is_dir():
+    if _is_folder(output):
         raise UsageError("the path of an output is a directory", where=str(output), hint="add a file name")
     for paths, what in ((inputs, "an input"), (also, "another output")):
         if any(_is_same(path, output) for path in paths):
             raise UsageError(f"the output would overwrite {what}", where=str(output), hint="choose another path")
 
 
+def _is_folder(path: Path) -> bool:
+    return _answer(path.is_dir, path)
+
+
+def _answer(question: Callable[[], bool], path: Path) -> bool:
+    try:
+        return question()
+    except OSError as error:  # a name that is too long, for one
+        raise UsageError(f"the path cannot be used: {error.strerror}", where=str(path)) from error
+
+
 def _is_same(path: Path, other: Path) -> bool:
-    if path.exists() and other.exists():
+    if _answer(path.exists, path) and _answer(other.exists, other):
         return path.samefile(other)
     return path.resolve() == other.resolve()
 
@@ -164,55 +165,19 @@ def write_text(path: Path, text: str) -> None:
         ConverterError: It cannot be written.
     """
     with transaction(path.parent) as files:
-        made = files.work / "text"
-        made.write_text(text, encoding="utf-8", newline="\n")
-        files.add(made, path)
-        files.commit()
+        stage_text(files, path, text).commit()
 
 
-def _own_directory(parent: Path) -> tuple[Path, int | None]:
-    """A new work directory, locked, and what holds the lock; the system lets go of it however the process ends.
-
-    Another process may take a directory for abandoned before its lock is there; then a new one is made.
-    """
-    while True:
-        work = Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=parent))
-        if fcntl is None:
-            return work, None
-        with contextlib.suppress(FileNotFoundError, BlockingIOError):
-            lock = _locked(work)
-            if work.exists():
-                return work, lock
-
-
-def _locked(directory: Path) -> int | None:
-    """Descriptor that holds the lock of a directory; ``None`` on file systems without locks.
+def stage_text(files: Transaction, path: Path, text: str) -> Transaction:
+    """Add a text file to a transaction of its folder.
 
     Raises:
-        BlockingIOError: Another process holds it.
-        OSError: The directory cannot be opened.
+        OSError: It cannot be written.
     """
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if isinstance(error, BlockingIOError):
-            raise
-        return None
-    return descriptor
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Remove work directories whose process is gone; what cannot be removed stays."""
-    if fcntl is None:
-        return
-    for left in parent.glob(f"{WORK_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            lock = _locked(left)
-            if lock is not None:
-                shutil.rmtree(left, ignore_errors=True)
-                os.close(lock)
+    made = files.work / "text"
+    made.write_text(text, encoding="utf-8", newline="\n")
+    files.add(made, path)
+    return files
 
 
 def _missing_parents(directory: Path) -> list[Path]:
@@ -224,6 +189,8 @@ def _missing_parents(directory: Path) -> list[Path]:
     return missing
 
 
-def _cannot_write(error: OSError) -> ConverterError:
-    where = str(error.filename or "")
+def _cannot_write(error: OSError, directory: Path) -> ConverterError:
+    # The system names no file when the disk is full, and our work directory says nothing to a user.
+    named = Path(error.filename or WORK_PREFIX)
+    where = str(directory if any(part.startswith(WORK_PREFIX) for part in named.parts) else named)
     return ConverterError(f"cannot write: {error.strerror or error}", where=where, hint="check space and permissions")

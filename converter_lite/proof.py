@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,32 +12,34 @@ from numpy.typing import NDArray
 
 from converter_lite.engine import Feed, Session
 from converter_lite.errors import QualityError
-from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.kernels.similarity import ErrorSums
 from converter_lite.request import OutputAccuracy
 
+_log = logging.getLogger(__name__)
 
-@dataclass(slots=True)
-class _Sums:
-    cosine: float = 0.0
-    least_cosine: float = 1.0
-    signal: float = 0.0
-    noise: float = 0.0
-    max_error: float = 0.0
-    max_value: float = 0.0
+_NO_AXES: Mapping[str, frozenset[int]] = MappingProxyType({})
 
 
-def compare(reference: Session, written: Session, samples: Iterable[tuple[Feed, Feed]]) -> tuple[OutputAccuracy, ...]:
+def compare(
+    reference: Session,
+    written: Session,
+    samples: Iterable[tuple[Feed, Feed]],
+    *,
+    open_axes: Mapping[str, frozenset[int]] = _NO_AXES,
+) -> tuple[OutputAccuracy, ...]:
     """Accuracy per output over all samples, where the float model's values are finite; memory of one sample.
 
     Args:
         reference: Float model.
         written: Written model, same outputs in the same order.
         samples: Feeds of both (they differ where input types were changed).
+        open_axes: Output -> axes whose length depends on what the model computes (boxes that a detector finds). Samples in which
+            such a length differs cannot be compared; there is a warning, and the cosine is 0 where none can.
 
     Raises:
         QualityError: The written model gives NaN or infinite values where the float model does not, or other shapes.
     """
-    sums = [_Sums() for _ in reference.output_names]
+    sums = [ErrorSums() for _ in reference.output_names]
     count = 0
     for reference_feed, written_feed in samples:
         count += 1
@@ -44,12 +47,21 @@ def compare(reference: Session, written: Session, samples: Iterable[tuple[Feed, 
         given = written.run(written_feed)
         pairs = zip(reference.output_names, written.output_names, strict=True)
         for total, (name, written_name) in zip(sums, pairs, strict=True):
-            _add(total, expected[name], given[written_name], name)
+            _add(total, expected[name], given[written_name], name, open_axes.get(name, frozenset()))
+    for name, total in zip(reference.output_names, sums, strict=True):
+        if total.count < count:
+            _log.warning(
+                "output %s has another length than that of the float model in %d of %d samples, which are not compared",
+                *(name, count - total.count, count),
+            )
     return tuple(_accuracy(name, total, count) for name, total in zip(reference.output_names, sums, strict=True))
 
 
-def _add(total: _Sums, expected: NDArray[Any], given: NDArray[Any], name: str) -> None:
+def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: str, open_axes: frozenset[int]) -> None:
     if expected.shape != given.shape:
+        sizes = list(zip(expected.shape, given.shape, strict=False))
+        if expected.ndim == given.ndim and all(a == b or axis in open_axes for axis, (a, b) in enumerate(sizes)):
+            return
         raise QualityError(
             f"the written model gives shape {list(given.shape)} instead of {list(expected.shape)}",
             where=f"output {name}",
@@ -58,23 +70,10 @@ def _add(total: _Sums, expected: NDArray[Any], given: NDArray[Any], name: str) -
     finite = np.isfinite(x)
     if not np.all(np.isfinite(y[finite])):
         raise QualityError("the written model gives NaN or infinite values", where=f"output {name}")
-    x, y = x[finite], y[finite]
-    cosine = cosine_similarity(x, y)
-    difference = x - y
-    total.cosine += cosine
-    total.least_cosine = min(total.least_cosine, cosine)
-    total.signal += float(np.sum(x * x))
-    total.noise += float(np.sum(difference * difference))
-    if x.size:
-        total.max_error = max(total.max_error, float(np.abs(difference).max()))
-        total.max_value = max(total.max_value, float(np.abs(x).max()))
+    total.add(x[finite], y[finite])
 
 
-def _accuracy(name: str, total: _Sums, count: int) -> OutputAccuracy:
-    if total.noise == 0.0:
-        sqnr = float("inf")
-    else:
-        sqnr = 10.0 * float(np.log10(max(total.signal, 1e-300) / total.noise))
-    return OutputAccuracy(
-        name, total.cosine / max(count, 1), total.least_cosine, sqnr, total.max_error, total.max_value
-    )
+def _accuracy(name: str, total: ErrorSums, count: int) -> OutputAccuracy:
+    if count and not total.count:
+        return OutputAccuracy(name, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return OutputAccuracy(name, total.cosine, total.least_cosine, total.sqnr, total.max_error, total.max_value)

@@ -12,10 +12,12 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
+from converter_lite.blocks import BlockSession, is_larger_than_memory
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import Engine, Feed, Session
-from converter_lite.errors import QualityError
+from converter_lite.errors import ModelError, QualityError
 from converter_lite.formats.output import OutputFormat
 from converter_lite.loading import open_session
 from converter_lite.log import Log
@@ -23,7 +25,14 @@ from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types
 from converter_lite.proof import compare
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.request import DEFAULT_MIN_COSINE, PROOF_SAMPLES, ConvertRequest, OutputAccuracy
+from converter_lite.reports.summary import accuracy_lines
+from converter_lite.request import (
+    DEFAULT_MIN_COSINE,
+    LARGE_PROOF_SAMPLES,
+    PROOF_SAMPLES,
+    ConvertRequest,
+    OutputAccuracy,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ class Proof:
         dataset: Calibration samples; ``None`` compares on random ones.
         engine: Runs both.
         threads: Worker threads.
+        log: Receives progress.
     """
 
     def __init__(
@@ -56,18 +66,22 @@ class Proof:
         dataset: RememberingDataset | None,
         engine: Engine,
         threads: int,
+        log: Log,
     ) -> None:
         original.graph.opset_imports.setdefault("", 13)
-        self.reference: Session = open_session(engine, original, threads=threads)
+        self.reference = _reference(engine, original, threads)
+        self._open_axes = _open_axes(original)
         self._request = request
         self._dataset = dataset
         self._engine = engine
         self._threads = threads
+        self._log = log
 
     @property
     def samples(self) -> int:
         """Number of samples that are compared."""
-        return min(PROOF_SAMPLES, len(self._dataset)) if self._dataset is not None else PROOF_SAMPLES
+        wanted = LARGE_PROOF_SAMPLES if isinstance(self.reference, BlockSession) else PROOF_SAMPLES
+        return min(wanted, len(self._dataset)) if self._dataset is not None else wanted
 
     @property
     def is_real(self) -> bool:
@@ -89,24 +103,31 @@ class Proof:
             FormatError: The file is not valid.
             QualityError: It gives NaN or other shapes.
         """
-        session = self._engine.session(fmt.runnable(file, like=model), threads=self._threads)
+        session = self._session(fmt.runnable(file, like=model))
         interface = _changed_interface(quantized, fmt.io_types)
         if interface is not None:
             session = RealOutputs(session, interface)
-        accuracy = compare(self.reference, session, self._feeds(interface, self._dataset, model, quantized.plan))
+        feeds = self._feeds(interface, self._dataset, model, quantized.plan)
+        tracked = self._log.track(feeds, "proving", self.samples)
+        accuracy = compare(self.reference, session, tracked, open_axes=self._open_axes)
         if self._request.infer and self._dataset is not None:
             for _, feed in self._feeds(interface, None, model, quantized.plan):
                 session.run(feed)
         return accuracy
+
+    def _session(self, runnable: bytes | Path) -> Session:
+        if isinstance(self.reference, BlockSession) and isinstance(runnable, Path):
+            return BlockSession(ir.load(runnable), engine=self._engine, threads=self._threads)
+        return self._engine.session(runnable, threads=self._threads)
 
     def _feeds(
         self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model, plan: QuantPlan
     ) -> Iterator[tuple[Feed, Feed]]:
         shapes = dict(self._request.input_shape)
         if dataset is not None:
-            feeds = dataset.head(PROOF_SAMPLES)
+            feeds = dataset.head(self.samples)
         else:
-            feeds = [_within(plan, feed) for feed in random_samples(model, PROOF_SAMPLES, fixed_shapes=shapes)]
+            feeds = [_within(plan, feed) for feed in random_samples(model, self.samples, fixed_shapes=shapes)]
         for feed in feeds:
             yield feed, feed if interface is None else feed_for(interface, feed)
 
@@ -117,21 +138,54 @@ class Proof:
             QualityError: A mean cosine is below the gate.
         """
         for item in proven:
-            limit = self._limit(item.choice)
-            for output in item.accuracy:
-                log.debug(f"{item.format.name} {output.name}: cosine {output.cosine:.6f}")
+            limit = self.limit(item.choice)
             worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
             if worst is not None and worst.cosine < limit:
+                log.info(f"{item.target}: not good enough")
+                for line in accuracy_lines(item.accuracy, samples=self.samples, real=self.is_real):
+                    log.info(line)
                 raise QualityError(
                     f"cosine {worst.cosine:.5f} of output {worst.name} is below the quality gate {limit:g}",
                     where=str(item.target),
                     hint="see docs/accuracy.md for what helps; --minCosine=X changes the gate",
                 )
 
-    def _limit(self, choice: Choice | None) -> float:
+    def limit(self, choice: Choice | None) -> float:
+        """Least mean cosine of every output; minus infinity without a gate."""
         asked = self._request.min_cosine
         default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
         return (default if asked is None else asked) or -math.inf
+
+
+def _reference(engine: Engine, original: ir.Model, threads: int) -> Session:
+    if is_larger_than_memory(original):
+        return BlockSession(original, engine=engine, threads=threads)
+    try:
+        return open_session(engine, original, threads=threads)
+    except ModelError as error:
+        foreign = [
+            f"{g.label(n)} of {n.domain}" for n in g.all_nodes(original.graph) if n.domain not in ("", "ai.onnx")
+        ]
+        if not foreign:
+            raise
+        shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
+        raise ModelError(
+            error.message,
+            hint=f"the model has operators of other domains, and a result is proven by running it: {shown}",
+        ) from error
+
+
+def _open_axes(model: ir.Model) -> dict[str, frozenset[int]]:
+    """Axes of outputs whose length follows neither from the model nor from the lengths of its inputs."""
+    given = {dim.value for value in model.graph.inputs for dim in value.shape or () if not isinstance(dim, int)} - {
+        None
+    }
+    return {
+        value.name or "": frozenset(
+            axis for axis, dim in enumerate(value.shape or ()) if not isinstance(dim, int) and dim.value not in given
+        )
+        for value in model.graph.outputs
+    }
 
 
 def _within(plan: QuantPlan, feed: Feed) -> dict[str, NDArray[Any]]:

@@ -68,6 +68,8 @@ def read_source(request: ConvertRequest, *, static_shapes: Mapping[str, Sequence
         quantized, size = _read_ms(path), path.stat().st_size
         if static_shapes:
             fix_input_shapes(quantized.model, static_shapes)
+    elif path.suffix == ".nb":
+        quantized, size = _read_nb(path, static_shapes), path.stat().st_size
     else:
         from converter_lite.frontends.paddle import locate, read_paddle
 
@@ -93,11 +95,20 @@ def _from_plan(quantized: QuantizedModel, size: int, where: str) -> Source:
 def _read_ms(path: Path) -> QuantizedModel:
     from converter_lite.formats.mindspore_ms.reader import to_quantized_model
 
+    return to_quantized_model(_bytes(path))
+
+
+def _read_nb(path: Path, static_shapes: Mapping[str, Sequence[int]]) -> QuantizedModel:
+    from converter_lite.formats.paddle_nb.reader import read
+
+    return read(_bytes(path), where=str(path), input_shapes=static_shapes)
+
+
+def _bytes(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(path)) from error
-    return to_quantized_model(data)
 
 
 def _onnx_bytes(path: Path, model: ir.Model) -> int:

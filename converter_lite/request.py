@@ -14,6 +14,8 @@ from converter_lite.suggest import did_you_mean
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
     from converter_lite.quantization.plan import QuantPlan
+    from converter_lite.reports.figures import ModelFigures
+    from converter_lite.reports.preview import InputPreview
 
 FRAMEWORKS: Mapping[str, str] = MappingProxyType(
     {
@@ -29,6 +31,23 @@ FRAMEWORKS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Values of --fmk -> why it is refused, empty where it is read."""
+
+NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "trainModel": ("false", "training models are not converted"),
+        "decryptKey": ("", "encrypted models are not read"),
+        "decryptMode": ("AES-GCM", "encrypted models are not read"),
+        "encryption": ("false", "results are not encrypted"),
+        "encryptKey": ("", "results are not encrypted"),
+        "device": ("", "results are not bound to a device here; use [full_quant_param] target_device"),
+        "optimizeTransformer": (
+            "false",
+            "there is no separate transformer optimization; --optimize=general does what there is",
+        ),
+        "outputDataFormat": ("", "the outputs keep the layout of the model"),
+    }
+)
+"""Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
 
 INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
 OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
@@ -46,6 +65,9 @@ MAX_THREADS = 1024
 
 PROOF_SAMPLES = 16
 """Samples on which the written file is compared with the float model."""
+
+LARGE_PROOF_SAMPLES = 2
+"""The same where the model is run block by block from the disk."""
 
 DEFAULT_MIN_COSINE = 0.95
 """Quality gate where none is asked for: 8 bits and more, on real samples."""
@@ -81,10 +103,12 @@ class ConvertRequest:
         plan: JSON file with plans to use instead of making them.
         save_plan: Where to write the plans.
         dry_run: Make decisions and forecast the size, write nothing.
-        json: Where to write a machine-readable result.
+        json: Where to write a machine-readable result; after a failure only the command line writes one.
+        report: Where to write the page about the result.
         threads: Worker threads; 0 = one per core.
         allow_external_paths: Read external data and calibration files that lie outside their folder too.
         cache: Folder for statistics of activations, which later runs on the same graph and data use.
+        preview: Folder for pictures of the first prepared samples, as the model gets them.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         calibration_size: How many of them, ``None`` = all.
     """
@@ -110,8 +134,10 @@ class ConvertRequest:
     save_plan: Path | None = None
     dry_run: bool = False
     json: Path | None = None
+    report: Path | None = None
     threads: int = 0
     cache: Path | None = None
+    preview: Path | None = None
     allow_external_paths: bool = False
     calibration_data: Any = None
     calibration_size: int | None = None
@@ -123,16 +149,33 @@ class ConvertRequest:
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        for name in ("model_file", "output_file", "weight_file", "config_file", "plan", "save_plan", "json", "cache"):
+        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview"
+        for name in paths.split():
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
-        if isinstance(self.save_type, str):
-            object.__setattr__(self, "save_type", tuple(filter(None, map(str.strip, self.save_type.split(",")))))
+        names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
+        object.__setattr__(self, "save_type", tuple(filter(None, map(str.strip, names))))
         self._check_words()
+        self._check_types()
         if self.min_cosine is not None and not -1.0 <= self.min_cosine <= 1.0:
             raise UsageError(f"'{self.min_cosine}' is not a number from -1 to 1", where="--minCosine")
         if not 0 <= self.threads <= MAX_THREADS:
             raise UsageError(f"'{self.threads}' is not a number of threads (0 to {MAX_THREADS})", where="--threads")
+
+    def _check_types(self) -> None:
+        """Texts such as "off" or "4" would pass for true, or for a defect later on."""
+        for name, kinds, wanted in (
+            ("fp16", bool, "True or False"),
+            ("infer", bool, "True or False"),
+            ("dry_run", bool, "True or False"),
+            ("threads", int, "a whole number"),
+            ("min_cosine", (int, float, type(None)), "a number"),
+            ("calibration_size", (int, type(None)), "a whole number"),
+        ):
+            if not isinstance(getattr(self, name), kinds):
+                raise UsageError(f"must be {wanted}, not {getattr(self, name)!r}", where=name)
+        if self.calibration_size is not None and self.calibration_size < 1:
+            raise UsageError(f"must be at least 1, not {self.calibration_size}", where="calibration_size")
 
     def _check_words(self) -> None:
         refused = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]
@@ -221,7 +264,10 @@ class ConvertResult:
     Attributes:
         artefacts: Written files; empty after a dry run.
         plans: Output format -> plan; empty after a float conversion.
+        figures: Output format -> layers and tensors; errors are in them when a report was made.
+        samples: The first prepared samples, when a report was made.
         model_bytes: Size of the model that was read, external data included.
+        configuration: Section -> key -> text of everything that was set; the command line is ``command line``.
         forecast_bytes: Output format -> estimated size, after a dry run.
         nodes_read, nodes_optimized: Node counts before and after optimization.
         warnings: Everything the user should know.
@@ -235,6 +281,9 @@ class ConvertResult:
     nodes_optimized: int = 0
     artefacts: list[Artefact] = field(default_factory=list)
     plans: dict[str, QuantPlan] = field(default_factory=dict)
+    figures: dict[str, ModelFigures] = field(default_factory=dict)
+    samples: list[list[InputPreview]] = field(default_factory=list)
+    configuration: dict[str, dict[str, str]] = field(default_factory=dict)
     forecast_bytes: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)

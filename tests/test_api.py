@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,41 @@ def test_converter_has_no_attribute_that_it_would_ignore() -> None:
         Converter().inputshape = {"x": [1]}  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("decrypt_key", "30313233"),
+        ("decrypt_mode", "AES-CBC"),
+        ("enable_encryption", True),
+        ("encrypt_key", "30313233"),
+        ("train_model", True),
+        ("optimize_transformer", True),
+        ("device", "Ascend"),
+        ("weight_fp16", "off"),
+        ("infer", "false"),
+        ("threads", "4"),
+        ("min_cosine", "0.9"),
+    ],
+)
+def test_converter_refuses_an_attribute_that_it_cannot_follow(workshop: Workshop, name: str, value: object) -> None:
+    converter = Converter(save_type="ONNX")
+    setattr(converter, name, value)
+    with pytest.raises(UsageError, match=f"{name}|fp16"):
+        converter.convert("ONNX", "model.onnx", "api")
+    assert not Path("api.onnx").exists()
+
+
+def test_converter_takes_formats_as_the_command_line_does(workshop: Workshop) -> None:
+    Converter(save_type="ONNX, MINDIR_LITE").convert("ONNX", "model.onnx", "api")
+    assert Path("api.onnx").is_file()
+    assert Path("api.ms").is_file()
+
+
+def test_a_request_writes_its_json_result(workshop: Workshop) -> None:
+    result = convert(ConvertRequest(Path("model.onnx"), Path("api"), save_type=("ONNX",), json=Path("result.json")))
+    assert json.loads(Path("result.json").read_text(encoding="utf-8")) == result.to_json()
+
+
 @pytest.mark.parametrize("framework", ["TFLITE", "onnx", ""])
 def test_converter_refuses_other_frameworks(workshop: Workshop, framework: str) -> None:
     with pytest.raises(UsageError):
@@ -252,16 +288,19 @@ def test_static_quantization_finds_the_model_in_a_folder(workshop: Workshop) -> 
         {"weight_bits": 4},
         {"activation_bits": 16},
         {"params_filename": "__params__"},
+        {"sample_generator": None},
+        {"batch_size": 0},
+        {"batch_size": 2, "batch_nums": -1},
     ],
 )
 def test_static_quantization_refuses_what_it_does_not_know(workshop: Workshop, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        quant_post_static("model.onnx", "static", samples, **options)
+        quant_post_static("model.onnx", "static", **{"sample_generator": samples, **options})
     assert not Path("static.onnx").exists()
 
 
 def test_static_quantization_refuses_an_unknown_node_with_the_nearest(workshop: Workshop) -> None:
-    with pytest.raises(ConfigError, match="did you mean node_y"):
+    with pytest.raises(ConfigError, match=r"^skip_quant_node: .*did you mean node_y"):
         quant_post_static("model.onnx", "static", samples, skip_nodes=["nod_y"])
 
 
@@ -275,7 +314,13 @@ def test_dynamic_post_training_quantization_stores_weights_as_integers(workshop:
 
 @pytest.mark.parametrize(
     "options",
-    [{"weight_bits": 17}, {"weight_quantize_type": "kl"}, {"generate_test_model": True}, {"params_filename": "p"}],
+    [
+        {"weight_bits": 17},
+        {"weight_bits": 0},
+        {"weight_quantize_type": "kl"},
+        {"generate_test_model": True},
+        {"params_filename": "p"},
+    ],
 )
 def test_dynamic_quantization_refuses_what_it_does_not_know(workshop: Workshop, options: dict[str, Any]) -> None:
     with pytest.raises(ConverterError):

@@ -98,7 +98,17 @@ def test_the_proof_uses_at_most_sixteen_samples(workshop: Workshop) -> None:
 
 def test_the_result_tells_stages_and_memory(workshop: Workshop) -> None:
     result = run(request(FULL), Log())
-    stages = ["read", "optimize", "check", "equalization", "calibration", "quantization", "corrections"]
+    stages = [
+        "read",
+        "optimize",
+        "check",
+        "first samples",
+        "input check",
+        "equalization",
+        "calibration",
+        "quantization",
+        "corrections",
+    ]
     stages += ["write", "prove"]
     assert list(result.seconds) == stages
     assert result.peak_memory > 0

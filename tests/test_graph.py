@@ -1,7 +1,7 @@
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.graph import add_initializer, assign_names, constant, find_nodes
+from converter_lite.graph import Names, add_initializer, assign_names, constant, find_nodes
 from tests.support import build, build_proto
 
 
@@ -39,3 +39,8 @@ def test_a_scalar_initializer_stays_a_scalar_under_a_free_name() -> None:
         assert value.name == f"{taken}_1"
         array = constant(value)
         assert array is not None and array.shape == ()
+
+
+def test_names_that_are_given_out_are_taken_from_then_on() -> None:
+    names = Names(build("g (float[2] x) => (float[2] y) { y = Relu(x) }").graph)
+    assert [names.unique(name) for name in ("x", "y", "z", "z", "z_1")] == ["x_1", "y_1", "z", "z_1", "z_1_1"]

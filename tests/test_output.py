@@ -82,6 +82,20 @@ def test_a_full_disk_is_a_user_error_that_says_so(tmp_path: Path) -> None:
     assert contents(tmp_path) == {}
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_a_full_disk_is_told_with_the_folder_of_the_result(tmp_path: Path, named: bool) -> None:
+    with pytest.raises(ConverterError) as error, transaction(tmp_path) as files:
+        raise OSError(errno.ENOSPC, "No space left on device", *([str(files.work / "made")] if named else []))
+    assert error.value.where == str(tmp_path)
+
+
+def test_a_name_that_is_too_long_is_a_wrong_path() -> None:
+    long = Path("n" * 300)
+    for use in (lambda: destination(long, ".onnx"), lambda: refuse_overwrite(Path("out"), [long])):
+        with pytest.raises(UsageError, match="the path cannot be used"):
+            use()
+
+
 def test_a_directory_in_the_way_is_refused_and_the_other_files_stay_old(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old a")
     (tmp_path / "b").mkdir()

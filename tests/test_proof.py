@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import QualityError
-from converter_lite.proof import compare, cosine_similarity
+from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.proof import compare
 from tests.support import normal
 
 Array = NDArray[Any]
@@ -101,3 +102,35 @@ def test_empty_and_integer_outputs_can_be_compared() -> None:
     )
     assert (empty.cosine, empty.max_error) == (1, 0)
     assert whole.max_error == 1
+
+
+class Growing:
+    """A session whose output has one value more in every sample."""
+
+    output_names = ("y",)
+
+    def __init__(self, length: int = 2) -> None:
+        self._length = length
+
+    def run(self, feed: Any) -> dict[str, Array]:
+        self._length += 1
+        return {"y": np.ones((1, self._length))}
+
+
+def test_samples_whose_length_depends_on_the_result_are_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (accuracy,) = compare(Fixed(y=np.ones((1, 4))), Growing(), samples(0, 0, 0), open_axes={"y": frozenset({1})})
+    assert accuracy.cosine == pytest.approx(1)
+    assert "output y has another length than that of the float model in 2 of 3 samples" in caplog.text
+
+
+def test_an_output_that_can_never_be_compared_has_cosine_zero() -> None:
+    (accuracy,) = compare(Fixed(y=np.ones((1, 9))), Growing(), samples(0, 0), open_axes={"y": frozenset({1})})
+    assert (accuracy.cosine, accuracy.least_cosine, accuracy.sqnr) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("open_axes", [{}, {"y": frozenset({0})}, {"other": frozenset({1})}])
+def test_another_length_of_an_axis_that_is_known_is_an_error(open_axes: dict[str, frozenset[int]]) -> None:
+    with pytest.raises(QualityError, match="shape"):
+        compare(Fixed(y=np.ones((1, 9))), Growing(), samples(0), open_axes=open_axes)

@@ -60,7 +60,7 @@ class LocalExecutor:
 
     def _stop(self) -> None:
         for process in list(self._running):
-            process.send_signal(signal.SIGINT)
+            process.terminate()
         deadline = time.monotonic() + GRACE_SECONDS
         for process in list(self._running):
             try:

@@ -3,6 +3,8 @@
 One file per group of tensors, named by a hash of everything that its content depends on: the graph that computes the statistics
 (weights included, hence also equalization and smoothing), the data and their preprocessing, and this module's format. Files
 are replaced as a whole, so a killed run leaves the last complete state; a file that cannot be read is ignored with a warning.
+
+Within a run the output formats share what was found: one that observes the same graph collects only what is still unknown.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import io
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.calibration.statistics import TensorStatistics
+from converter_lite.calibration.statistics import Need, TensorStatistics
 from converter_lite.kernels.histogram import MAX_BINS, SMALLEST_EXPONENT, Histogram
+from converter_lite.loading import message
 from converter_lite.log import Log
 
 FORMAT = 1
@@ -37,21 +41,38 @@ Group = list[TensorStatistics]
 
 
 class StatisticsCache:
-    """Statistics in a folder.
+    """Statistics of a run, and in a folder those of earlier ones.
 
     Args:
-        folder: Made when something is saved.
+        folder: Made when something is saved; ``None`` keeps nothing beyond the run.
         fingerprint: Hash of the data and of their preprocessing (``Dataset.fingerprint``).
         log: Receives warnings.
     """
 
-    def __init__(self, folder: Path, fingerprint: str, log: Log) -> None:
+    def __init__(self, folder: Path | None, fingerprint: str, log: Log) -> None:
         self._folder = folder
         self._fingerprint = fingerprint
         self._log = log
+        self._known: dict[tuple[str, str], tuple[Need, TensorStatistics]] = {}
 
-    def path(self, graph: str, names: Sequence[str]) -> Path:
-        """File of a group of tensors that a graph with this digest observes."""
+    @property
+    def is_lasting(self) -> bool:
+        """Whether later runs find the statistics."""
+        return self._folder is not None
+
+    def known(self, graph: str, names: Sequence[str], need: Need) -> dict[str, TensorStatistics]:
+        """What this run has found already for tensors of a graph, all of ``need`` included."""
+        found = {name: self._known.get((graph, name), (Need(0), TensorStatistics())) for name in names}
+        return {name: item for name, (kinds, item) in found.items() if need in kinds}
+
+    def remember(self, graph: str, found: Mapping[str, TensorStatistics], need: Need) -> None:
+        """Keep statistics over all samples for the rest of the run."""
+        self._known.update({(graph, name): (need, item) for name, item in found.items()})
+
+    def path(self, graph: str, names: Sequence[str]) -> Path | None:
+        """File of a group of tensors that a graph with this digest observes; ``None`` where nothing lasts."""
+        if self._folder is None:
+            return None
         digest = hashlib.sha256(repr((FORMAT, graph, self._fingerprint, list(names))).encode())
         return self._folder / f"{digest.hexdigest()}.npz"
 
@@ -80,17 +101,26 @@ class StatisticsCache:
         numbers = np.array([_numbers(item) for item in group], np.float64)
         grids = np.array([(h.exponent, h.first, len(h.counts)) for h in histograms], np.int64)
         bins = np.concatenate([h.counts for h in histograms])
-        made = ""
+        folder, made = path.parent, ""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".", suffix=".part", delete=False) as stream:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as stream:
                 made = stream.name
                 np.savez(stream, count=np.array(count), numbers=numbers, grids=grids, bins=bins)
             Path(made).replace(path)
         except OSError as error:
             if made:
                 Path(made).unlink(missing_ok=True)
-            self._log.warning(f"{self._folder}: statistics cannot be kept ({error.strerror or error})")
+            self._log.warning(f"{folder}: statistics cannot be kept ({error.strerror or error})")
+
+
+def identity(model: ir.Model) -> str:
+    """Digest of what a graph computes: nodes and constants, whatever its shapes; an open batch changes no statistics."""
+    copy = model.clone()
+    values = [*copy.graph.inputs, *(output for node in copy.graph for output in node.outputs)]
+    for value in values:
+        value.shape = None
+    return message(copy).digest()
 
 
 def _refuse_compressed(data: bytes) -> None:

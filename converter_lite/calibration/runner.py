@@ -17,7 +17,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.cache import SAVE_EVERY, StatisticsCache
+from converter_lite.calibration.cache import SAVE_EVERY, StatisticsCache, identity
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
 from converter_lite.kernels.histogram import histogram
@@ -74,18 +74,25 @@ def collect(
         threads: Samples run side by side, one thread each, so that results do not depend on it.
         log: Receives progress.
         engine: Runs the graph.
-        cache: Statistics of earlier runs; with one, all kinds are collected, for every method that may follow.
+        cache: Statistics of earlier runs and of other formats of this one; where it lasts, all kinds are collected, for
+            every method that may follow.
 
     Raises:
         CalibrationError: A tensor is NaN or infinite.
         ModelError: The runtime refuses the model or a sample.
     """
-    stats = CalibrationStats()
+    stats, graph = CalibrationStats(), ""
     if cache is not None:
-        need = EVERYTHING
-    size = GROUP if Need.HISTOGRAM in need else max(len(names), 1)
-    for start in range(0, len(names), size):
-        _collect_group(stats, model, names[start : start + size], need, samples, threads, log, engine, cache)
+        need = EVERYTHING if cache.is_lasting else need
+        graph = identity(model)
+        for name, part in cache.known(graph, names, need).items():
+            stats.add(name, part)
+    unknown = [name for name in names if name not in stats.tensors]
+    size = GROUP if Need.HISTOGRAM in need else max(len(unknown), 1)
+    for start in range(0, len(unknown), size):
+        _collect_group(stats, model, unknown[start : start + size], need, samples, threads, log, engine, cache)
+    if cache is not None:
+        cache.remember(graph, {name: stats[name] for name in unknown}, need)
     return stats
 
 
@@ -116,7 +123,7 @@ def _collect_group(
     for parts in log.track(observed, "calibrating", len(samples) - done):
         done += 1
         for name, part in zip(group, parts, strict=True):
-            stats.add(name, part)
+            stats.add(name, part, sample=done)
         if cache is not None and path is not None and (done % SAVE_EVERY == 0 or done == len(samples)):
             cache.save(path, done, [stats[name] for name in group])
 

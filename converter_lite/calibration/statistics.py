@@ -60,16 +60,21 @@ class CalibrationStats:
 
     tensors: dict[str, TensorStatistics] = field(default_factory=dict)
 
-    def add(self, name: str, part: TensorStatistics) -> None:
+    def add(self, name: str, part: TensorStatistics, *, sample: int | None = None) -> None:
         """Merge statistics of some samples of a tensor.
+
+        Args:
+            name: The tensor.
+            part: Its statistics.
+            sample: Number of the sample that they are of, from 1 on, for the message.
 
         Raises:
             CalibrationError: The values are NaN or infinite.
         """
         if not (np.isfinite(part.rmin) and np.isfinite(part.rmax)):
             raise CalibrationError(
-                "the float model gives NaN or infinite values",
-                where=f"tensor {name}",
+                "the float model reads or gives NaN or infinite values",
+                where=f"tensor {name}" if sample is None else f"tensor {name}, sample {sample}",
                 hint="check the model and the preprocessing of the calibration samples",
             )
         self.tensors.setdefault(name, TensorStatistics()).add(part)

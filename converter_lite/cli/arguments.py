@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import click
 
 from converter_lite.errors import UsageError
 from converter_lite.request import one_of
@@ -27,6 +32,30 @@ def refuse_repeated(arguments: Sequence[str]) -> None:
         if flag in seen and flag not in REPEATABLE:
             raise UsageError("the flag is given twice", where=flag)
         seen.add(flag)
+
+
+def refuse_empty(arguments: Sequence[str], flags: Sequence[str]) -> None:
+    """Refuse ``--flag=`` where no value would mean another conversion than the one that was asked for.
+
+    Raises:
+        UsageError: One of the flags has an empty value.
+    """
+    values = values_of(arguments)
+    for flag in flags:
+        if values.get(f"--{flag}", "given") == "":
+            raise UsageError("the value is empty", where=f"--{flag}", hint="give one, or leave the flag out")
+
+
+def values_of(arguments: Sequence[str]) -> dict[str, str]:
+    """``--flag=value`` and ``--flag value`` as a dictionary; what is no flag is left out."""
+    values: dict[str, str] = {}
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        if argument == "--":
+            break
+        flag, equals, value = argument.partition("=")
+        if flag.startswith("--"):
+            values[flag] = value if equals else following
+    return values
 
 
 def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:
@@ -61,3 +90,53 @@ def switch(value: str, flag: str, *, on: str = "true", off: str = "false") -> bo
         UsageError: Another word.
     """
     return one_of(value, (on, off), flag) == on
+
+
+def option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
+    """A flag with a value, spelled as the original's; the parameter is in snake case."""
+    parameter = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+    shown = f"{help_text}  [default: {default}]" if default else help_text
+    return click.option(
+        f"--{name}", parameter, default=default, help=shown, metavar=more.pop("metavar", "TEXT"), **more
+    )
+
+
+external_paths = click.option(
+    "--allowExternalPaths",
+    "allow_external_paths",
+    is_flag=True,
+    help="Read external data and samples that lie, or are links to, outside their folder.",
+)
+
+
+def path_of(text: str) -> Path | None:
+    """A path, ``None`` for an empty text."""
+    return Path(text) if text else None
+
+
+def whole_number(text: str, flag: str, *, least: int = 0, most: int, what: str = "number") -> int:
+    """A number within bounds; ``what`` says of what.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not least <= int(text) <= most:
+        raise UsageError(f"{text!r} is not a {what} from {least} to {most}", where=flag)
+    return int(text)
+
+
+def cosine(text: str, flag: str) -> float | None:
+    """A number from -1 to 1, ``None`` for an empty text.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not -1.0 <= value <= 1.0:
+        raise UsageError(f"{text!r} is not a number from -1 to 1", where=flag)
+    return value

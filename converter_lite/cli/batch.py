@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,11 +13,53 @@ from converter_lite.batch.jobs import Job, jobs_of_models, read_jobs
 from converter_lite.batch.junit import junit_xml
 from converter_lite.batch.results import JobResult, load_results, save_results
 from converter_lite.batch.run import Executor, LocalExecutor
-from converter_lite.errors import EXIT_INTERRUPTED, UsageError
+from converter_lite.cli.arguments import option
+from converter_lite.errors import EXIT_INTERRUPTED, ConverterError, UsageError
 from converter_lite.output import write_text
 from converter_lite.suggest import did_you_mean
 
-RESULT = "batch_result.json"
+BATCH_DECIDES = ("json", "quiet", "version")
+"""Flags that a job of a batch does not have."""
+
+
+@click.command("batch")
+@click.argument("sources", nargs=-1)
+@option("configFile", "Configuration of jobs that name none.", metavar="PATH")
+@option("outputDir", "Folder of the results, where models are named instead of a job file.", metavar="DIR")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FLAG=VALUE",
+    help="A flag of every job that does not set it; repeatable.",
+)
+@click.option("-j", "workers", default="1", help="Jobs at the same time; 0 = one for each core.  [default: 1]")
+@click.option("--resume", is_flag=True, help="Skip what an earlier run did and what has not changed since.")
+@option("json", "Results, kept after every job.", "batch_result.json", metavar="FILE")
+@option("junit", "Results as JUnit XML.", metavar="FILE")
+@click.pass_context
+def batch_command(context: click.Context, /, sources: tuple[str, ...], **options: Any) -> int:
+    """Convert the jobs of a TOML file, or each of some model files (patterns in quotes work too)."""
+    assert context.parent is not None
+    known = [parameter.opts[-1].removeprefix("--") for parameter in context.parent.command.params]
+    try:
+        return run_batch(
+            collect_jobs(
+                sources,
+                [name for name in known if name not in BATCH_DECIDES],
+                options["settings"],
+                config=options["config_file"],
+                output_dir=options["output_dir"],
+            ),
+            LocalExecutor(workers(options["workers"])),
+            result_file=Path(options["json"]),
+            junit=Path(options["junit"]) if options["junit"] else None,
+            resume=options["resume"],
+            suite=" ".join(sources),
+        )
+    except ConverterError as error:
+        click.echo(f"ERROR {error}", err=True)
+        return error.exit_status
 
 
 def collect_jobs(
@@ -90,11 +133,6 @@ def workers(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 256:
         raise UsageError(f"{text!r} is not a number of jobs (0 to 256)", where="-j")
     return int(text) or os.cpu_count() or 1
-
-
-def local_executor(count: int) -> Executor:
-    """Jobs on this machine."""
-    return LocalExecutor(count)
 
 
 def _setting(text: str, known: Collection[str]) -> tuple[str, str]:

@@ -10,6 +10,9 @@ from converter_lite.errors import FormatError, ModelError, UsageError
 WIDEST = 48
 """Characters of a cell; longer names end with an ellipsis."""
 
+RUNS = 5
+"""Runs of a profile; the fastest counts."""
+
 
 def inspect(path: Path) -> str:
     """Operators, tensors and quantization of a ``.ms``, ``.nb`` or ``.onnx`` file.
@@ -23,6 +26,28 @@ def inspect(path: Path) -> str:
         endings = ", ".join(_READERS)
         raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
     return "\n".join(describe(path))
+
+
+def inspect_kernels(path: Path) -> str:
+    """The kernels that onnxruntime runs for an ONNX file, and what they compute with.
+
+    Raises:
+        UsageError: It is another kind of file.
+        ConverterError: The file cannot be read or run.
+    """
+    if path.suffix != ".onnx":
+        raise UsageError(
+            "kernels are shown for .onnx files: it is onnxruntime that is asked",
+            where=str(path),
+            hint="inspect without --kernels shows what a .ms or .nb file plans for its runtime",
+        )
+    from converter_lite.analysis.kernels import kernels, summary, table
+    from converter_lite.analysis.samples import random_feeds
+    from converter_lite.frontends.onnx import read_onnx
+
+    model = read_onnx(path)
+    uses = kernels(model, random_feeds(model, RUNS, quantized=model))
+    return "\n".join([*columns(list(table(uses))), summary(uses)])
 
 
 def _bytes(path: Path) -> bytes:

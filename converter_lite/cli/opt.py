@@ -16,6 +16,8 @@ from converter_lite import __version__
 from converter_lite.cli.console import flush_streams, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.opt_listings import draw, print_tables, record_tailoring
+from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import (
     EXIT_DEFECT,
     EXIT_INTERRUPTED,
@@ -27,7 +29,6 @@ from converter_lite.errors import (
 )
 
 if TYPE_CHECKING:
-    from converter_lite.formats.paddle_nb.kernels import Target
     from converter_lite.nb_conversion import NbRequest
 
 WRITABLE = ("arm", "x86", "host")
@@ -39,6 +40,9 @@ REFUSED_TARGETS = (
 )
 """Targets of the original whose files need graph passes that only it has."""
 
+OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
+"""Environment variable of the original: if it is set, files have the layout of release 2.7."""
+
 QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
 SWITCHES = (
     *("quant_model", "enable_fp16", "sparse_model", "record_tailoring_info", "print_supported_ops", "print_all_ops"),
@@ -49,8 +53,6 @@ NOT_AVAILABLE = {
     "sparse_model": "sparse convolutions are not written",
     "model_set_dir": "tailoring of a set of models is not there; convert each with --record_tailoring_info",
     "model_set": "tailoring of a set of models is not there; convert each with --record_tailoring_info",
-    "optimized_nb_model_path": "drawing of a model is not there; converter_lite inspect lists its operators",
-    "visualization_file_output_path": "drawing of a model is not there; converter_lite inspect lists its operators",
     "nnadapter_mixed_precision_quantization_config_path": "files for NNAdapter devices are not written",
 }
 """Flags that are known and refused, with the reason."""
@@ -146,7 +148,12 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("model_dir", "Directory of a Paddle model; not used when model_file is given.", metavar="DIR")
 @_option("model_file", "Program file of a Paddle model, or an ONNX file (needs no param_file).", metavar="FILE")
 @_option("param_file", "File with all parameters of the Paddle model.", metavar="FILE")
-@_option("optimize_out_type", "naive_buffer (protobuf is refused).", "naive_buffer", metavar="TYPE")
+@_option(
+    "optimize_out_type",
+    "naive_buffer: one .nb file; protobuf: a folder with model and params.",
+    "naive_buffer",
+    metavar="TYPE",
+)
 @_option("optimize_out", "Result; .nb is appended unless it is there.", metavar="PATH")
 @_option("valid_targets", "arm, x86, host: comma or blank between them, the first counts.", "arm", metavar="TARGETS")
 @_option("quant_model", "Store weights as integers: true or false.", "false", metavar="BOOL")
@@ -157,17 +164,17 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("print_model_ops", "Operators of the model, and whether the targets have them.", "false", metavar="BOOL")
 @_option("display_kernels", "Operators that have kernels.", "false", metavar="BOOL")
 @_option("record_tailoring_info", "Also list the operators and kernels of the result.", "false", metavar="BOOL")
+@_option("optimized_nb_model_path", "A .nb file to draw.", metavar="FILE")
+@_option("visualization_file_output_path", "Folder for its drawing: Block_N.dot for Graphviz.", metavar="DIR")
 @_option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
 @_option("configFile", "INI file of converter_lite: full int8 or weights, in one step.", metavar="FILE")
 @_option("enable_fp16", "Known, not available.", "false", hidden=True)
 @_option("sparse_model", "Known, not available.", "false", hidden=True)
-@_option("sparse_threshold", "Used with sparse_model only.", "0.6", hidden=True)
+@_option("sparse_threshold", "Used with sparse_model only.", "0.6", hidden=True, type=click.FloatRange(0, 1))
 @_option("model_filename", "Declared by the original, unused.", hidden=True)
 @_option("param_filename", "Declared by the original, unused.", hidden=True)
 @_option("model_set_dir", "Known, not available.", hidden=True)
 @_option("model_set", "Known, not available.", hidden=True)
-@_option("optimized_nb_model_path", "Known, not available.", hidden=True)
-@_option("visualization_file_output_path", "Known, not available.", hidden=True)
 @_option("nnadapter_mixed_precision_quantization_config_path", "Known, not available.", hidden=True)
 @click.argument("more_targets", nargs=-1)
 @click.pass_context
@@ -176,26 +183,28 @@ def cli(context: click.Context, /, **options: Any) -> int:
     for name, reason in NOT_AVAILABLE.items():
         if options[name] not in ("", "false"):
             raise UsageError(reason, where=f"--{name}={options[name]}")
-    targets = parse_targets([options["valid_targets"], *options["more_targets"]])
-    printed = _print_tables(options, targets)
-    if printed:
+    targets = target_names([options["valid_targets"], *options["more_targets"]])
+    if print_tables(options, targets):
         return 0
+    if options["optimized_nb_model_path"] or options["visualization_file_output_path"]:
+        return draw(options)
     if not options["model_file"] and not options["model_dir"]:
+        if options["print_model_ops"] == "true":
+            raise UsageError("there is no model", where="--print_model_ops", hint="give --model_dir or --model_file")
         click.echo(f"paddlelite opt version:converter_lite {__version__}\n{context.get_help()}")
         return 0 if not any(options[name] for name in ("optimize_out", "param_file")) else EXIT_USAGE
     if options["print_model_ops"] == "true":
         return _print_model(options, targets)
-    if not options["optimize_out"]:
-        raise UsageError("the flag is required", where="--optimize_out")
+    if Path(options["optimize_out"]).name in ("", ".nb") or options["optimize_out"].endswith("/"):
+        raise UsageError("a file name is required; .nb is appended", where=f"--optimize_out={options['optimize_out']}")
     return _convert(options, targets)
 
 
-def parse_targets(texts: Sequence[str]) -> list[str]:
-    """Targets that can be written, in order of preference.
+def target_names(texts: Sequence[str]) -> list[str]:
+    """Values of ``--valid_targets`` in order of preference.
 
     Raises:
-        UsageError: A name is unknown.
-        TargetError: None of them can be written.
+        UsageError: A name is unknown, or there is none.
     """
     from converter_lite.suggest import did_you_mean
 
@@ -204,72 +213,46 @@ def parse_targets(texts: Sequence[str]) -> list[str]:
         if name not in (*WRITABLE, *REFUSED_TARGETS):
             hint = did_you_mean(name, (*WRITABLE, *REFUSED_TARGETS))
             raise UsageError(f"Wrong target {name!r} found{hint}", where="--valid_targets")
+    if not names:
+        raise UsageError("there is no target", where="--valid_targets", hint="use arm, x86 or host")
+    return names
+
+
+def written_target(names: Sequence[str]) -> str:
+    """The first target that can be written.
+
+    Raises:
+        TargetError: None of them can.
+    """
     written = [name for name in names if name in WRITABLE]
     if not written:
         raise TargetError(
-            f"files for {', '.join(names) or 'no target'} need graph passes that only the original has",
+            f"files for {', '.join(names)} need graph passes that only the original has",
             where="--valid_targets",
             hint="arm, x86 and host can be written",
         )
     for name in names:
         if name in REFUSED_TARGETS:
             click.echo(f"Warning: {name} cannot be used; the file has kernels of {written[0]} only", err=True)
-    return written
-
-
-TABLES = ("print_all_ops", "print_all_ops_in_md_format", "print_supported_ops", "display_kernels")
-"""Flags that print a table and end the program, in the original's order."""
-
-
-def _print_tables(options: dict[str, Any], targets: list[str]) -> bool:
-    """The first table that is asked for; whether one was."""
-    if all(options[name] != "true" for name in TABLES):
-        return False
-    from converter_lite.formats.paddle_nb import tables
-    from converter_lite.formats.paddle_nb.kernels import operators
-
-    if options["print_all_ops"] == "true":
-        click.echo(tables.operator_table(operators(), tuple(tables.COLUMNS)))
-    elif options["print_all_ops_in_md_format"] == "true":
-        click.echo(tables.markdown_table(operators()))
-    elif options["print_supported_ops"] == "true":
-        columns = _columns(targets)
-        click.echo(f"Supported OPs on '{','.join(f' {_column(name)}' for name in targets)}': ")
-        click.echo(tables.operator_table(tables.supported(_targets(targets)), columns))
-    else:
-        click.echo("\n".join(f" - {name}" for name in operators()))
-    return True
-
-
-def _column(name: str) -> str:
-    return {"arm": "kARM", "x86": "kX86", "host": "kHost"}[name]
-
-
-def _columns(targets: list[str]) -> list[str]:
-    return sorted({"kHost", *map(_column, targets)})
-
-
-def _targets(names: list[str]) -> list[Target]:
-    from converter_lite.formats.paddle_nb.kernels import Target
-
-    return [Target.parse(name) for name in names]
+    return written[0]
 
 
 def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
     from converter_lite.nb_conversion import QUANT_BITS, NbRequest
 
-    if _one_of(options, "optimize_out_type", ("naive_buffer", "protobuf")) == "protobuf":
-        raise UsageError("protobuf results are not written", where="--optimize_out_type", hint="use naive_buffer")
+    protobuf = _one_of(options, "optimize_out_type", ("naive_buffer", "protobuf")) == "protobuf"
     bits = QUANT_BITS[_one_of(options, "quant_type", QUANT_TYPES)]
     output = options["optimize_out"]
     return NbRequest(
         model=Path(options["model_file"] or options["model_dir"]),
         params=Path(options["param_file"]) if options["param_file"] else None,
-        output=Path(output if output.endswith(".nb") else f"{output}.nb"),
-        target=targets[0],
+        output=Path(output if protobuf or output.endswith(".nb") else f"{output}.nb"),
+        target=written_target(targets),
         weight_bits=bits if options["quant_model"] == "true" else None,
         input_shapes=_input_shapes(options["inputShape"]),
         config_file=Path(options["configFile"]) if options["configFile"] else None,
+        meta_version=1 if OLDER_LAYOUT in os.environ else 2,
+        protobuf=protobuf,
     )
 
 
@@ -312,53 +295,38 @@ def _convert(options: dict[str, Any], targets: list[str]) -> int:
         click.echo(f"Warning: {note}", err=True)
     for output in result.accuracy:
         click.echo(f"output {output.name}: cosine {output.cosine:.6f} with the float model", err=True)
-    click.echo(f"2. Model is optimized and saved into {result.path} successfully")
+    if not request.protobuf:
+        click.echo(f"2. Model is optimized and saved into {result.path} successfully")
     if options["record_tailoring_info"] == "true":
-        _record(result.path.with_suffix(""), result.file.program)
+        record_tailoring(result.path.with_suffix(""), result.file.program)
     return 0
 
 
-def _record(folder: Path, program: Any) -> None:
-    from converter_lite.formats.paddle_nb import tables
-    from converter_lite.output import write_text
-
-    operators, kernels = folder / ".tailored_ops_list", folder / ".tailored_kernels_list"
-    write_text(operators, "\n".join(tables.model_operators(program)) + "\n")
-    write_text(kernels, "\n".join(tables.tailored_kernels(program)) + "\n")
-    click.echo(f"operators information of tailored model is stored into: {operators}")
-    click.echo(f"kernels information of tailored model is stored into: {kernels}")
-
-
 def _print_model(options: dict[str, Any], targets: list[str]) -> int:
+    """The operators of a model beside the targets' kernels, and whether a file for the first target can be written."""
     from converter_lite.formats.paddle_nb import tables
     from converter_lite.frontends.paddle import load
-    from converter_lite.frontends.paddle_quant import FOLDED
-    from converter_lite.nb_conversion import load_model, optimized, source_files
+    from converter_lite.nb_conversion import float_file, source_files, unknown_operators
 
     request = _request({**options, "optimize_out": options["optimize_out"] or "unused"}, targets)
-    _announce(request)
     program_file, parameter_file = source_files(request.model, request.params)
-    if program_file.suffix in (".onnx", ".nb"):
-        from converter_lite.formats.paddle_nb.writer import NbOptions, build
-        from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-
-        model = optimized(load_model(request).model)
-        program = build(QuantizedModel(model, QuantPlan("float")), options=NbOptions(target=targets[0])).program
-    else:
-        program = load(program_file, parameter_file)[0]
+    is_paddle = program_file.suffix not in (".onnx", ".nb")
+    program = load(program_file, parameter_file)[0] if is_paddle else float_file(request).program
     operators = tables.model_operators(program)
     click.echo("OPs in the input model include:")
-    click.echo(tables.operator_table(operators, _columns(targets)))
-    missing = [name for name in tables.unsupported(operators, _targets(targets)) if name not in FOLDED]
-    if not missing:
-        click.echo("Paddle-Lite supports this model!")
-        return 0
-    click.echo(
-        f"Error: This model is not supported, because {len(missing)} ops are not supported on "
-        f"'{', '.join(targets)}'. These unsupported ops are: '{', '.join(missing)}'.",
-        err=True,
-    )
-    return 1
+    click.echo(tables.model_table(operators, targets))
+    missing = unknown_operators(operators)
+    if missing:
+        click.echo(
+            f"Error: This model is not supported, because {len(missing)} ops are not supported on "
+            f"'{', '.join(targets)}'. These unsupported ops are: '{', '.join(missing)}'.",
+            err=True,
+        )
+        return 1
+    if is_paddle:
+        float_file(request)
+    click.echo("Paddle-Lite supports this model!")
+    return 0
 
 
 def main() -> None:
@@ -366,6 +334,7 @@ def main() -> None:
     protect_streams()
     silence_libraries()
     use_one_heap()
+    clean_up_when_terminated()
     if not any("configFile" in argument for argument in sys.argv):
         # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and
         # what it makes stays until the end.

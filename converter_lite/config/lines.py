@@ -2,7 +2,8 @@
 
 Grammar: ``[section]``, ``key = value`` (the first ``=`` separates), comments. ``#`` and ``;`` start a comment at the
 beginning of a line, behind a section, behind ``=``, and after a blank; inside quotes they are data, and so they are
-inside a word (``a:[1];b:[2]``). Double quotes are deleted wherever they stand, as the original does.
+inside a word (``a:[1];b:[2]``). A comment may hold bytes of any encoding. Double quotes are deleted wherever they stand,
+as the original does.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def _read_line(raw: str, number: int, section: str | None) -> Line | None:
     if _CONTROL.search(raw):
         raise ValueError(f"the line holds a control character: {shorten(raw.strip())}")
     content = _without_comment(raw).replace('"', "").strip()
+    if any("\ud800" <= letter <= "\udfff" for letter in content):
+        raise ValueError("the line is not UTF-8 text: save the file as UTF-8")
     if not content:
         return None
     if content.startswith("["):

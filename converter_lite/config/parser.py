@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -53,14 +54,10 @@ def load_config(path: str | Path, *, external_data: bool = False) -> Quantizatio
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"cannot read the configuration: {reason}", where=name, hint="check configFile") from error
     _refuse_large(len(data), name)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(
-            "the configuration is not UTF-8 text", where=f"{name}:{line}", hint="save it as UTF-8"
-        ) from error
-    return parse_config(text, path=name, external_data=external_data)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ConfigError("the configuration is UTF-16 text", where=name, hint="save it as UTF-8")
+    # Comments may be of any encoding; read_lines tells bytes that are no UTF-8 elsewhere.
+    return parse_config(data.decode("utf-8", "surrogateescape"), path=name, external_data=external_data)
 
 
 def parse_config(text: str, *, path: str = "<string>", external_data: bool = False) -> QuantizationConfig:
@@ -214,7 +211,8 @@ class _Draft:
             text = line.text if key.kind is Kind.DIRECTORIES else unquote(line.text)
             try:
                 if not text:
-                    raise ValueError("has no value: give one, or remove the line to get the default")
+                    default = "" if key.default is None else " to get the default"
+                    raise ValueError(f"has no value: give one, or remove the line{default}")
                 values[section_name, key_name] = parse_value(key, text)
             except ValueError as error:
                 invalid.add((section_name, key_name))

@@ -67,7 +67,7 @@ _COMMON = Section(
             "skip_quant_node",
             Kind.NAMES,
             (),
-            "Names of nodes that stay in float, separated by commas.",
+            "Names of nodes that stay in float, separated by commas; a name in single quotes may hold commas.",
             example="conv_1,add_8",
         ),
         Key(
@@ -100,7 +100,7 @@ _COMMON = Section(
             "debug_info_save_path",
             Kind.TEXT,
             None,
-            "Folder for the accuracy reports (CSV); it is made if missing. Not set: no reports.",
+            "Folder for the accuracy reports (CSV and report.html); it is made if missing. Not set: no reports.",
             example="quant_report",
         ),
         Key(

@@ -35,7 +35,7 @@ def parse_value(key: Key, text: str) -> object:
 
 
 def _normalize(key: Key, text: str) -> str:
-    return text.lower() if key.kind is Kind.BOOLEAN else text
+    return text.lower() if key.kind is Kind.BOOLEAN else text.upper()
 
 
 def _integer(text: str) -> int | None:
@@ -89,7 +89,8 @@ def _parse_text(key: Key, text: str) -> str:
 
 
 def _parse_names(key: Key, text: str) -> tuple[str, ...]:
-    names = [unquote(name.strip()) for name in text.split(",")]
+    # A name in single quotes may hold commas; an apostrophe inside a word is no quote.
+    names = [unquote(name.strip()) for name in re.findall(r"\s*'[^']*'\s*(?=,|$)|[^,]+|(?<=,)(?=,|$)|^(?=,)", text)]
     if len(names) > 1 and not names[-1]:
         names.pop()  # the original accepts a comma at the end
     if not all(names):

@@ -54,7 +54,11 @@ class BinReader:
         if len(shape) == 4:
             shape = shape_in(shape, self.model, self.stored)
         # Files are little-endian, like every machine that such a model runs on.
-        return np.frombuffer(content, self.spec.dtype.newbyteorder("<")).astype(self.spec.dtype).reshape(shape)
+        array = np.frombuffer(content, self.spec.dtype.newbyteorder("<")).astype(self.spec.dtype).reshape(shape)
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            hint = "Remove the file, or correct how it was made."
+            raise DataError(f"the file holds NaN for input '{self.spec.name}'", where=str(path), hint=hint)
+        return array
 
 
 def tensor_shape(spec: InputSpec, size: int, batch: int | None, path: Path) -> tuple[int, ...]:
@@ -88,10 +92,12 @@ def _wrong_size(spec: InputSpec, size: int, wanted: str, shape: list[int | None]
     exact = int(wanted) if wanted.isdigit() else 0
     values = exact // spec.dtype.itemsize
     other_widths = [width for width in (1, 2, 4, 8) if width != spec.dtype.itemsize and size == values * width]
+    several = f"hold {size // exact} samples: write each into a file of its own" if exact and size % exact == 0 else ""
     if exact and other_widths:
         hint = f"The values seem to be stored with {other_widths[0]} byte(s) each: store them as {spec.dtype}."
-    elif exact and size and size % exact == 0:
-        hint = f"The file seems to hold {size // exact} samples: write each into a file of its own."
+        hint += f" Or the file may {several}." if several else ""
+    elif size and several:
+        hint = f"The file seems to {several}."
     return DataError(
         f"the file has {size} bytes, input '{spec.name}' wants {wanted} ({spec.dtype} {format_shape(shape)})",
         where=str(path),

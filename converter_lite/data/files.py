@@ -84,11 +84,9 @@ def _refuse_strays(chosen: list[Path], accepts: Callable[[Path], bool] | None, w
             where=where,
             hint="Move the files up or the subdirectory away.",
         )
-    special = [path.name for path in chosen if path.exists() and not path.is_file()]
-    if special:
-        raise DataError(
-            f"neither files nor folders: {_enumerate(special)}", where=where, hint="Move them out of the directory."
-        )
+    pipes = [path.name for path in chosen if path.exists() and not path.is_file()]
+    if pipes:
+        raise DataError(f"not a file: {_enumerate(pipes)}", where=where, hint="Move it out of the directory.")
     strays = [path.name for path in chosen if accepts is not None and not accepts(path)]
     if strays:
         raise DataError(

@@ -77,8 +77,9 @@ def check_names(given: Iterable[str], known: Iterable[str], *, key: str) -> None
 
 
 def _dtype(value: ir.Value) -> np.dtype:
-    if value.dtype is None or value.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
-        raise ModelError(f"input '{value.name}' is not a tensor of numbers", where=f"input '{value.name}'")
+    is_tensor = value.type is None or isinstance(value.type, (ir.TensorType, ir.OptionalType))
+    if not is_tensor or value.dtype is None or value.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
+        raise ModelError("it is not a tensor of numbers", where=f"input '{value.name}'")
     return np.dtype(value.dtype.numpy())
 
 

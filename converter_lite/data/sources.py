@@ -155,7 +155,7 @@ def _layout_doubt(reader: BinReader, files: Sequence[Path]) -> tuple[str, ...]:
         if reader.stored.split(array.shape)[2] == 1:
             return ()
         ratios.append((roughness_ratio(array, array.shape, reader.stored), path))
-    if median(ratio for ratio, _ in ratios) <= DOUBT_RATIO:
+    if not median(ratio for ratio, _ in ratios) > DOUBT_RATIO:  # not a number neither
         return ()
     worst = max(ratios)[1]
     other = reader.stored.other.value

@@ -11,7 +11,7 @@ import onnx_ir.passes.common as library
 from google.protobuf.message import DecodeError
 
 from converter_lite.errors import ModelError, UsageError
-from converter_lite.frontends.onnx_checks import DAMAGED, check_model
+from converter_lite.frontends.onnx_checks import DAMAGED, check_model, check_ranks
 from converter_lite.graph import all_nodes, assign_names, opset
 from converter_lite.passes.common import lift_constants
 from converter_lite.passes.opset import minimal_ir_version, raise_opset
@@ -65,6 +65,7 @@ def read_onnx(
     try:
         model = _raise_to_working_opset(model)
         infer_shapes(model)
+        check_ranks(model, path)
     except (ir.serde.SerdeError, UnicodeDecodeError) as error:
         raise ModelError(DAMAGED, where=str(path), hint=_reason(error)) from error
     if input_shapes:
@@ -159,6 +160,8 @@ def _load(path: Path) -> ir.Model:
         raise ModelError("the model file does not exist", where=str(path))
     if path.is_dir():
         raise ModelError("this is a directory, not a model file", where=str(path))
+    if not path.is_file():  # a pipe would be waited for, a device may never end
+        raise ModelError("this is no file", where=str(path), hint="save the model as a file first")
     try:
         model = ir.load(path, format="protobuf")
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError, RecursionError) as error:

@@ -21,6 +21,11 @@ DAMAGED = "the file is no ONNX model, or it is damaged"
 OLDEST_OPSET = 7
 """Older operator sets broadcast and normalize in other ways."""
 
+WINDOWED = frozenset(
+    {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"}
+)
+"""Operators on tensors of batch, channel and at least one more axis."""
+
 DEFAULT_OPSET = 13
 """What a file that only imports operator sets of other domains gets for the standard one."""
 
@@ -197,6 +202,21 @@ def _check_external_tensor(tensor: ir.ExternalTensor, path: Path) -> None:
             where=where,
             hint=f"it has {file.stat().st_size} of at least {needed} bytes; copy it again",
         )
+
+
+def check_ranks(model: ir.Model, path: Path) -> None:
+    """Refuse images without an axis to slide a window along, once shapes are known: some runtimes end the process there.
+
+    Raises:
+        ModelError: A convolution or a pooling reads a tensor of fewer than three dimensions.
+    """
+    for node in all_nodes(model.graph):
+        value = node.inputs[0] if node.op_type in WINDOWED and node.domain in ("", "ai.onnx") and node.inputs else None
+        if value is not None and value.shape is not None and len(value.shape) < 3:
+            raise ModelError(
+                f"{label(node)} reads '{value.name}', which has {len(value.shape)} dimensions and not at least 3",
+                where=str(path),
+            )
 
 
 def _check_opset(model: ir.Model, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError, UsageError
-from converter_lite.formats.paddle_nb.program import Program
+from converter_lite.formats.paddle_nb.program import MISFITS, Program
 from converter_lite.frontends.paddle_files import find_files, read_combined, read_program, read_separate
 from converter_lite.frontends.paddle_graph.program import to_quantized_model
 from converter_lite.frontends.paddle_quant import fold_quantization
@@ -42,7 +42,10 @@ def read_paddle(
     program, parameters = load(program_file, parameter_file, confined=confined)
     where = str(program_file)
     program, parameters = fold_quantization(program, parameters, where=where)
-    program, parameters = simplify(program, parameters)
+    try:
+        program, parameters = simplify(program, parameters)
+    except MISFITS as error:
+        raise ModelError(f"attributes of its operators make no sense: {error}", where=where) from None
     return to_quantized_model(program, parameters, target=target, where=where, input_shapes=input_shapes)
 
 

@@ -34,7 +34,7 @@ PARAMETER_NAMES = ("params", "weights", "model.pdiparams", "inference.pdiparams"
 
 NO_PARAMETER = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.RAW)
 
-_FIELDS = {
+ATTRIBUTE_FIELDS = {
     AttrType.INT: "i",
     AttrType.FLOAT: "f",
     AttrType.STRING: "s",
@@ -121,10 +121,11 @@ def _block(message: Any) -> Block:
 
 
 def _variable(message: Any) -> Variable:
-    tensor = message.type.lod_tensor.tensor
-    return Variable(
-        message.name.decode(), message.type.type, tensor.data_type, tuple(tensor.dims), bool(message.persistable)
-    )
+    variable = Variable(message.name.decode(), message.type.type, persistable=bool(message.persistable))
+    if message.type.HasField("lod_tensor"):
+        tensor = message.type.lod_tensor.tensor
+        variable.dtype, variable.dims = tensor.data_type, tuple(tensor.dims)
+    return variable
 
 
 def _operator(message: Any) -> Operator:
@@ -146,9 +147,9 @@ def _attribute(message: Any) -> Attribute | None:
         kind = AttrType(message.type)
     except ValueError:
         raise FormatError(f"attribute {message.name!r} has unknown type {message.type}") from None
-    if kind not in _FIELDS:
+    if kind not in ATTRIBUTE_FIELDS:
         return None
-    value = getattr(message, _FIELDS[kind])
+    value = getattr(message, ATTRIBUTE_FIELDS[kind])
     if kind is AttrType.STRING:
         return Attribute(kind, value.decode("utf-8", "replace"))
     if kind is AttrType.STRINGS:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle_nb.program import Operator, Program, attr, floats
+from converter_lite.formats.paddle_nb.program import MISFITS, Operator, Program, attr, floats
 from converter_lite.kernels.quantize import along_axis, round_half_away
 
 FAKE_QUANTIZE = ("fake_quantize_range_abs_max", "fake_quantize_moving_average_abs_max", "fake_quantize_abs_max")
@@ -60,8 +60,10 @@ class _State:
     raw: dict[str, Operator] = field(default_factory=dict)
 
     def resolve(self, name: str) -> str:
-        """The variable behind removed operators."""
-        while name in self.renamed:
+        """The variable behind removed operators; a circle of a damaged program ends where it began."""
+        seen = set()
+        while name in self.renamed and name not in seen:
+            seen.add(name)
             name = self.renamed[name]
         return name
 
@@ -77,19 +79,26 @@ def fold_quantization(program: Program, parameters: Parameters, *, where: str = 
     state = _State(dict(parameters))
     kept: list[Operator] = []
     for op in program.main.operators:
-        handled = _removed(state, op, where)
-        if handled:
-            continue
-        copy = Operator(op.type, _resolved(state, op.inputs), op.outputs, dict(op.attributes))
-        if op.type in WEIGHT_SLOTS:
-            _attach(state, op, copy, where)
-        for names in op.outputs.values():  # a name that is written again means something new
-            for name in names:
-                state.renamed.pop(name, None)
-        kept.append(copy)
+        try:
+            kept.extend(_folded(state, op, where))
+        except MISFITS as error:
+            raise ModelError(f"the attributes of {op.type} make no sense: {error}", where=where) from None
     main = program.main
     block = type(main)(main.index, main.parent, main.variables, kept, main.forward)
     return Program([block, *program.blocks[1:]], program.version), state.parameters
+
+
+def _folded(state: _State, op: Operator, where: str) -> list[Operator]:
+    """The operator with what is known about its tensors; none where it only says how a tensor is quantized."""
+    if _removed(state, op, where):
+        return []
+    copy = Operator(op.type, _resolved(state, op.inputs), op.outputs, dict(op.attributes))
+    if op.type in WEIGHT_SLOTS:
+        _attach(state, op, copy, where)
+    for names in op.outputs.values():  # a name that is written again means something new
+        for name in names:
+            state.renamed.pop(name, None)
+    return [copy]
 
 
 def _resolved(state: _State, slots: dict[str, list[str]]) -> dict[str, list[str]]:

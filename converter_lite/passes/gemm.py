@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
-from converter_lite.graph import constant, is_constant, single_consumer
+from converter_lite.graph import add_initializer, constant, int_attribute, is_constant, single_consumer, static_shape
 from converter_lite.passes.rewrite import constant_operand, is_op, replace
 
 
@@ -19,6 +21,56 @@ def fuse_gemm(model: ir.Model) -> int:
     bias that differs between rows or is a single number.
     """
     return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Add"))
+
+
+def fold_gemm_factors(model: ir.Model) -> int:
+    """Multiply alpha and beta into constants, and write a one-number bias once per column.
+
+    ::
+
+        x ─ Gemm<alpha, beta>(W, b) ─ y      becomes      x ─ Gemm(alpha W, beta b) ─ y
+
+    A factor of an operand that is computed, or not float32, stays.
+    """
+    return sum(_fold_factors(node) for node in list(model.graph) if is_op(node, "Gemm"))
+
+
+def _fold_factors(gemm: ir.Node) -> bool:
+    changed = _multiply_in(gemm, "alpha", 1)
+    if len(gemm.inputs) < 3 or gemm.inputs[2] is None:
+        return gemm.attributes.pop("beta", None) is not None or changed
+    return any([changed, _multiply_in(gemm, "beta", 2), _spread_bias(gemm)])
+
+
+def _multiply_in(gemm: ir.Node, name: str, position: int) -> bool:
+    attribute, value = gemm.attributes.get(name), gemm.inputs[position]
+    array = constant(value)
+    if attribute is None or value is None or array is None or array.dtype != np.float32:
+        return False
+    factor = attribute.as_float()
+    if factor != 1.0:
+        _replace_constant(gemm, position, np.asarray(array, np.float32) * np.float32(factor))
+    del gemm.attributes[name]
+    return True
+
+
+def _spread_bias(gemm: ir.Node) -> bool:
+    bias, weight = constant(gemm.inputs[2]), gemm.inputs[1]
+    shape = static_shape(weight)
+    if bias is None or bias.size != 1 or shape is None or len(shape) != 2:
+        return False
+    columns = shape[0] if int_attribute(gemm, "transB", 0) else shape[1]
+    if bias.shape and columns == 1:
+        return False
+    _replace_constant(gemm, 2, np.full(columns, bias.reshape(()), bias.dtype))
+    return True
+
+
+def _replace_constant(gemm: ir.Node, position: int, array: NDArray[np.generic]) -> None:
+    value = gemm.inputs[position]
+    assert gemm.graph is not None and value is not None
+    made = add_initializer(gemm.graph, f"{value.name}_scaled", array)
+    gemm.replace_input_with(position, made)
 
 
 def _fuse(add: ir.Node) -> bool:

@@ -17,11 +17,12 @@ from converter_lite.passes.activation import recognize_relu
 from converter_lite.passes.batchnorm import fold_batchnorm
 from converter_lite.passes.constant_folding import fold_constants
 from converter_lite.passes.gelu import fuse_gelu
-from converter_lite.passes.gemm import fuse_gemm
+from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm
 from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_swish
 from converter_lite.passes.layer_norm import fuse_layer_norm
 from converter_lite.passes.noop import remove_noops
 from converter_lite.passes.pad import fold_pad
+from converter_lite.passes.pixel import fuse_pixel_conv
 from converter_lite.passes.reshape_target import simplify_reshape
 from converter_lite.passes.scale_shift import fold_scale_shift
 from converter_lite.passes.shape_chain import fold_shapes, share_sizes
@@ -58,6 +59,7 @@ RULES: tuple[Pass, ...] = (
     merge_transposes,
     common.eliminate_common_subexpressions,
     fuse_gemm,
+    fold_gemm_factors,
     fold_batchnorm,
     fold_scale_shift,
     recognize_relu,
@@ -70,6 +72,7 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
     {
         "LayerNormalization": fuse_layer_norm,
         "Gelu": fuse_gelu,
+        "Gemm": fuse_pixel_conv,
         "HardSwish": fuse_hard_swish,
         "HardSigmoid": fuse_hard_sigmoid,
     }

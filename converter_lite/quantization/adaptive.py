@@ -24,7 +24,7 @@ ROW_BYTES = 256 << 20
 DAMPING_BY_SHORTAGE = 0.3
 """Damping per column and input: a classifier of 768 inputs seen 64 times would otherwise fit the samples, not the data."""
 
-TRUST = 0.3
+TRUST = 0.1
 """Damping of the correction for earlier layers' errors, share of the mean curvature."""
 
 TINY = 1e-6
@@ -108,15 +108,15 @@ class Moments:
         x, q = np.moveaxis(float_rows, 1, 0), np.moveaxis(quantized_rows, 1, 0)
         with np.errstate(over="ignore", invalid="ignore"):
             parts = (np.swapaxes(q, 1, 2) @ q, np.swapaxes(x, 1, 2) @ q, q.sum(axis=1), x.sum(axis=1))
-        wide = [part.astype(np.float64) for part in parts]
-        self.count += len(float_rows)
-        if self.quantized is None or self.cross is None or self.quantized_sum is None or self.float_sum is None:
-            self.quantized, self.cross, self.quantized_sum, self.float_sum = wide
-            return
-        self.quantized += wide[0]
-        self.cross += wide[1]
-        self.quantized_sum += wide[2]
-        self.float_sum += wide[3]
+            wide = [part.astype(np.float64) for part in parts]
+            self.count += len(float_rows)
+            if self.quantized is None or self.cross is None or self.quantized_sum is None or self.float_sum is None:
+                self.quantized, self.cross, self.quantized_sum, self.float_sum = wide
+                return
+            self.quantized += wide[0]
+            self.cross += wide[1]
+            self.quantized_sum += wide[2]
+            self.float_sum += wide[3]
 
     def means(self, *, centered: bool) -> tuple[Matrix, Matrix]:
         """Mean moments of the quantized inputs, and of float with quantized inputs; covariances if ``centered``."""
@@ -131,8 +131,10 @@ class Moments:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the inputs were numbers whose products float32 holds."""
-        return all(m is not None and bool(np.isfinite(m).all()) for m in (self.quantized, self.cross))
+        """Whether there were inputs, and they were numbers whose products float32 holds."""
+        return self.count > 0 and all(
+            m is not None and bool(np.isfinite(m).all()) for m in (self.quantized, self.cross)
+        )
 
 
 def fit_rounding(

@@ -69,8 +69,13 @@ class Choice:
         mixed = self.settings.mixed if isinstance(self.settings, WeightSettings) else None
         return self.goal is not None or (mixed is not None and mixed.search)
 
-    def check_plan(self, plan: QuantPlan, *, where: str) -> None:
+    def check_plan(self, plan: QuantPlan, *, usual: QuantPlan, where: str) -> None:
         """Refuse a plan that was made for another device or another kind of quantization.
+
+        Args:
+            plan: A plan that a person gave.
+            usual: What would be decided without it.
+            where: Its file.
 
         Raises:
             ConfigError: It was; ``where`` names the file.
@@ -82,11 +87,18 @@ class Choice:
         if foreign is not None:
             mode = plan.nodes[foreign].mode.value
             raise ConfigError(f"the plan is for another quant_type: node {foreign} has mode {mode}", where=where)
+        for kind in (NodeMode.INTEGER, NodeMode.DYNAMIC):
+            if _has(usual, kind) and plan.quantized_nodes and not _has(plan, kind):
+                raise ConfigError(f"the plan is for another quant_type: no node has mode {kind.value}", where=where)
 
     def prepare(self, model: ir.Model) -> None:
         """Give the graph, in place, the constants that plans of this kind speak of."""
         if isinstance(self.settings, FullSettings):
             ensure_biases(model, operators=BIAS_OPERATORS)
+
+
+def _has(plan: QuantPlan, mode: NodeMode) -> bool:
+    return any(node.mode is mode for node in plan.nodes.values())
 
 
 def choose(
@@ -207,7 +219,7 @@ def skipped_nodes(config: QuantizationConfig, model: ir.Model, vanished: frozens
     Raises:
         ConfigError: A name is unknown.
     """
-    where = config.location("common_quant_param", "skip_quant_node")
+    where = config.location("common_quant_param", "skip_quant_node") or "skip_quant_node"
     found: set[str] = set()
     problems = []
     for name in config.common_quant_param.skip_quant_node:

@@ -7,6 +7,7 @@ Rules, in this order (numbers are cited in the code):
 3. Relu and Clip behind an integer node that nobody else reads become part of it.
 4. Where the device gains nothing from isolated integer operators, an operator without weights is quantized only
    between quantized neighbours. Repeated until nothing changes.
+5. Where the device computes them as fast in float, the layers that read a picture stay float (:mod:`.stem`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
+from converter_lite.quantization.stem import stem
 from converter_lite.quantization.weights import FLOAT_TYPES, bias_of, operator, stored_weight, weight_of
 from converter_lite.targets.operators import Role
 from converter_lite.targets.spec import TargetSpec
@@ -37,6 +39,9 @@ def decide_nodes(model: ir.Model, target: TargetSpec, skip: frozenset[str]) -> Q
             plan.quantize(node, NodeMode.WEIGHT)
         else:
             plan.keep_float(node, reason)
+    if target.float_stem:
+        for node in stem(model):  # rule 5
+            plan.keep_float(node, "reads a picture: integers would cost accuracy and save no time")
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:
         _drop_islands(model, plan)  # rule 4

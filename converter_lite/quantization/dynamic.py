@@ -12,10 +12,18 @@ from converter_lite.calibration.runner import Samples
 from converter_lite.engine import DEFAULT_ENGINE, Engine
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
+from converter_lite.quantization.full import refuse_broken_constants
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_products
-from converter_lite.quantization.weights import FLOAT_TYPES, bias_of, output_channel_axis, stored_weight, weight_of
+from converter_lite.quantization.weights import (
+    FLOAT_TYPES,
+    bias_of,
+    missing_weight,
+    output_channel_axis,
+    stored_weight,
+    weight_of,
+)
 from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
 
 
@@ -84,6 +92,7 @@ def quantize_dynamic(
         apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
         return QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
     plan = decide_dynamic(model, settings, target=target)
+    refuse_broken_constants(model, plan)
     if settings.smoothing and settings.weight_per_channel and samples is not None:
         feeds = samples.head(SAMPLES)
         smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())
@@ -115,7 +124,7 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
 def _refusal(node: ir.Node) -> str:
     weight = weight_of(node)
     if weight is None:
-        return "its weight is not constant"
+        return missing_weight(node)
     if len(g.static_shape(weight) or ()) != 2 or node.inputs[0] is None or node.inputs[0].dtype not in FLOAT_TYPES:
         return "its weight is not a matrix of float32"
     if node.op_type == "Gemm":

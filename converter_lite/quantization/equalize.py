@@ -18,7 +18,7 @@ Xiao et al., SmoothQuant, ICML 2023 (the exponent of rule 3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +30,7 @@ from converter_lite.calibration.runner import channel_ranges
 from converter_lite.engine import Engine, Feed
 from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.decide import clamp_bounds
-from converter_lite.quantization.weights import bias_of, weight_of
+from converter_lite.quantization.weights import bias_of, is_depthwise, weight_of
 
 HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 """Operators that a positive factor per channel passes through."""
@@ -77,7 +77,7 @@ class Pair:
 
 def equalize(
     model: ir.Model,
-    feeds: Sequence[Feed],
+    feeds: Iterable[Feed],
     *,
     per_channel: bool,
     alpha: float = MIGRATION,
@@ -183,12 +183,6 @@ def _takes_factor(node: ir.Node, position: int) -> bool:
         rank = len(node.inputs[0].shape) if node.inputs[0] is not None and node.inputs[0].shape is not None else 0
         return rank == 2 and len(g.static_shape(weight) or ()) == 2
     return node.op_type == "Conv"
-
-
-def is_depthwise(node: ir.Node) -> bool:
-    """Whether every output channel of a Conv reads one input channel."""
-    shape = g.static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
-    return node.op_type == "Conv" and shape is not None and shape[1] == 1 and g.int_attribute(node, "group", 1) > 1
 
 
 def _factor(pair: Pair, weights: _Weights, *, per_channel: bool, alpha: float) -> Vector:

@@ -117,12 +117,13 @@ def quantize_full(
     given = plan
     plan = given or decide_full(model, target, settings)
     plan.check(model)
-    _refuse_broken_constants(model, plan)
+    refuse_broken_constants(model, plan)
     head = samples.head(CORRECTION_SAMPLES)
     if settings.equalization:
         with log.stage("equalization"):
             per_channel = settings.per_channel
-            equalize(model, head, per_channel=per_channel, alpha=settings.smooth_alpha, engine=engine, threads=threads)
+            feeds, alpha = log.track(head, "equalizing", len(head)), settings.smooth_alpha
+            equalize(model, feeds, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
     _smooth(model, plan, settings, head, is_given=given is not None, engine=engine, threads=threads, log=log)
     reference = model.clone()
     if given is None:
@@ -131,7 +132,7 @@ def quantize_full(
         )
     quantized = QuantizedModel(model, plan, reference=reference)
     if settings.bias_correction:
-        round_weights(quantized)
+        round_weights(quantized, log)
     biases = settings.bias_correction and target.bias_correction
     if biases or settings.adaptive_rounding:
         with log.stage("corrections"):
@@ -192,10 +193,11 @@ def _find_params(
         plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
 
 
-def round_weights(quantized: QuantizedModel) -> None:
+def round_weights(quantized: QuantizedModel, log: Log) -> None:
     """Choose integers of weights so that rounding errors cancel within each layer; MatMuls are rounded to nearest."""
     plan = quantized.plan
-    for node in quantized.model.graph:
+    nodes = list(quantized.model.graph)
+    for node in log.track(nodes, "rounding weights", len(nodes)):
         weight = weight_of(node)
         if node.op_type in SMOOTHED:
             continue  # its inputs have no common sign: there is nothing to cancel (MiniLM: 0.9897 with, 0.9905 without)
@@ -207,12 +209,16 @@ def round_weights(quantized: QuantizedModel) -> None:
             quantized.q_weights[weight.name] = compensated_integers(node, values, params)
 
 
-def _refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
-    """Name a broken constant before calibration would name the first tensor that it spoils."""
+def refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
+    """Name a broken constant before calibration would name the first tensor that it spoils.
+
+    Raises:
+        CalibrationError: A constant of a quantized node holds NaN or infinite values.
+    """
     for node in model.graph:
         if plan.mode(node) is NodeMode.FLOAT:
             continue
-        for value in dict.fromkeys((*data_inputs(node), weight_of(node), bias_of(node))):
+        for value in dict.fromkeys((*data_inputs(node), stored_weight(node), bias_of(node))):
             array = g.constant(value)
             if value is not None and array is not None and not np.isfinite(array.astype(np.float32, copy=False)).all():
                 raise CalibrationError(
@@ -273,11 +279,13 @@ def constant_params(
         for value in data_inputs(node) if mode is NodeMode.INTEGER else []:
             if g.is_constant(value) and value.name is not None and value.name not in found:
                 found[value.name] = _constant(value, target.activation)
-    if target.quantize_bias:
-        integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
-        for add in (_widen_for_bias, _add_bias):  # a weight may serve several nodes: all of them widen it first
-            for node in integer:
-                add(node, plan, found)
+    integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
+    for (
+        node
+    ) in integer:  # also where biases stay float: onnxruntime quantizes them by itself (seen in its graphs, 1.31)
+        _widen_for_bias(node, plan, found)
+    for node in integer if target.quantize_bias else []:
+        _add_bias(node, plan, found)
     return found
 
 

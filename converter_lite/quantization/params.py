@@ -126,8 +126,9 @@ def params_from_range(rmin: object, rmax: object, spec: QuantSpec) -> QuantParam
     Raises:
         CalibrationError: A bound is NaN or infinite.
     """
-    low = np.asarray(rmin, np.float64)
-    high = np.asarray(rmax, np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaN: refused below
+        low = np.asarray(rmin, np.float64)
+        high = np.asarray(rmax, np.float64)
     if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
         raise CalibrationError("the range is not finite")
     low = np.minimum(low, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 import onnx_ir as ir
@@ -58,7 +58,7 @@ class Quantizer:
         Raises:
             ConverterError: It cannot be quantized.
         """
-        first = self._quantize(self.choice, plan)
+        first = self.quantize(self.choice, plan)
         goal = self.choice.goal
         if goal is None or not first.plan.quantized_nodes:
             return first
@@ -70,7 +70,8 @@ class Quantizer:
         with self.log.stage("rescue"):
             return self._reach(goal, first)
 
-    def _quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
+    def quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
+        """One quantization as chosen, without looking at the goal."""
         settings, target = choice.settings, choice.target
         model, samples, engine, threads, log = self.model.clone(), self.samples, self.engine, self.threads, self.log
         if isinstance(settings, FullSettings):
@@ -116,39 +117,48 @@ class Quantizer:
         start = rescue.Trial((), first, scorer(build(first)))
         if goal.shortfall(start.score) <= 1.0:
             return first
+        shares = self._shares(first, feeds[:RANKING])
         best = rescue.rescue(
             start,
-            self._order(first, feeds[:RANKING]),
+            rescue.ranked(shares, rescue.prices(first.model, shares)),
             goal,
-            quantize=lambda skip: self._quantize(leaving_out(self.choice, skip)),
+            quantize=lambda skip: self.quantize(leaving_out(self.choice, skip)),
             score=lambda quantized: scorer(build(quantized)),
             log=self.log,
         )
         self._report(goal, best)
-        return best.quantized
+        nodes = best.quantized.plan.nodes
+        for name in best.skip:
+            if nodes[name].mode is NodeMode.FLOAT:
+                nodes[name] = replace(nodes[name], reason=f"left in float to reach {goal}")
+        return replace(best.quantized, sensitivity=shares)
 
-    def _order(self, first: QuantizedModel, feeds: Sequence[Feed]) -> list[str]:
-        """Nodes to leave out, best first.
-
-        Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
-        any more, and both measurements of a node should speak of the same network.
-        """
-        scorer = Scorer(self.model, feeds, engine=self.engine, threads=self.threads)
+    def _shares(self, first: QuantizedModel, feeds: Sequence[Feed]) -> dict[str, float]:
+        """Share of the output's error that each node is to blame for."""
         names = rescue.candidates(first)
-        plain = replace(first, model=first.reference or self.model)
-
-        def left(skip: frozenset[str]) -> Score:
-            edited = self._edited(plain, skip)
-            return scorer(build(replace(edited, model=edited.model.clone())))
-
-        shares = rescue.sensitivities(
+        left = self.measure(first, feeds)
+        return rescue.sensitivities(
             names,
             alone=lambda name: left(frozenset(names) - {name}),
             without=lambda name: left(frozenset({name})),
             everything=left(frozenset()),
             log=self.log,
         )
-        return rescue.ranked(shares, rescue.prices(first.model, names))
+
+    def measure(self, first: QuantizedModel, feeds: Sequence[Feed]) -> Callable[[frozenset[str]], Score]:
+        """A function that scores the network with some nodes in float and all else as in ``first``.
+
+        Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
+        any more, and all measurements should speak of the same network.
+        """
+        scorer = Scorer(self.model, feeds, engine=self.engine, threads=self.threads)
+        plain = replace(first, model=first.reference or self.model)
+
+        def left(skip: frozenset[str]) -> Score:
+            edited = self._edited(plain, skip)
+            return scorer(build(replace(edited, model=edited.model.clone())))
+
+        return left
 
     def _edited(self, first: QuantizedModel, skip: frozenset[str]) -> QuantizedModel:
         """The quantized model with more nodes in float and all else as it is."""
@@ -167,10 +177,8 @@ class Quantizer:
             bound = f" with at most {goal.max_nodes} nodes {form}" if goal.max_nodes else ""
             self.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
         if best.skip:
-            names = sorted(self.choice.settings.skip) + list(best.skip)
-            line = ",".join(f"'{name}'" if "," in name else name for name in names)
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
-            self.log.info(f"{len(best.skip)} nodes {form}; {exact} with skip_quant_node={line}")
+            self.log.info(f"{len(best.skip)} nodes {form}; {exact} with {skip_line(self.choice, best.skip)}")
 
 
 def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:
@@ -183,6 +191,12 @@ def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:
     if isinstance(settings, WeightSettings):
         return decide_weights(model, settings, target=choice.target.name)
     return decide_dynamic(model, settings, target=choice.target.name)
+
+
+def skip_line(choice: Choice, names: Sequence[str]) -> str:
+    """The configuration line that leaves these nodes in float, and those that it leaves already."""
+    parts = (f"'{name}'" if "," in name else name for name in [*sorted(choice.settings.skip), *names])
+    return f"skip_quant_node={','.join(parts)}"
 
 
 def skipping(choice: Choice, names: frozenset[str]) -> Choice:

@@ -36,6 +36,10 @@ class NodeMode(enum.Enum):
     FLOAT = "float"
 
 
+LAZY_FROM = 1 << 22
+"""Elements of a weight from which its integers are not kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodePlan:
     """Decision for one node.
@@ -178,12 +182,14 @@ class QuantizedModel:
         plan: What is quantized.
         q_weights: initializer name -> integers, where a rounding search chose them; others are rounded to nearest.
         reference: The float graph before corrections (equalized as ``model`` is), ``None`` if nothing was corrected.
+        sensitivity: node name -> share of the output's error that it is to blame for, where that was measured.
     """
 
     model: ir.Model
     plan: QuantPlan
     q_weights: dict[str, NDArray[np.int32]] = field(default_factory=dict)
     reference: ir.Model | None = None
+    sensitivity: dict[str, float] = field(default_factory=dict)
 
     def integers(self, name: str) -> NDArray[np.int32]:
         """Stored integers of a planned weight."""
@@ -192,6 +198,24 @@ class QuantizedModel:
         tensor = self.model.graph.initializers[name].const_value
         assert tensor is not None
         return self.plan.weights[name].quantize(tensor.numpy().astype(np.float32, copy=False))
+
+    def stored(self, name: str, dtype: ir.DataType) -> ir.TensorProtocol:
+        """The integers of a planned weight as a tensor.
+
+        Large weights that are rounded to nearest are rounded whenever the tensor is read, so that writing a file holds one
+        of them at a time.
+        """
+        weight = self.model.graph.initializers[name].const_value
+        assert weight is not None
+        if name in self.q_weights or weight.size < LAZY_FROM:
+            return ir.Tensor(self.integers(name).astype(dtype.numpy()), dtype=dtype, name=name)
+        params = self.plan.weights[name]
+
+        def rounded() -> ir.TensorProtocol:
+            integers = params.quantize(weight.numpy().astype(np.float32, copy=False))
+            return ir.Tensor(integers.astype(dtype.numpy()), dtype=dtype, name=name)
+
+        return ir.LazyTensor(rounded, dtype, ir.Shape(weight.shape.numpy()), name=name)
 
 
 def _names(names: set[str | None]) -> list[str]:

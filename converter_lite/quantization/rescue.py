@@ -116,7 +116,7 @@ def sensitivities(
 def prices(model: ir.Model, names: Iterable[str]) -> dict[str, float]:
     """What leaving each node out costs: one for the node, and its multiplications in multiples of the average node's."""
     nodes = {node.name or "": node for node in model.graph}
-    work = {name: _multiplications(nodes[name]) for name in names}
+    work = {name: multiplications(nodes[name]) for name in names}
     mean = max(sum(work.values()) / max(len(work), 1), 1.0)
     return {name: NODE_PRICE + amount / mean for name, amount in work.items()}
 
@@ -199,7 +199,7 @@ def _row(log: Log, trial: Trial, added: Sequence[str]) -> None:
     )
 
 
-def _multiplications(node: ir.Node) -> float:
+def multiplications(node: ir.Node) -> float:
     """Multiplications per sample, as far as shapes are known."""
     weight = stored_weight(node)
     out = node.outputs[0].shape

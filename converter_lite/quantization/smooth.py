@@ -195,7 +195,8 @@ def smooth_products(
         return []
     done = []
     with log.stage("smoothing"):
-        for start in range(0, len(inputs), TENSORS_AT_ONCE):
+        starts = range(0, len(inputs), TENSORS_AT_ONCE)
+        for start in log.track(starts, "smoothing", len(starts)):
             part = inputs[start : start + TENSORS_AT_ONCE]
             for item, chosen in _search(model, part, feeds, mode, alphas, engine, threads):
                 log.debug(f"  {chosen}")
@@ -262,7 +263,7 @@ def find_inputs(model: ir.Model, plan: QuantPlan, mode: NodeMode, operators: tup
         if node.op_type not in operators or plan.mode(node) is not mode or weight is None or value is None:
             continue
         transposed = node.op_type == "Gemm" and g.int_attribute(node, "transA", 0)
-        if len(weight.uses()) == 1 and len(g.static_shape(weight) or ()) == 2 and not transposed:
+        if len(weight.uses()) == 1 and _is_matrix(weight) and not transposed:
             readers.setdefault(value, []).append(node)
     found = []
     for value, nodes in readers.items():
@@ -270,6 +271,11 @@ def find_inputs(model: ir.Model, plan: QuantPlan, mode: NodeMode, operators: tup
         zeros = np.zeros(len(weight_matrix))
         found.append(_Input(value, nodes, weight_matrix, zeros, zeros.copy()))
     return found
+
+
+def _is_matrix(weight: ir.Value) -> bool:
+    shape = g.static_shape(weight) or ()
+    return len(shape) == 2 and 0 not in shape
 
 
 def _observe(

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, mean_node
 from converter_lite.engine import Engine, Feed
 from converter_lite.loading import open_session
@@ -101,7 +102,7 @@ class StagedRun:
         """Drop stored tensors that none of the outputs asked for later depends on."""
         live: set[str | None] = set()
         seen: set[ir.Value] = set()
-        stack = [i for v in later if (p := v.producer()) is not None for i in _reads(p)]
+        stack = [i for v in later if (p := v.producer()) is not None for i in g.values_read(p)]
         while stack:
             value = stack.pop()
             if value in seen:
@@ -111,18 +112,11 @@ class StagedRun:
             if value.name in self._values:
                 live.add(value.name)
             elif producer is not None:
-                stack.extend(_reads(producer))
+                stack.extend(g.values_read(producer))
         for name in [n for n in self._values if n not in live]:
             del self._values[name]
             for stored in self._stored:
                 stored.pop(name or "", None)
-
-
-def _reads(node: ir.Node) -> list[ir.Value]:
-    """Inputs of a node and of the nodes in its subgraphs."""
-    subgraphs = [attr.as_graph() for attr in node.attributes.values() if attr.type is ir.AttributeType.GRAPH]
-    inner = (n for graph in subgraphs for n in ir.traversal.RecursiveGraphIterator(graph))
-    return [value for n in (node, *inner) for value in n.inputs if value is not None]
 
 
 def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:

@@ -52,6 +52,16 @@ def stored_weight(node: ir.Node) -> ir.Value | None:
     return weight_of(node)
 
 
+def missing_weight(node: ir.Node) -> str:
+    """Why :func:`stored_weight` finds none: the reason that a person reads."""
+    entry = operator(node)
+    position = entry.weight if entry is not None and entry.weight is not None else 0
+    value = node.inputs[position] if len(node.inputs) > position else None
+    if value is not None and g.is_constant(value) and value.dtype is not None:
+        return f"its weight is {value.dtype.name.lower()}, not float32"
+    return "its weight is not constant"
+
+
 def stored_axis(node: ir.Node, weight: ir.Value) -> int | None:
     """Axis of per-channel scales of a stored weight: output channels, or the gathered rows."""
     if node.op_type == "Gather":
@@ -71,6 +81,12 @@ def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
     if node.op_type == "Gemm":
         return 0 if g.int_attribute(node, "transB", 0) else 1
     return 1 if node.op_type == "MatMul" and len(shape) == 2 else None
+
+
+def is_depthwise(node: ir.Node) -> bool:
+    """Whether every output channel of a Conv reads one input channel."""
+    shape = g.static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    return node.op_type == "Conv" and shape is not None and shape[1] == 1 and g.int_attribute(node, "group", 1) > 1
 
 
 def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:

@@ -5,7 +5,7 @@ How to read them is told in docs/debug_reports.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -95,10 +95,13 @@ class DebugReport:
         first = next(feeds, None)
         if first is None:
             raise DataError("there is no sample to make debug reports from", hint="give at least one sample")
-        rounds = chain([first], feeds if self._has_integer_nodes() else ())
+        rounds: Iterable[Feed] = [first]
+        total: int | None = 1
+        if self._has_integer_nodes():
+            rounds, total = chain([first], feeds), len(samples) if isinstance(samples, Sized) else None
         with transaction(self._folder) as files:
             sizes = self._shapes(first)
-            names = [*self._write_rounds(rounds, sizes, files.work), SUMMARY, QUANT_PARAM]
+            names = [*self._write_rounds(rounds, total, sizes, files.work), SUMMARY, QUANT_PARAM]
             self._write_params(files.work / QUANT_PARAM, sizes)
             self._commit(files, names)
         return [self._folder / name for name in names]
@@ -122,14 +125,16 @@ class DebugReport:
 
     # -- rounds -------------------------------------------------------------------------------------------------------
 
-    def _write_rounds(self, feeds: Iterable[Feed], sizes: Mapping[str, tuple[int, ...]], work: Path) -> list[str]:
+    def _write_rounds(
+        self, feeds: Iterable[Feed], total: int | None, sizes: Mapping[str, tuple[int, ...]], work: Path
+    ) -> list[str]:
         names: list[str] = []
         groups = grouped(self._pairs(), sizes)
         observer = Observer(self._reference, self._written, groups, engine=self._engine)
         weights = {use.tensor: self._measure_weight(use.tensor) for use in self._uses if use.is_weight}
         with ThreadPoolExecutor(self._threads) as pool, _create(work / SUMMARY) as summary:
             summary.write(csv_rows.SUMMARY_HEADER)
-            for index, feed in enumerate(feeds):
+            for index, feed in enumerate(self._log.track(feeds, "debug reports", total)):
                 self._log.info(f"Statistics the original data distribution. Round {index}")
                 measured = observer.measure(feed, _measure, pool)
                 names.append(f"round_{index}.csv")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 
-from converter_lite.request import Artefact, ConvertResult
+from converter_lite.request import Artefact, ConvertResult, OutputAccuracy
 
 PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime")
 
@@ -25,13 +26,27 @@ def summary(result: ConvertResult) -> str:
 
 
 def _artefact_lines(artefact: Artefact, model_bytes: int) -> list[str]:
-    kind = "calibration" if artefact.real_samples else "random"
+    ratio = artefact.bytes / max(model_bytes, 1)
+    return [
+        f"{artefact.path}: {model_bytes:,} -> {artefact.bytes:,} bytes ({ratio:.2f} x)",
+        *accuracy_lines(artefact.accuracy, samples=artefact.samples, real=artefact.real_samples),
+    ]
+
+
+def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bool) -> list[str]:
+    """The table of the proof.
+
+    Args:
+        accuracy: One row each.
+        samples: How many were compared.
+        real: Whether they were calibration samples, else random data.
+    """
+    kind = "calibration" if real else "random"
     lines = [
-        f"{artefact.path}: {model_bytes:,} -> {artefact.bytes:,} bytes ({artefact.bytes / max(model_bytes, 1):.2f} x)",
-        f"  compared with the float model on {artefact.samples} {kind} samples:",
+        f"  compared with the float model on {samples} {kind} samples:",
         f"  {'output':<28} {'cosine':>9} {'least':>9} {'SQNR dB':>8} {'max error':>10} {'max value':>10}",
     ]
-    for output in artefact.accuracy:
+    for output in accuracy:
         lines.append(
             f"  {output.name:<28} {output.cosine:9.6f} {output.least_cosine:9.6f} {output.sqnr:8.2f} "
             f"{output.max_error:10.4g} {output.max_value:10.4g}"

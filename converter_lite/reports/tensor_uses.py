@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.quantization.decide import is_fused_clamp
+from converter_lite.quantization.decide import is_fused_clamp, reads_integer
 from converter_lite.quantization.params import QuantParams
-from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weights import FLOAT_TYPES
 
 
@@ -47,14 +48,15 @@ class TensorUse:
     params: QuantParams | None = None
 
 
-def tensor_uses(quantized: QuantizedModel, written: ir.Model) -> list[TensorUse]:
+def tensor_uses(quantized: QuantizedModel, written: ir.Model | None) -> list[TensorUse]:
     """Everything that the reports show, in graph order.
 
     Args:
         quantized: Float graph and plan.
-        written: The same with Q/DQ pairs (:func:`converter_lite.formats.onnx_qdq.materialize.materialize`).
+        written: The same with Q/DQ pairs (:func:`converter_lite.formats.onnx_qdq.materialize.materialize`); ``None`` goes by the
+            plan alone, where nothing is run: making that graph takes the memory of all integers.
     """
-    lookup = _Written(written)
+    lookup: _Lookup = _Planned(quantized.plan) if written is None else _Written(written)
     uses: list[TensorUse] = []
     for node in quantized.model.graph:
         if quantized.plan.mode(node) is NodeMode.FLOAT or is_fused_clamp(node, quantized.plan):  # rule 3
@@ -62,6 +64,35 @@ def tensor_uses(quantized: QuantizedModel, written: ir.Model) -> list[TensorUse]
         uses += _inputs(node, quantized, lookup)
         uses += _outputs(node, quantized, lookup)
     return uses
+
+
+class _Lookup(Protocol):
+    """Where values of the float graph are in the quantized one."""
+
+    def holds(self, name: str) -> bool:
+        """Whether it has this value."""
+
+    def integers(self, tensor: str) -> str:
+        """Name of the quantized form of a float tensor, empty if it has no pair."""
+
+    def reads_integers(self, node: ir.Node, position: int) -> bool:
+        """Whether the node of this name reads the input behind a pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """As the plan says."""
+
+    plan: QuantPlan
+
+    def holds(self, name: str) -> bool:
+        return bool(name)
+
+    def integers(self, tensor: str) -> str:
+        return f"{tensor}_quantized" if tensor in self.plan.activations else ""
+
+    def reads_integers(self, node: ir.Node, position: int) -> bool:
+        return reads_integer(node, position, self.plan)
 
 
 class _Written:
@@ -72,22 +103,23 @@ class _Written:
         values = (*model.graph.inputs, *(output for node in model.graph for output in node.outputs))
         self.values = {value.name: value for value in values}
 
+    def holds(self, name: str) -> bool:
+        return name in self.values
+
     def integers(self, tensor: str) -> str:
-        """Name of the quantized form of a float tensor, empty if it has no pair."""
         value = self.values.get(f"{tensor}_quantized")
         producer = value.producer() if value is not None else None
         is_pair = producer is not None and producer.op_type == "QuantizeLinear"
         return str(value.name) if value is not None and is_pair else ""
 
     def reads_integers(self, node: ir.Node, position: int) -> bool:
-        """Whether the node of this name reads the input behind a DequantizeLinear."""
         written = self.nodes.get(node.name)
         value = written.inputs[position] if written is not None and position < len(written.inputs) else None
         producer = value.producer() if value is not None else None
         return producer is not None and producer.op_type == "DequantizeLinear"
 
 
-def _inputs(node: ir.Node, quantized: QuantizedModel, lookup: _Written) -> Iterator[TensorUse]:
+def _inputs(node: ir.Node, quantized: QuantizedModel, lookup: _Lookup) -> Iterator[TensorUse]:
     plan = quantized.plan
     float_inputs = plan.nodes[node.name or ""].float_inputs
     seen: set[str] = set()
@@ -104,7 +136,7 @@ def _inputs(node: ir.Node, quantized: QuantizedModel, lookup: _Written) -> Itera
         yield TensorUse(node.name or "", node.op_type, value.name, False, weight is not None, integers, params)
 
 
-def _outputs(node: ir.Node, quantized: QuantizedModel, lookup: _Written) -> Iterator[TensorUse]:
+def _outputs(node: ir.Node, quantized: QuantizedModel, lookup: _Lookup) -> Iterator[TensorUse]:
     plan = quantized.plan
     for output in node.outputs:
         user = g.single_consumer(output)
@@ -114,5 +146,5 @@ def _outputs(node: ir.Node, quantized: QuantizedModel, lookup: _Written) -> Iter
         integers = lookup.integers(value.name)
         params = plan.activations.get(value.name) if integers else None
         held = integers if params is not None else value.name  # rule 4
-        if held in lookup.values:
+        if lookup.holds(held):
             yield TensorUse(node.name or "", node.op_type, value.name, True, False, held, params)

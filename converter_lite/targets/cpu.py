@@ -33,5 +33,6 @@ CPU = TargetSpec(
     attributes={"Resize": {"mode": ("nearest",)}},
     weight_only=frozenset({"ConvTranspose", "Gather"}),
     float_output=frozenset({"Gemm", "MatMul"}),
+    float_stem=True,
     note="integer kernels of onnxruntime's CPU provider",
 )

@@ -26,6 +26,7 @@ class TargetSpec:
         float_addend: An Add reads the addend that comes straight from a convolution in float (one kernel).
         only_between_weighted: Operators without weights are quantized only between quantized neighbours,
             where they save a conversion; at the edges of the graph they stay float.
+        float_stem: The layers that read a picture stay float (see :mod:`converter_lite.quantization.stem`).
         bias_correction: Whether the device takes corrected biases.
         note: Where the rules come from.
     """
@@ -42,5 +43,6 @@ class TargetSpec:
     float_output: frozenset[str] = frozenset()
     float_addend: bool = False
     only_between_weighted: bool = True
+    float_stem: bool = False
     bias_correction: bool = True
     note: str = ""

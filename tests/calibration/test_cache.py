@@ -161,3 +161,39 @@ def test_a_folder_that_cannot_be_written_costs_a_warning_only(tmp_path: Path) ->
     found = statistics(blocked / "cache", samples(3), log=log)
     assert found["y"].samples == 3
     assert len(log.warnings) == 1 and "cannot be kept" in log.warnings[0]
+
+
+def open_net() -> ir.Model:
+    """The same network with an open batch."""
+    return build(
+        "g (float[N,3,8,8] x) => (float[N,4,6,6] y) { a = Conv(x, w, b) y = Relu(a) }",
+        w=normal(4, 3, 3, 3, seed=1),
+        b=normal(4),
+    )
+
+
+def test_formats_of_one_run_share_what_they_have_in_common() -> None:
+    cache, read = StatisticsCache(None, "", Log()), samples()
+    need, _ = METHODS["KL"]
+
+    def observed(model: ir.Model, names: list[str]) -> CalibrationStats:
+        return collect(model, names, need, read, threads=2, log=Log(), cache=cache)
+
+    observed(net(), ["x", "a"])
+    assert read.reads == COUNT
+    observed(open_net(), ["a", "x"])
+    assert read.reads == COUNT
+    found = observed(open_net(), NAMES)
+    assert read.reads == 2 * COUNT  # one tensor is new
+    assert ranges(found, "KL") == ranges(statistics(None, samples(), method="KL"), "KL")
+    observed(net(seed=2), NAMES)
+    assert read.reads == 3 * COUNT
+
+
+def test_kinds_that_were_not_collected_are_collected_anew() -> None:
+    cache, read = StatisticsCache(None, "", Log()), samples()
+    for reads, method in enumerate(("MAX_MIN", "KL", "MAX_MIN"), start=1):
+        need, _ = METHODS[method]
+        found = collect(net(), NAMES, need, read, threads=2, log=Log(), cache=cache)
+        assert read.reads == min(reads, 2) * COUNT
+        assert ranges(found, method) == ranges(statistics(None, samples(), method=method), method)

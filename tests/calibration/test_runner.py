@@ -11,7 +11,7 @@ from converter_lite.calibration import runner
 from converter_lite.calibration.runner import channel_means, collect, map_ordered
 from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.errors import ModelError
+from converter_lite.errors import CalibrationError, ModelError
 from converter_lite.kernels.histogram import histogram
 from converter_lite.log import Log
 from tests.support import Samples, build, normal, random_feed, run, samples_of
@@ -53,6 +53,14 @@ def test_statistics_are_those_of_the_tensors(opset: int) -> None:
         assert found.outliers == int(size * 0.0001)
         assert found.low_sum == pytest.approx(sum(float(o[int(size * 0.0001)]) for o in ordered))
         assert found.high_sum == pytest.approx(sum(float(o[min(int(size * 0.9999), size - 1)]) for o in ordered))
+
+
+def test_a_sample_that_is_not_finite_is_told_by_its_number() -> None:
+    model = net()
+    feeds = list(samples_of(model, 3))
+    feeds[1]["x"][0, 0, 0, 0] = np.inf
+    with pytest.raises(CalibrationError, match=r"tensor x, sample 2: .* NaN or infinite"):
+        statistics(model, Samples(feeds))
 
 
 @pytest.mark.parametrize("need", [Need.MINMAX, EVERYTHING])

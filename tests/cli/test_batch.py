@@ -111,7 +111,13 @@ def test_wrong_usage_has_status_2_and_converts_nothing(shop: Workshop, arguments
 
 def test_an_interrupted_batch_ends_its_jobs_and_can_be_resumed(shop: Workshop) -> None:
     (shop.folder / "jobs.toml").write_text(JOBS.replace("1.0", "0.5"))
-    line = [sys.executable, "-m", "converter_lite", "batch", "jobs.toml"]
+    code = """if True:
+        import signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
+        from converter_lite.cli.converter_lite import main
+        main()
+        """
+    line = [sys.executable, "-c", code, "batch", "jobs.toml"]
     process = subprocess.Popen(
         line, env=environment(), cwd=shop.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

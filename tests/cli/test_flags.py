@@ -2,6 +2,7 @@
 
 import pytest
 
+from converter_lite.cli.converter_lite import NEVER_EMPTY
 from tests.cli.workshop import FULL, Workshop, command
 
 BAD = [
@@ -88,7 +89,6 @@ GOOD = [
     "--quiet",
     "--dryRun",
     "--json=result.json",
-    "--configFile=",
     "--weightFile=",
     "--trainModel=false",
     "--encryption=false",
@@ -137,6 +137,17 @@ def test_a_missing_required_flag_is_named(workshop: Workshop, missing: str) -> N
     assert f"--{missing}: the flag is required" in outcome.err
 
 
+def test_all_missing_flags_are_named_at_once() -> None:
+    assert "ERROR --modelFile, --outputFile: these flags are required" in command("--fmk=ONNX").err
+
+
+@pytest.mark.parametrize("flag", NEVER_EMPTY)
+@pytest.mark.parametrize("form", [1, 2])
+def test_an_empty_value_never_switches_off_what_was_asked_for(workshop: Workshop, flag: str, form: int) -> None:
+    message = workshop.fail(2, *([f"--{flag}="] if form == 1 else [f"--{flag}", ""]))
+    assert f"--{flag}: the value is empty" in message
+
+
 @pytest.mark.parametrize("flag", ["--fmk=ONNX", "--threads=1", "--dryRun"])
 def test_a_repeated_flag_is_refused(workshop: Workshop, flag: str) -> None:
     message = workshop.fail(2, *([flag] if "fmk" in flag else [flag, flag]))
@@ -172,6 +183,13 @@ def test_a_flag_without_its_value_is_refused(flag: str) -> None:
     outcome = command("--fmk=ONNX", flag)
     assert outcome.status == 2
     assert flag in outcome.err
+
+
+@pytest.mark.parametrize("arguments", [["template", "full_quant"], ["inspect", "model.onnx"], ["batch", "model.onnx"]])
+def test_a_command_behind_flags_of_a_conversion_is_refused(workshop: Workshop, arguments: list[str]) -> None:
+    outcome = command("--fmk=ONNX", "--quiet", *arguments)
+    assert (outcome.status, outcome.last_line) == (2, "CONVERT RESULT FAILED:2")
+    assert f"{arguments[0]}: flags of a conversion have no effect here" in outcome.err
 
 
 def test_v_and_quiet_exclude_each_other(workshop: Workshop) -> None:

@@ -32,6 +32,11 @@ def test_three_formats_come_from_one_run_each_with_its_proof(workshop: Workshop,
     assert "batch 1 in the .ms file" in out
 
 
+def test_equal_node_counts_of_several_formats_are_printed_once(workshop: Workshop) -> None:
+    out = workshop.succeed("--saveType=MINDIR_LITE,ONNX", config=FULL).out
+    assert out.count("nodes: 5 read, 5 after optimization") == 1
+
+
 def test_the_default_is_a_ms_file_and_an_onnx_file(workshop: Workshop) -> None:
     outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out.ms")
     assert outcome.status == 0, outcome
@@ -149,7 +154,7 @@ def test_a_dry_run_forecasts_every_format(workshop: Workshop) -> None:
 
 def test_debug_reports_have_a_folder_for_each_format(workshop: Workshop) -> None:
     workshop.succeed(ALL, config=changed(FULL, common_quant_param={"debug_info_save_path": "reports"}))
-    assert {path.name for path in Path("reports").iterdir()} == set(SUFFIXES)
+    assert {path.name for path in Path("reports").iterdir()} == {*SUFFIXES, "report.html"}
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES.values())

@@ -30,6 +30,18 @@ def test_the_default_gate_refuses_a_bad_result_and_names_the_output(workshop: Wo
     assert "--minCosine" in message
 
 
+def test_a_missed_gate_shows_the_whole_comparison(workshop: Workshop) -> None:
+    spoil(workshop)
+    out = workshop.convert(config=LOSSY).out.splitlines()
+    (header,) = (index for index, line in enumerate(out) if line.split()[:2] == ["output", "cosine"])
+    assert out[header - 2 : header] == [
+        "out.onnx: not good enough",
+        "  compared with the float model on 4 calibration samples:",
+    ]
+    assert out[header + 1].split()[0] == "y"
+    assert float(out[header + 1].split()[1]) < 0.95
+
+
 @pytest.mark.parametrize("flag", ["--minCosine=0", "--minCosine=-1"])
 def test_a_gate_of_zero_lets_a_bad_result_pass(workshop: Workshop, flag: str) -> None:
     spoil(workshop)

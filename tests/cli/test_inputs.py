@@ -98,11 +98,12 @@ def test_a_bin_of_the_wrong_size_is_named(workshop: Workshop, size: int) -> None
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_data_that_are_not_finite_are_refused_with_the_tensor(workshop: Workshop, value: float) -> None:
+def test_data_that_are_not_finite_are_refused_with_the_file_or_the_sample(workshop: Workshop, value: float) -> None:
     values = np.fromfile("bins/001.bin", np.float32)
     values[7] = value
     values.tofile("bins/001.bin")
-    assert "tensor" in workshop.fail(1, config=FULL)
+    message = workshop.fail(1, config=FULL)
+    assert ("bins/001.bin: " if np.isnan(value) else "tensor x, sample 2: ") in message
 
 
 @pytest.mark.parametrize(("layout", "scale"), [("NHWC", 8.0), ("NCHW", 8.0)])

@@ -89,6 +89,14 @@ def test_quant_type_says_the_width_of_the_weights(kind: str, dtype: type, onnx_f
     assert any(array.dtype == dtype for array in stored)
 
 
+def test_the_originals_variable_asks_for_the_older_layout(
+    onnx_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PADDLE_LITE_MODEL_VERSION1", "1")
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'old'}") == 0
+    assert parse((tmp_path / "old.nb").read_bytes()).meta_version == 1
+
+
 @pytest.mark.parametrize(
     ("targets", "target"),
     [(["arm"], "arm"), (["x86"], "x86"), (["arm,x86"], "arm"), (["x86 arm"], "x86"), (["x86", "arm"], "x86")],
@@ -115,12 +123,16 @@ def test_a_target_that_only_the_original_can_write_is_refused_or_left_out(
     [
         (["--valid_targets=arn"], "did you mean arm"),
         (["--quant_type=QUANT_INT4", "--model_file=m", "--optimize_out=o"], "QUANT_INT4"),
-        (["--optimize_out_type=protobuf", "--model_file=m", "--optimize_out=o"], "protobuf"),
+        (["--optimized_nb_model_path=m.nb"], "both flags"),
+        (["--optimized_nb_model_path=m.nb", "--visualization_file_output_path=d"], "does not exist"),
+        (["--sparse_threshold=7"], "sparse_threshold"),
         (["--optimize_out_type=buffer", "--model_file=m", "--optimize_out=o"], "buffer"),
         (["--unknown_flag=1"], "unknown_flag"),
         (["--model_dir=nowhere", "--optimize_out=o"], "nowhere"),
         (["--model_file=nowhere.onnx", "--optimize_out=o"], "does not exist"),
         (["--model_file=m.onnx"], "optimize_out"),
+        (["--model_file=m.onnx", "--optimize_out=folder/"], "a file name is required"),
+        (["--print_model_ops=true"], "there is no model"),
     ],
 )
 def test_wrong_usage_is_told_with_status_2(
@@ -148,6 +160,14 @@ def test_a_damaged_model_leaves_nothing_behind(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_model_with_nan_in_its_weights_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, parameters = float_model()
+    next(array for array in parameters.values() if array.ndim == 4)[0, 0, 0, 0] = np.nan
+    folder = save(tmp_path / "paddle", program, parameters)
+    assert run(f"--model_dir={folder}", f"--optimize_out={tmp_path / 'out'}") == 1
+    assert "NaN" in capsys.readouterr().err
+
+
 def test_the_output_may_not_be_the_input(tmp_path: Path, onnx_file: Path) -> None:
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'a'}", "--valid_targets=x86") == 0
     before = (tmp_path / "a.nb").read_bytes()
@@ -170,7 +190,9 @@ def test_a_quantized_paddle_model_is_full_int8_on_arm_and_weights_only_on_x86(
     assert "saturate" in capsys.readouterr().err
 
 
-def test_full_int8_in_one_step_from_a_configuration_file(onnx_file: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def full_config(tmp_path: Path) -> Path:
+    """Full quantization with samples for :func:`small_network`."""
     data = tmp_path / "data"
     data.mkdir()
     for index in range(4):
@@ -180,9 +202,80 @@ def test_full_int8_in_one_step_from_a_configuration_file(onnx_file: Path, tmp_pa
         "[common_quant_param]\nquant_type=FULL_QUANT\n[full_quant_param]\nactivation_quant_method=MAX_MIN\n"
         f"[data_preprocess_param]\ncalibrate_path=x:{data}\ncalibrate_size=4\ninput_type=BIN\n"
     )
-    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={config}") == 0
+    return config
+
+
+def test_full_int8_in_one_step_from_a_configuration_file(
+    onnx_file: Path, full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 0
     operators = parse((tmp_path / "full.nb").read_bytes()).program.main.operators
     assert [op.type for op in operators if op.get("enable_int8")] == ["conv2d", "depthwise_conv2d", "conv2d", "fc"]
+    assert "output y: cosine 0.99" in capsys.readouterr().err
+
+
+def test_x86_computes_with_integers_only_if_the_configuration_names_it(
+    onnx_file: Path, full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = (f"--model_file={onnx_file}", f"--configFile={full_config}", "--valid_targets=x86")
+    assert run(*flags, f"--optimize_out={tmp_path / 'weights'}") == 0
+    assert "target_device=X86 asks for them" in capsys.readouterr().err
+    text = full_config.read_text()
+    full_config.write_text(text.replace("[full_quant_param]\n", "[full_quant_param]\ntarget_device=X86\n"))
+    assert run(*flags, f"--optimize_out={tmp_path / 'integers'}") == 0
+    counts = [
+        sum(bool(op.get("enable_int8")) for op in parse((tmp_path / name).read_bytes()).program.main.operators)
+        for name in ("weights.nb", "integers.nb")
+    ]
+    assert counts[0] == 0
+    assert counts[1] > 0
+
+
+def test_a_result_below_the_quality_gate_is_not_handed_out(
+    onnx_file: Path,
+    full_config: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("converter_lite.proving.DEFAULT_MIN_COSINE", 1.01)
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 1
+    assert "quality gate" in capsys.readouterr().err
+    assert not (tmp_path / "full.nb").exists()
+
+
+def test_a_quantized_model_is_not_quantized_by_a_configuration_again(
+    full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = save(tmp_path / "ptq", *fake_quantized_model())
+    assert run(f"--model_dir={folder}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 1
+    assert "quantized already" in capsys.readouterr().err
+
+
+def test_a_protobuf_result_is_a_folder_that_reads_back_as_the_same_function(
+    paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = (f"--model_dir={paddle_folder}", "--valid_targets=x86")
+    assert run(*flags, f"--optimize_out={tmp_path / 'made'}", "--optimize_out_type=protobuf") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1. Model is successfully loaded!"
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == ["model", "params"]
+    assert run(*flags, f"--optimize_out={tmp_path / 'direct'}") == 0
+    assert run(f"--model_dir={tmp_path / 'made'}", "--valid_targets=x86", f"--optimize_out={tmp_path / 'again'}") == 0
+    kinds = [
+        [op.type for op in parse((tmp_path / name).read_bytes()).program.main.operators]
+        for name in ("direct.nb", "again.nb")
+    ]
+    assert kinds[0] == kinds[1]
+
+
+def test_a_file_is_drawn_block_by_block(onnx_file: Path, tmp_path: Path) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'm'}") == 0
+    flags = (f"--optimized_nb_model_path={tmp_path / 'm.nb'}", f"--visualization_file_output_path={tmp_path / 'd'}")
+    assert run(*flags) == 0
+    lines = (tmp_path / "d" / "Block_0.dot").read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("digraph G {", "} // end G")
+    assert sum('fillcolor="yellow"' in line for line in lines) == 10
+    assert sum("->" in line for line in lines) > 20
 
 
 def test_tailoring_lists_the_operators_and_kernels_of_the_file(
@@ -198,9 +291,9 @@ def test_tailoring_lists_the_operators_and_kernels_of_the_file(
 def test_tables_list_operators_and_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--print_all_ops=true") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["OP_name", "kARM", "kHost", "kX86"]
+    assert lines[0].split()[:7] == ["OP_name", "kARM", "kOpenCL", "kMetal", "kXPU", "kHost", "kX86"]
     conv = next(line for line in lines if line.split()[0] == "conv2d")
-    assert conv == "conv2d".rjust(47) + "     Y" + "       " + "     Y"
+    assert conv.startswith("conv2d".rjust(47) + "     Y")
     assert run("--print_supported_ops=true", "--valid_targets=x86") == 0
     assert capsys.readouterr().out.startswith("Supported OPs on ' kX86': \n")
     assert run("--print_all_ops_in_md_format=true") == 0

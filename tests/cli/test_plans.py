@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Workshop, changed, model_proto
+from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, model_proto
 from tests.support import normal
 
 RESIDUAL = """
@@ -48,6 +48,18 @@ def test_a_saved_plan_gives_the_same_bytes(workshop: Workshop, config: dict[str,
     workshop.succeed("--plan=plan.json", "--savePlan=again.json", config=config, output="second")
     assert (workshop.folder / "second.onnx").read_bytes() == (workshop.folder / "out.onnx").read_bytes()
     assert saved(workshop) == saved(workshop, "again.json")
+
+
+@pytest.mark.parametrize("used", [FULL, WEIGHT, DYNAMIC], ids=["full", "weight", "dynamic"])
+@pytest.mark.parametrize("made", [FULL, WEIGHT, DYNAMIC], ids=["full", "weight", "dynamic"])
+def test_a_plan_of_another_quant_type_is_refused(workshop: Workshop, made: Config, used: Config) -> None:
+    workshop.succeed("--savePlan=plan.json", config=made, output="first")
+    if made is used:
+        workshop.succeed("--plan=plan.json", config=used)
+    else:
+        assert "plan.json: ONNX: the plan is for another quant_type" in workshop.fail(
+            2, "--plan=plan.json", config=used
+        )
 
 
 @pytest.mark.parametrize("device", ["CPU", "NVGPU", "ASCEND", "DSP"])

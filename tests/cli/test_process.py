@@ -11,6 +11,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from converter_lite.cli.run import run_conversion
 from tests.cli.workshop import FULL, ROOT, SUCCESS, Workshop, changed, child, environment, ini, model_proto, write_bins
 from tests.support import normal
 
@@ -86,9 +87,15 @@ def test_a_defect_ends_with_3_and_without_a_traceback(workshop: Workshop) -> Non
     assert '"status": 3' in Path("result.json").read_text(encoding="utf-8")
 
 
+STAGES = ["equalization", "calibration", "corrections", "write", "prove"]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX systems")
-@pytest.mark.parametrize("stage", ["equalization", "calibration", "corrections", "write", "prove"])
-def test_ctrl_c_leaves_nothing_behind(workshop: Workshop, stage: str) -> None:
+@pytest.mark.parametrize(
+    ("stage", "number"),
+    [*((stage, signal.SIGINT) for stage in STAGES), ("calibration", signal.SIGTERM), ("prove", signal.SIGHUP)],
+)
+def test_ctrl_c_and_other_ends_leave_nothing_behind(workshop: Workshop, stage: str, number: signal.Signals) -> None:
     (workshop.folder / "out.onnx").write_bytes(b"old")
     (workshop.folder / "quant.cfg").write_text(ini(FULL), encoding="utf-8")
     before = workshop.content()
@@ -128,11 +135,26 @@ def test_ctrl_c_leaves_nothing_behind(workshop: Workshop, stage: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "CONVERT RESULT FAILED:130\n")
     assert err == "interrupted; nothing was written\n"
     assert workshop.content() == before
+
+
+@pytest.mark.parametrize("form", ["cause", "context", "text"])
+def test_ctrl_c_that_a_library_made_an_error_of_is_ctrl_c(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            if form == "context":
+                raise SystemError("returned a result with an exception set")  # noqa: B904
+            text = "KeyboardInterrupt: <EMPTY MESSAGE>" if form == "text" else "import failed"
+            raise ImportError(text) from (error if form == "cause" else None)
+
+    assert run_conversion(work, json_file=None, details=False) == 130
+    assert capsys.readouterr() == ("CONVERT RESULT FAILED:130\n", "interrupted; nothing was written\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX systems")
@@ -186,6 +208,17 @@ def test_a_closed_pipe_is_no_traceback(workshop: Workshop) -> None:
     assert "Traceback" not in err
     assert "Exception" not in err
     assert process.returncode != 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_the_printed_lines_is_told_and_leaves_nothing_behind(workshop: Workshop) -> None:
+    before = workshop.content()
+    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
+    assert done.returncode == 1
+    assert done.stderr == "ERROR standard output: cannot print: No space left on device\n"
+    assert workshop.content() == before
 
 
 def test_names_that_the_terminal_cannot_show_are_escaped(workshop: Workshop) -> None:

@@ -120,6 +120,12 @@ def test_every_problem_of_a_configuration_is_in_the_json_result(workshop: Worksh
     assert len(result(workshop)["problems"]) == 4
 
 
+@pytest.mark.parametrize("output", ["/", ".", ".."])
+def test_an_output_without_a_name_is_in_the_json_result_too(workshop: Workshop, output: str) -> None:
+    assert workshop.convert("--json=result.json", output=output).status == 2
+    assert "names a directory" in result(workshop)["error"]
+
+
 @pytest.mark.parametrize("path", ["model.onnx", "./model.onnx", "quant.cfg", "out.onnx", "bins", "absent/"])
 def test_the_json_result_overwrites_no_file_of_the_run(workshop: Workshop, path: str) -> None:
     workshop.succeed(config=FULL)
@@ -128,9 +134,43 @@ def test_the_json_result_overwrites_no_file_of_the_run(workshop: Workshop, path:
 
 def test_a_json_path_that_cannot_be_written_is_a_failure(workshop: Workshop) -> None:
     (workshop.folder / "file").write_text("", encoding="utf-8")
-    outcome = workshop.convert("--json=file/result.json")
-    assert outcome.status == 1
-    assert "cannot write" in outcome.err
+    message = workshop.fail(1, "--json=file/result.json", config=FULL)
+    assert message.startswith("ERROR file: cannot write: ")
+    assert "quantized" not in workshop.convert("--json=file/result.json", config=FULL).out  # told before the work
+    assert message.count("ERROR") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (["--fkm=ONNX"], "No such option '--fkm'"),
+        (["--fmk=ONNX", "--fmk=ONNX"], "given twice"),
+        (["--fmk"], "requires an argument"),
+        (["fmk=ONNX"], "neither a flag"),
+        (["--configFile="], "empty"),
+    ],
+)
+@pytest.mark.parametrize("form", [["--json=result.json"], ["--json", "result.json"]])
+def test_the_json_result_of_an_earlier_run_does_not_outlive_a_command_line_that_is_not_understood(
+    workshop: Workshop, flags: list[str], error: str, form: list[str]
+) -> None:
+    (workshop.folder / "result.json").write_text('{"status": 0}', encoding="utf-8")
+    assert command(*form, "--modelFile=model.onnx", *flags).status == 2
+    assert result(workshop)["status"] == 2
+    assert error in result(workshop)["error"]
+
+
+def test_results_of_a_batch_outlive_a_command_line_that_is_not_understood(workshop: Workshop) -> None:
+    (workshop.folder / "batch_result.json").write_text("{}", encoding="utf-8")
+    before = workshop.content()
+    assert command("batch", "model.onnx", "--json=batch_result.json", "--outptDir=o").status == 2
+    assert workshop.content() == before
+
+
+def test_a_command_line_that_is_not_understood_overwrites_no_input(workshop: Workshop) -> None:
+    before = workshop.content()
+    assert command("--modelFile=model.onnx", "--json=model.onnx", "--fkm=ONNX").status == 2
+    assert workshop.content() == before
 
 
 @pytest.mark.parametrize(
@@ -242,10 +282,18 @@ def test_nothing_quantized_gives_the_reasons(workshop: Workshop) -> None:
     assert "2 x its weight has at most min_quant_weight_size=65535 elements" in message
 
 
+def test_what_the_filters_leave_out_is_named_with_its_price(workshop: Workshop) -> None:
+    config = changed(WEIGHT, common_quant_param={"min_quant_weight_channel": "20"})
+    price = 20 * 3 * 3 * 3 * (4 - 1)
+    for flags in ((), ("--dryRun",)):
+        outcome = workshop.succeed(*flags, config=config)
+        assert f"about {price:,} bytes more: node_conv_out" in outcome.out
+
+
 def test_debug_reports_are_written(workshop: Workshop) -> None:
     workshop.succeed(config=changed(FULL, common_quant_param={"debug_info_save_path": "reports/new"}))
     names = {path.name for path in (workshop.folder / "reports/new").iterdir()}
-    assert names == {"quant_param.csv", "output_summary.csv", *(f"round_{index}.csv" for index in range(4))}
+    assert names == {"quant_param.csv", "output_summary.csv", "report.html", *(f"round_{i}.csv" for i in range(4))}
 
 
 def test_infer_runs_random_data_too(workshop: Workshop) -> None:

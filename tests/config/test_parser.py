@@ -521,12 +521,27 @@ def test_a_path_with_a_null_character_is_a_configuration_error() -> None:
     assert "cannot read the configuration" in refusal("a\0b")
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe[\x00", WEIGHT.encode() + b"# \xe9\n"])
-def test_undecodable_bytes_are_told_with_their_line(tmp_path: Path, data: bytes) -> None:
+@pytest.mark.parametrize("line", ["skip_quant_node=卷积", "debug_info_save_path='报告'", "卷积=8"])
+def test_undecodable_bytes_are_told_with_their_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "w.cfg"
-    path.write_bytes(data)
-    line = 3 if data.startswith(b"[") else 1
-    assert refusal(path).startswith(f"{path}:{line}: the configuration is not UTF-8 text")
+    path.write_bytes(WEIGHT.encode() + line.encode("gbk"))
+    assert f"{path}:3 [common_quant_param]: the line is not UTF-8 text" in refusal(path)
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "latin-1", "shift-jis"])
+def test_comments_may_be_of_any_encoding(tmp_path: Path, encoding: str) -> None:
+    words = {"gbk": "位数，默认为八", "latin-1": "précision", "shift-jis": "表示"}[encoding]
+    path = tmp_path / "w.cfg"
+    path.write_bytes(f"# {words}\n{WEIGHT}bit_num=4 # {words}\n; {words}\n".encode(encoding))
+    assert load_config(path).common_quant_param.bit_num == 4
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_file_of_another_form_of_unicode_is_told(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "w.cfg"
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    path.write_bytes((mark + WEIGHT).encode(encoding))
+    assert "the configuration is UTF-16 text" in refusal(path)
 
 
 def test_a_large_file_is_refused_before_it_is_parsed(tmp_path: Path) -> None:

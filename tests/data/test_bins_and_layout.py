@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from converter_lite.data.bins import BinReader, tensor_shape
+from converter_lite.data.files import FileList
+from converter_lite.data.images import ImagePreprocess, load_image
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import DOUBT_RATIO, Layout, model_layout, roughness_ratio, to_layout
+from converter_lite.data.sources import open_bins
 from converter_lite.errors import DataError
 
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
@@ -82,7 +85,7 @@ def test_several_open_dimensions_ask_for_fixed_shapes() -> None:
     ("size", "hint"),
     [
         (2800, "tofile"),
-        (2 * 3072, "8 byte"),
+        (2 * 3072, "8 byte(s) each: store them as float32. Or the file may hold 2 samples"),
         (3072 // 2, "2 byte"),
         (3072 // 4, "1 byte"),
         (3 * 3072, "3 samples"),
@@ -125,3 +128,26 @@ def test_smoothness_tells_the_layout_of_a_picture(true: Layout, declared: Layout
 def test_noise_and_constants_raise_no_doubt(data: np.ndarray, declared: Layout) -> None:
     shape = (1, 3, 32, 32) if declared is Layout.NCHW else (1, 32, 32, 3)
     assert 0.9 < roughness_ratio(data.astype(np.float32), shape, declared) < 1.1
+
+
+def test_a_file_with_nan_is_named_and_infinity_is_data(tmp_path: Path) -> None:
+    reader = BinReader(spec((1, 2)), Layout.NHWC, Layout.NCHW, 1)
+    np.array([-np.inf, 0], np.float32).tofile(tmp_path / "mask.bin")
+    assert reader.read(tmp_path / "mask.bin")[0, 0] == -np.inf
+    np.array([np.nan, 0], np.float32).tofile(tmp_path / "broken.bin")
+    with pytest.raises(DataError, match=r"broken\.bin: the file holds NaN for input 'x'"):
+        reader.read(tmp_path / "broken.bin")
+
+
+@pytest.mark.parametrize("declared", list(Layout))
+@pytest.mark.parametrize("true", list(Layout))
+def test_smoothness_tells_the_layout_of_the_drawn_pictures(true: Layout, declared: Layout, tmp_path: Path) -> None:
+    """Their noise makes them the hardest of the pictures that the threshold was measured on."""
+    pictures = sorted((Path(__file__).parents[2] / "samples/calibration").iterdir())[:8]
+    files = []
+    for picture in pictures:
+        pixels = load_image(picture, ImagePreprocess("RGB"), planar=true is Layout.NCHW)
+        pixels.tofile(tmp_path / f"{picture.stem}.bin")
+        files.append(tmp_path / f"{picture.stem}.bin")
+    opened = open_bins(spec((1, 3, 64, 64)), FileList(tuple(files), ()), declared)
+    assert len(opened.warnings) == (true is not declared)

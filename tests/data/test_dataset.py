@@ -1,3 +1,4 @@
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -167,6 +168,14 @@ def test_a_subdirectory_is_named(tmp_path: Path) -> None:
         images(folder)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_named_instead_of_waited_for(tmp_path: Path) -> None:
+    folder = write_pictures(tmp_path / "d", 1)
+    os.mkfifo(folder / "000_pipe.png")
+    with pytest.raises(DataError, match="not a file: 000_pipe"):
+        images(folder)
+
+
 def test_what_stands_behind_the_wanted_files_does_no_harm(tmp_path: Path) -> None:
     folder = write_pictures(tmp_path / "d", 2)
     (folder / "z.txt").write_text("hello")
@@ -331,8 +340,8 @@ def test_input_specs_leave_out_inputs_with_a_default_and_apply_fixed_shapes() ->
 @pytest.mark.parametrize(
     ("dtype", "shape", "message"),
     [
-        (ir.DataType.STRING, [1, 2], "'x' is not a tensor of numbers"),
-        (None, [1, 2], "'x' is not a tensor of numbers"),
+        (ir.DataType.STRING, [1, 2], "'x': it is not a tensor of numbers"),
+        (None, [1, 2], "'x': it is not a tensor of numbers"),
         (ir.DataType.FLOAT, None, "'x' has no shape in the model"),
     ],
 )

@@ -52,6 +52,11 @@ def test_without_any_setting_the_picture_comes_as_bgr_floats_of_0_to_255() -> No
     np.testing.assert_array_equal(result, picture[..., ::-1])
 
 
+def test_a_tiny_standard_deviation_adds_no_warning_of_a_library() -> None:
+    settings = ImagePreprocess("RGB", normalize_mean=(127.5,) * 3, normalize_std=(2e-38,) * 3)
+    assert not np.isfinite(preprocess(np.full((2, 2, 3), 255, np.uint8), settings, planar=True)).all()
+
+
 def test_the_crop_works_without_resizing() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
     result = preprocess(picture, ImagePreprocess("RGB", center_crop_width=4, center_crop_height=3), planar=False)

@@ -242,7 +242,7 @@ def test_a_pipe_among_the_samples_is_refused_instead_of_waited_for(workshop: Wor
     os.mkfifo(workshop.folder / "bins" / "001.bin")
     outcome = workshop.convert(config=FULL)
     assert outcome.status == 1
-    assert "neither files nor folders: 001.bin" in outcome.err
+    assert "not a file: 001.bin" in outcome.err
 
 
 def test_weights_that_are_not_numbers_are_a_plain_failure(workshop: Workshop) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.paddle_nb.program import (
     Attribute,
-    AttrType,
     Block,
     Operator,
     Program,
@@ -22,57 +20,9 @@ from converter_lite.formats.paddle_nb.program import (
     ints,
     var_type,
 )
-from converter_lite.frontends.paddle_files import _FIELDS
-from converter_lite.frontends.paddle_proto import message_class
+from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes
 
 Array = NDArray[Any]
-
-
-def program_bytes(program: Program) -> bytes:
-    """A ``.pdmodel`` file."""
-    message = message_class("Program")()
-    message.version.version = program.version
-    for block in program.blocks:
-        made = message.blocks.add(idx=block.index, parent_idx=block.parent)
-        for variable in block.variables:
-            item = made.vars.add(name=variable.name.encode(), persistable=variable.persistable)
-            item.type.type = int(variable.kind)
-            if variable.kind == VarType.LOD_TENSOR:
-                item.type.lod_tensor.tensor.data_type = int(variable.dtype)
-                item.type.lod_tensor.tensor.dims.extend(variable.dims)
-        for operator in block.operators:
-            _add_operator(made, operator)
-    return bytes(message.SerializeToString())
-
-
-def _add_operator(block: Any, operator: Operator) -> None:
-    made = block.ops.add(type=operator.type.encode())
-    for slots, target in ((operator.inputs, made.inputs), (operator.outputs, made.outputs)):
-        for slot, names in slots.items():
-            target.add(parameter=slot.encode(), arguments=[name.encode() for name in names])
-    for name, value in operator.attributes.items():
-        _add_attribute(made, name, value)
-
-
-def _add_attribute(operator: Any, name: str, value: Attribute) -> None:
-    item = operator.attrs.add(name=name.encode(), type=int(value.type))
-    field = _FIELDS[value.type]
-    if isinstance(value.value, tuple):
-        getattr(item, field).extend(value.value)
-    else:
-        setattr(item, field, value.value.encode() if value.type is AttrType.STRING else value.value)
-
-
-def tensor_bytes(array: Array) -> bytes:
-    """One saved tensor."""
-    description = message_class("Tensor")(data_type=int(var_type(array.dtype)), dims=array.shape).SerializeToString()
-    head = struct.pack("<IQIi", 0, 0, 0, len(description))
-    return head + description + np.ascontiguousarray(array).tobytes()
-
-
-def combined_bytes(parameters: Mapping[str, Array]) -> bytes:
-    """A ``.pdiparams`` file."""
-    return b"".join(tensor_bytes(parameters[name]) for name in sorted(parameters, key=str.encode))
 
 
 def program_of(
@@ -101,7 +51,7 @@ def save(folder: Path, program: Program, parameters: Mapping[str, Array]) -> Pat
     """Write a model as ``inference.pdmodel`` and ``inference.pdiparams``; returns the folder."""
     folder.mkdir(exist_ok=True)
     (folder / "inference.pdmodel").write_bytes(program_bytes(program))
-    (folder / "inference.pdiparams").write_bytes(combined_bytes(parameters))
+    (folder / "inference.pdiparams").write_bytes(parameter_bytes(parameters))
     return folder
 
 

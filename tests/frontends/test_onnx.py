@@ -171,6 +171,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert "absent.onnx" in caught.value.where
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a device that never ends")
+def test_a_device_is_no_model() -> None:
+    with pytest.raises(ModelError, match="this is no file"):
+        read_onnx(Path("/dev/zero"))
+
+
 def test_a_directory_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="directory"):
         read_onnx(tmp_path)

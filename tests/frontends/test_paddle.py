@@ -15,22 +15,20 @@ from numpy.typing import NDArray
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle_nb.program import Operator, Program, VarType, attr
+from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes, tensor_bytes
 from converter_lite.frontends.paddle import is_paddle_path, locate, read_paddle
 from converter_lite.frontends.paddle_files import read_combined, read_program
 from converter_lite.frontends.paddle_graph.program import to_quantized_model
 from converter_lite.frontends.paddle_simplify import simplify
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from tests.frontends.paddle_models import (
-    combined_bytes,
     conv,
     fake_quantized_model,
     float_model,
     linear_quantized_model,
-    program_bytes,
     program_of,
     random,
     save,
-    tensor_bytes,
     trained_model,
 )
 from tests.mutation import mutations
@@ -178,21 +176,21 @@ def test_a_truncated_program_is_refused() -> None:
     data = program_bytes(program)
     for length in range(0, len(data) - 1, 41):
         with pytest.raises(ModelError):
-            read_combined(read_program(data[:length]), combined_bytes(parameters))
+            read_combined(read_program(data[:length]), parameter_bytes(parameters))
 
 
 @pytest.mark.parametrize("change", [lambda d: d[:-1], lambda d: d + b"\0", lambda d: d[: len(d) // 2]])
 def test_parameters_that_do_not_fit_are_refused(change: Callable[[bytes], bytes]) -> None:
     program, parameters = float_model()
     with pytest.raises(ModelError):
-        read_combined(program, change(combined_bytes(parameters)))
+        read_combined(program, change(parameter_bytes(parameters)))
 
 
 def test_parameters_of_another_model_are_refused() -> None:
     program, parameters = float_model()
     parameters["bn.mean"] = random(7)
     with pytest.raises(ModelError, match=r"bn\.mean has shape \[7\]"):
-        read_combined(program, combined_bytes(parameters))
+        read_combined(program, parameter_bytes(parameters))
 
 
 def test_a_json_program_is_named_as_such() -> None:
@@ -210,6 +208,32 @@ def test_an_operator_without_an_attribute_that_it_needs_is_an_error(tmp_path: Pa
     program = program_of([Operator("clip", {"X": ["image"]}, {"Out": ["out"]})], {}, {"image": (1, 3)}, "out")
     with pytest.raises(ModelError, match="make no sense"):
         read_paddle(save(tmp_path / "m", program, {}))
+
+
+@pytest.mark.parametrize(
+    ("maker", "kind", "name"),
+    [
+        (linear_quantized_model, "dequantize_linear", "quant_axis"),
+        (float_model, "batch_norm", "epsilon"),
+        (fake_quantized_model, "fake_channel_wise_dequantize_max_abs", "quant_bits"),
+    ],
+)
+def test_an_attribute_of_another_type_is_an_error(maker: Maker, kind: str, name: str, tmp_path: Path) -> None:
+    program, parameters = maker()
+    next(op for op in program.main.operators if op.type == kind).attributes[name] = attr("text")
+    with pytest.raises(ModelError):
+        read_paddle(save(tmp_path / "m", program, parameters))
+
+
+def test_observers_that_point_at_each_other_do_not_hang(tmp_path: Path) -> None:
+    operators = [
+        Operator("moving_average_abs_max_scale", {"X": ["image"]}, {"Out": ["t"]}),
+        Operator("moving_average_abs_max_scale", {"X": ["t"]}, {"Out": ["image"]}),
+        Operator("relu", {"X": ["t"]}, {"Out": ["out"]}),
+    ]
+    program = program_of(operators, {}, {"image": (2, 3, 8, 8)}, "out")
+    model = read_paddle(save(tmp_path / "m", program, {})).model
+    assert [node.op_type for node in model.graph] == ["Relu"]
 
 
 def test_a_name_that_is_written_twice_means_its_latest_value() -> None:

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from converter_lite.passes.gemm import fuse_gemm
+from converter_lite.graph import static_shape
+from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm
 from tests.support import assert_applies, assert_refuses, build, normal, operators
 
 
@@ -33,3 +34,42 @@ def test_other_products_stay(graph: str, bias: tuple[int, ...]) -> None:
 def test_a_product_of_two_activations_stays() -> None:
     model = build("g (float[2,3] x, float[3,4] w) => (float[2,4] y) { m = MatMul(x, w) y = Add(m, b) }", b=normal(4))
     assert_refuses(fuse_gemm, model)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_factors_are_multiplied_into_constants(shared: bool) -> None:
+    extra = " z = MatMul(x, w)" if shared else ""
+    outputs = "float[2,4] y, float[2,4] z" if shared else "float[2,4] y"
+    model = build(
+        f"g (float[2,3] x) => ({outputs}) {{ y = Gemm<alpha=0.5, beta=2.0>(x, w, b){extra} }}",
+        w=normal(3, 4),
+        b=normal(4),
+    )
+    assert_applies(fold_gemm_factors, model, 1)
+    (gemm,) = (node for node in model.graph if node.op_type == "Gemm")
+    assert not {"alpha", "beta"} & set(gemm.attributes)
+
+
+@pytest.mark.parametrize("trans_b", [0, 1])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_bias_of_one_number_becomes_one_per_column(shape: tuple[int, ...], trans_b: int) -> None:
+    weight = normal(4, 3) if trans_b else normal(3, 4)
+    text = f"g (float[2,3] x) => (float[2,4] y) {{ y = Gemm<transB={trans_b}>(x, w, b) }}"
+    model = build(text, w=weight, b=np.full(shape, 3, np.float32))
+    assert_applies(fold_gemm_factors, model, 1)
+    bias = model.graph[0].inputs[2]
+    assert bias is not None
+    assert static_shape(bias) == (4,)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "g (float[2,3] x, float[3,4] v, float[4] c) => (float[2,4] y) { y = Gemm<alpha=0.5, beta=2.0>(x, v, c) }",
+        "g (float[2,3] x) => (float[2,4] y) { y = Gemm(x, w, b) }",
+        "g (float[2,3] x) => (float[2,4] y) { y = Gemm(x, w) }",
+        "g (float[4,3] x) => (float[4,4] y) { y = Gemm(x, w, column) }",
+    ],
+)
+def test_computed_operands_and_plain_products_stay(graph: str) -> None:
+    assert_refuses(fold_gemm_factors, build(graph, w=normal(3, 4), b=normal(4), column=normal(4, 1)))

@@ -96,5 +96,19 @@ CASES = {
     "Squeeze and Unsqueeze": Case("Squeeze", "s = Squeeze(a, axis) z = Unsqueeze(s, axis)", {"axis": _ints(0)}),
     "Flatten": Case("Flatten", "z = Flatten(a)", channels=256, matrix=True),
     "Slice": Case("Slice", "z = Slice(a, low, high, axes)", {"low": _ints(1), "high": _ints(5), "axes": _ints(2)}),
+    "ReduceMax": Case("ReduceMax", "z = ReduceMax<axes=[2,3]>(a)"),
+    "ReduceSum": Case("ReduceSum", "z = ReduceSum(a, axes)", {"axes": _ints(2, 3)}),
+    "GlobalMaxPool": Case("GlobalMaxPool", "z = GlobalMaxPool(a)"),
+    "Max": Case("Max", "z = Max(a, c)"),
+    "Min": Case("Min", "z = Min(a, c)"),
+    "Elu": Case("Elu", "z = Elu(a)"),
+    "HardSigmoid": Case("HardSigmoid", "z = HardSigmoid(a)"),
+    "InstanceNormalization": Case(
+        "InstanceNormalization", "z = InstanceNormalization(a, k, kb)", {"k": positive(4), "kb": normal(4)}
+    ),
+    "Expand": Case("Expand", "p = GlobalAveragePool(a) z = Expand(p, s)", {"s": _ints(1, 4, 3, 3)}),
+    "Tile": Case("Tile", "z = Tile(a, s)", {"s": _ints(1, 1, 2, 1)}),
+    "DepthToSpace": Case("DepthToSpace", "z = DepthToSpace<blocksize=2>(a)", channels=1),
+    "SpaceToDepth": Case("SpaceToDepth", "z = SpaceToDepth<blocksize=2>(a)", channels=16),
     "Gather": Case("Gather", "z = Gather<axis=2>(a, rows)", {"rows": _ints(1, 3, 5)}),
 }

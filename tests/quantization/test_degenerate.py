@@ -9,7 +9,10 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.calibration.observers import METHODS
+from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError
+from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.loading import open_session
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.targets import TARGETS
 from tests import support
@@ -71,6 +74,18 @@ def test_the_bias_of_a_dead_channel_survives(target: str, per_channel: bool) -> 
         assert np.abs(quantized.integers("b").astype(np.int64)).max() <= 2**30 + 64
     samples = samples_of(model)
     assert sqnr(model, written(quantized), samples) > 20
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_bias_of_a_dead_channel_survives_a_runtime_that_quantizes_it_by_itself(target: str) -> None:
+    weight, bias = normal(4, 3, 3, 3), normal(4)
+    weight[2], bias[2] = 0.0, 7.0
+    model = two_convs(w=weight, b=bias)
+    (feed,) = samples_of(model)[:1]
+    given = open_session(DEFAULT_ENGINE, written(full(model, target))).run(feed)
+    expected = run(model, feed)
+    for name, array in expected.items():
+        assert cosine_similarity(array, given[name]) > 0.999
 
 
 def test_a_weight_scale_that_one_bias_widens_serves_every_reader_of_the_weight() -> None:

@@ -84,6 +84,11 @@ def test_the_printed_line_reproduces_the_result() -> None:
     line = next(line for line in stream.getvalue().splitlines() if "skip_quant_node=" in line)
     names = frozenset(line.split("skip_quant_node=")[1].split(","))
     again = run(FullSettings(per_channel=False, bias_correction=False, equalization=False, skip=names), None)
+    told = {rescued.plan.nodes[name].reason for name in names}
+    assert told == {"left in float to reach cosine 0.9999"}
+    for name in names:
+        assert again.plan.nodes[name].reason == "named in skip_quant_node"
+        rescued.plan.nodes[name] = again.plan.nodes[name]
     assert again.plan.to_json() == rescued.plan.to_json()
 
 

@@ -10,9 +10,10 @@ import pytest
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError
 from converter_lite.formats.onnx_qdq.writer import save
+from converter_lite.graph import constant
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
+from converter_lite.quantization.weight_only import WeightSettings, decide_weights, left_by_filters, quantize_weights
 from tests.support import Samples, build, clone, normal, operators, run, samples_of, sqnr, written
 
 ALL_KINDS = """g (float[1,3,8,8] x, int64[1,4] ids) => (float[1,24] y) {
@@ -145,6 +146,16 @@ def test_filters_leave_weights_in_float_with_the_reason(
     assert ("w_gemm" in kept) == ("Gemm_5" in reasons)
 
 
+def test_the_log_can_say_what_the_filters_cost() -> None:
+    model = all_kinds()
+    left = decide_weights(model, WeightSettings(min_channel=1000), target="CPU").nodes
+    names = [name for name, node in left.items() if "min_quant_weight_channel" in node.reason]
+    elements = sum(np.size(constant(node.inputs[1])) for node in model.graph if node.name in names)
+    line = left_by_filters(model, WeightSettings(bits=4, min_channel=1000))
+    assert f"about {elements * 28 // 8:,} bytes more: {', '.join(names)}" in line
+    assert left_by_filters(model, WeightSettings(min_channel=0, skip=frozenset({"Conv_0"}))) == ""
+
+
 def test_the_limits_themselves_are_excluded() -> None:
     model = build("g (float[1,17,4,4] x) => (float[1,17,4,4] y) { y = Conv(x, w) }", w=normal(17, 17, 1, 1))
     assert weights(model, min_channel=16).plan.quantized_nodes
@@ -273,7 +284,7 @@ def test_a_saved_plan_gives_the_same_weights_again() -> None:
         np.testing.assert_array_equal(second.integers(name), first.integers(name))
 
 
-@pytest.mark.parametrize("op_type", ["MatMul", "Conv", "ConvTranspose"])
+@pytest.mark.parametrize("op_type", ["Gemm", "Conv", "ConvTranspose"])
 def test_rounding_channels_in_blocks_changes_nothing(op_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quantized = [weights(all_kinds(), bias_correction=True).q_weights]
     monkeypatch.setattr("converter_lite.quantization.weights.BLOCK_VALUES", 50)

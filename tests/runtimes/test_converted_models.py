@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ FILES = {
     "minilm": ("minilm_l6_fp16_weights.onnx", dict.fromkeys(TOKENS, (1, 128))),
 }
 WEIGHT = {"common_quant_param": {"quant_type": "WEIGHT_QUANT", "min_quant_weight_channel": "0"}}
+MIXED = changed(WEIGHT, common_quant_param={"bit_num": "0"})
 DYNAMIC = {"common_quant_param": {"quant_type": "DYNAMIC_QUANT"}}
 FULL = {"common_quant_param": {"quant_type": "FULL_QUANT"}}
 PICTURES = {
@@ -92,22 +94,27 @@ def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
 def configuration(name: str, kind: str) -> Config | None:
     if kind == "full":
         return DYNAMIC if name == "minilm" else full(name)
-    return {"float": None, "weight": WEIGHT}[kind]
+    return {"float": None, "weight": WEIGHT, "mixed": MIXED}[kind]
 
 
-@pytest.mark.parametrize("kind", ["float", "weight", "full"])
+@pytest.mark.parametrize(
+    ("kind", "compat"),
+    [("float", "device"), *product(("weight", "mixed"), ("device", "wheel")), ("full", "device")],
+)
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
-def test_a_ms_file_gives_its_numbers(platform: Platform, name: str, kind: str, tmp_path: Path) -> None:
+def test_a_ms_file_gives_its_numbers(platform: Platform, name: str, kind: str, compat: str, tmp_path: Path) -> None:
     platform.skip_if_missing()
-    if platform.name == "x86" and shim_missing():
+    packs = kind in ("weight", "mixed")
+    if compat == "device" and platform.name == "x86" and shim_missing():
         pytest.skip(shim_missing())
-    path = convert(name, "MINDIR_LITE", configuration(name, kind), tmp_path).with_suffix(".ms")
+    config = configuration(name, kind)
+    path = convert(name, "MINDIR_LITE", config, tmp_path, f"--msCompat={compat}").with_suffix(".ms")
     like = read_onnx(shared_model(FILES[name][0]), input_shapes=FILES[name][1])
     expected = DEFAULT_ENGINE.session(MsFormat().runnable(path, like=like), optimize=False).run(sample(name))
     work = tmp_path / "run"
     work.mkdir()
-    outcome = platform.run({"m": (path.read_bytes(), sample(name))}, work, shim=kind == "weight")["m"]
+    outcome = platform.run({"m": (path.read_bytes(), sample(name))}, work, shim=packs and compat == "device")["m"]
     assert not outcome.error, outcome.error
     least = 0.9999 if kind != "full" else 0.99
     for output, array in expected.items():

@@ -18,7 +18,7 @@ MAX_SYMBOLS = 65535
 """The symbol count is a 16-bit number."""
 
 _MAX_TABLE_LOG = 16
-_BLOCK = 1 << 18
+_BLOCK = 1 << 15
 """Symbols or bits that are worked on at a time, to bound the memory of Python numbers."""
 
 _HEADER = struct.Struct("<HHI")

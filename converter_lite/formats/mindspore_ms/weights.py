@@ -171,7 +171,9 @@ def _expanded_at_load(ctx: Lowering, node: ir.Node, value: ir.Value, params: Qua
     if key not in ctx.shared_weights:
         coded = _entropy_coded(numbers, numbers.nbytes)
         if coded is None:
-            ctx.notes.append(f"{label(node)}: stored in float32, entropy coding would not make its weight smaller")
+            ctx.notes.append(
+                f"{label(node)}: stored in float32, {numbers.nbytes:,} bytes; entropy coding would make its weight no smaller"
+            )
             index = ctx.use(value, order)
             return Weight(index)
         compression = Compression.FSE

@@ -89,10 +89,12 @@ class DynamicWriter:
         columns = 0 if by_row or not params.is_per_channel else int(params.spec.axis or 0)
         key = f"{table.name}/table"
         if key not in self._weights:
-            integers = self._quantized.integers(table.name)
-            storage = np.int8 if params.spec.bits <= 8 else np.int16
-            q_table = g.add_initializer(self._graph, f"{table.name}_quantized", integers.astype(storage))
-            scales = along_axis(params.scale.reshape(-1), integers.ndim - columns if params.is_per_channel else 1, 0)
+            storage = ir.DataType.INT8 if params.spec.bits <= 8 else ir.DataType.INT16
+            stored = self._quantized.stored(table.name, storage)
+            q_table = g.add_tensor(self._graph, f"{table.name}_quantized", stored)
+            scales = along_axis(
+                params.scale.reshape(-1), len(stored.shape) - columns if params.is_per_channel else 1, 0
+            )
             zeros = params.zero_point.reshape(scales.shape).astype(np.float32)
             scale = g.add_initializer(self._graph, f"{table.name}_scale", scales.astype(np.float32))
             zero = g.add_initializer(self._graph, f"{table.name}_zero_point", zeros)

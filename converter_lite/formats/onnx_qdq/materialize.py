@@ -11,6 +11,8 @@ Rules:
 6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
    with the lowest number, which changes nothing. Without it onnxruntime takes ``DequantizeLinear, Conv, QuantizeLinear`` for a
    Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its optimized graphs, 1.31).
+7. A bias added to the float result of an integer MatMul has the rank of that result. A bias with one axis lets onnxruntime
+   (1.31, where shapes are known) make MatMul and Add a Gemm, for which there is no integer kernel with a float bias.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -74,10 +76,14 @@ class _Materializer:
         self.plan = quantized.plan
         self.constants: dict[tuple[str, bytes, bytes], tuple[ir.Value, ir.Value]] = {}
         self.lowest: ir.Value | None = None
+        self.names = g.Names(self.graph)
+        self.order: dict[ir.Node, int] = {}
 
     def run(self) -> None:
         clamps = [node for node in self.graph if is_fused_clamp(node, self.plan) and self._saturation_does(node)]
         self._write_dynamic()
+        self.names = g.Names(self.graph)
+        self.order = {node: index for index, node in enumerate(self.graph)}
         for name, params in self.plan.weights.items():
             self._store_weight(name, params)
         for value in list(self.graph.inputs):
@@ -87,6 +93,9 @@ class _Materializer:
                 self._pair(output, producer=node)
         for node in clamps:
             self._drop(node)
+        for node in list(self.graph):
+            if node.op_type == "MatMul" and self.plan.mode(node) is NodeMode.INTEGER:
+                self._keep_bias_apart(node)
         used = {value for node in g.all_nodes(self.graph) for value in node.inputs}
         for name, value in list(self.graph.initializers.items()):
             if value not in used and not value.is_graph_output():
@@ -108,14 +117,13 @@ class _Materializer:
         readers = [(user, i) for user, i in value.uses() if self._reads_stored(user, i)]
         if not readers:
             return
-        integers = self.quantized.integers(name)
-        dtype = storage_type(params.spec)
-        stored = g.add_initializer(self.graph, f"{name}_quantized", integers.astype(dtype.numpy()), dtype=dtype)
+        integers = self.quantized.stored(name, storage_type(params.spec))
+        stored = g.add_tensor(self.graph, f"{name}_quantized", integers, names=self.names)
         scale, zero_point = self._grid(name, params)
         node = _node("DequantizeLinear", [stored, scale, zero_point], f"{name}_dequantize", axis=params.spec.axis)
-        first = next(n for n in self.graph if any(n is user for user, _ in readers))
+        first = min((user for user, _ in readers), key=self.order.__getitem__)
         self.graph.insert_before(first, node)
-        _describe(node.outputs[0], value, g.unique_name(self.graph, f"{name}_dequantized"))
+        _describe(node.outputs[0], value, self.names.unique(f"{name}_dequantized"))
         for user, i in readers:
             user.replace_input_with(i, node.outputs[0])
 
@@ -136,16 +144,16 @@ class _Materializer:
             return
         name = value.name
         if replaces_output:
-            value.name = g.unique_name(self.graph, f"{name}_float")
+            value.name = self.names.unique(f"{name}_float")
         scale, zero_point = self._grid(name, params)
         first = self._guard(value) if _is_weighted_result(producer, self.plan) else None
         source = value if first is None else first.outputs[0]
         quantize = _node("QuantizeLinear", [source, scale, zero_point], f"{name}_quantize")
-        quantize.outputs[0].name = g.unique_name(self.graph, f"{name}_quantized")
+        quantize.outputs[0].name = self.names.unique(f"{name}_quantized")
         quantize.outputs[0].dtype = storage_type(params.spec)
         quantize.outputs[0].shape = value.shape
         dequantize = _node("DequantizeLinear", [quantize.outputs[0], scale, zero_point], f"{name}_dequantize")
-        result = name if replaces_output else g.unique_name(self.graph, f"{name}_dequantized")
+        result = name if replaces_output else self.names.unique(f"{name}_dequantized")
         _describe(dequantize.outputs[0], value, result)
         if producer is None:
             self.graph.insert_before(next(iter(self.graph)), [quantize, dequantize])
@@ -158,12 +166,26 @@ class _Materializer:
                 if output is value:
                     self.graph.outputs[i] = dequantize.outputs[0]
 
+    def _keep_bias_apart(self, matmul: ir.Node) -> None:
+        result = matmul.outputs[0]
+        add = g.single_consumer(result)
+        if add is None or add.op_type != "Add" or result.shape is None or len(result.shape) < 3:
+            return
+        position = 1 if add.inputs[0] is result else 0
+        bias = add.inputs[position]
+        array = g.constant(bias)
+        if bias is not None and array is not None and array.ndim < len(result.shape):
+            wide = array.reshape((1,) * (len(result.shape) - array.ndim) + array.shape)
+            add.replace_input_with(position, g.add_initializer(self.graph, f"{bias.name}_of_rank_{wide.ndim}", wide))
+
     def _guard(self, value: ir.Value) -> ir.Node:
         """A node that gives back its input, unknown to graph optimizers (rule 6)."""
         if self.lowest is None:
-            self.lowest = g.add_initializer(self.graph, "lowest_float", np.array(np.finfo(np.float32).min, np.float32))
+            self.lowest = g.add_initializer(
+                self.graph, "lowest_float", np.array(np.finfo(np.float32).min, np.float32), names=self.names
+            )
         node = _node("Max", [value, self.lowest], f"{value.name}_guard")
-        _describe(node.outputs[0], value, g.unique_name(self.graph, f"{value.name}_guarded"))
+        _describe(node.outputs[0], value, self.names.unique(f"{value.name}_guarded"))
         return node
 
     def _grid(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
@@ -172,8 +194,11 @@ class _Materializer:
         zero_point: NDArray[np.generic] = params.zero_point.astype(dtype.numpy())
         key = (str(dtype), params.scale.tobytes(), zero_point.tobytes())
         if key not in self.constants:
-            scale = g.add_initializer(self.graph, f"{name}_scale", params.scale)
-            self.constants[key] = (scale, g.add_initializer(self.graph, f"{name}_zero_point", zero_point, dtype=dtype))
+            scale = g.add_initializer(self.graph, f"{name}_scale", params.scale, names=self.names)
+            self.constants[key] = (
+                scale,
+                g.add_initializer(self.graph, f"{name}_zero_point", zero_point, dtype=dtype, names=self.names),
+            )
         return self.constants[key]
 
     def _saturation_does(self, node: ir.Node) -> bool:

@@ -12,11 +12,13 @@ from converter_lite.formats.output import FileOptions, Written
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.perform import decide
-from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, quantize
 
-ONNX_FORM = GraphForm(pairs=True)
-"""Any graph."""
+ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
+"""Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
+
+ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class OnnxFormat:
         change_io_types(model, self.options.io_types)
         if self.options.fp16:
             store_constants_as_float16(model)
-        return Written(writer.save(model, path))
+        modes = {node.mode for node in quantized.plan.nodes.values()}
+        notes = (ON_THE_FLY_NOTE,) if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT} else ()
+        return Written(writer.save(model, path), notes)
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
         """The file itself, checked."""

@@ -10,11 +10,13 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.errors import FormatError
 from converter_lite.formats.onnx_qdq.materialize import materialize, required_opset
+from converter_lite.loading import constant_bytes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.plan import QuantizedModel
 
-SINGLE_FILE_LIMIT = 2_000_000_000
-"""Bytes of constants above which they go into a second file: one protobuf message ends at 2 GiB."""
+SINGLE_FILE_LIMIT = 1_000_000_000
+"""Bytes of constants above which they go into a second file: one protobuf message ends at 2 GiB, and making it takes three times
+its size in memory."""
 
 EXTERNAL_FROM = 1024
 """Constants of at least so many bytes go into the second file."""
@@ -42,16 +44,19 @@ def save(model: ir.Model, path: Path) -> list[Path]:
         The files, the model first.
     """
     model.producer_name, model.producer_version = PRODUCER, ""
-    sizes = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
-    if sizes <= SINGLE_FILE_LIMIT:
+    if constant_bytes(model) <= SINGLE_FILE_LIMIT:
         ir.external_data.load_to_model(model)
-        proto = ir.to_proto(model)
-        del proto.graph.value_info[:]
-        path.write_bytes(proto.SerializeToString(deterministic=True))
+        _put(ir.to_proto(model), path)
         return [path]
     data = path.with_name(path.name + ".data")
     ir.save(model, path, external_data=data.name, size_threshold_bytes=EXTERNAL_FROM)
+    _put(onnx.load(path, load_external_data=False), path)
     return [path, data]
+
+
+def _put(proto: onnx.ModelProto, path: Path) -> None:
+    del proto.graph.value_info[:]
+    path.write_bytes(proto.SerializeToString(deterministic=True))
 
 
 def check(path: Path) -> None:

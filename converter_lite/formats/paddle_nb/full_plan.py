@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.errors import CalibrationError
 from converter_lite.formats.paddle_nb.capability import WEIGHT_8, Capability, capability, weight_of
-from converter_lite.formats.paddle_nb.lowering import constant, is_constant
-from converter_lite.formats.paddle_nb.weight_plan import quantize_weight
+from converter_lite.formats.paddle_nb.lowering import is_constant
+from converter_lite.formats.paddle_nb.weight_plan import plan_weight
 from converter_lite.quantization.clamps import restore_clamps
 from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, params_from_range
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -69,27 +68,17 @@ def _quantize(
     quantized: QuantizedModel, node: ir.Node, found: Capability, data: ir.Value, value: ir.Value, observed: TensorRange
 ) -> None:
     if _store(quantized, node, replace(found.integer_weight, axis=found.weight_axis), value, NodeMode.INTEGER):
-        params = params_from_range(observed.rmin.min(), observed.rmax.max(), found.integer_activation)
-        quantized.plan.activations[str(data.name)] = params
+        known = quantized.plan.activations.get(str(data.name))
+        if known is None or known.spec.bits > found.integer_activation.bits:  # of several readers the narrowest counts
+            params = params_from_range(observed.rmin.min(), observed.rmax.max(), found.integer_activation)
+            quantized.plan.activations[str(data.name)] = params
 
 
 def _store(quantized: QuantizedModel, node: ir.Node, spec: QuantSpec, value: ir.Value, mode: NodeMode) -> bool:
-    """Plan a weight; whether that could be done."""
-    array, name = constant(value), str(value.name)
-    assert array is not None
-    known = quantized.plan.weights.get(name)
-    if known is not None and known.spec != spec:
+    """Plan a node and its weight; whether that could be done."""
+    if not plan_weight(quantized, value, spec):
         quantized.plan.keep_float(node, "nodes that share its weight want it in different forms")
         return False
-    if known is None:
-        try:
-            params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
-        except CalibrationError as error:
-            raise CalibrationError(
-                error.message, where=f"constant {name}", hint="repair the model's weights"
-            ) from error
-        quantized.plan.weights[name] = params
-        quantized.q_weights[name] = integers
     quantized.plan.quantize(node, mode)
     return True
 

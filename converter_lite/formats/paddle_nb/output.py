@@ -65,7 +65,7 @@ class NbFormat:
         refuse_unwritable(model, self.target)
 
     def restrict(self, choice: Choice) -> Choice:
-        """The choice for the processors of the file.
+        """The choice for the processors of the file; x86 computes with integers only if the configuration names it.
 
         Raises:
             TargetError: The configuration names another device.
@@ -78,11 +78,14 @@ class NbFormat:
                 hint="use --saveType=ONNX, or leave the key out",
             )
         refuse_settings(choice.settings)
-        return replace(choice, target=replace(ARM, name=self.target, quantize_bias=False))
+        integer = (
+            ARM.integer if self.target == "arm" or choice.target.name == TargetDevice.X86.value else frozenset[str]()
+        )
+        return replace(choice, target=replace(ARM, name=self.target, integer=integer, quantize_bias=False))
 
     def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return decide_for_nb(model, choice.settings, target=self.target)
+        return decide_for_nb(model, choice.settings, target=self.target, integer=bool(choice.target.integer))
 
     def quantize(
         self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
@@ -92,6 +95,7 @@ class NbFormat:
             model,
             choice.settings,
             target=self.target,
+            integer=bool(choice.target.integer),
             samples=resources.samples,
             plan=plan,
             engine=resources.engine,

@@ -65,7 +65,15 @@ def check_written(data: bytes, file: NbFile, *, where: str = "") -> None:
     Raises:
         FormatError: They cannot be read, or say something else.
     """
-    again = parse(data, where=where)
+    refuse_difference(parse(data, where=where), file, where=where)
+
+
+def refuse_difference(again: NbFile, file: NbFile, *, where: str = "") -> None:
+    """Refuse what was read back if it says something else than what was written.
+
+    Raises:
+        FormatError: It does.
+    """
     if again.program != file.program:
         raise FormatError("the written file does not read back as the program that it was made from", where=where)
     changed = [name for name in file.parameters if not _same(again.parameters.get(name), file.parameters[name])]

@@ -103,6 +103,13 @@ def var_type(dtype: np.dtype[Any]) -> VarType:
         raise FormatError(f"Paddle has no tensors of {dtype}") from None
 
 
+MISFITS = (
+    *(IndexError, KeyError, ValueError, TypeError, AttributeError),
+    *(ZeroDivisionError, OverflowError),
+)
+"""What attributes, inputs and shapes that contradict their operator make of code that takes them as they should be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """A typed attribute value; lists are tuples."""

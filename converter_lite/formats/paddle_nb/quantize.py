@@ -36,6 +36,7 @@ def quantize_for_nb(
     settings: Settings,
     *,
     target: str,
+    integer: bool,
     samples: Samples | None,
     plan: QuantPlan | None = None,
     engine: Engine = DEFAULT_ENGINE,
@@ -44,12 +45,14 @@ def quantize_for_nb(
 ) -> QuantizedModel:
     """Quantize ``model`` (changed in place: biases) as a configuration asks, for one target.
 
-    Full int8 is for ARM. For x86 only weights become integers: the int8 kernels there saturate and are no faster.
+    Full int8 is for ARM. For x86 only weights become integers unless asked for: the int8 kernels there saturate and are
+    no faster.
 
     Args:
         model: Optimized float graph with names.
         settings: Full or weight quantization.
         target: ``arm``, ``x86`` or ``host``.
+        integer: Whether full quantization may compute with integers, else its weights alone become integers.
         samples: Calibration samples.
         plan: Decisions and parameters to use instead of making them.
         engine: Runs the float model.
@@ -63,12 +66,13 @@ def quantize_for_nb(
     log = log or Log()
     refuse_settings(settings)
     head = samples.head(CORRECTION_SAMPLES) if samples is not None else []
-    if isinstance(settings, FullSettings) and target == "arm":
+    if isinstance(settings, FullSettings) and integer:
         quantized = _full(model, settings, target, needed_samples(samples), plan, engine, threads, log)
     else:
         if isinstance(settings, FullSettings):
             log.warning(
-                f"{target}: weights become int8, computation stays float; int8 kernels there saturate beyond 63"
+                f"{target}: weights become int8, computation stays float: int8 kernels there saturate beyond 63 and are"
+                " not faster; target_device=X86 asks for them"
             )
         settings = _weight_settings(settings)
         quantized = _weights(model, settings, target, bool(head), plan, log)
@@ -76,14 +80,14 @@ def quantize_for_nb(
     return quantized
 
 
-def decide_for_nb(model: ir.Model, settings: Settings, *, target: str) -> QuantPlan:
+def decide_for_nb(model: ir.Model, settings: Settings, *, target: str, integer: bool) -> QuantPlan:
     """Decisions of :func:`quantize_for_nb`, for a dry run; the parameters are not those of the file.
 
     Raises:
         ConfigError: A ``.nb`` file has no such quantization.
     """
     refuse_settings(settings)
-    if isinstance(settings, FullSettings) and target == "arm":
+    if isinstance(settings, FullSettings) and integer:
         unit = TensorRange(np.asarray(-1.0), np.asarray(1.0))
         ranges = dict.fromkeys(calibration_tensors(model, target), unit)
         return plan_full(model, ranges, target=target, skip=settings.skip, per_channel=settings.per_channel).plan
@@ -131,7 +135,8 @@ def _full(
     if settings.equalization:
         with log.stage("equalization"):
             per_channel, alpha = settings.per_channel, settings.smooth_alpha
-            equalize(model, head, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
+            feeds = log.track(head, "equalizing", len(head))
+            equalize(model, feeds, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
     reference = model.clone()
     if plan is not None:
         plan.check(model)
@@ -178,7 +183,7 @@ def _correct(
     """Rounding whose errors cancel; then, where there are samples, biases and rounding fitted to them."""
     if settings.bias_correction:
         with log.stage("rounding"):
-            _round(quantized)
+            _round(quantized, log)
     if head and (settings.bias_correction or settings.adaptive_rounding):
         with log.stage("corrections"):
             correct_layers(
@@ -192,8 +197,9 @@ def _correct(
             )
 
 
-def _round(quantized: QuantizedModel) -> None:
-    for node in quantized.model.graph:
+def _round(quantized: QuantizedModel, log: Log) -> None:
+    nodes = list(quantized.model.graph)
+    for node in log.track(nodes, "rounding weights", len(nodes)):
         value = weight_of(node)
         if quantized.plan.mode(node) is NodeMode.FLOAT or value is None or node.op_type == "Gather":
             continue

@@ -1,17 +1,66 @@
-"""Operator tables and tailoring lists in the layout of the original ``opt``."""
+"""Operator tables and tailoring lists in the layout of the original ``opt``, release 2.12.
+
+Tables are about what that release has for any target, also those for which only the original can write files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cache
+from pathlib import Path
+from string import ascii_lowercase
 
-from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, Precision, Target, kernels_of, operators
+from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, Precision, Target
 from converter_lite.formats.paddle_nb.program import Program
 
 NAME_WIDTH = 47
-COLUMNS = {"kARM": Target.ARM, "kHost": Target.HOST, "kX86": Target.X86}
-"""Columns in the original's order; targets that need its own graph passes are left out."""
+COLUMNS = {
+    "kARM": "ARM",
+    "kOpenCL": "OpenCL",
+    "kMetal": "Metal",
+    "kXPU": "百度XPU",
+    "kHost": "Host",
+    "kX86": "X86",
+    "kBM": "比特大陆NPU",
+    "kIntelFPGA": "寒武纪MLU",
+    "kMLU": "英特尔FPGA",
+    "huawei_ascend_npu": "华为昇腾NPU",
+    "mediatek_apu": "联发科APU",
+    "rockchip_npu": "瑞芯微NPU",
+    "huawei_kirin_npu": "华为麒麟NPU",
+    "imagination_nna": "颖脉NNA",
+    "amlogic_npu": "晶晨NPU",
+    "verisilicon_timvx": "TIM-VX",
+    "eeasytech_npu": "亿智NPU",
+    "android_nnapi": "Android NNAPI",
+    "qualcomm_qnn": "高通QNN",
+    "kunlunxin_xtcl": "昆仑芯XTCL",
+}
+"""Columns of the whole table -> their titles in Markdown, both as the original has them."""
 
-TITLES = {"kARM": "ARM", "kHost": "Host", "kX86": "X86"}
+UNPLACED = "kUnk"
+"""Column of operators that have no kernel anywhere."""
+
+PLACES = (*COLUMNS, UNPLACED)
+_LAST_COLUMN = "kUnK"
+"""A column of the whole table that is always empty there."""
+
+_BY_TARGET = {
+    "arm": ("kARM",),
+    "x86": ("kX86",),
+    "host": ("kHost",),
+    "opencl": ("kARM", "kOpenCL"),
+    "metal": ("kMetal",),
+    "x86_opencl": ("kOpenCL", "kX86"),
+    "arm_metal": ("kARM", "kHost", "kMetal"),
+    "xpu": ("kXPU",),
+    "x86_metal": ("kHost", "kMetal", "kX86"),
+    "intel_fpga": ("kIntelFPGA",),
+    "bm": ("kBM",),
+    "mlu": ("kMLU",),
+}
+"""Value of ``--valid_targets`` -> columns; a device that is not here has one of its own name."""
+
 _LAYOUTS = {1: "kNCHW", 2: "kAny", 3: "kNHWC"}
 _PRECISIONS = {
     Precision.FLOAT: "kFloat",
@@ -24,44 +73,62 @@ _PRECISIONS = {
 }
 
 
-def targets_of(operator: str) -> set[Target]:
-    """Targets that have a kernel for an operator in any known release."""
-    return {Target(kernel.target) for kernel in kernels_of(operator)}
+@cache
+def _table() -> dict[str, frozenset[str]]:
+    """Operator -> columns that have it, sorted by operator."""
+    places = dict(zip(ascii_lowercase, PLACES, strict=False))
+    lines = Path(__file__).with_name("operator_table.txt").read_text("ascii").splitlines()
+    pairs = (line.partition(" ") for line in lines if not line.startswith("#"))
+    return {operator: frozenset(places[letter] for letter in letters) for operator, _, letters in pairs}
 
 
-def operator_table(operators: Iterable[str], columns: Collection[str]) -> str:
+def columns_of(targets: Iterable[str]) -> list[str]:
+    """Columns of values of ``--valid_targets``, sorted."""
+    return sorted({column for name in targets for column in _BY_TARGET.get(name, (name,))})
+
+
+def all_operators() -> str:
+    """The table of ``--print_all_ops``."""
+    return _lines(_table(), [*COLUMNS, _LAST_COLUMN])
+
+
+def supported_operators(targets: Iterable[str]) -> str:
+    """The table of ``--print_supported_ops``: operators of the targets, of Host, and those without kernels."""
+    wanted = columns_of(targets)
+    title = f"Supported OPs on '{''.join(f' {name}' for name in wanted)}': "
+    shown = {*wanted, "kHost", UNPLACED}
+    return f"{title}\n{_lines([name for name, found in _table().items() if found & shown], sorted(shown))}"
+
+
+def model_table(operators: Iterable[str], targets: Iterable[str]) -> str:
+    """The table of ``--print_model_ops``."""
+    return _lines(operators, sorted({*columns_of(targets), "kHost"}))
+
+
+def _lines(operators: Iterable[str], columns: Collection[str]) -> str:
     """Right-aligned table: a line per operator, ``Y`` under each target that has it."""
-    header = "OP_name".rjust(NAME_WIDTH) + "".join(f"  {name}" for name in columns)
-    lines = [header]
+    lines = ["OP_name".rjust(NAME_WIDTH) + "".join(f"  {name}" for name in columns)]
     for operator in operators:
-        found = targets_of(operator)
-        cells = (("Y" if COLUMNS[name] in found else "").rjust(len(name) + 2) for name in columns)
+        found = _table().get(operator, frozenset())
+        cells = (("Y" if name in found else "").rjust(len(name) + 2) for name in columns)
         lines.append(operator.rjust(NAME_WIDTH) + "".join(cells))
     return "\n".join(lines)
 
 
-def markdown_table(operators: Collection[str]) -> str:
-    """The same in Markdown, with the number of operators before it."""
-    lines = [f"The number of supported operators is : {len(operators)}"]
-    lines.append("| OP_name | " + " | ".join(TITLES.values()) + " |")
-    lines.append("|-:|" + " -|" * len(TITLES))
-    for operator in operators:
-        found = targets_of(operator)
-        cells = ("Y" if target in found else " " for target in COLUMNS.values())
-        lines.append(f"| {operator} | " + " | ".join(cells) + " |")
+def markdown_table() -> str:
+    """The table of ``--print_all_ops_in_md_format``, with the number of operators before it."""
+    table = _table()
+    lines = [f"The number of supported operators is : {len(table)}"]
+    lines.append("| OP_name | " + " | ".join(COLUMNS.values()))
+    lines.append("|-:|-|" + " -|" * (len(COLUMNS) - 1))
+    for operator, found in table.items():
+        lines.append(f"| {operator} | " + " | ".join("Y" if name in found else " " for name in COLUMNS) + " |")
     return "\n".join(lines)
 
 
-def supported(targets: Collection[Target]) -> list[str]:
-    """Operators that one of the targets, or Host, has."""
-    wanted = {*targets, Target.HOST}
-    return [operator for operator in operators() if targets_of(operator) & wanted]
-
-
-def unsupported(operators: Iterable[str], targets: Collection[Target]) -> list[str]:
-    """Operators that neither the targets nor Host have."""
-    wanted = {*targets, Target.HOST}
-    return sorted({operator for operator in operators if not targets_of(operator) & wanted})
+def kernel_list() -> str:
+    """The list of ``--display_kernels``: operators that have a kernel."""
+    return "\n".join(f" - {operator}" for operator, found in _table().items() if found - {UNPLACED})
 
 
 def model_operators(program: Program) -> list[str]:
@@ -71,8 +138,8 @@ def model_operators(program: Program) -> list[str]:
 
 def tailored_kernels(program: Program) -> list[str]:
     """Kernels of a file, one ``operator,target,precision,layout,alias`` each, sorted."""
+    names = {Target.ARM.value: "kARM", Target.HOST.value: "kHost", Target.X86.value: "kX86"}
     lines = set()
-    names = {target.value: name for name, target in COLUMNS.items()}
     for operator in program.main.operators:
         kind, alias, target, precision, layout = str(operator.get(KERNEL_ATTRIBUTE)).split("/")
         place = (names[int(target)], _PRECISIONS[Precision(int(precision))], _LAYOUTS[int(layout)])

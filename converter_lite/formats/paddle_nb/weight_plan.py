@@ -54,23 +54,34 @@ def plan_weights(
     weights = {str(weight.value.name): weight for weight in _candidates(quantized, target, skip)}
     precise = _smallest(weights) if bits == 8 else set()
     for name, weight in weights.items():
-        array = constant(weight.value)
-        assert array is not None
         width = 16 if bits == 16 or name in precise else 8
         spec = QuantSpec(
             bits=width, signed=True, symmetric=True, narrow_range=True, axis=weight.axis if per_channel else None
         )
-        try:
-            params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
-        except CalibrationError as error:
-            raise CalibrationError(
-                error.message, where=f"constant {name}", hint="repair the model's weights"
-            ) from error
-        quantized.plan.weights[name] = params
-        quantized.q_weights[name] = integers
+        plan_weight(quantized, weight.value, spec)
         for node in weight.nodes:
             quantized.plan.quantize(node, NodeMode.WEIGHT)
     return quantized
+
+
+def plan_weight(quantized: QuantizedModel, value: ir.Value, spec: QuantSpec) -> bool:
+    """Plan a constant with a grid; whether it has that one now: another node may have wanted another.
+
+    Raises:
+        CalibrationError: The weight is empty, or not finite; it is named.
+    """
+    array, name = constant(value), str(value.name)
+    assert array is not None
+    known = quantized.plan.weights.get(name)
+    if known is not None:
+        return known.spec == spec
+    try:
+        params, integers = quantize_weight(array.astype(np.float32, copy=False), spec)
+    except CalibrationError as error:
+        raise CalibrationError(error.message, where=f"constant {name}", hint="repair the model's weights") from error
+    quantized.plan.weights[name] = params
+    quantized.q_weights[name] = integers
+    return True
 
 
 def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantParams, NDArray[np.int32]]:

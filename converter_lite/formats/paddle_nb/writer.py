@@ -11,12 +11,9 @@ from converter_lite.errors import ConverterError, TargetError
 from converter_lite.formats.paddle_nb.kernels import Target
 from converter_lite.formats.paddle_nb.lowering import Lowering, Unsupported
 from converter_lite.formats.paddle_nb.ops import HANDLERS
-from converter_lite.formats.paddle_nb.program import NbFile
+from converter_lite.formats.paddle_nb.program import MISFITS, NbFile
 from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-
-MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError)
-"""What a node whose inputs, shapes or attributes contradict its operator makes of a conversion rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,9 @@ from converter_lite.frontends.paddle_graph import (
     normalization,
 )
 from converter_lite.frontends.paddle_graph.importer import Handler
+from converter_lite.registration import joined
 
-
-def _joined(*families: dict[str, Handler]) -> dict[str, Handler]:
-    table: dict[str, Handler] = {}
-    for family in families:
-        repeated = table.keys() & family.keys()
-        if repeated:
-            raise ValueError(f"two families translate {sorted(repeated)}")
-        table.update(family)
-    return table
-
-
-HANDLERS = _joined(
+HANDLERS: dict[str, Handler] = joined(
     activation.HANDLERS,
     convolution.HANDLERS,
     elementwise.HANDLERS,

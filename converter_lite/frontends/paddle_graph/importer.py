@@ -17,7 +17,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ConverterError, ModelError
-from converter_lite.formats.paddle_nb.program import Operator, numpy_type
+from converter_lite.formats.paddle_nb.program import MISFITS, Operator, numpy_type
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan
@@ -388,6 +388,6 @@ def run(importer: Importer, operators: Sequence[Operator], handlers: Mapping[str
             handler(importer, op)
         except ConverterError as error:
             raise ModelError(error.message, where=where, hint=error.hint) from None
-        except (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError) as error:
+        except MISFITS as error:
             # Attributes of a damaged file can have any type and length.
             raise ModelError(f"its attributes or inputs make no sense: {error}", where=where) from None

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.onnx_qdq.materialize import STORAGE, materialize, required_opset, storage_bits, storage_type
+from converter_lite.graph import static_shape
 from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from tests.quantization.cases import CASES
-from tests.support import build, full, normal, operators, random_feed, run, written
+from tests.support import build, full, normal, operators, optimized, random_feed, run, samples_of, sqnr, written
 
 
 @pytest.mark.parametrize(
@@ -175,3 +178,25 @@ def test_a_table_with_scales_per_column_gives_the_rows_that_it_holds() -> None:
     rows = plan.weights["table"].dequantize(plan.weights["table"].quantize(table))
     ids = np.array([[0, 5, 2], [1, 1, 3]])
     np.testing.assert_allclose(run(written(QuantizedModel(model, plan)), {"ids": ids})["y"], rows[ids], rtol=1e-6)
+
+
+@pytest.mark.parametrize("add", ["y = Add(m, b)", "y = Add(b, m)"])
+@pytest.mark.parametrize("shape", [(8,), (1, 8), (5, 8), (1, 5, 8)])
+def test_a_float_bias_leaves_a_product_its_integer_kernel(add: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    model = build(
+        f"g (float[1,5,16] x) => (float[1,5,8] y) {{ m = MatMul(x, w) {add} }}", w=normal(16, 8), b=normal(*shape)
+    )
+    made = written(full(model))
+    assert sqnr(model, made, samples_of(model)) > 30
+    assert "Gemm" not in optimized(made, tmp_path)
+    assert optimized(made, tmp_path)["MatMulIntegerToFloat"] == 1
+
+
+def test_a_bias_of_a_product_whose_rank_is_not_known_keeps_its_own() -> None:
+    model = build(
+        "g (float[N,16] x) => (float[N,8] y) { m = MatMul(x, w) y = Add(m, b) }", w=normal(16, 8), b=normal(8)
+    )
+    model.graph[0].outputs[0].shape = None
+    made = written(full(model))
+    assert [static_shape(v) for v in made.graph.initializers.values()].count((8,)) >= 1
+    assert sqnr(model, made, samples_of(model)) > 30

@@ -12,7 +12,7 @@ from converter_lite.formats.onnx_qdq import writer
 from converter_lite.formats.onnx_qdq.materialize import required_opset
 from tests.quantization.cases import CASES
 from tests.quantization.test_weight_only import all_kinds, weights
-from tests.support import assert_same_outputs, build, full, normal, random_feed, run, written
+from tests.support import assert_same_outputs, build, build_proto, full, normal, random_feed, run, written
 
 
 @pytest.mark.parametrize(("bits", "opset"), [(4, 21), (8, 13), (16, 21)])
@@ -66,9 +66,25 @@ def test_large_constants_go_into_a_second_file(tmp_path: Path, monkeypatch: pyte
     path, data = writer.save(model.clone(), tmp_path / "out.onnx")
     assert data == tmp_path / "out.onnx.data"
     assert path.stat().st_size < 1000
+    assert not onnx.load(path, load_external_data=False).graph.value_info
     assert data.stat().st_size >= 64 * 64 * 4
     writer.check(path)
     assert_same_outputs(model, path, random_feed(model), rtol=0)
+
+
+def test_constants_of_a_branch_count_for_the_size_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "SINGLE_FILE_LIMIT", 10_000)
+    text = "g (bool c, float[1,64] x) => (float[1,64] y) { y = If(c) <then_branch = a () => (float[1,64] t) "
+    text += "<float[64,64] w> { t = MatMul(x, w) }, else_branch = b () => (float[1,64] e) { e = Neg(x) }> }"
+    proto = build_proto(text)
+    inner = proto.graph.node[0].attribute[0].g
+    del inner.initializer[:]
+    inner.initializer.append(onnx.numpy_helper.from_array(normal(64, 64), "w"))
+    model = ir.from_proto(proto)
+    path, data = writer.save(model.clone(), tmp_path / "out.onnx")
+    assert data.stat().st_size >= 64 * 64 * 4
+    feed = {"c": np.array(True), "x": normal(1, 64)}
+    np.testing.assert_array_equal(run(path, feed)["y"], run(model, feed)["y"])
 
 
 def test_a_damaged_file_is_found_when_it_is_read_back(tmp_path: Path) -> None:

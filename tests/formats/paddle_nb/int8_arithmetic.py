@@ -55,15 +55,22 @@ def _int8(x: Array) -> Array:
     return np.clip(round_half_away(x.astype(np.float32)), -127, 127).astype(np.int8)
 
 
+EXACT_TERMS = 2**24 // 127**2
+"""Products of two int8 numbers whose sum float32 holds exactly, whatever they are."""
+
+
 def convolve(op: Operator, values: dict[str, Array]) -> Array:
-    """Integer sums (exact in float64) of a 2-D convolution."""
-    x, w = values[op.inputs["Input"][0]].astype(np.float64), values[op.inputs["Filter"][0]].astype(np.float64)
-    top, bottom, left, right = op.get("paddings")
+    """Integer sums of a 2-D convolution, exact: in float32 where that is enough, else in float64."""
+    x, w = values[op.inputs["Input"][0]], values[op.inputs["Filter"][0]]
+    exact = np.float32 if w[0].size <= EXACT_TERMS else np.float64
+    x, w = x.astype(exact), w.astype(exact)
+    given = op.get("paddings")
+    top, bottom, left, right = given if len(given) == 4 else (given[0], given[0], given[1], given[1])
     x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
     (sh, sw), (dh, dw), groups = op.get("strides"), op.get("dilations"), op.get("groups")
     (outputs, inputs, kh, kw), (batch, _, height, width) = w.shape, x.shape
     oh, ow = (height - (kh - 1) * dh - 1) // sh + 1, (width - (kw - 1) * dw - 1) // sw + 1
-    total = np.zeros((batch, outputs, oh, ow))
+    total = np.zeros((batch, outputs, oh, ow), exact)
     split = x.reshape(batch, groups, inputs, height, width)
     for i in range(kh):
         for j in range(kw):
@@ -131,6 +138,7 @@ FUNCTIONS: dict[str, Any] = {
     "elementwise_sub": _pair(np.subtract),
     "elementwise_mul": _pair(np.multiply),
     "elementwise_div": _pair(np.divide),
+    "scale": lambda op, x, values: x * np.float32(op.get("scale")) + np.float32(op.get("bias")),
     "exp": lambda op, x, values: np.exp(x),
     "slice": _slice,
     "transpose2": lambda op, x, values: x.transpose(op.get("axis")),

@@ -228,6 +228,18 @@ def test_x86_integers_stay_within_its_limits() -> None:
     assert "wrongly" in capability(next(iter(odd.graph)), "x86").integer_reason
 
 
+@pytest.mark.parametrize("body", ["a = MatMul(x, m) y = Conv(x, w)", "y = Conv(x, w) a = MatMul(x, m)"])
+def test_of_several_readers_of_a_tensor_the_narrowest_decides_its_grid(body: str) -> None:
+    model = graph(
+        f"g (float[1,4,8,16] x) => (float[1,4,8,5] a, float[1,3,8,16] y) {{ {body} }}",
+        m=random(16, 5),
+        w=random(3, 4, 1, 1),
+    )
+    quantized = plan_full(model, ranges_of(model, "x86", {"x": random(1, 4, 8, 16)}), target="x86")
+    assert [node.mode for node in quantized.plan.nodes.values()] == [NodeMode.INTEGER] * 2
+    assert quantized.plan.activations["x"].spec.bits == 7
+
+
 @pytest.mark.parametrize(
     ("body", "constants", "reason"),
     [

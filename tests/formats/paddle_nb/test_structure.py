@@ -199,7 +199,7 @@ def test_a_kernel_of_all_releases_is_preferred_to_one_of_some() -> None:
     assert choose("slice", Place.X86, dtype="int64").alias == "int64"  # type: ignore[union-attr]
 
 
-def test_the_operators_knows_the_operators_of_three_releases() -> None:
+def test_the_registry_knows_the_operators_of_three_releases() -> None:
     assert len(operators()) > 250
     assert exists("fc", "fc/fp32out/4/2/1", "0")
     assert not exists("fc", "fc/fp32_out/2/2/1", "0")

@@ -47,6 +47,13 @@ _MODES = {
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 
 
+_BLOCK = 1 << 16
+"""Elements that are turned into reals at a time."""
+
+ELEMENTS_PER_BYTE = 64
+"""Elements that all constants of a file may have together, per byte of the file: weights that are mostly zero take little."""
+
+
 class Restoring:
     """Builds a :class:`QuantizedModel` from a ``.ms`` model, one node after the other."""
 
@@ -62,7 +69,7 @@ class Restoring:
         self._constants: dict[tuple[Any, ...], ir.Value] = {}
         self._names: set[str] = set()
         self._node_names: set[str] = set()
-        self._limit = 64 * file_size
+        self._room = ELEMENTS_PER_BYTE * file_size
         self._node = MsNode("", "", [], [])
         self._reason = "float in the file"
 
@@ -78,7 +85,8 @@ class Restoring:
         if tensor.data is None:
             raise FormatError(f"{tensor.name or index} must be constant", where=self.where)
         if index not in self._stored:
-            self._stored[index] = load(tensor, limit=self._limit)
+            self._stored[index] = load(tensor, limit=self._room)
+            self._room -= self._stored[index].array.size
         return self._stored[index]
 
     def is_constant(self, index: int) -> bool:
@@ -339,14 +347,27 @@ def _normal(perm: Perm | None) -> Perm:
 def _real(q: NDArray[Any], quant: MsQuant, axis: int | None, dims: tuple[int, ...]) -> NDArray[np.float32]:
     """Reals behind stored integers; corrections count only for per-channel parameters, as in the runtimes."""
     if axis is None:
-        return _float32((q.astype(np.float64) - quant.zero_point[0]) * quant.scale[0])
+        return _float32_blocks(q, [quant.zero_point[:1], quant.scale[:1]])
     if dims[axis] != len(quant.scale):
         raise FormatError(f"{len(quant.scale)} scales for {dims[axis]} channels")
     shape = [1] * len(dims)
     shape[axis] = -1
-    steps = q.astype(np.float64) - quant.zero_point.reshape(shape)
-    real = steps * quant.scale.reshape(shape) * quant.var_corr.reshape(shape) + quant.mean_corr.reshape(shape)
-    return _float32(real)
+    columns = (quant.zero_point, quant.scale, quant.var_corr, quant.mean_corr)
+    return _float32_blocks(q, [column.reshape(shape) for column in columns])
+
+
+def _float32_blocks(q: NDArray[Any], columns: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+    """``(q - zero) * scale`` (``* variance + mean``), in float64, a few rows at a time to spare memory."""
+    real = np.empty(q.shape, np.float32)
+    rows = max(1, _BLOCK // max(1, q[:1].size)) if q.ndim else 1
+    for start in range(0, len(q) if q.ndim else 1, rows):
+        part = (slice(start, start + rows),) if q.ndim else ()
+        zero, scale, *corrections = (c[part] if c.ndim == q.ndim and len(c) == len(q) > 1 else c for c in columns)
+        block = (q[part].astype(np.float64) - zero) * scale
+        if corrections:
+            block = block * corrections[0] + corrections[1]
+        real[part] = _float32(block).reshape(real[part].shape)
+    return real
 
 
 def _float32(values: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -18,19 +18,9 @@ from converter_lite.formats.paddle_nb.ops import (
     reshaping,
     resizing,
 )
+from converter_lite.registration import joined
 
-
-def _joined(*families: dict[str, Handler]) -> dict[str, Handler]:
-    table: dict[str, Handler] = {}
-    for family in families:
-        repeated = table.keys() & family.keys()
-        if repeated:
-            raise ValueError(f"two families write {sorted(repeated)}")
-        table.update(family)
-    return table
-
-
-HANDLERS = _joined(
+HANDLERS: dict[str, Handler] = joined(
     activation.HANDLERS,
     convolution.HANDLERS,
     elementwise.HANDLERS,

@@ -1,0 +1,239 @@
+"""Which tensor of a quantized graph is which tensor of the float graph.
+
+Rules:
+
+1. By name, without what quantizers append to it. Integers behind a DequantizeLinear are preferred to real numbers: they are
+   what the next layer reads.
+2. By position: operators between tensors that are known by name correspond where they compute the same on as many numbers, in
+   the same order. A tensor between a layer and its Relu or Clip is left out if that is known.
+3. A Relu or Clip of the float graph that the quantized graph does by saturation belongs to the layer before.
+4. A float tensor whose only reader, directly or through others like it, makes a matched tensor is part of that layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from math import prod
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.analysis.taps import STEPS, Tap, plain_names, readers, tap_of
+from converter_lite.targets.operators import OPERATORS, Role
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+BY_NAME, BY_POSITION = "name", "position"
+
+KINDS = {
+    "QLinearConv": "Conv",
+    "ConvInteger": "Conv",
+    "QLinearMatMul": "MatMul",
+    "MatMulInteger": "MatMul",
+    "Gemm": "MatMul",
+    "QGemm": "MatMul",
+    "QLinearAdd": "Add",
+    "QLinearMul": "Mul",
+    "QLinearConcat": "Concat",
+    "QLinearSigmoid": "Sigmoid",
+    "QLinearSoftmax": "Softmax",
+    "QLinearAveragePool": "AveragePool",
+    "QLinearGlobalAveragePool": "GlobalAveragePool",
+}
+"""Operators that compute what another one does."""
+
+UNTOLD = STEPS | {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "DynamicQuantizeLinear"}
+"""Operators that formats add and leave out; they say nothing about the position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A tensor that both graphs have, and the nodes that make it.
+
+    Attributes:
+        tensor: Its name in the float graph.
+        tap: Where the quantized graph holds it.
+        matched: ``name`` or ``position``.
+        nodes: Names of the float nodes of the layer, in order; the last one makes the tensor.
+        op_type: Operator of the layer: its first with a weight, else the last.
+    """
+
+    tensor: str
+    tap: Tap
+    matched: str
+    nodes: tuple[str, ...]
+    op_type: str
+
+
+@dataclass(slots=True)
+class Alignment:
+    """All layers in float graph order, and what has no counterpart.
+
+    Attributes:
+        layers: Tensors of both graphs.
+        unmatched: Float tensors without a counterpart that are part of no layer.
+        unmatched_quantized: Number of results of the quantized graph that no float tensor corresponds to.
+    """
+
+    layers: list[Layer] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+    unmatched_quantized: int = 0
+
+
+def align(
+    reference: ir.Model, quantized: ir.Model, *, optimized: ir.Model, shapes: Shapes, quantized_shapes: Shapes
+) -> Alignment:
+    """Find the layers.
+
+    Args:
+        reference: Float graph.
+        quantized: Graph with integers.
+        optimized: The float graph with what quantizers fold folded, tensors called as in ``reference``; for rule 2.
+        shapes: Shape of every float result for one sample; tensors that are not in it are left out.
+        quantized_shapes: The same of the quantized graph.
+    """
+    tensors = [o for node in reference.graph for o in node.outputs if o.name in shapes]
+    found = {name: (tap, BY_NAME) for name, tap in _by_name(tensors, quantized).items()}
+    known = {tap.entry: name for name, (tap, _) in found.items()}
+    folded = [o for node in optimized.graph for o in node.outputs if o.name in shapes]
+    for name, tap in _by_position(folded, quantized, known, shapes, quantized_shapes).items():
+        found.setdefault(name, (tap, BY_POSITION))
+    found = {n: m for n, m in found.items() if shapes[n] == quantized_shapes.get(m[0].value)}
+    found = _last_of_each_entry(tensors, found)
+    outputs = zip(reference.graph.outputs, quantized.graph.outputs, strict=False)
+    for expected, given in outputs:
+        if (
+            expected.name is not None
+            and expected.name in shapes
+            and shapes[expected.name] == quantized_shapes.get(given.name or "")
+        ):
+            found[expected.name] = (Tap(given.name or "", given.name or ""), BY_NAME)
+    owner = _owners(tensors, set(found))
+    layers = [
+        _layer(value, *found[value.name], tensors, owner) for value in tensors if value.name and value.name in found
+    ]
+    left = [value.name for value in tensors if value.name and owner.get(value.name) is None]
+    return Alignment(layers, left, _left_over(quantized, {layer.tap for layer in layers}))
+
+
+def _by_name(tensors: Sequence[ir.Value], quantized: ir.Model) -> dict[str, Tap]:
+    names = {value.name for value in tensors}
+    found: dict[str, Tap] = {}
+    for node in quantized.graph:
+        for output in node.outputs:
+            name = next((text for text in plain_names(output.name or "") if text in names), None)
+            tap = tap_of(output) if name is not None else None
+            if name is None or tap is None:
+                continue
+            if name not in found or (found[name].params is None and tap.params is not None):
+                found[name] = tap
+    return found
+
+
+def _by_position(
+    tensors: Sequence[ir.Value], quantized: ir.Model, known: Mapping[str, str], shapes: Shapes, given: Shapes
+) -> dict[str, Tap]:
+    names = set(known.values())
+    ours = [value for value in tensors if _tells(value)]
+    theirs = [o for node in quantized.graph for o in node.outputs[:1] if _tells(o) and o.name in given]
+    left = [_key(value, shapes, value.name if value.name in names else None) for value in ours]
+    right = [_key(value, given, known.get(value.name or "")) for value in theirs]
+    found: dict[str, Tap] = {}
+    for i, j, size in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
+        for value, other in zip(ours[i : i + size], theirs[j : j + size], strict=True):
+            target = _saturated(value, other) or value
+            tap = tap_of(_stored(other) or other)
+            if target.name is not None and tap is not None and target.name not in names and not _ends_in(target, names):
+                found[target.name] = tap
+    return found
+
+
+def _ends_in(value: ir.Value, names: set[str]) -> bool:
+    """Whether the layer ends in a Relu or Clip that is known."""
+    follower = g.single_consumer(value)
+    return follower is not None and _is_clamp(follower) and follower.outputs[0].name in names
+
+
+def _tells(value: ir.Value) -> bool:
+    node = value.producer()
+    return node is not None and node.op_type not in UNTOLD and value.index() == 0
+
+
+def _key(value: ir.Value, shapes: Shapes, name: str | None) -> tuple[str, ...]:
+    node = value.producer()
+    assert node is not None
+    if name is not None:
+        return ("tensor", name)
+    return (KINDS.get(node.op_type, node.op_type), str(prod(shapes.get(value.name or "", ()))))
+
+
+def _saturated(value: ir.Value, other: ir.Value) -> ir.Value | None:
+    """The output of a Relu or Clip behind ``value`` that the quantized graph does by saturation (rule 3)."""
+    follower = g.single_consumer(value)
+    if follower is None or not _is_clamp(follower) or any(_is_clamp(node) for node in readers(other)):
+        return None
+    return follower.outputs[0]
+
+
+def _stored(value: ir.Value) -> ir.Value | None:
+    """The integers that a QuantizeLinear directly behind a value gives."""
+    quantizers = [node for node, _ in value.uses() if node.op_type == "QuantizeLinear"]
+    return quantizers[0].outputs[0] if len(quantizers) == 1 and len(value.uses()) == 1 else None
+
+
+def _is_clamp(node: ir.Node) -> bool:
+    entry = OPERATORS.get(node.op_type)
+    return entry is not None and entry.role is Role.CLAMP
+
+
+def _last_of_each_entry(
+    tensors: Iterable[ir.Value], found: Mapping[str, tuple[Tap, str]]
+) -> dict[str, tuple[Tap, str]]:
+    """One float tensor per place of the quantized graph: of a layer and its saturation the later one."""
+    kept: dict[str, str] = {}
+    for value in tensors:
+        if value.name is not None and value.name in found:
+            kept[found[value.name][0].entry] = value.name
+    return {name: found[name] for name in kept.values()}
+
+
+def _owners(tensors: Sequence[ir.Value], matched: set[str]) -> dict[str, str]:
+    """Float tensor -> matched tensor whose layer it is part of (rule 4)."""
+    owner: dict[str, str] = {}
+    for value in reversed(tensors):
+        name = value.name or ""
+        if name in matched:
+            owner[name] = name
+            continue
+        follower = g.single_consumer(value)
+        next_name = follower.outputs[0].name if follower is not None else None
+        if next_name in owner:
+            owner[name] = owner[next_name]
+    return owner
+
+
+def _layer(value: ir.Value, tap: Tap, matched: str, tensors: Sequence[ir.Value], owner: Mapping[str, str]) -> Layer:
+    nodes = [v.producer() for v in tensors if owner.get(v.name or "") == value.name]
+    named = [node for node in nodes if node is not None]
+    weighted = (n for n in named if n.op_type in OPERATORS and OPERATORS[n.op_type].role is Role.WEIGHTED)
+    main = next(weighted, named[-1])
+    return Layer(value.name or "", tap, matched, tuple(dict.fromkeys(n.name or "" for n in named)), main.op_type)
+
+
+def _left_over(quantized: ir.Model, taps: set[Tap]) -> int:
+    """Results of the quantized graph that are looked at nowhere, without steps of storage."""
+    seen = {name for tap in taps for name in (tap.value, tap.entry)}
+    results = [o for node in quantized.graph for o in node.outputs[:1] if _tells(o) and o.name not in seen]
+    return sum(1 for value in results if not _feeds_only(value, seen))
+
+
+def _feeds_only(value: ir.Value, seen: set[str]) -> bool:
+    """Whether the only reader makes a tensor that is looked at: a step inside a layer."""
+    follower = g.single_consumer(value)
+    while follower is not None:
+        if follower.outputs[0].name in seen:
+            return True
+        follower = g.single_consumer(follower.outputs[0])
+    return False

@@ -1,0 +1,246 @@
+"""Comparing a float and a quantized model layer by layer, on the same samples.
+
+Accumulated errors come from running both models whole; local ones from running each layer of the quantized model on what the
+float model gives to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.analysis.alignment import BY_NAME, Alignment, Layer, align
+from converter_lite.analysis.errors import ErrorSums, FactorSums, TensorError
+from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
+from converter_lite.engine import Engine, Feed, Session
+from converter_lite.loading import open_session
+from converter_lite.log import Log
+from converter_lite.reports.observation import Pair, grouped, observable, shapes
+from converter_lite.request import DEFAULT_MIN_COSINE
+
+FACTOR_SAMPLES = 4
+"""Samples from which factors of an equalization are found."""
+
+DEFAULT_BREAK = DEFAULT_MIN_COSINE
+"""Mean cosine below which a layer counts as broken: what the quality gate asks of outputs. Layers of networks that keep their
+accuracy in 8 bits stay above 0.98 (MobileNetV1, ResNet-8, all formats)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerError:
+    """One layer of the comparison.
+
+    Attributes:
+        layer: Tensor, nodes, and where it was found.
+        order: Position in the float graph, from 1 on.
+        shape: Of the tensor, for the first sample.
+        accumulated: Errors with everything before the layer quantized too.
+        local: Errors of the layer alone, ``None`` where it cannot be isolated.
+        scaled: Grid and equalization factors.
+        is_output: Whether the tensor is an output of the model.
+    """
+
+    layer: Layer
+    order: int
+    shape: tuple[int, ...]
+    accumulated: TensorError
+    local: TensorError | None
+    scaled: Scaled
+    is_output: bool
+
+    @property
+    def badness(self) -> float:
+        """Noise over signal of the layer itself, in dB: what the order "worst first" is by."""
+        error = self.accumulated if self.local is None else self.local
+        return math.inf if math.isnan(error.cosine) else -error.sqnr
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The result.
+
+    Attributes:
+        layers: In float graph order.
+        alignment: What was matched and what not.
+        samples: Number of samples.
+        threshold: Mean cosine below which a layer counts as broken.
+    """
+
+    layers: list[LayerError]
+    alignment: Alignment
+    samples: int
+    threshold: float = DEFAULT_BREAK
+    isolated: Isolated | None = field(default=None, repr=False)
+
+    def is_broken(self, error: LayerError) -> bool:
+        """Whether the accumulated cosine is below the threshold, or values are not finite."""
+        return not error.accumulated.cosine >= self.threshold
+
+    @property
+    def first_broken(self) -> LayerError | None:
+        """The first broken layer in graph order."""
+        return next((error for error in self.layers if self.is_broken(error)), None)
+
+    @property
+    def worst_first(self) -> list[LayerError]:
+        """Layers by their own error, worst first; ties in graph order."""
+        return sorted(self.layers, key=lambda error: -error.badness)
+
+    def count(self, matched: str) -> int:
+        """Layers that were matched in this way."""
+        return sum(1 for error in self.layers if error.layer.matched == matched)
+
+    @property
+    def equalized(self) -> int:
+        """Layers that are compared behind a factor per channel."""
+        return sum(1 for error in self.layers if error.scaled.factors is not None)
+
+    @property
+    def by_name(self) -> int:
+        """Layers that were matched by name."""
+        return self.count(BY_NAME)
+
+
+def compare_models(
+    reference: ir.Model,
+    quantized: ir.Model,
+    feeds: Sequence[Feed],
+    *,
+    optimized: ir.Model | None = None,
+    threshold: float = DEFAULT_BREAK,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> Comparison:
+    """Compare two graphs with the same inputs.
+
+    Args:
+        reference: Float graph with names.
+        quantized: Graph with integers; its tensors are found by name or position.
+        feeds: Samples, one at least.
+        optimized: See :func:`~converter_lite.analysis.alignment.align`; ``None`` where nothing can be folded.
+        threshold: See :class:`Comparison`.
+        engine: Runs both.
+        threads: Tensors measured side by side; results do not depend on it.
+        log: Receives progress.
+
+    Raises:
+        ModelError: The runtime refuses a model or a sample.
+    """
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
+        sizes = shapes(reference, results(reference), feeds[0], engine=engine)
+        given = shapes(quantized, results(quantized), feeds[0], engine=engine)
+        structure = reference if optimized is None else optimized
+        alignment = align(reference, quantized, optimized=structure, shapes=sizes, quantized_shapes=given)
+        isolated = Isolated(quantized, alignment.layers)
+        groups = grouped([_pair(layer) for layer in alignment.layers], sizes)
+        runs = [_Group(reference, quantized, isolated, pairs, engine=engine) for pairs in groups]
+        for feed in feeds[:FACTOR_SAMPLES]:
+            for run in runs:
+                run.count_factors(feed, pool)
+        scaled = _scaled(reference, alignment, runs)
+        for feed in log.track(feeds, "comparing", len(feeds)):
+            for run in runs:
+                run.count_errors(feed, scaled, pool)
+    return Comparison(_errors(reference, alignment, runs, scaled, sizes), alignment, len(feeds), threshold, isolated)
+
+
+def results(model: ir.Model) -> list[str]:
+    """Names of all numbers that the nodes of a graph give."""
+    values = (output for node in model.graph for output in node.outputs)
+    return [value.name for value in values if value.name and value.dtype is not ir.DataType.STRING]
+
+
+def _pair(layer: Layer) -> Pair:
+    return Pair(layer.tensor, layer.tap.value, layer.tap.params)
+
+
+class _Group:
+    """Layers whose tensors are held at the same time."""
+
+    def __init__(
+        self,
+        reference: ir.Model,
+        quantized: ir.Model,
+        isolated: Isolated,
+        pairs: list[Pair],
+        *,
+        engine: Engine,
+    ) -> None:
+        self.pairs = pairs
+        alone = [pair.origin for pair in pairs if pair.origin in isolated.computed]
+        cut = isolated.graph_of(alone) if alone else None
+        self.fed = fed_tensors(cut) if cut is not None else {}
+        inputs = {value.name for value in reference.graph.inputs}
+        wanted = [*(pair.origin for pair in pairs), *(t for t in self.fed.values() if t not in inputs)]
+        self.expected = open_session(engine, observable(reference, wanted))
+        self.given = open_session(engine, observable(quantized, (p.written for p in pairs)))
+        self.alone: Session | None = None if cut is None else open_session(engine, cut)
+        self.factors = {pair.origin: FactorSums() for pair in pairs}
+        self.accumulated = {pair.origin: ErrorSums() for pair in pairs}
+        self.local = {pair.origin: ErrorSums() for pair in pairs}
+
+    def count_factors(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
+        """Look at a sample for factors of an equalization."""
+        expected, given = self._run(feed, pool)
+        for pair in self.pairs:
+            values = given[pair.written]
+            real = values if pair.params is None else pair.params.dequantize(values)
+            self.factors[pair.origin].add(expected[pair.origin], real)
+
+    def count_errors(self, feed: Feed, scaled: Mapping[str, Scaled], pool: ThreadPoolExecutor) -> None:
+        """Run a sample through both models, and through every layer alone."""
+        expected, given = self._run(feed, pool)
+        alone: dict[str, NDArray[Any]] = {}
+        if self.alone is not None:
+            fed = {
+                name: scaled[tensor].to_quantized(expected[tensor]) if tensor in scaled else feed[tensor]
+                for name, tensor in self.fed.items()
+            }
+            alone = self.alone.run(fed)
+
+        def count(pair: Pair) -> None:
+            name, origin = pair.origin, expected[pair.origin]
+            self.accumulated[name].add(origin, scaled[name].to_float(given[pair.written]))
+            if ALONE.format(name) in alone:
+                self.local[name].add(origin, scaled[name].to_float(alone[ALONE.format(name)]))
+
+        list(pool.map(count, self.pairs))
+
+    def _run(self, feed: Feed, pool: ThreadPoolExecutor) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        run = pool.submit(self.given.run, feed)
+        return self.expected.run(feed), run.result()
+
+
+def _scaled(reference: ir.Model, alignment: Alignment, runs: Sequence[_Group]) -> dict[str, Scaled]:
+    """Grid and factors of every layer. Outputs of the model are what they are: nothing behind takes a factor back."""
+    sums = {name: found for run in runs for name, found in run.factors.items()}
+    outputs = {value.name for value in reference.graph.outputs}
+    return {
+        layer.tensor: Scaled(layer.tap, None if layer.tensor in outputs else sums[layer.tensor].factors())
+        for layer in alignment.layers
+    }
+
+
+def _errors(
+    reference: ir.Model,
+    alignment: Alignment,
+    runs: Sequence[_Group],
+    scaled: Mapping[str, Scaled],
+    sizes: Mapping[str, tuple[int, ...]],
+) -> list[LayerError]:
+    accumulated = {name: sums.result() for run in runs for name, sums in run.accumulated.items()}
+    local = {name: sums.result() for run in runs for name, sums in run.local.items()}
+    outputs = {value.name for value in reference.graph.outputs}
+    found = []
+    for order, layer in enumerate(alignment.layers, 1):
+        name, error = layer.tensor, accumulated[layer.tensor]
+        assert error is not None
+        found.append(LayerError(layer, order, sizes[name], error, local[name], scaled[name], is_output=name in outputs))
+    return found

@@ -1,0 +1,131 @@
+"""Layers of a quantized graph that do not hear of each other: each reads what the float graph computes.
+
+Every tensor that both graphs have becomes an input (:data:`STAND_IN`), and every layer ends in an output
+(:data:`ALONE`) of its own, so one graph computes all local errors and each layer can be cut out by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.analysis.alignment import Layer
+from converter_lite.analysis.errors import Vector, along_channels
+from converter_lite.analysis.taps import Tap
+from converter_lite.quantization.params import QuantParams
+from converter_lite.reports.observation import observable
+
+STAND_IN = "{}@float"
+"""Name of the input that stands for a tensor of the float graph."""
+
+ALONE = "{}@alone"
+"""Name of the output that holds a layer's result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """How a tensor of the quantized graph relates to the float one.
+
+    Attributes:
+        tap: Where it is held.
+        factors: ``quantized = factor * float`` per channel, ``None`` for equal.
+    """
+
+    tap: Tap
+    factors: Vector | None = None
+
+    @property
+    def entry_params(self) -> QuantParams | None:
+        """Grid of the value that layers behind read from; ``None`` where it holds real numbers."""
+        return self.tap.params if self.tap.entry == self.tap.value else None
+
+    def to_quantized(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What stands at the entry of the quantized graph for these float values."""
+        if self.factors is not None:
+            values = (values * along_channels(self.factors, values.ndim)).astype(values.dtype)
+        params = self.entry_params
+        return values if params is None else params.quantize(values).astype(integer_type(params))
+
+    def to_float(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The float values that the quantized graph's values stand for."""
+        real = values if self.tap.params is None else self.tap.params.dequantize(values)
+        return real if self.factors is None else real / along_channels(self.factors, real.ndim)
+
+
+def integer_type(params: QuantParams) -> str:
+    """NumPy's name of the type that integers of a grid are stored in."""
+    return ("int" if params.spec.signed else "uint") + str(params.spec.bits)
+
+
+class Isolated:
+    """The cut graph.
+
+    Args:
+        quantized: Graph with integers; not changed.
+        layers: Tensors where it is cut.
+
+    Attributes:
+        computed: Tensors whose layers can be computed alone.
+    """
+
+    def __init__(self, quantized: ir.Model, layers: Iterable[Layer]) -> None:
+        self._model = quantized.clone()
+        graph = self._model.graph
+        layers = list(layers)
+        outputs = {value.name for value in graph.outputs}
+        values = {output.name: output for node in graph for output in node.outputs}
+        graph.outputs.clear()
+        entries = [layer.tap.entry for layer in layers]
+        self.computed: list[str] = []
+        for layer in layers:
+            entry, tap = values.get(layer.tap.entry), values.get(layer.tap.value)
+            if entry is None or tap is None or entries.count(layer.tap.entry) > 1:
+                continue
+            is_final = entry.name in outputs and not entry.uses()
+            self._cut(layer.tensor, entry, tap, is_final=is_final)
+            self.computed.append(layer.tensor)
+
+    def _cut(self, tensor: str, entry: ir.Value, tap: ir.Value, *, is_final: bool) -> None:
+        graph, unknown = self._model.graph, ir.TensorType(ir.DataType.FLOAT)
+        result = entry if tap is entry else _repeated(graph, tap, entry)
+        own = result.producer() if tap is not entry else None
+        if not is_final:
+            stand_in = ir.Value(name=STAND_IN.format(tensor), shape=entry.shape, type=entry.type or unknown)
+            graph.inputs.append(stand_in)
+            for node, position in tuple(entry.uses()):
+                if node is not own:
+                    node.replace_input_with(position, stand_in)
+        final = ir.node("Identity", [result], name=ALONE.format(tensor))
+        final.outputs[0].name = ALONE.format(tensor)
+        final.outputs[0].type = result.type or unknown
+        graph.append(final)
+        graph.outputs.append(final.outputs[0])
+
+    def graph_of(self, tensors: Iterable[str]) -> ir.Model:
+        """A graph that computes these layers alone, with the inputs that they need."""
+        model = observable(self._model, (ALONE.format(tensor) for tensor in tensors))
+        for value in list(model.graph.inputs):
+            if not value.uses() and not value.is_graph_output():
+                model.graph.inputs.remove(value)
+        return model
+
+
+def _repeated(graph: ir.Graph, tap: ir.Value, entry: ir.Value) -> ir.Value:
+    """The QuantizeLinear behind ``entry`` once more: the first one will read the stand-in."""
+    quantize = tap.producer()
+    assert quantize is not None
+    inputs = [entry, *quantize.inputs[1:]]
+    node = ir.node("QuantizeLinear", inputs, attributes=dict(quantize.attributes), name=ALONE.format(quantize.name))
+    node.outputs[0].name, node.outputs[0].type = ALONE.format(tap.name), tap.type
+    graph.append(node)
+    return node.outputs[0]
+
+
+def fed_tensors(model: ir.Model) -> Mapping[str, str]:
+    """Input of a cut graph -> tensor of the float graph that it stands for; inputs of the model stand for themselves."""
+    ending = STAND_IN.format("")
+    return {str(v.name): str(v.name).removesuffix(ending) for v in model.graph.inputs}

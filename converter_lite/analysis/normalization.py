@@ -1,0 +1,117 @@
+"""Ways to bring pixels into the range that a network was trained with, and telling which one was used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.data.layout import Layout
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Normalization:
+    """``(pixel - mean) / std``, pixels 0 to 255, channels in the order red, green, blue.
+
+    Attributes:
+        name: For messages.
+        mean, std: One number per channel, or one for all.
+    """
+
+    name: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def bounds(self) -> tuple[float, float]:
+        """Values of black and white, of the channel that reaches farthest."""
+        pairs = list(zip(self.mean, self.std, strict=True))
+        return min(-m / s for m, s in pairs), max((255 - m) / s for m, s in pairs)
+
+    @property
+    def width(self) -> float:
+        """From black to white."""
+        low, high = self.bounds()
+        return high - low
+
+    def vectors(self, channels: int, *, blue_first: bool) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation per channel, in the order of the tensor."""
+        step = -1 if blue_first else 1
+        mean, std = (np.asarray(values, np.float32)[::step] for values in (self.mean, self.std))
+        return np.broadcast_to(mean, channels), np.broadcast_to(std, channels)
+
+    def is_like(self, other: Normalization) -> bool:
+        """Whether both give nearly the same numbers: (x - 127) / 128 and (x - 127.5) / 127.5, for example."""
+        mine, theirs = self.bounds(), other.bounds()
+        room = 0.1 * (mine[1] - mine[0])
+        return abs(mine[0] - theirs[0]) < room and abs(mine[1] - theirs[1]) < room
+
+    def keys(self) -> str:
+        """Lines of a configuration."""
+        mean, std = (list(values) * (3 // len(values)) for values in (self.mean, self.std))
+        return f"normalize_mean={_bracket(mean)} and normalize_std={_bracket(std)}"
+
+
+def _bracket(values: Sequence[float]) -> str:
+    return "[" + ", ".join(f"{value:g}" for value in values) + "]"
+
+
+PIXELS = Normalization("0 to 255", (0.0,), (1.0,))
+UNIT = Normalization("0 to 1", (0.0,), (255.0,))
+SIGNED = Normalization("-1 to 1", (127.5,), (127.5,))
+IMAGENET = Normalization("ImageNet's mean and deviation", (123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+
+USUAL = (PIXELS, UNIT, SIGNED, IMAGENET)
+"""What exporters and training code use. ImageNet's numbers are those of the models of torchvision, times 255."""
+
+SLACK = 0.02
+"""Rounding and other constants of about the same range, as a share of the range."""
+
+
+def guess(low: float, high: float) -> Normalization:
+    """The narrowest usual range that holds values from ``low`` to ``high``; pixels if none does."""
+    for candidate in (UNIT, SIGNED, IMAGENET):
+        least, largest = candidate.bounds()
+        room = SLACK * (largest - least)
+        if least - room <= low and high <= largest + room:
+            return candidate
+    return PIXELS
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the pictures of a tensor are stored.
+
+    Attributes:
+        layout: Where its channels are.
+        used: Normalization that made the numbers.
+        blue_first: Whether the first channel is blue.
+    """
+
+    layout: Layout
+    used: Normalization
+    blue_first: bool
+
+    def swapped(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The first and the last channel exchanged, each with the numbers that its place wants."""
+        turned = self.pixels(array)[..., ::-1]
+        return self._stored(turned, self.used, array.dtype)
+
+    def changed(self, array: NDArray[Any], wanted: Normalization) -> NDArray[Any]:
+        """The same pictures in another normalization."""
+        return self._stored(self.pixels(array), wanted, array.dtype)
+
+    def pixels(self, array: NDArray[Any]) -> NDArray[np.float32]:
+        """Numbers from 0 to 255, channels last, in the order of the tensor."""
+        last = np.moveaxis(array, 1, -1) if self.layout is Layout.NCHW else array
+        mean, std = self.used.vectors(last.shape[-1], blue_first=self.blue_first)
+        return last.astype(np.float32) * std + mean
+
+    def _stored(self, pixels: NDArray[np.float32], wanted: Normalization, dtype: np.dtype[Any]) -> NDArray[Any]:
+        mean, std = wanted.vectors(pixels.shape[-1], blue_first=self.blue_first)
+        values = ((pixels - mean) / std).astype(dtype)
+        return np.ascontiguousarray(np.moveaxis(values, -1, 1) if self.layout is Layout.NCHW else values)

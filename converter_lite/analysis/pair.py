@@ -1,0 +1,107 @@
+"""The two models of a comparison, as graphs that take the same samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.errors import ModelError, UsageError
+from converter_lite.formats.form import GraphForm
+from converter_lite.formats.output import FileOptions
+from converter_lite.formats.registry import output_format
+from converter_lite.frontends.onnx import fix_input_shapes, is_quantized, read_onnx
+from converter_lite.passes.shapes import infer_shapes
+from converter_lite.preparing import Preparation
+from converter_lite.reading import Source
+
+FILE_FORMATS = {".onnx": "ONNX", ".ms": "MINDIR_LITE", ".nb": "NAIVE_BUFFER"}
+"""End of a file name -> name of its format."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPair:
+    """A float and a quantized model.
+
+    Attributes:
+        reference: The float graph as it was read.
+        optimized: The same, folded as the format of the quantized file wants it.
+        quantized: The quantized file as ONNX.
+    """
+
+    reference: ir.Model
+    optimized: ir.Model
+    quantized: ir.Model
+
+
+def read_pair(
+    float_file: Path, quantized_file: Path, *, input_shapes: Mapping[str, Sequence[int]], confined: bool = True
+) -> ModelPair:
+    """Read both files.
+
+    Args:
+        float_file: ONNX.
+        quantized_file: ``.onnx``, ``.ms`` or ``.nb``.
+        input_shapes: Sizes of open dimensions.
+        confined: Refuse external data outside the folder of a file.
+
+    Raises:
+        UsageError: A file has an unknown ending, or the first model is quantized and the second one is not.
+        ModelError: A file cannot be read, or the models have different inputs or outputs.
+        FormatError: A ``.ms`` or ``.nb`` file is damaged.
+    """
+    if float_file.suffix != ".onnx":
+        raise UsageError("the float model is an ONNX file", where=str(float_file))
+    if quantized_file.suffix not in FILE_FORMATS:
+        raise UsageError(f"the file does not end with {', '.join(FILE_FORMATS)}", where=str(quantized_file))
+    model = read_onnx(float_file, input_shapes=input_shapes, confined=confined)
+    if is_quantized(model):
+        raise UsageError(
+            "the first model is quantized already", where=str(float_file), hint="the float model comes first"
+        )
+    fmt = output_format(FILE_FORMATS[quantized_file.suffix], FileOptions())
+    source = Source(model, 0, False, str(float_file))
+    optimized = Preparation(source, "general")(GraphForm(fmt.form.static, fmt.form.fused, fmt.form.opset)).model
+    quantized = _runnable(quantized_file, fmt.runnable, optimized, confined=confined)
+    if input_shapes and quantized_file.suffix == ".onnx":
+        open_inputs = {str(v.name) for v in quantized.graph.inputs if v.shape is None or not v.shape.is_static()}
+        fix_input_shapes(quantized, {n: shape for n, shape in input_shapes.items() if n in open_inputs})
+    _check_interface(model, quantized, quantized_file)
+    return ModelPair(model, optimized, quantized)
+
+
+def _runnable(path: Path, runnable: Callable[..., bytes | Path], like: ir.Model, *, confined: bool) -> ir.Model:
+    if path.suffix == ".onnx":
+        return read_onnx(path, confined=confined)
+    if not path.is_file():
+        raise ModelError("the model file does not exist", where=str(path))
+    try:
+        data = runnable(path, like=like)
+    except OSError as error:
+        raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(path)) from error
+    assert isinstance(data, bytes)
+    model = ir.serde.deserialize_model(_proto(data))
+    g.assign_names(model)
+    infer_shapes(model)
+    return model
+
+
+def _proto(data: bytes) -> onnx.ModelProto:
+    return onnx.load_model_from_string(data)
+
+
+def _check_interface(reference: ir.Model, quantized: ir.Model, path: Path) -> None:
+    ours, theirs = ([str(v.name) for v in model.graph.inputs] for model in (reference, quantized))
+    if set(theirs) - set(ours):
+        raise ModelError(
+            f"its inputs are {', '.join(theirs)}, those of the float model {', '.join(ours)}",
+            where=str(path),
+            hint="both files must be made from the same model",
+        )
+    counts = len(reference.graph.outputs), len(quantized.graph.outputs)
+    if counts[0] != counts[1]:
+        raise ModelError(f"it has {counts[1]} outputs, the float model {counts[0]}", where=str(path))

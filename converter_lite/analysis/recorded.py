@@ -1,0 +1,102 @@
+"""Recorded samples: what ``--extract-worst`` writes, and files of the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.data.inputs import InputSpec, check_names, format_shape
+from converter_lite.errors import DataError
+
+SET = "test_data_set_{}"
+"""Folder of one sample, as ONNX's own test data are laid out."""
+
+Sample = dict[str, NDArray[Any]]
+
+
+def read_recorded(path: Path, specs: Sequence[InputSpec], *, limit: int) -> list[Sample]:
+    """Samples of a file or folder.
+
+    Args:
+        path: An ``.npz`` file (one array per input, one sample), a folder of such files, or a folder with
+            ``test_data_set_0/input_0.pb`` and so on.
+        specs: Inputs of the model.
+        limit: Samples read at most.
+
+    Raises:
+        DataError: There is none, one cannot be read, or it does not fit the model.
+    """
+    files = _files(path)[:limit]
+    if not files:
+        raise DataError(
+            "there are no recorded samples",
+            where=str(path),
+            hint="name an .npz file, a folder of them, or a folder with test_data_set_0/input_0.pb",
+        )
+    samples = [_read_set(file, specs) if file.is_dir() else _read_npz(file) for file in files]
+    for file, sample in zip(files, samples, strict=True):
+        _check(sample, specs, str(file))
+    return samples
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if (path / "input_0.pb").is_file():
+        return [path]
+    sets = [folder for folder in path.glob(SET.format("*")) if folder.is_dir()]
+    return sorted(sets, key=lambda p: (len(p.name), p.name)) or sorted(path.glob("*.npz"))
+
+
+def _read_npz(path: Path) -> Sample:
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            return {name: data[name] for name in data.files}
+    except (OSError, ValueError, AttributeError, EOFError, KeyError) as error:
+        raise DataError(f"the samples cannot be read: {error}", where=str(path), hint="give an .npz file") from error
+
+
+def _read_set(folder: Path, specs: Sequence[InputSpec]) -> Sample:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    sample: Sample = {}
+    for index, spec in enumerate(specs):
+        path = folder / f"input_{index}.pb"
+        try:
+            tensor = onnx.TensorProto.FromString(path.read_bytes())
+            sample[tensor.name or spec.name] = onnx.numpy_helper.to_array(tensor)
+        except (OSError, DecodeError, ValueError, TypeError, KeyError) as error:
+            raise DataError(f"the tensor cannot be read: {error}", where=str(path)) from error
+    return sample
+
+
+def _check(sample: Sample, specs: Sequence[InputSpec], where: str) -> None:
+    check_names(sample, [spec.name for spec in specs], key=where)
+    for spec in specs:
+        array = sample.get(spec.name)
+        if array is None:
+            raise DataError(f"there is no array for input '{spec.name}'", where=where)
+        sizes = zip(spec.shape, array.shape, strict=False)
+        if array.dtype != spec.dtype or array.ndim != len(spec.shape) or any(s not in (None, n) for s, n in sizes):
+            raise DataError(
+                f"input {spec} is given as {array.dtype} {format_shape(array.shape)}",
+                where=where,
+            )
+
+
+def tensor_bytes(name: str, array: NDArray[Any]) -> bytes:
+    """An array as ONNX stores a test tensor."""
+    import onnx
+
+    return bytes(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name).SerializeToString(deterministic=True))
+
+
+def recorded_files(inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:
+    """File names and contents of one test data set."""
+    files = {f"input_{i}.pb": tensor_bytes(name, array) for i, (name, array) in enumerate(inputs.items())}
+    return {**files, **{f"output_{i}.pb": tensor_bytes(n, a) for i, (n, a) in enumerate(outputs.items())}}

@@ -1,0 +1,115 @@
+"""Where a quantized graph holds its tensors: real numbers, integers with their grid, and the place others read them from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.frontends.onnx_qdq import GRIDS
+from converter_lite.quantization.params import QuantParams, QuantSpec
+
+DECORATIONS = (
+    "_dequantized",
+    "_quantized",
+    "_DequantizeLinear_Output",
+    "_QuantizeLinear_Output",
+    "_onnx",
+)
+"""What writers and readers append to the name of a tensor: this project's and onnxruntime's quantizers, the ``.ms`` reader."""
+
+INTEGER_RESULTS = {
+    "QLinearConv": (6, 7),
+    "QLinearMatMul": (6, 7),
+    "QLinearAdd": (6, 7),
+    "QLinearMul": (6, 7),
+    "QLinearGlobalAveragePool": (3, 4),
+    "QLinearAveragePool": (3, 4),
+    "QLinearSigmoid": (3, 4),
+    "QLinearLeakyRelu": (3, 4),
+    "QLinearSoftmax": (3, 4),
+    "QGemm": (7, 8),
+}
+"""Operators that give integers -> positions of scale and zero point of their output."""
+
+STEPS = frozenset({"QuantizeLinear", "DequantizeLinear", "Identity", "Cast"})
+"""Operators that change how a tensor is stored, not what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A tensor of a quantized graph.
+
+    Attributes:
+        value: Name of the value that is looked at.
+        entry: Name of the value that everything behind it comes from; another one where a QuantizeLinear stands between.
+        params: Grid of ``value``, ``None`` where it holds real numbers.
+    """
+
+    value: str
+    entry: str
+    params: QuantParams | None = None
+
+
+def tap_of(value: ir.Value) -> Tap | None:
+    """How to look at a value; ``None`` for integers whose grid is not known.
+
+    A DequantizeLinear is looked through to the integers, so that a runtime fuses the graph as it would without an observer.
+    """
+    producer, name = value.producer(), value.name or ""
+    if producer is not None and producer.op_type == "DequantizeLinear":
+        source = producer.inputs[0]
+        return tap_of(source) if source is not None and not g.is_constant(source) else None
+    if value.dtype not in GRIDS:
+        return Tap(name, name)
+    if producer is None:
+        return None
+    if producer.op_type == "QuantizeLinear":
+        params, entry = _grid(producer, 1, 2), producer.inputs[0]
+        return None if params is None or entry is None else Tap(name, _unguarded(entry).name or "", params)
+    positions = INTEGER_RESULTS.get(producer.op_type)
+    params = None if positions is None else _grid(producer, *positions)
+    return None if params is None else Tap(name, name, params)
+
+
+def _unguarded(value: ir.Value) -> ir.Value:
+    """The value behind a Max with the lowest float, which stands before a QuantizeLinear to keep a runtime from fusing."""
+    producer = value.producer()
+    is_guard = producer is not None and producer.op_type == "Max" and (producer.name or "").endswith("_guard")
+    source = producer.inputs[0] if producer is not None and is_guard else None
+    return value if source is None else source
+
+
+def _grid(node: ir.Node, scale_at: int, zero_at: int) -> QuantParams | None:
+    inputs = node.inputs
+    scale = g.constant(inputs[scale_at]) if len(inputs) > scale_at else None
+    zero = g.constant(inputs[zero_at]) if len(inputs) > zero_at else None
+    dtype = node.outputs[0].dtype
+    if scale is None or scale.size != 1 or dtype not in GRIDS:
+        return None
+    bits, signed = GRIDS[dtype]
+    zero_point = np.zeros((), np.int32) if zero is None else zero.astype(np.int32).reshape(())
+    return QuantParams(scale.astype(np.float32).reshape(()), zero_point, QuantSpec(bits, signed=signed))
+
+
+def plain_names(name: str) -> Iterator[str]:
+    """The name, and what is left of it without decorations, step by step."""
+    yield name
+    while True:
+        ending = next((text for text in DECORATIONS if name.endswith(text) and name != text), None)
+        if ending is None:
+            return
+        name = name.removesuffix(ending)
+        yield name
+
+
+def readers(value: ir.Value) -> Iterator[ir.Node]:
+    """Nodes that read a value, also in another form of storage."""
+    for node, _ in value.uses():
+        if node.op_type in STEPS:
+            yield from readers(node.outputs[0])
+        else:
+            yield node

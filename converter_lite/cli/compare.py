@@ -1,0 +1,198 @@
+"""``converter_lite compare``: a float and a quantized model, layer by layer."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
+from converter_lite.cli.run import run_work
+from converter_lite.errors import QualityError, UsageError
+from converter_lite.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS, one_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from converter_lite.analysis.comparison import Comparison
+    from converter_lite.engine import Feed
+    from converter_lite.log import Log
+
+MOST = 65535
+ORDERS = ("worst", "graph")
+
+
+@click.command("compare")
+@click.argument("float_model", type=click.Path(path_type=Path))
+@click.argument("quantized_model", type=click.Path(path_type=Path))
+@option("configFile", "INI file whose [data_preprocess_param] names the data.", metavar="PATH")
+@option("inputs", "Recorded samples instead: an .npz file, or a folder with test_data_set_0.", metavar="PATH")
+@option("inputShape", "Sizes of open dimensions, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
+@option("inputDataFormat", "Layout of 4-D BIN files: NHWC or NCHW.", "NHWC")
+@option("samples", "Samples compared at most.", "16", metavar="N")
+@option("order", "Order of the table: worst (by the layer's own error) or graph.", "worst")
+@option("shown", "Layers in the table; 0 = all.", "20", metavar="N")
+@option("breakBelow", "Mean cosine below which a layer counts as broken.", f"{DEFAULT_MIN_COSINE:g}", metavar="X")
+@option("minCosine", "Fail (exit status 1) if the mean cosine of an output is lower.", metavar="X")
+@option("csv", "Write all layers to this file.", metavar="FILE")
+@option("json", "Write a machine-readable result to this file.", metavar="FILE")
+@click.option(
+    "--extract-worst",
+    "extract_worst",
+    default="0",
+    metavar="K",
+    help="Cut so many of the worst layers out as models of their own.",
+)
+@option("outputDir", "Folder for --extract-worst.", metavar="DIR")
+@external_paths
+@option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
+def compare_command(float_model: Path, quantized_model: Path, **options: Any) -> int:
+    """Compare FLOAT_MODEL (.onnx) and QUANTIZED_MODEL (.onnx, .ms, .nb) layer by layer."""
+    return run_work(
+        lambda: _compare(_wish(float_model, quantized_model, options)),
+        json_file=path_of(options["json"]),
+        details=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """The options, checked."""
+
+    float_model: Path
+    quantized_model: Path
+    config_file: Path | None
+    inputs: Path | None
+    shapes: dict[str, tuple[int, ...]]
+    input_format: str
+    samples: int
+    order: str
+    shown: int
+    threshold: float
+    gate: float | None
+    csv: Path | None
+    json: Path | None
+    worst: int
+    folder: Path | None
+    threads: int
+    confined: bool
+
+
+def _wish(float_model: Path, quantized_model: Path, options: dict[str, Any]) -> _Wish:
+    threshold = cosine(options["break_below"], "--breakBelow")
+    wish = _Wish(
+        float_model,
+        quantized_model,
+        config_file=path_of(options["config_file"]),
+        inputs=path_of(options["inputs"]),
+        shapes=parse_input_shape(options["input_shape"]),
+        input_format=one_of(options["input_data_format"], LAYOUTS, "--inputDataFormat"),
+        samples=whole_number(options["samples"], "--samples", least=1, most=MOST),
+        order=one_of(options["order"], ORDERS, "--order"),
+        shown=whole_number(options["shown"], "--shown", most=MOST) or MOST,
+        threshold=DEFAULT_MIN_COSINE if threshold is None else threshold,
+        gate=cosine(options["min_cosine"], "--minCosine"),
+        csv=path_of(options["csv"]),
+        json=path_of(options["json"]),
+        worst=whole_number(options["extract_worst"], "--extract-worst", most=MOST),
+        folder=path_of(options["output_dir"]),
+        threads=whole_number(options["threads"], "--threads", most=MAX_THREADS, what="number of threads"),
+        confined=not options["allow_external_paths"],
+    )
+    if bool(wish.worst) != (wish.folder is not None):
+        raise UsageError("the flags belong together", where="--extract-worst, --outputDir", hint="give both or none")
+    _refuse_overwrite(wish)
+    return wish
+
+
+def _compare(wish: _Wish) -> None:
+    from converter_lite.analysis.comparison import compare_models
+    from converter_lite.analysis.pair import read_pair
+    from converter_lite.analysis.samples import SampleSource
+    from converter_lite.config.parser import load_config
+    from converter_lite.engine import DEFAULT_ENGINE
+    from converter_lite.log import NORMAL, Log, library_messages
+
+    log = Log(NORMAL, sys.stdout)
+    threads = wish.threads or os.cpu_count() or 1
+    with library_messages(log):
+        config = None if wish.config_file is None else load_config(wish.config_file)
+        pair = read_pair(wish.float_model, wish.quantized_model, input_shapes=wish.shapes, confined=wish.confined)
+        source = SampleSource(
+            config, wish.inputs, wish.shapes, input_format=wish.input_format, threads=threads, confined=wish.confined
+        )
+        feeds, is_real = source.feeds(pair.reference, wish.samples, log, quantized=pair.quantized)
+        comparison = compare_models(
+            pair.reference,
+            pair.quantized,
+            feeds,
+            optimized=pair.optimized,
+            threshold=wish.threshold,
+            engine=DEFAULT_ENGINE,
+            threads=threads,
+            log=log,
+        )
+        _print(comparison, wish, log, is_real=is_real)
+        _write(comparison, wish, is_real=is_real)
+        _extract(comparison, wish, pair.reference, feeds, log)
+    _gate(comparison, wish)
+
+
+def _print(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> None:
+    from converter_lite.analysis.comparison_report import summary, table
+    from converter_lite.cli.inspect import columns
+
+    is_worst = wish.order == "worst"
+    kind, first = "" if is_real else "random ", "worst layer first" if is_worst else "layers in graph order"
+    log.info(
+        f"{comparison.samples} {kind}samples; {first}; left the whole model up to the layer, right the layer alone"
+    )
+    log.info("\n".join(columns(list(table(comparison, worst_first=is_worst, shown=wish.shown)))))
+    log.info("\n".join(summary(comparison)))
+
+
+def _extract(comparison: Comparison, wish: _Wish, reference: ir.Model, feeds: Sequence[Feed], log: Log) -> None:
+    from converter_lite.analysis.extraction import extract_worst
+    from converter_lite.engine import DEFAULT_ENGINE
+
+    if wish.folder is None:
+        return
+    parts, left = extract_worst(comparison, reference, feeds, wish.folder, count=wish.worst, engine=DEFAULT_ENGINE)
+    log.info(f"{wish.folder}: {len(parts)} layers as models of their own; README.md there says how to run them")
+    for sentence in left:
+        log.info(f"  not cut out: {sentence}")
+
+
+def _refuse_overwrite(wish: _Wish) -> None:
+    from converter_lite.output import refuse_overwrite
+
+    inputs = [wish.float_model, wish.quantized_model, *(p for p in (wish.config_file, wish.inputs) if p)]
+    outputs = [p for p in (wish.csv, wish.json) if p]
+    for index, output in enumerate(outputs):
+        refuse_overwrite(output, inputs, also=outputs[:index])
+
+
+def _write(comparison: Comparison, wish: _Wish, *, is_real: bool) -> None:
+    from converter_lite.analysis.comparison_report import csv_text, to_json
+    from converter_lite.output import write_text
+
+    if wish.csv is not None:
+        write_text(wish.csv, csv_text(comparison))
+    if wish.json is not None:
+        content = {"status": 0, "real_samples": is_real, **to_json(comparison)}
+        write_text(wish.json, json.dumps(content, indent=1) + "\n")
+
+
+def _gate(comparison: Comparison, wish: _Wish) -> None:
+    for error in comparison.layers:
+        if wish.gate is not None and error.is_output and not error.accumulated.cosine >= wish.gate:
+            raise QualityError(
+                f"cosine {error.accumulated.cosine:.5f} of output {error.layer.tensor} is below {wish.gate:g}",
+                where=str(wish.quantized_model),
+            )

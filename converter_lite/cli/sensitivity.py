@@ -1,0 +1,208 @@
+"""``converter_lite sensitivity``: what each layer costs, and what to leave in float for a wanted accuracy."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
+from converter_lite.cli.run import run_work
+from converter_lite.errors import ModelError, QualityError, UsageError
+from converter_lite.request import MAX_THREADS, ConvertRequest, one_of
+
+if TYPE_CHECKING:
+    from converter_lite.analysis.kernels import KernelUse
+    from converter_lite.analysis.sensitivity import Sensitivity
+    from converter_lite.engine import Feed
+    from converter_lite.log import Log
+    from converter_lite.quantization.perform import Quantizer
+
+FORMATS = ("ONNX", "MINDIR_LITE")
+"""Formats whose device tables can be analysed: their quantized networks are measured as ONNX graphs."""
+
+MOST = 65535
+
+
+@click.command("sensitivity")
+@option("fmk", "Framework of the model: ONNX or PADDLE.", "ONNX")
+@option("modelFile", "Model to analyse.", metavar="PATH")
+@option("weightFile", "Parameters of a PADDLE model.", metavar="PATH")
+@option("configFile", "INI file that says how to quantize, and names the data.", metavar="PATH")
+@option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
+@option("inputDataFormat", "Layout of 4-D BIN files: NHWC or NCHW.", "NHWC")
+@option("saveType", f"Format whose device table is followed: {' or '.join(FORMATS)}.", "ONNX")
+@option("targetCosine", "Find the skip_quant_node= line for this cosine of every output.", metavar="X")
+@option("samples", "Samples on which each layer is measured.", "16", metavar="N")
+@option("shown", "Layers in the table; 0 = all.", "20", metavar="N")
+@option("csv", "Write all layers to this file.", metavar="FILE")
+@option("json", "Write a machine-readable result to this file.", metavar="FILE")
+@external_paths
+@option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
+def sensitivity_command(**options: Any) -> int:
+    """Measure what quantizing each layer costs: alone, and all but it."""
+    return run_work(lambda: _run(_wish(options)), json_file=path_of(options["json"]), details=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """The options, checked."""
+
+    request: ConvertRequest
+    target: float | None
+    samples: int
+    shown: int
+    csv: Path | None
+    json: Path | None
+
+
+def _wish(options: dict[str, Any]) -> _Wish:
+    for flag, name in (("modelFile", "model_file"), ("configFile", "config_file")):
+        if not options[name]:
+            raise UsageError("the flag is required", where=f"--{flag}")
+    request = ConvertRequest(
+        model_file=Path(options["model_file"]),
+        output_file=Path(options["model_file"]).with_suffix(".sensitivity"),
+        fmk=one_of(options["fmk"], ("ONNX", "PADDLE"), "--fmk"),
+        weight_file=path_of(options["weight_file"]),
+        config_file=path_of(options["config_file"]),
+        input_shape=parse_input_shape(options["input_shape"]),
+        input_data_format=options["input_data_format"],
+        save_type=(one_of(options["save_type"], FORMATS, "--saveType"),),
+        threads=whole_number(options["threads"], "--threads", most=MAX_THREADS, what="number of threads"),
+        allow_external_paths=options["allow_external_paths"],
+    )
+    target = cosine(options["target_cosine"], "--targetCosine")
+    if target is not None and not 0.0 < target < 1.0:
+        raise UsageError("a cosine to reach lies between 0 and 1", where=f"--targetCosine={target:g}")
+    wish = _Wish(
+        request,
+        target,
+        samples=whole_number(options["samples"], "--samples", least=1, most=MOST),
+        shown=whole_number(options["shown"], "--shown", most=MOST) or MOST,
+        csv=path_of(options["csv"]),
+        json=path_of(options["json"]),
+    )
+    _refuse_overwrite(wish)
+    return wish
+
+
+def _refuse_overwrite(wish: _Wish) -> None:
+    from converter_lite.output import refuse_overwrite
+
+    request = wish.request
+    inputs = [p for p in (request.model_file, request.weight_file, request.config_file) if p is not None]
+    outputs = [p for p in (wish.csv, wish.json) if p is not None]
+    for index, output in enumerate(outputs):
+        refuse_overwrite(output, inputs, also=outputs[:index])
+
+
+def _run(wish: _Wish) -> None:
+    from converter_lite.analysis.kernels import kernels, summary
+    from converter_lite.analysis.samples import random_feeds
+    from converter_lite.analysis.sensitivity import analyse
+    from converter_lite.cli.inspect import RUNS
+    from converter_lite.formats.onnx_qdq.writer import build
+    from converter_lite.log import NORMAL, Log, library_messages
+    from converter_lite.quantization.perform import JUDGES
+    from converter_lite.quantization.rescue import Goal
+
+    log = Log(NORMAL, sys.stdout)
+    with library_messages(log):
+        quantizer = _quantizer(wish, log)
+        judges = quantizer.samples.head(JUDGES) if quantizer.samples is not None else quantizer.substitutes
+        goal = None if wish.target is None else Goal(wish.target)
+        result, quantized = analyse(quantizer, judges=judges, samples=wish.samples, goal=goal)
+        _print(result, wish, log)
+        uses = []
+        if wish.request.save_type == ("ONNX",):
+            model = build(quantized)
+            shapes = dict(wish.request.input_shape)
+            uses = kernels(model, random_feeds(model, RUNS, quantized=model, input_shapes=shapes))
+            log.info(f"onnxruntime: {summary(uses)}")
+        _write(result, uses, wish, is_real=quantizer.samples is not None)
+    if not result.is_reached and result.reached is not None:
+        raise QualityError(
+            f"cosine {wish.target:g} cannot be reached by leaving layers out; {result.reached.cosine:.6f} can",
+            hint="give more or other calibration data, or another method: see docs/accuracy.md",
+        )
+
+
+def _quantizer(wish: _Wish, log: Log) -> Quantizer:
+    from converter_lite.analysis.samples import SampleSource
+    from converter_lite.config.parser import load_config
+    from converter_lite.data.random_samples import random_samples
+    from converter_lite.engine import DEFAULT_ENGINE
+    from converter_lite.formats.output import FileOptions
+    from converter_lite.formats.registry import output_format
+    from converter_lite.preparing import Preparation
+    from converter_lite.quantization.choose import choose
+    from converter_lite.quantization.perform import Quantizer
+    from converter_lite.quantization.run import SUBSTITUTES
+    from converter_lite.reading import read_source
+
+    request = wish.request
+    threads = request.threads or os.cpu_count() or 1
+    assert request.config_file is not None
+    config = load_config(request.config_file)
+    source = read_source(request, static_shapes=dict(request.input_shape))
+    if source.is_quantized:
+        raise ModelError("the model is quantized already", where=source.where, hint="start from the float model")
+    fmt = output_format(request.save_type[0], FileOptions())
+    prepared = Preparation(source, request.optimize)(fmt.form)
+    samples = SampleSource(
+        config,
+        None,
+        request.input_shape,
+        input_format=request.input_data_format,
+        threads=threads,
+        confined=not request.allow_external_paths,
+    ).dataset(prepared.model, log)
+    choice = choose(config, prepared.model, prepared.done.vanished, has_samples=samples is not None)
+    if choice is None:
+        raise UsageError("the configuration quantizes nothing", where=str(request.config_file), hint="set quant_type")
+    substitutes: Sequence[Feed] = ()
+    if samples is None:
+        log.warning("layers are measured on random samples: calibration data would show what matters")
+        substitutes = tuple(random_samples(prepared.model, SUBSTITUTES, fixed_shapes=dict(request.input_shape)))
+    return Quantizer(
+        prepared.model,
+        replace(fmt.restrict(choice), goal=None),
+        samples,
+        substitutes,
+        engine=DEFAULT_ENGINE,
+        threads=threads,
+        log=log,
+    )
+
+
+def _print(result: Sensitivity, wish: _Wish, log: Log) -> None:
+    from converter_lite.analysis.sensitivity import table
+    from converter_lite.cli.inspect import columns
+
+    log.info(f"{len(result.layers)} layers on {result.samples} samples; most error for its price first")
+    log.info("\n".join(columns(list(table(result, shown=wish.shown)))))
+    log.info(f"everything quantized: cosine {result.quantized.cosine:.6f}, largest error {result.quantized.error:.4g}")
+    if result.reached is not None and result.is_reached and not result.skip:
+        log.info(f"cosine {wish.target:g} holds without leaving anything out")
+    elif result.reached is not None and result.line:
+        log.info(f"{len(result.skip)} layers left out: cosine {result.reached.cosine:.6f}, with this line:")
+        log.info(result.line)
+
+
+def _write(result: Sensitivity, uses: list[KernelUse], wish: _Wish, *, is_real: bool) -> None:
+    from converter_lite.analysis.kernels import to_json as kernels_to_json
+    from converter_lite.analysis.sensitivity import csv_text, to_json
+    from converter_lite.output import write_text
+
+    if wish.csv is not None:
+        write_text(wish.csv, csv_text(result))
+    if wish.json is not None:
+        content = {"status": 0, "real_samples": is_real, **to_json(result), "kernels": kernels_to_json(uses)}
+        write_text(wish.json, json.dumps(content, indent=1) + "\n")

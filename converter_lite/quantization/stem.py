@@ -1,0 +1,68 @@
+"""The first layers of a convolutional network, where integers cost accuracy and save no time.
+
+A picture has few channels and many pixels. Integer kernels gain from long sums over channels, which the first convolution and
+a depthwise layer behind it do not have, while quantizing the picture itself is an error that every later layer sees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.quantization.weights import is_depthwise, operator, stored_weight, weight_of
+from converter_lite.targets.operators import Role
+
+FEW_INPUTS = 4
+"""Channels of a picture at most."""
+
+FEW_OUTPUTS = 32
+"""Output channels of a first convolution that floats compute as fast (measured: 16, 24, 32; 64 and 192 are slower)."""
+
+SMALL_KERNEL = 9
+"""Elements of its kernel (measured: 3 x 3; 7 x 7 and 16 x 16 are slower)."""
+
+SMALL_SHARE = 0.001
+"""Of the network's weights: a network that consists of its first layers is not left in float."""
+
+
+def stem(model: ir.Model) -> list[ir.Node]:
+    """The convolution that reads a picture, and the depthwise one behind it; empty where integers are faster."""
+    nodes = [layer for node in model.graph if _reads_picture(node) for layer in (node, *_depthwise_behind(node))]
+    total = sum(_size(weight) for node in model.graph if (weight := stored_weight(node)) is not None)
+    own = sum(_size(weight) for node in nodes if (weight := weight_of(node)) is not None)
+    return nodes if own <= SMALL_SHARE * total else []
+
+
+def _reads_picture(node: ir.Node) -> bool:
+    weight = weight_of(node)
+    shape = g.static_shape(weight) if weight is not None else None
+    if node.op_type != "Conv" or shape is None or g.int_attribute(node, "group", 1) != 1:
+        return False
+    is_small = shape[1] <= FEW_INPUTS and shape[0] <= FEW_OUTPUTS and math.prod(shape[2:]) <= SMALL_KERNEL
+    return is_small and _is_given(node.inputs[0])
+
+
+def _is_given(value: ir.Value | None) -> bool:
+    """Whether it is an input of the model, possibly in another layout."""
+    while value is not None and not value.is_graph_input():
+        node = value.producer()
+        if node is None or node.op_type not in ("Transpose", "Reshape", "Squeeze", "Unsqueeze"):
+            return False
+        value = node.inputs[0]
+    return value is not None
+
+
+def _depthwise_behind(node: ir.Node) -> Iterator[ir.Node]:
+    reader = g.single_consumer(node.outputs[0])
+    entry = operator(reader) if reader is not None else None
+    if reader is not None and entry is not None and entry.role is Role.CLAMP:
+        reader = g.single_consumer(reader.outputs[0])
+    if reader is not None and is_depthwise(reader) and weight_of(reader) is not None:
+        yield reader
+
+
+def _size(weight: ir.Value) -> int:
+    return math.prod(g.static_shape(weight) or (0,))

@@ -1,0 +1,1 @@
+"""``report.html``: one page that holds everything, and asks no network for anything."""

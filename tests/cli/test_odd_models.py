@@ -1,0 +1,151 @@
+"""Models at the edge of what can be converted: each ends with a file that is proven, or with a sentence that says why not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import ArrayLike
+
+from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, write_bins
+from tests.support import build_proto, normal
+
+DATA = FULL["data_preprocess_param"]
+FOUR_BITS = changed(WEIGHT, common_quant_param={"bit_num": "4"}, data_preprocess_param=DATA)
+
+
+def put(workshop: Workshop, graph: str, shape: tuple[int, ...], *, opset: int = 13, **constants: ArrayLike) -> None:
+    """Make a model of the workshop, and samples of one shape."""
+    proto = build_proto(graph, opset=opset, ir_version=8 if opset < 21 else 10, **constants)
+    onnx.save(proto, workshop.model)
+    write_bins(workshop.folder / "bins", 4, shape)
+
+
+@pytest.mark.parametrize("config", [FULL, FOUR_BITS, changed(DYNAMIC, data_preprocess_param=DATA)])
+@pytest.mark.parametrize(("shape", "shown"), [((0, 16), "[0,16]"), ((4, 0), "[4,0]")])
+def test_an_input_without_values_is_named(
+    workshop: Workshop, config: Config, shape: tuple[int, int], shown: str
+) -> None:
+    put(
+        workshop,
+        f"g (float[{shape[0]},{shape[1]}] x) => (float[{shape[0]},8] y) {{ y = MatMul(x, w) }}",
+        shape,
+        w=np.ones((shape[1], 8), np.float32),
+    )
+    assert f"input 'x': it has no values: its shape is {shown}" in workshop.fail(1, config=config)
+
+
+@pytest.mark.parametrize("config", [FULL, FOUR_BITS, DYNAMIC])
+def test_a_weight_without_values_is_no_defect(workshop: Workshop, config: Config) -> None:
+    put(
+        workshop,
+        "g (float[4,16] x) => (float[4,0] y, float[4,8] z) { y = MatMul(x, w) z = MatMul(x, v) }",
+        (4, 16),
+        w=np.ones((16, 0), np.float32),
+        v=normal(16, 8),
+    )
+    outcome = workshop.convert(config=config)
+    assert outcome.status == (0 if config is FOUR_BITS else 1)
+    assert (outcome.err == "") == (outcome.status == 0)
+
+
+@pytest.mark.parametrize("config", [FULL, FOUR_BITS, WEIGHT])
+def test_numbers_near_the_end_of_float32_make_no_noise(workshop: Workshop, config: Config) -> None:
+    put(
+        workshop,
+        "g (float[4,16] x) => (float[4,16] y) { a = Mul(x, k) y = MatMul(a, w) }",
+        (4, 16),
+        k=np.float32(1e36).reshape(()),
+        w=normal(16, 16) * 1e-3,
+    )
+    workshop.succeed("--inputDataFormat=NCHW", config=config)
+
+
+def test_integers_of_eight_bits_load_at_every_operator_set(workshop: Workshop) -> None:
+    """A pooling behind a quantized convolution: onnxruntime 1.31 moves the pair over it and cannot rewrite what it made."""
+    for opset in (13, 20, 21):
+        put(
+            workshop,
+            "g (float[1,3,8,8] x) => (float[1,c,h,w] y) { "
+            "a = Conv(x, k, b) r = Relu(a) p = MaxPool<kernel_shape=[2,2]>(r) y = Softmax<axis=1>(p) }",
+            (1, 8, 8, 3),
+            opset=opset,
+            k=normal(20, 3, 3, 3),
+            b=normal(20),
+        )
+        for device in ("ARM", "X86", "ASCEND", "NVGPU"):
+            outcome = workshop.convert(config=changed(FULL, full_quant_param={"target_device": device}))
+            assert outcome.status == 0, (opset, device, outcome)
+
+
+def test_outputs_whose_length_depends_on_values_are_compared_where_they_can(workshop: Workshop) -> None:
+    put(
+        workshop,
+        "g (float[4,16] x) => (int64[2,found] y, float[4,16] r) { a = MatMul(x, w) r = Relu(a) y = NonZero(r) }",
+        (4, 16),
+        w=normal(16, 16),
+    )
+    outcome = workshop.convert("--json=r.json", config=FOUR_BITS)
+    assert outcome.status == 0, outcome
+    assert "WARNING output y has another length than that of the float model in" in outcome.out
+    (warning,) = json.loads((workshop.folder / "r.json").read_text(encoding="utf-8"))["warnings"]
+    assert warning.endswith("which are not compared")
+
+
+REFUSALS = {
+    "a sequence": (
+        "g (seq(float[4,16]) s) => (float[4,16] y) { y = SequenceAt(s, i) }",
+        "input 's': it is not a tensor",
+    ),
+    "text": ("g (string[4] s) => (string[4] y) { y = Identity(s) }", "input 's': it is not a tensor of numbers"),
+    "a flat image": ("g (float[4,16] x) => (float[4,8] y) { y = GlobalAveragePool(x) }", "has 2 dimensions"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_models_that_cannot_be_run_are_refused_with_the_place(workshop: Workshop, name: str) -> None:
+    graph, message = REFUSALS[name]
+    put(workshop, graph, (4, 16), i=np.int64(0).reshape(()))
+    assert message in workshop.fail(1)
+
+
+def test_operators_of_unknown_domains_are_named(workshop: Workshop) -> None:
+    put(workshop, "g (float[4,16] x) => (float[4,8] y) { a = MatMul(x, w) y = Relu(a) }", (4, 16), w=normal(16, 8))
+    proto = onnx.load(workshop.model)
+    proto.graph.node[1].CopyFrom(onnx.helper.make_node("Swirl", ["a"], ["y"], name="last", domain="of.mine"))
+    proto.opset_import.append(onnx.helper.make_opsetid("of.mine", 1))
+    onnx.save(proto, workshop.model)
+    assert "last (Swirl) of of.mine" in workshop.fail(1, config=WEIGHT)
+
+
+@pytest.mark.parametrize(
+    ("graph", "config", "reason"),
+    [
+        ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", WEIGHT, "its weight is double, not float32"),
+        ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", DYNAMIC, "its weight is double, not float32"),
+        ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", WEIGHT, "export the model in float32"),
+        ("g (float[4,16] x) => (float[4,16] x) { y = Relu(x) }", WEIGHT, "no node is left after optimization"),
+        ("g (float[5,1,16] x) => (float[5,1,1,4] y) { y = RNN<hidden_size=4>(x, v, r) }", WEIGHT, "weights of RNN"),
+    ],
+)
+def test_the_reason_why_nothing_is_quantized_is_the_right_one(
+    workshop: Workshop, graph: str, config: Config, reason: str
+) -> None:
+    constants = {"w": normal(16, 8).astype(np.float64), "v": normal(1, 4, 16), "r": normal(1, 4, 4)}
+    put(workshop, graph, (4, 16), **{name: array for name, array in constants.items() if f" {name}" in graph})
+    assert reason in workshop.fail(1, config=config)
+
+
+@pytest.mark.parametrize("config", [FULL, FOUR_BITS, WEIGHT, DYNAMIC])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_bias_that_is_not_finite_is_named(workshop: Workshop, config: Config, value: float) -> None:
+    put(
+        workshop,
+        "g (float[4,16] x) => (float[4,8] y) { y = Gemm(x, w, b) }",
+        (4, 16),
+        w=normal(16, 8),
+        b=np.array([1, 2, value, 4, 5, 6, 7, 8], np.float32),
+    )
+    assert "constant b: it holds NaN or infinite values" in workshop.fail(1, config=config)

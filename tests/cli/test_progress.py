@@ -1,0 +1,88 @@
+"""Progress bars: on a terminal every long stage has one with rate and time left, elsewhere there are none."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from converter_lite.log import NORMAL, Log
+from tests.cli.workshop import FULL, WEIGHT, Config, Workshop, changed, environment, ini
+
+GOAL = {"common_quant_param": {"target_cosine": "0.9999999", "max_float_nodes": "1"}}
+DEBUG = {"common_quant_param": {"debug_info_save_path": "debug"}}
+
+
+def on_a_terminal(config: Config) -> str:
+    """What a conversion shows on a terminal, bars included."""
+    Path("quant.cfg").write_text(ini(config), encoding="utf-8")
+    leader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out"]
+    line += ["--configFile=quant.cfg", "--saveType=ONNX"]
+    with subprocess.Popen(line, stdout=terminal, stderr=terminal, stdin=terminal, env=environment()) as process:
+        os.close(terminal)
+        shown = b""
+        while process.poll() is None or select.select([leader], [], [], 0)[0]:
+            try:
+                shown += os.read(leader, 65536) if select.select([leader], [], [], 0.1)[0] else b""
+            except OSError:  # the other end is closed
+                break
+    os.close(leader)
+    assert process.returncode == 0, shown.decode()
+    return shown.decode()
+
+
+@pytest.mark.parametrize(
+    ("config", "labels"),
+    [
+        (
+            changed(changed(FULL, **GOAL), **DEBUG),
+            (
+                "equalizing",
+                "calibrating",
+                "rounding weights",
+                "correcting layers",
+                "measuring layers",
+                "proving",
+                "debug reports",
+            ),
+        ),
+        (WEIGHT, ("rounding weights", "proving")),
+    ],
+)
+def test_every_long_stage_has_a_bar_with_rate_and_time_left(
+    workshop: Workshop, config: Config, labels: tuple[str, ...]
+) -> None:
+    del workshop
+    shown = on_a_terminal(config)
+    for label in labels:
+        assert re.search(rf"{label}: +\d+%\|.*\| \d+/\d+ \[\d\d:\d\d<(\d\d:\d\d|\?), ", shown), (label, shown)
+
+
+def test_lines_of_the_summary_stand_above_the_bars(workshop: Workshop) -> None:
+    del workshop
+    shown = on_a_terminal(changed(FULL, **DEBUG))
+    lines = re.split(r"[\r\n]+", shown)
+    assert "Statistics the original data distribution. Round 3" in lines
+
+
+def test_elsewhere_there_are_no_bars(workshop: Workshop) -> None:
+    outcome = workshop.convert(config=changed(FULL, **DEBUG))
+    assert "it/s" not in outcome.err + outcome.out
+    assert "%|" not in outcome.err + outcome.out
+
+
+def test_items_pass_through_where_nothing_is_shown() -> None:
+    items = [1, 2, 3]
+    assert Log().track(items, "counting", 3) is items
+    assert list(Log(NORMAL, sys.stdout).track(items, "counting", 3)) == items
