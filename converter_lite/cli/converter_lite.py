@@ -35,7 +35,7 @@ from converter_lite.cli.run import (
     usage_failure,
 )
 from converter_lite.cli.sensitivity import sensitivity_command
-from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError, refused_by_system
+from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
 from converter_lite.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
@@ -71,11 +71,8 @@ class _Command(click.Group):
             # --json of a command (batch) is a file of another kind
             is_conversion = self.commands.keys().isdisjoint(arguments)
             status = usage_failure(error, json_file=_json_of_refused(arguments) if is_conversion else None)
-        except BrokenPipeError:
-            status = EXIT_FAILED  # nobody reads what is printed
-        except OSError as error:
-            click.echo(f"ERROR {refused_by_system(error)}", err=True)
-            status = EXIT_FAILED
+        except OSError:
+            status = EXIT_FAILED  # nobody reads what is printed, or the disk behind it is full
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
             status = report_defect(error)
             click.echo(FAILURE_LINE.format(status=status))

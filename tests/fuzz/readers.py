@@ -24,6 +24,7 @@ from converter_lite.data.images import FORMATS, ImagePreprocess, is_picture, loa
 from converter_lite.errors import DataError
 from converter_lite.formats.mindspore_ms.reader import to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import write as write_ms
+from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes
 from converter_lite.formats.paddle_nb.reader import read as read_nb
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions
@@ -38,11 +39,9 @@ from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, ini, model_proto
 from tests.formats.mindspore_ms.models import convolutional, floating, weights_quantized
 from tests.formats.paddle_nb.models import small_network
 from tests.frontends.paddle_models import (
-    combined_bytes,
     fake_quantized_model,
     float_model,
     linear_quantized_model,
-    program_bytes,
 )
 from tests.support import full, samples_of, written
 
@@ -122,7 +121,7 @@ def _paddle_seeds() -> list[bytes]:
     for maker in (float_model, fake_quantized_model, linear_quantized_model):
         program, parameters = maker()
         head = program_bytes(program)
-        seeds.append(len(head).to_bytes(4, "little") + head + combined_bytes(parameters))
+        seeds.append(len(head).to_bytes(4, "little") + head + parameter_bytes(parameters))
     return seeds
 
 
