@@ -32,10 +32,11 @@ FORMAT = 1
 SAVE_EVERY = 16
 """Samples between two writes: what a killed run loses at most."""
 
-_BROKEN = (
-    *(OSError, ValueError, KeyError, IndexError, EOFError, OverflowError, MemoryError),
+BROKEN_ARCHIVE = (
+    *(OSError, ValueError, AttributeError, KeyError, IndexError, EOFError, OverflowError, MemoryError),
     *(RuntimeError, zipfile.BadZipFile, zlib.error),  # RuntimeError: encrypted, or of a kind that zipfile does not know
 )
+"""What reading a damaged ``.npz`` file raises."""
 
 Group = list[TensorStatistics]
 
@@ -91,7 +92,7 @@ class StatisticsCache:
                 raise ValueError("its arrays do not fit each other")
             parts = np.split(bins.astype(np.int64), ends[:-1])
             return count, [_unpacked(row, grid, part) for row, grid, part in zip(numbers, grids, parts, strict=True)]
-        except _BROKEN as error:
+        except BROKEN_ARCHIVE as error:
             self._log.warning(f"{path}: this statistics file cannot be used ({error}); the samples are read again")
             return 0, []
 

@@ -18,11 +18,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image, PngImagePlugin
 
+from converter_lite.analysis.recorded import read_recorded
 from converter_lite.batch.jobs import read_jobs
 from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.cli.console import EscapingStream, printable
 from converter_lite.config.parser import MAX_BYTES, load_config
 from converter_lite.data.images import decode, is_picture
+from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import ConfigError, ConverterError, DataError, ModelError
 from converter_lite.formats.paddle_nb.protobuf import program_bytes, tensor_bytes
 from converter_lite.frontends.onnx import read_onnx
@@ -119,6 +121,14 @@ def test_a_sample_that_is_a_link_to_itself_is_refused(workshop: Workshop) -> Non
     (workshop.folder / "bins" / "001.bin").unlink()
     (workshop.folder / "bins" / "001.bin").symlink_to("001.bin")
     assert workshop.convert(config=FULL).status == 1
+
+
+def test_recorded_samples_are_read_from_their_own_file_only(tmp_path: Path) -> None:
+    (tmp_path / "secret.bin").write_bytes(normal(4).tobytes())
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "zoo" / "input_0.pb").write_bytes(stolen_tensor().SerializeToString())
+    with pytest.raises(DataError, match="in another file"):
+        read_recorded(tmp_path / "zoo", [InputSpec("c", np.dtype(np.float32), (4,))], limit=1)
 
 
 @pytest.mark.parametrize("name", ["../secret", "a/../../secret", "{absolute}", "link"])

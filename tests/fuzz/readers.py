@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 from PIL import Image
 
+from converter_lite.analysis.recorded import read_recorded
 from converter_lite.batch.jobs import read_jobs
 from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.calibration.statistics import TensorStatistics
@@ -21,6 +23,7 @@ from converter_lite.cli.arguments import parse_input_shape
 from converter_lite.config.parser import parse_config
 from converter_lite.config.template import TEMPLATES, template
 from converter_lite.data.images import FORMATS, ImagePreprocess, is_picture, load_image
+from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import DataError
 from converter_lite.formats.mindspore_ms.reader import to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import write as write_ms
@@ -216,6 +219,24 @@ def _cache_seeds() -> list[bytes]:
     return [path.read_bytes()]
 
 
+SAMPLE_INPUT = InputSpec("x", np.dtype(np.float32), (2, 3))
+
+
+def _read_sample(data: bytes) -> object:
+    """An archive, or else a tensor of ONNX's test data."""
+    if data[:2] == b"PK":
+        return read_recorded(_file("sample.npz", data), [SAMPLE_INPUT], limit=1)
+    _file("input_0.pb", data)
+    return read_recorded(scratch(), [SAMPLE_INPUT], limit=1)
+
+
+def _sample_seeds() -> list[bytes]:
+    array = np.ones((2, 3), np.float32)
+    stream = io.BytesIO()
+    np.savez(stream, x=array)
+    return [stream.getvalue(), numpy_helper.from_array(array, "x").SerializeToString()]
+
+
 READERS: Mapping[str, Reader] = {
     "onnx": Reader(_read_onnx, _onnx_seeds),
     "paddle": Reader(_read_paddle, _paddle_seeds),
@@ -226,6 +247,7 @@ READERS: Mapping[str, Reader] = {
     "plan": Reader(_read_plan, _plan_seeds),
     "batch": Reader(_read_batch, _batch_seeds),
     "cache": Reader(_read_cache, _cache_seeds),
+    "samples": Reader(_read_sample, _sample_seeds),
     "shapes": Reader(lambda data: parse_input_shape(_text(data)), lambda: [b"x:1,3,224,224;y:2,128"]),
 }
 """Name -> reader, those with the most code first."""
