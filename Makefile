@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all runtimes conformance check lint bench clean
+.PHONY: demo test test-all runtimes conformance check lint coverage fuzz bench clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -46,6 +46,16 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
 check: lint test
+
+# Lines of the package that the tests of one process reach; what only child processes run is not counted.
+coverage: $(VENV)/.installed
+	$(BIN)/python -m pytest -n auto -m "not slow" --cov --cov-report=term-missing --durations=40
+
+# Files that break a reader, for FUZZ_MINUTES in all; see docs/security.md.
+FUZZ_MINUTES ?= 10
+fuzz: $(VENV)/.installed
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[fuzz]' || echo "Atheris does not install here: unguided damage"
+	$(BIN)/python -m tests.fuzz --minutes=$(FUZZ_MINUTES)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -65,6 +65,13 @@ class TargetError(ConverterError):
     """The chosen device or output format cannot express what is asked."""
 
 
+def refused_by_system(error: OSError) -> ConverterError:
+    """What the operating system refused, as an error for users: no permission, no space, a device that is gone."""
+    return ConverterError(
+        error.strerror or str(error), where=str(error.filename or ""), hint="check space and permissions"
+    )
+
+
 class FormatError(ConverterError):
     """A file of a binary model format is damaged or uses something unknown."""
 

@@ -45,8 +45,8 @@ def _unique(name: str, taken: set[str]) -> str:
     return candidate
 
 
-def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    """Nodes of the graph and of its subgraphs (If, Loop bodies), in order."""
+def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
+    """Nodes of a graph or local function and of its subgraphs (If, Loop bodies), in order."""
     yield from ir.traversal.RecursiveGraphIterator(graph)
 
 

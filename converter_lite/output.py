@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from converter_lite.errors import ConverterError, UsageError
-
-FILE_MODE = 0o644
-WORK_PREFIX = ".converter_lite_"
+from converter_lite.work_directory import WORK_PREFIX, make_work_directory
 
 
 class Transaction:
@@ -37,11 +34,12 @@ class Transaction:
         """
         done: list[tuple[Path, Path | None]] = []
         try:
+            mode = self._usual_mode() if self._planned else 0
             for made, destination in self._planned:
-                made.chmod(FILE_MODE)
+                made.chmod(mode)
                 backup = self.work / f"replaced_{len(done)}" if destination.exists() else None
                 if backup is not None and len(self._planned) > 1:
-                    os.link(destination, backup)
+                    _keep(destination, backup)
                 done.append((destination, backup))
                 made.replace(destination)
         except BaseException as error:  # also Ctrl-C
@@ -55,25 +53,46 @@ class Transaction:
                 raise _cannot_write(error, self.work.parent) from error
             raise
 
+    def _usual_mode(self) -> int:
+        """Permissions that new files have here, whatever those of a temporary file are: 0644 with the usual umask."""
+        probe = self.work / ".mode"
+        probe.touch()
+        mode = probe.stat().st_mode & 0o777
+        probe.unlink()
+        return mode
+
+
+def _keep(file: Path, backup: Path) -> None:
+    """A second name for a file, or a copy on file systems without links (FAT, some network shares)."""
+    try:
+        os.link(file, backup)
+    except OSError:
+        shutil.copy2(file, backup)
+
 
 @contextlib.contextmanager
 def transaction(directory: Path) -> Iterator[Transaction]:
     """A transaction for files of ``directory`` (made if missing); its work directory is removed in any case.
 
+    A process that is killed leaves its work directory; the next transaction in the same place removes it.
+
     Raises:
         ConverterError: The directory cannot be written, or the disk is full.
     """
     work: Path | None = None
+    lock: int | None = None
     made = _missing_parents(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=WORK_PREFIX, dir=directory))
+        work, lock = make_work_directory(directory)
         yield Transaction(work)
     except OSError as error:
         raise _cannot_write(error, directory) from error
     finally:
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
         for folder in made:
             with contextlib.suppress(OSError):
                 folder.rmdir()

@@ -73,7 +73,12 @@ def read_source(request: ConvertRequest, *, static_shapes: Mapping[str, Sequence
     else:
         from converter_lite.frontends.paddle import locate, read_paddle
 
-        quantized = read_paddle(path, request.weight_file, input_shapes=static_shapes or None)
+        quantized = read_paddle(
+            path,
+            request.weight_file,
+            input_shapes=static_shapes or None,
+            confined=not request.allow_external_paths,
+        )
         size = _paddle_bytes(*locate(path, request.weight_file))
     return _from_plan(quantized, size, str(path))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from converter_lite.calibration.cache import BROKEN_ARCHIVE
 from converter_lite.data.inputs import InputSpec, check_names, format_shape
 from converter_lite.errors import DataError
 
@@ -57,7 +57,7 @@ def _read_npz(path: Path) -> Sample:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             return {name: data[name] for name in data.files}
-    except (OSError, ValueError, AttributeError, EOFError, KeyError, BadZipFile) as error:
+    except BROKEN_ARCHIVE as error:
         raise DataError(f"the samples cannot be read: {error}", where=str(path), hint="give an .npz file") from error
 
 
@@ -70,8 +70,10 @@ def _read_set(folder: Path, specs: Sequence[InputSpec]) -> Sample:
         path = folder / f"input_{index}.pb"
         try:
             tensor = onnx.TensorProto.FromString(path.read_bytes())
+            if onnx.external_data_helper.uses_external_data(tensor):
+                raise ValueError("its numbers are in another file")
             sample[tensor.name or spec.name] = onnx.numpy_helper.to_array(tensor)
-        except (OSError, DecodeError, ValueError, TypeError, KeyError) as error:
+        except (OSError, DecodeError, ValueError, TypeError, KeyError, MemoryError) as error:
             raise DataError(f"the tensor cannot be read: {error}", where=str(path)) from error
     return sample
 

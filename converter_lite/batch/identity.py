@@ -65,12 +65,18 @@ def _inputs(job: Job) -> Iterator[Path]:
 def _external_data(model: Path) -> list[Path]:
     import onnx_ir as ir
 
+    from converter_lite.frontends.onnx_checks import stored_tensors
+
     try:
-        graph = ir.load(model).graph
+        loaded = ir.load(model)
     except Exception as error:  # a broken model fails in its own conversion, with a reason
         raise OSError(f"{model} cannot be loaded") from error
-    tensors = (value.const_value for value in graph.initializers.values())
-    return sorted({Path(tensor.path) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)})
+    files = sorted(
+        {Path(tensor.path) for _, tensor, _ in stored_tensors(loaded) if isinstance(tensor, ir.ExternalTensor)}
+    )
+    if not all(file.is_file() for file in files):
+        raise OSError(f"{model} has tensors in something that is no file")  # a device or pipe has no end
+    return files
 
 
 def _samples(config: Path, folder: Path) -> Iterator[Path]:

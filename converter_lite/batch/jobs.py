@@ -19,6 +19,9 @@ else:
 JOB_KEYS = ("name", "models")
 """Keys of a job that are no flags of the converter."""
 
+MAX_BYTES = 1 << 24
+"""A hundred thousand jobs."""
+
 TOP_KEYS = ("folder", "outputDir", "defaults", "job")
 
 
@@ -120,10 +123,14 @@ def jobs_of_models(patterns: Iterable[str], flags: Mapping[str, str], output_dir
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"the job file is larger than {MAX_BYTES >> 20} MiB", where=str(path))
+        return tomllib.loads(data.decode("utf-8-sig"))
     except OSError as error:
         raise UsageError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"this is no TOML: {error}", where=str(path)) from error
 
 

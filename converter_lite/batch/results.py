@@ -95,7 +95,7 @@ def load_results(path: Path) -> dict[str, JobResult]:
     try:
         jobs = json.loads(path.read_text(encoding="utf-8"))["jobs"]
         return {job["name"]: replace(JobResult(**job), skipped=False) for job in jobs}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             "this is no result of a batch", where=str(path), hint="name another file with --json, or remove it"
         ) from error

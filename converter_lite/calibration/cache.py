@@ -22,7 +22,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.calibration.statistics import Need, TensorStatistics
-from converter_lite.kernels.histogram import Histogram
+from converter_lite.kernels.histogram import MAX_BINS, SMALLEST_EXPONENT, Histogram
 from converter_lite.loading import message
 from converter_lite.log import Log
 
@@ -32,7 +32,11 @@ FORMAT = 1
 SAVE_EVERY = 16
 """Samples between two writes: what a killed run loses at most."""
 
-_BROKEN = (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error)
+BROKEN_ARCHIVE = (
+    *(OSError, ValueError, AttributeError, KeyError, IndexError, EOFError, OverflowError, MemoryError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error),  # RuntimeError: encrypted, or of a kind that zipfile does not know
+)
+"""What reading a damaged ``.npz`` file raises."""
 
 Group = list[TensorStatistics]
 
@@ -78,7 +82,9 @@ class StatisticsCache:
         if not path.exists():
             return 0, []
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            data = path.read_bytes()
+            _refuse_compressed(data)
+            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
                 count = int(arrays["count"])
                 numbers, grids, bins = arrays["numbers"], arrays["grids"], arrays["bins"]
             ends = np.cumsum(grids[:, 2])
@@ -86,7 +92,7 @@ class StatisticsCache:
                 raise ValueError("its arrays do not fit each other")
             parts = np.split(bins.astype(np.int64), ends[:-1])
             return count, [_unpacked(row, grid, part) for row, grid, part in zip(numbers, grids, parts, strict=True)]
-        except _BROKEN as error:
+        except BROKEN_ARCHIVE as error:
             self._log.warning(f"{path}: this statistics file cannot be used ({error}); the samples are read again")
             return 0, []
 
@@ -118,6 +124,13 @@ def identity(model: ir.Model) -> str:
     return message(copy).digest()
 
 
+def _refuse_compressed(data: bytes) -> None:
+    """We store arrays as they are; what is smaller in the file than in memory is not ours, and may be any size."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > len(data):
+            raise ValueError("its arrays are compressed")
+
+
 def _numbers(item: TensorStatistics) -> tuple[float, ...]:
     return (item.samples, item.rmin, item.rmax, item.outliers, item.low_sum, item.high_sum)
 
@@ -130,5 +143,7 @@ def _unpacked(
     samples, rmin, rmax, outliers, low_sum, high_sum = (float(number) for number in row)
     if samples < 1 or not np.isfinite(row).all() or rmin > rmax or len(counts) == 0 or counts.min() < 0:
         raise ValueError("its numbers are impossible")
+    if not (SMALLEST_EXPONENT <= grid[0] <= 128 and abs(int(grid[1])) < 1 << 31 and len(counts) <= MAX_BINS):
+        raise ValueError("its histogram is impossible")
     found = Histogram(int(grid[0]), int(grid[1]), counts)
     return TensorStatistics(int(samples), rmin, rmax, int(outliers), low_sum, high_sum, found)

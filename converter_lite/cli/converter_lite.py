@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from converter_lite.cli.arguments import (
 )
 from converter_lite.cli.batch import batch_command
 from converter_lite.cli.compare import compare_command
+from converter_lite.cli.console import flush_streams, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.run import (
@@ -277,11 +277,13 @@ def _json_of_refused(arguments: list[str]) -> Path | None:
 
 
 def main() -> None:
-    """Entry point. Names that the terminal cannot show are escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    """Entry point. Names that the terminal cannot show, or would obey, are escaped."""
+    protect_streams()
+    silence_libraries()
     use_one_heap()
     defer_imports()
     clean_up_when_terminated()
-    cli.main()
+    try:
+        cli.main()
+    except SystemExit as done:
+        sys.exit(done.code if flush_streams() else done.code or EXIT_FAILED)

@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from converter_lite import __version__
+from converter_lite.cli.console import flush_streams, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.opt_listings import draw, print_tables, record_tailoring
 from converter_lite.cli.run import clean_up_when_terminated
-from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, TargetError, UsageError
+from converter_lite.errors import (
+    EXIT_DEFECT,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    ConverterError,
+    TargetError,
+    UsageError,
+    refused_by_system,
+)
 
 if TYPE_CHECKING:
     from converter_lite.nb_conversion import NbRequest
@@ -59,6 +68,7 @@ class _Command(click.Command):
         except click.exceptions.Exit as done:
             status = done.exit_code
         except click.Abort:
+            click.echo("interrupted; nothing was written", err=True)
             status = EXIT_INTERRUPTED
         except click.ClickException as error:
             click.echo(f"Error: {error.format_message()}", err=True)
@@ -70,7 +80,7 @@ class _Command(click.Command):
         except BrokenPipeError:
             status = 1
         except OSError as error:
-            click.echo(f"Error: {error.filename or 'cannot write'}: {error.strerror or error}", err=True)
+            click.echo(f"Error: {refused_by_system(error)}", err=True)
             status = 1
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
             click.echo(f"Error: this is a defect of converter_lite: {type(error).__name__}: {error}", err=True)
@@ -321,6 +331,8 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
 
 def main() -> None:
     """Entry point: the process ends here, without taking down every module that it has loaded."""
+    protect_streams()
+    silence_libraries()
     use_one_heap()
     clean_up_when_terminated()
     if not any("configFile" in argument for argument in sys.argv):
@@ -337,11 +349,8 @@ def main() -> None:
 
 def end_process(code: object) -> None:
     """End with an exit status at once, when everything is written; the interpreter's own way takes a fifth longer."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:  # nobody reads any more, or the disk is full
-        code = 1
+    if not flush_streams():
+        code = code or 1
     os._exit(code if isinstance(code, int) else 0)
 
 

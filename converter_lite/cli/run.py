@@ -10,7 +10,14 @@ from pathlib import Path
 
 import click
 
-from converter_lite.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_USAGE, ConverterError, UsageError
+from converter_lite.errors import (
+    EXIT_DEFECT,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    ConverterError,
+    UsageError,
+    refused_by_system,
+)
 
 SUCCESS_LINE = "CONVERT RESULT SUCCESS:0"
 """Last line of the original after a conversion; scripts look for it."""
@@ -43,6 +50,10 @@ def run_work(work: Callable[[], None], *, json_file: Path | None, details: bool)
         status = 1
         click.echo("ERROR out of memory", err=True)
         _write_failure(json_file, status, error)
+    except OSError as error:
+        status = 1
+        click.echo(f"ERROR {refused_by_system(error)}", err=True)
+        _write_failure(json_file, status, refused_by_system(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
         status = report_defect(error)
         if details:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from converter_lite.confinement import is_inside
 from converter_lite.errors import DataError
 
 MAX_NAMED = 5
@@ -66,8 +67,7 @@ def list_files(
 
 
 def _refuse_links_out(chosen: list[Path], directory: Path, where: str) -> None:
-    folder = directory.resolve()
-    outside = [path.name for path in chosen if path.is_symlink() and not path.resolve().is_relative_to(folder)]
+    outside = [path.name for path in chosen if path.is_symlink() and not is_inside(path, directory)]
     if outside:
         raise DataError(
             f"links to files outside the directory: {_enumerate(outside)}",

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 MAX_PIXELS = 1 << 26
 """Pixels (8192 x 8192) above which a picture is refused: decoded, it would take more than 200 MB."""
 
+MAX_FILE = 1 << 30
+"""Bytes of a picture file; uncompressed pictures of ``MAX_PIXELS`` have half of it at most."""
+
+DECODERS = (
+    *("BMP", "DIB", "GIF", "JPEG", "MPO", "JPEG2000", "PNG", "PPM", "SUN", "TGA", "TIFF", "WEBP", "PCX", "AVIF"),
+)
+"""Formats that Pillow may try: plain pictures. Others start programs (EPS), or choose the size while they decode (ICO, ICNS)."""
+
 MAX_SIDE = 65535
 """Largest value of the resize and crop keys."""
 
@@ -188,12 +196,15 @@ def decode(path: Path) -> NDArray[np.uint8]:
     The EXIF orientation is applied, alpha is dropped, palettes and gray are expanded, the high byte of 16 bits is kept.
 
     Raises:
-        DataError: The file cannot be read, is no picture, is damaged, or has more than ``MAX_PIXELS`` pixels.
+        DataError: The file cannot be read, is no picture, is damaged, or has more than ``MAX_PIXELS`` pixels or
+            ``MAX_FILE`` bytes.
     """
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(io.BytesIO(path.read_bytes())) as picture:
+        if path.stat().st_size > MAX_FILE:
+            raise _too_large(path, f"{path.stat().st_size} bytes")
+        with Image.open(io.BytesIO(path.read_bytes()), formats=_decoders()) as picture:
             if picture.width * picture.height > MAX_PIXELS:
                 raise _too_large(path, f"{picture.width}x{picture.height} pixels")
             return _to_rgb(_upright(picture), path)
@@ -211,9 +222,17 @@ def decode(path: Path) -> NDArray[np.uint8]:
         ) from error
 
 
+def _decoders() -> list[str]:
+    """Those of :data:`DECODERS` that this Pillow has."""
+    from PIL import Image
+
+    Image.init()
+    return [name for name in DECODERS if name in Image.OPEN]
+
+
 def _too_large(path: Path, detail: str) -> DataError:
     return DataError(
-        f"the picture is too large: {detail}, at most {MAX_PIXELS} are read",
+        f"the picture is too large: {detail}; at most {MAX_PIXELS} pixels and {MAX_FILE} bytes are read",
         where=str(path),
         hint="Scale the picture down or remove it.",
     )
@@ -261,9 +280,9 @@ def _pillow_knows(path: Path) -> bool:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        Image.open(path).close()
+        Image.open(path, formats=_decoders()).close()
     except UnidentifiedImageError:
         return False
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        return True
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning, SyntaxError, ValueError, EOFError):
+        return True  # a damaged one; decoding it says what is wrong
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -15,7 +16,11 @@ from numpy.typing import NDArray
 
 from converter_lite.data.inputs import InputSpec, feed_values, input_specs
 from converter_lite.data.layout import PICTURE_CHANNELS
+from converter_lite.errors import DataError
 from converter_lite.graph import int_attribute
+
+MAX_BYTES = 1 << 30
+"""Bytes of one input of a random sample; the largest inputs of known networks (3-D scans) have a quarter of it."""
 
 SEQUENCE_LENGTH = 16
 """Length of an open dimension that is no batch, channel or picture side."""
@@ -129,12 +134,24 @@ def random_samples(
 
     Raises:
         ModelError: An input is no tensor of numbers.
-        DataError: A fixed shape names no input or contradicts the model.
+        DataError: A fixed shape names no input or contradicts the model, or a sample would be too large.
     """
     values, specs = feed_values(model), input_specs(model, fixed_shapes)
     shapes = _shapes(values, specs)
+    _refuse_huge(specs, shapes)
     draws = (_draw(value, spec, shape) for value, spec, shape in zip(values, specs, shapes, strict=True))
     return RandomDataset(tuple(draws), seed, count)
+
+
+def _refuse_huge(specs: Sequence[InputSpec], shapes: Sequence[tuple[int, ...]]) -> None:
+    """A few bytes of a file can ask for any size."""
+    for spec, shape in zip(specs, shapes, strict=True):
+        size = math.prod(shape) * spec.dtype.itemsize
+        if size > MAX_BYTES:
+            raise DataError(
+                f"a sample of input '{spec.name}' {list(shape)} has {size} bytes, more than {MAX_BYTES}",
+                hint="fix smaller sizes with --inputShape, or give calibration data",
+            )
 
 
 def _shapes(values: Sequence[ir.Value], specs: Sequence[InputSpec]) -> list[tuple[int, ...]]:

@@ -33,6 +33,9 @@ QUANTIZED_OPERATORS = frozenset(
     }
 )
 
+LIBRARY_REFUSALS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, ir.passes.InvariantError)
+"""What the passes of onnx_ir raise on constants and functions that break the standard."""
+
 
 def read_onnx(
     path: str | Path, *, input_shapes: Mapping[str, Sequence[int]] | None = None, confined: bool = True
@@ -57,11 +60,14 @@ def read_onnx(
     check_model(model, path, confined=confined)
     try:
         _normalize(model)
+    except LIBRARY_REFUSALS as error:
+        raise ModelError(DAMAGED, where=str(path), hint=_reason(error)) from error
+    try:
         model = _raise_to_working_opset(model)
         infer_shapes(model)
         check_ranks(model, path)
     except (ir.serde.SerdeError, UnicodeDecodeError) as error:
-        raise ModelError(DAMAGED, where=str(path), hint=str(error).strip().splitlines()[0]) from error
+        raise ModelError(DAMAGED, where=str(path), hint=_reason(error)) from error
     if input_shapes:
         fix_input_shapes(model, input_shapes)
     return model
@@ -158,11 +164,18 @@ def _load(path: Path) -> ir.Model:
         raise ModelError("this is no file", where=str(path), hint="save the model as a file first")
     try:
         model = ir.load(path, format="protobuf")
-    except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
-        raise ModelError(DAMAGED, where=str(path), hint=str(error).strip().splitlines()[0]) from error
+    except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ModelError(DAMAGED, where=str(path), hint=_reason(error)) from error
     except OSError as error:
         raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(path)) from error
     return model
+
+
+def _reason(error: BaseException) -> str:
+    """First line of the innermost message: a pass wraps what went wrong."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _normalize(model: ir.Model) -> None:

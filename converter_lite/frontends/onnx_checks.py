@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from converter_lite.confinement import is_inside
 from converter_lite.errors import ModelError
+from converter_lite.frontends.onnx_functions import check_functions
 from converter_lite.graph import all_nodes, assign_names, label, opset
 from converter_lite.suggest import nearest
 
@@ -47,7 +50,9 @@ def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
     assign_names(model)
     _check_opset(model, path)
     _check_operators(model, path)
+    _check_attributes(model, path)
     _check_links(model, path)
+    check_functions(model, where=str(path))
     _check_tensors(model, path, confined=confined)
 
 
@@ -64,7 +69,9 @@ def _texts(model: ir.Model) -> Iterator[object]:
     for value in (*model.graph.inputs, *model.graph.outputs):
         yield value.name
         yield from (dim.value for dim in value.shape or () if not isinstance(dim, int))
-    for node in all_nodes(model.graph):
+    for domain, name, overload in model.functions:
+        yield from (domain, name, overload)
+    for node in _nodes(model):
         yield from (node.name, node.op_type, node.domain, *node.attributes)
         yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
 
@@ -90,7 +97,9 @@ def _has_source(value: ir.Value) -> bool:
 
 def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
     """Name missing or short data now, not when a weight is used. External data lie at their resolved place from here on."""
-    for name, tensor, put in _tensors(model):
+    for name, tensor, put in stored_tensors(model):
+        if any(size < 0 for size in tensor.shape.numpy()):
+            raise ModelError(f"tensor '{name}' has a negative size: {list(tensor.shape.numpy())}", where=str(path))
         if isinstance(tensor, ir.ExternalTensor):
             if confined:
                 _check_place(tensor, path)
@@ -103,16 +112,41 @@ def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
 Put = Callable[[ir.ExternalTensor], None]
 
 
-def _tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol, Put]]:
-    """Initializers and tensors in attributes: the name to call them by, the tensor, and how to replace it."""
-    for graph in model.graphs():
+def stored_tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol, Put]]:
+    """Initializers and tensors in attributes, those of local functions too: its name, the tensor, how to replace it."""
+    for graph in _graphs(model):
         for name, value in graph.initializers.items():
             if value.const_value is not None:
                 yield name, value.const_value, partial(setattr, value, "const_value")
-        for node in graph:
-            for key, attribute in list(node.attributes.items()):
-                if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
-                    yield f"{key} of {label(node)}", attribute.value, partial(_put_attribute, node, key)
+    for node in _nodes(model):
+        for key, attribute in list(node.attributes.items()):
+            if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
+                yield f"{key} of {label(node)}", attribute.value, partial(_put_attribute, node, key)
+            elif attribute.type is ir.AttributeType.TENSORS and attribute.value is not None:
+                for index, tensor in enumerate(attribute.value):
+                    yield f"{key} of {label(node)}", tensor, partial(_put_element, node, key, index)
+
+
+def _nodes(model: ir.Model) -> Iterator[ir.Node]:
+    yield from all_nodes(model.graph)
+    for function in model.functions.values():
+        yield from all_nodes(function)
+
+
+def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    yield model.graph
+    for node in _nodes(model):
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH and attribute.value is not None:
+                yield attribute.value
+            elif attribute.type is ir.AttributeType.GRAPHS and attribute.value is not None:
+                yield from attribute.value
+
+
+def _put_element(node: ir.Node, key: str, index: int, tensor: ir.ExternalTensor) -> None:
+    tensors = list(node.attributes[key].value)
+    tensors[index] = tensor
+    node.attributes[key] = ir.AttrTensors(key, tensors)
 
 
 def _put_attribute(node: ir.Node, key: str, tensor: ir.ExternalTensor) -> None:
@@ -137,14 +171,13 @@ def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
 def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> None:
     try:
         tensor.numpy()
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, AssertionError) as error:  # onnx_ir asserts some of it
         raise ModelError(f"the numbers of tensor '{name}' are damaged: {error}", where=where) from error
 
 
 def _check_place(tensor: ir.ExternalTensor, path: Path) -> None:
     """The data lie in the folder of the model file, or where that file itself is a link to."""
-    file = (path.parent / tensor.location).resolve()
-    if not any(file.is_relative_to(folder) for folder in (path.parent.resolve(), path.resolve().parent)):
+    if not is_inside(path.parent / tensor.location, path.parent, Path(os.path.realpath(path)).parent):
         raise ModelError(
             f"tensor '{tensor.name}' points outside the model's folder: {tensor.location}",
             where=str(path),
@@ -160,6 +193,8 @@ def _check_external_tensor(tensor: ir.ExternalTensor, path: Path) -> None:
             where=where,
             hint="keep it beside the model file, under the name it was saved with",
         )
+    if (tensor.offset or 0) < 0 or (tensor.length or 0) < 0:
+        raise ModelError(f"tensor '{tensor.name}' lies before the start of its file", where=where)
     needed = (tensor.offset or 0) + max(tensor.length or 0, tensor.nbytes)
     if file.stat().st_size < needed:
         raise ModelError(
@@ -219,6 +254,26 @@ def _check_operators(model: ir.Model, path: Path) -> None:
         raise ModelError(
             f"opset {version} has no such operator: {shown}", where=str(path), hint=_advice(unknown[0].op_type, known)
         )
+
+
+def _check_attributes(model: ir.Model, path: Path) -> None:
+    """Attributes of standard operators have the types that the standard gives them."""
+    version = opset(model)
+    known: dict[str, dict[str, str]] = {}
+    for node in _nodes(model):
+        if node.domain not in ("", "ai.onnx") or not _is_known(node, version):
+            continue
+        if node.op_type not in known:
+            schema = onnx.defs.get_schema(node.op_type, version, "")
+            known[node.op_type] = {
+                name: str(declared.type).rpartition(".")[2] for name, declared in schema.attributes.items()
+            }
+        for name, attribute in node.attributes.items():
+            wanted = known[node.op_type].get(name, attribute.type.name)
+            if attribute.type.name != wanted:
+                raise ModelError(
+                    f"attribute {name} of {label(node)} is {attribute.type.name}, not {wanted}", where=str(path)
+                )
 
 
 def _advice(op_type: str, known: list[str]) -> str:

@@ -62,12 +62,13 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
 
 
 def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
-    source = node.inputs[0]
-    assert source is not None
+    source = node.inputs[0] if len(node.inputs) > 1 else None
+    if source is None:
+        raise ModelError("it has no data or no scale", where=f"{where} {g.label(node)}".strip())
     params = _params(node, source.dtype, where)
     stored = g.constant(source)
     if stored is not None:
-        _replace(quantized.model.graph, node, _float_weight(quantized, source, stored, params))
+        _replace(quantized.model.graph, node, _float_weight(quantized, source, stored, params, where))
         return
     producer = source.producer()
     if producer is None or producer.op_type != "QuantizeLinear" or producer.inputs[0] is None:
@@ -97,6 +98,8 @@ def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams
         raise ModelError("its scale is not finite and positive", where=place)
     per_channel = flat.size > 1
     zeros = np.zeros(flat.size, np.int32) if zero is None else zero.astype(np.int32).reshape(-1)
+    if flat.size == 0 or zeros.size not in (1, flat.size):
+        raise ModelError(f"{flat.size} scales and {zeros.size} zero points", where=place)
     bits, signed = GRIDS[dtype]
     symmetric = not np.any(zeros)
     axis = g.int_attribute(node, "axis", 1) if per_channel else None
@@ -110,7 +113,15 @@ def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams
     return QuantParams(flat.reshape(shape).copy(), np.broadcast_to(zeros, flat.shape).reshape(shape).copy(), spec)
 
 
-def _float_weight(quantized: QuantizedModel, source: ir.Value, stored: NDArray[Any], params: QuantParams) -> ir.Value:
+def _float_weight(
+    quantized: QuantizedModel, source: ir.Value, stored: NDArray[Any], params: QuantParams, where: str
+) -> ir.Value:
+    axis = params.spec.axis
+    if axis is not None and (axis >= stored.ndim or stored.shape[axis] != params.scale.size):
+        raise ModelError(
+            f"weight '{source.name}' {stored.shape} does not have {params.scale.size} channels on axis {axis}",
+            where=where,
+        )
     integers = stored.astype(np.int32)
     values = dequantize(integers, params.scale, params.zero_point, axis=params.spec.axis)
     name = str(source.name).removesuffix("_quantized")

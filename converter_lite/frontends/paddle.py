@@ -23,6 +23,7 @@ def read_paddle(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     target: str = "paddle",
+    confined: bool = True,
 ) -> QuantizedModel:
     """A Paddle model as an ONNX graph and plan; Paddle itself is not needed.
 
@@ -31,13 +32,14 @@ def read_paddle(
         params: The file with all parameters; ``None`` finds it beside the program, or reads one file per variable.
         input_shapes: Shapes of inputs in place of the declared ones.
         target: Name for the plan. Nodes without integers in the file are float in it.
+        confined: Refuse variables whose file is outside the folder of the program.
 
     Raises:
         UsageError: A file does not exist.
         ModelError: A file is damaged, they do not belong together, or an operator cannot be translated.
     """
     program_file, parameter_file = locate(Path(model), None if params is None else Path(params))
-    program, parameters = load(program_file, parameter_file)
+    program, parameters = load(program_file, parameter_file, confined=confined)
     where = str(program_file)
     program, parameters = fold_quantization(program, parameters, where=where)
     try:
@@ -65,8 +67,10 @@ def locate(model: Path, params: Path | None) -> tuple[Path, Path | None]:
     return model, params
 
 
-def load(program_file: Path, parameter_file: Path | None) -> tuple[Program, dict[str, NDArray[Any]]]:
-    """Program and parameters as the files hold them.
+def load(
+    program_file: Path, parameter_file: Path | None, *, confined: bool = True
+) -> tuple[Program, dict[str, NDArray[Any]]]:
+    """Program and parameters as the files hold them; ``confined`` as in :func:`read_paddle`.
 
     Raises:
         ModelError: A file is damaged, or they do not belong together.
@@ -74,7 +78,7 @@ def load(program_file: Path, parameter_file: Path | None) -> tuple[Program, dict
     try:
         program = read_program(program_file.read_bytes(), where=str(program_file))
         if parameter_file is None:
-            return program, read_separate(program, program_file.parent)
+            return program, read_separate(program, program_file.parent, confined=confined)
         return program, read_combined(program, parameter_file.read_bytes(), where=str(parameter_file))
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror}", where=str(error.filename)) from error

@@ -12,6 +12,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
+from converter_lite.confinement import is_inside
 from converter_lite.errors import FormatError, ModelError, UsageError
 from converter_lite.formats.paddle_nb.program import (
     Attribute,
@@ -182,13 +183,20 @@ def read_combined(program: Program, data: bytes, *, where: str = "") -> dict[str
     return parameters
 
 
-def read_separate(program: Program, directory: Path) -> dict[str, NDArray[Any]]:
+def read_separate(program: Program, directory: Path, *, confined: bool = True) -> dict[str, NDArray[Any]]:
     """Parameters in one file per variable.
 
+    Args:
+        program: The program; the files have the names of its variables.
+        directory: Where they are.
+        confined: Refuse files outside the directory.
+
     Raises:
-        ModelError: A file is missing or damaged; all missing ones are named.
+        ModelError: A file is missing, damaged or outside; all missing ones are named.
     """
     names = parameter_names(program)
+    if confined:
+        _refuse_outside(names, directory)
     missing = [name for name in names if not (directory / name).is_file()]
     if missing:
         raise ModelError(
@@ -204,6 +212,16 @@ def read_separate(program: Program, directory: Path) -> dict[str, NDArray[Any]]:
             raise ModelError(f"{reader.left} bytes are left behind the parameter", where=str(directory / name))
     _check_shapes(program, parameters, str(directory))
     return parameters
+
+
+def _refuse_outside(names: Iterable[str], directory: Path) -> None:
+    outside = [name for name in names if not is_inside(directory / name, directory)]
+    if outside:
+        raise ModelError(
+            f"the file of parameter '{outside[0]}' is outside the model's folder",
+            where=str(directory),
+            hint="--allowExternalPaths of converter_lite reads it all the same, if you trust the model",
+        )
 
 
 def _check_shapes(program: Program, parameters: dict[str, NDArray[Any]], where: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -126,7 +127,7 @@ def _bytes(value: ir.Value) -> int | None:
         return int(value.const_value.nbytes)
     if value.shape is None or not value.shape.is_static() or value.dtype is None or value.dtype.is_string():
         return None
-    return int(np.prod(value.shape.numpy(), dtype=np.int64) * value.dtype.itemsize)
+    return int(math.prod(value.shape.numpy()) * value.dtype.itemsize)  # shapes of strangers overflow 64 bits
 
 
 def _fold(model: ir.Model, nodes: list[ir.Node], engine: Engine) -> int:

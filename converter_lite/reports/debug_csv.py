@@ -199,7 +199,7 @@ def _create(path: Path) -> TextIO:
 
 
 def _names(use: TensorUse) -> tuple[str, str, str]:
-    return csv_rows.name_field(use.node), use.op_type, csv_rows.name_field(use.tensor)
+    return csv_rows.name_field(use.node), csv_rows.name_field(use.op_type), csv_rows.name_field(use.tensor)
 
 
 def _param_lines(use: TensorUse, params: QuantParams, shape: tuple[int, ...]) -> Iterator[str]:

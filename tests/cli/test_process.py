@@ -178,8 +178,7 @@ def test_ctrl_c_in_the_middle_of_calibration_ends_the_worker_threads(workshop: W
         [*line, "--configFile=quant.cfg"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as process:
         assert process.stdout is not None
-        while "BIN files" not in process.stdout.readline():
-            pass
+        assert any("BIN files" in line for line in iter(process.stdout.readline, "")), "it ended before"
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)

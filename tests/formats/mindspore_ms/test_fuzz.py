@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from contextlib import suppress
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ ROOM = 1 << 19
 WORDS = (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\x01\0\0\0")
 
 
+@cache
 def originals() -> list[bytes]:
     model = convolutional()
     files = [write(floating(model)), write(fully_quantized(model, RANGES))]

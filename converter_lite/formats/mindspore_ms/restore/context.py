@@ -71,7 +71,7 @@ class Restoring:
         self._node_names: set[str] = set()
         self._room = ELEMENTS_PER_BYTE * file_size
         self._node = MsNode("", "", [], [])
-        self._reason = ""
+        self._reason = "float in the file"
 
     # Questions about tensors
 

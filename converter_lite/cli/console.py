@@ -1,0 +1,73 @@
+"""What reaches the terminal: names from models and paths cannot steer it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import warnings
+
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters other than tab and line feed, and those that change the direction of text."""
+
+_PROGRESS = re.compile(r"(?:[\r\n]|\x1b\[A)*")
+"""How a progress bar moves the cursor; it writes these alone, and a carriage return in front of its own text."""
+
+
+def printable(text: str) -> str:
+    """The text with control characters as backslash escapes: a terminal shows them instead of obeying."""
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
+
+
+class EscapingStream(io.TextIOWrapper):
+    """A text stream that writes :func:`printable` text, and escapes what its encoding lacks."""
+
+    def write(self, text: str, /) -> int:
+        """Write; the progress bar may move the cursor."""
+        if not _PROGRESS.fullmatch(text):
+            start = "\r" if text.startswith("\r") else ""
+            super().write(start + printable(text.removeprefix(start)))
+        else:
+            super().write(text)
+        return len(text)
+
+
+def protect_streams() -> None:
+    """Let standard output and standard error escape from here on."""
+    sys.stdout = _escaping(sys.stdout)
+    sys.stderr = _escaping(sys.stderr)
+
+
+def silence_libraries() -> None:
+    """No warnings of Python modules on the error output, unless the user asks for them (``PYTHONWARNINGS``)."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+def flush_streams() -> bool:
+    """Write out what is left; whether that worked. What cannot be written is dropped, so that nothing tries again."""
+    done = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            done = False
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return done
+
+
+def _escaping(stream: object) -> EscapingStream:
+    """The stream in our form; others (a test's buffer, none at all) stay."""
+    if type(stream) is not io.TextIOWrapper:
+        return stream  # type: ignore[return-value]
+    encoding, buffered, through = stream.encoding, stream.line_buffering, stream.write_through
+    return EscapingStream(
+        stream.detach(),
+        encoding=encoding,
+        errors="backslashreplace",
+        line_buffering=buffered,
+        write_through=through,
+    )

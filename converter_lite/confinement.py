@@ -1,0 +1,15 @@
+"""Whether a file that somebody else named lies where it may be read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def is_inside(path: Path, *folders: Path) -> bool:
+    """Whether a path, all links followed, lies in one of the folders; names that no file can have lie nowhere."""
+    try:
+        real = Path(os.path.realpath(path))  # unlike Path.resolve it ends on links that lead to themselves
+    except ValueError:
+        return False
+    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
