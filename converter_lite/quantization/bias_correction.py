@@ -27,8 +27,11 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
 
-CORRECTION_SAMPLES = 48
+CORRECTION_SAMPLES = 32
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""
+
+FITTING_SAMPLES = 48
+"""The same where rounding is fitted to them, which takes more to say what is noise."""
 
 GRID_BELOW_BITS = 8
 """Widths below it get fitted steps: with more bits the steps are fine enough."""
@@ -173,6 +176,11 @@ def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedM
         stored = dequantize.inputs[0]
     assert stored is not None
     stored.const_value = ir.Tensor(corrected if params is None else params.quantize(corrected), name=stored.name)
+
+
+def samples_wanted(*, fitted_rounding: bool) -> int:
+    """How many samples the corrections read."""
+    return FITTING_SAMPLES if fitted_rounding else CORRECTION_SAMPLES
 
 
 def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:

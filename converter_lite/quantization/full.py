@@ -20,7 +20,7 @@ from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.engine import Engine, Feed
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
+from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.decide import (
     clamp_bounds,
     data_inputs,
@@ -118,7 +118,7 @@ def quantize_full(
     plan = given or decide_full(model, target, settings)
     plan.check(model)
     refuse_broken_constants(model, plan)
-    head = samples.head(CORRECTION_SAMPLES)
+    head = samples.head(samples_wanted(fitted_rounding=settings.adaptive_rounding))
     if settings.equalization:
         with log.stage("equalization"):
             per_channel = settings.per_channel

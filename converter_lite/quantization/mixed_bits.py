@@ -23,7 +23,7 @@ from converter_lite.calibration.runner import Samples
 from converter_lite.engine import Feed
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES
+from converter_lite.quantization.bias_correction import FITTING_SAMPLES
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.sensitivity import WeightUse
@@ -92,7 +92,7 @@ def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
 
     A single sample serves both.
     """
-    fitted = samples.head(CORRECTION_SAMPLES)
+    fitted = samples.head(FITTING_SAMPLES)
     others = list(islice(samples, len(fitted), len(fitted) + SEARCH_SAMPLES))
     if others and len(others) >= len(fitted) // 2:
         return fitted, others

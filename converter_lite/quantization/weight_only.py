@@ -17,10 +17,10 @@ from converter_lite.formats.onnx_qdq.writer import build
 from converter_lite.log import Log
 from converter_lite.quantization import mixed_bits
 from converter_lite.quantization.bias_correction import (
-    CORRECTION_SAMPLES,
     correct_layers,
     ensure_biases,
     has_channel_bias,
+    samples_wanted,
 )
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS, refuse_broken_constants
@@ -141,7 +141,8 @@ def quantize_weights(
             ensure_biases(model, operators=BIAS_OPERATORS)
         if plan is not None:
             plan.check(model)
-    run = _Run(settings, samples.head(CORRECTION_SAMPLES) if samples is not None else None, engine, threads, log)
+    wanted = samples_wanted(fitted_rounding=settings.adaptive_rounding)
+    run = _Run(settings, samples.head(wanted) if samples is not None else None, engine, threads, log)
     if plan is not None:
         return replace(run, grids=False).as_planned(model, plan)
     plan = decide_weights(model, settings, target=target)

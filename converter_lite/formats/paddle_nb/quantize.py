@@ -16,7 +16,7 @@ from converter_lite.formats.paddle_nb.full_plan import calibration_tensors, plan
 from converter_lite.formats.paddle_nb.lowering import constant
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import CORRECTION_SAMPLES, correct_layers, ensure_biases
+from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.choose import Settings
 from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.equalize import equalize
@@ -65,7 +65,8 @@ def quantize_for_nb(
     """
     log = log or Log()
     refuse_settings(settings)
-    head = samples.head(CORRECTION_SAMPLES) if samples is not None else []
+    fits = not isinstance(settings, DynamicSettings) and settings.adaptive_rounding
+    head = samples.head(samples_wanted(fitted_rounding=fits)) if samples is not None else []
     if isinstance(settings, FullSettings) and integer:
         quantized = _full(model, settings, target, needed_samples(samples), plan, engine, threads, log)
     else:
@@ -131,7 +132,7 @@ def _full(
     log: Log,
 ) -> QuantizedModel:
     ensure_biases(model, operators=BIAS_OPERATORS)
-    head = samples.head(CORRECTION_SAMPLES)
+    head = samples.head(samples_wanted(fitted_rounding=settings.adaptive_rounding))
     if settings.equalization:
         with log.stage("equalization"):
             per_channel, alpha = settings.per_channel, settings.smooth_alpha
