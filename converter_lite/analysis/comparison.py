@@ -16,16 +16,21 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.analysis.alignment import BY_NAME, Alignment, Layer, align
-from converter_lite.analysis.errors import ErrorSums, FactorSums, TensorError
+from converter_lite.analysis.errors import FactorSums, TensorError, TensorErrorSums, Vector
 from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
 from converter_lite.engine import Engine, Feed, Session
 from converter_lite.loading import open_session
 from converter_lite.log import Log
+from converter_lite.quantization.equalize import HOMOGENEOUS
+from converter_lite.quantization.weights import FLOAT_TYPES
 from converter_lite.reports.observation import Pair, grouped, observable, shapes
 from converter_lite.request import DEFAULT_MIN_COSINE
 
-FACTOR_SAMPLES = 4
+FACTOR_SAMPLES = 16
 """Samples from which factors of an equalization are found."""
+
+KEEPING = frozenset({*HOMOGENEOUS, "Clip", "Flatten", "Identity"})
+"""Operators behind which a tensor has the factors that it had before."""
 
 DEFAULT_BREAK = DEFAULT_MIN_COSINE
 """Mean cosine below which a layer counts as broken: what the quality gate asks of outputs. Layers of networks that keep their
@@ -134,7 +139,7 @@ def compare_models(
         ModelError: The runtime refuses a model or a sample.
     """
     with ThreadPoolExecutor(max(threads, 1)) as pool:
-        sizes = shapes(reference, results(reference), feeds[0], engine=engine)
+        sizes = shapes(reference, layer_results(reference), feeds[0], engine=engine)
         given = shapes(quantized, results(quantized), feeds[0], engine=engine)
         structure = reference if optimized is None else optimized
         alignment = align(reference, quantized, optimized=structure, shapes=sizes, quantized_shapes=given)
@@ -155,6 +160,13 @@ def results(model: ir.Model) -> list[str]:
     """Names of all numbers that the nodes of a graph give."""
     values = (output for node in model.graph for output in node.outputs)
     return [value.name for value in values if value.name and value.dtype is not ir.DataType.STRING]
+
+
+def layer_results(model: ir.Model) -> list[str]:
+    """Those that hold real numbers, and the outputs of the graph: sizes and indices are no layers."""
+    values = {o.name: o for node in model.graph for o in node.outputs}
+    known = (*FLOAT_TYPES, None)
+    return [name for name in results(model) if values[name].dtype in known or values[name].is_graph_output()]
 
 
 def _pair(layer: Layer) -> Pair:
@@ -183,8 +195,8 @@ class _Group:
         self.given = open_session(engine, observable(quantized, (p.written for p in pairs)))
         self.alone: Session | None = None if cut is None else open_session(engine, cut)
         self.factors = {pair.origin: FactorSums() for pair in pairs}
-        self.accumulated = {pair.origin: ErrorSums() for pair in pairs}
-        self.local = {pair.origin: ErrorSums() for pair in pairs}
+        self.accumulated = {pair.origin: TensorErrorSums() for pair in pairs}
+        self.local = {pair.origin: TensorErrorSums() for pair in pairs}
 
     def count_factors(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
         """Look at a sample for factors of an equalization."""
@@ -219,13 +231,25 @@ class _Group:
 
 
 def _scaled(reference: ir.Model, alignment: Alignment, runs: Sequence[_Group]) -> dict[str, Scaled]:
-    """Grid and factors of every layer. Outputs of the model are what they are: nothing behind takes a factor back."""
+    """Grid and factors of every layer.
+
+    Layers without weights hold the factors of what they read. Outputs of the model are what they are: nothing behind takes a
+    factor back.
+    """
     sums = {name: found for run in runs for name, found in run.factors.items()}
     outputs = {value.name for value in reference.graph.outputs}
-    return {
-        layer.tensor: Scaled(layer.tap, None if layer.tensor in outputs else sums[layer.tensor].factors())
-        for layer in alignment.layers
-    }
+    nodes = {node.name: node for node in reference.graph}
+    found: dict[str, Vector | None] = {}
+    for layer in alignment.layers:
+        first = nodes[layer.nodes[0]]
+        source = first.inputs[0].name if first.inputs and first.inputs[0] is not None else None
+        if layer.tensor in outputs:
+            found[layer.tensor] = None
+        elif layer.op_type in KEEPING and source in found:
+            found[layer.tensor] = found[source]
+        else:
+            found[layer.tensor] = sums[layer.tensor].factors()
+    return {layer.tensor: Scaled(layer.tap, found[layer.tensor]) for layer in alignment.layers}
 
 
 def _errors(

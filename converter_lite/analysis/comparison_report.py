@@ -48,8 +48,12 @@ def _decibels(value: float) -> str:
 
 
 def _mark(comparison: Comparison, error: LayerError) -> str:
-    words = ["broken"] if comparison.is_broken(error) else []
-    return ", ".join(words + (["output"] if error.is_output else []))
+    marks = {
+        "broken": comparison.is_broken(error),
+        "equalized": error.scaled.factors is not None,
+        "output": error.is_output,
+    }
+    return ", ".join(word for word, holds in marks.items() if holds)
 
 
 def summary(comparison: Comparison) -> Iterator[str]:

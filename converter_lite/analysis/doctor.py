@@ -1,7 +1,7 @@
 """The preprocessing doctor: are the prepared samples what the model was trained on?
 
 It looks at the first samples only and says nothing where all is well. What its signals find, and what not, was measured:
-docs/decisions/0013-preprocessing-doctor.md.
+docs/decisions/0012-preprocessing-doctor.md.
 """
 
 from __future__ import annotations

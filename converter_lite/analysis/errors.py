@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.kernels.similarity import ErrorSums
+
+ENOUGH = 8
+"""Numbers per channel from which on a factor can be told from chance: it explains an eighth of any noise."""
 
 Vector = NDArray[np.float64]
 
@@ -17,7 +20,7 @@ EXPLAINED = 0.6
 """Factors per channel are taken for an equalization if less than this share of the error is left behind them. Noise leaves 0.9
 and more of itself at 10 dB."""
 
-RECOGNIZABLE = 0.1
+RECOGNIZABLE = 0.25
 """... and if what is left is below this share of the signal: a destroyed tensor has no factors."""
 
 SPREAD = 1.02
@@ -46,44 +49,33 @@ class TensorError:
     max_value: float
 
 
-class ErrorSums:
-    """Adds up samples of one tensor."""
+class TensorErrorSums:
+    """Adds up samples of one tensor; values that are not finite where the float model's are, and other shapes, break it."""
 
     def __init__(self) -> None:
-        self._cosines: list[float] = []
-        self._signal = self._noise = self._max_error = self._max_value = 0.0
+        self._sums = ErrorSums()
+        self._is_broken = False
 
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
         """Count a sample; where the float values are not finite nothing is compared."""
         if expected.shape != given.shape:
-            self._cosines.append(math.nan)
-            self._noise = math.inf
+            self._is_broken = True
             return
-        x, y = expected.astype(np.float64).reshape(-1), given.astype(np.float64).reshape(-1)
-        finite = np.isfinite(x)
-        if not np.all(np.isfinite(y[finite])):
-            self._cosines.append(math.nan)
-            self._noise = self._max_error = math.inf
-            return
-        x, y = x[finite], y[finite]
-        difference = x - y
-        self._cosines.append(cosine_similarity(x, y))
-        self._signal += float(np.einsum("i,i->", x, x))
-        self._noise += float(np.einsum("i,i->", difference, difference))
-        self._max_error = max(self._max_error, float(np.abs(difference).max(initial=0.0)))
-        self._max_value = max(self._max_value, float(np.abs(x).max(initial=0.0)))
+        finite = np.isfinite(expected)
+        x, y = expected[finite], given[finite]
+        if np.all(np.isfinite(y)):
+            self._sums.add(x, y)
+        else:
+            self._is_broken = True
 
     def result(self) -> TensorError | None:
         """The errors, ``None`` before the first sample."""
-        if not self._cosines:
+        sums = self._sums
+        if self._is_broken:
+            return TensorError(math.nan, math.nan, -math.inf, math.inf, sums.max_value)
+        if not sums.count:
             return None
-        if self._noise == 0.0:
-            sqnr = math.inf
-        else:
-            sqnr = -math.inf if math.isinf(self._noise) else 10 * math.log10(max(self._signal, 1e-300) / self._noise)
-        cosine = sum(self._cosines) / len(self._cosines)
-        least = math.nan if math.isnan(cosine) else min(self._cosines)
-        return TensorError(cosine, least, sqnr, self._max_error, self._max_value)
+        return TensorError(sums.cosine, sums.least_cosine, sums.sqnr, sums.max_error, sums.max_value)
 
 
 def channel_axis(rank: int) -> int:
@@ -96,6 +88,7 @@ class FactorSums:
 
     def __init__(self) -> None:
         self._sums: NDArray[np.float64] | None = None
+        self._count = 0
 
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
         """Count a sample."""
@@ -104,13 +97,14 @@ class FactorSums:
         axis = channel_axis(expected.ndim)
         x = np.moveaxis(expected, axis, 0).reshape(expected.shape[axis], -1).astype(np.float64)
         y = np.moveaxis(given, axis, 0).reshape(expected.shape[axis], -1).astype(np.float64)
+        self._count += x.shape[1]
         products = np.stack([np.einsum("ij,ij->i", a, b) for a, b in ((x, x), (x, y), (y, y))])
         if self._sums is None or self._sums.shape == products.shape:
             self._sums = products if self._sums is None else self._sums + products
 
     def factors(self) -> Vector | None:
         """``quantized = factor * float`` per channel, ``(channels,)``; ``None`` where the tensor is held as it is."""
-        if self._sums is None or not np.all(np.isfinite(self._sums)):
+        if self._sums is None or self._count < ENOUGH or not np.all(np.isfinite(self._sums)):
             return None
         xx, xy, yy = self._sums
         heard = (xx > FAINT * xx.max(initial=0.0)) & (xy > 0.0)

@@ -111,8 +111,11 @@ def _part(
     _take_floats(model.graph, fed, errors)
     _give_floats(model.graph, error)
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name)[-LONGEST_NAME:].strip("._")
-    for value in (*graph.inputs, *graph.outputs):
+    ranks = {tensor: len(known.shape) for tensor, known in errors.items()}
+    for value in (*graph.inputs, *graph.outputs, *model.graph.inputs, *model.graph.outputs):
         value.dtype = value.dtype or ir.DataType.FLOAT
+        if value.shape is None and value.name in ranks:
+            value.shape = ir.Shape([None] * ranks[value.name])
     return Part(error, f"{number:02}_{safe}", ir.Model(graph, ir_version=reference.ir_version), model)
 
 

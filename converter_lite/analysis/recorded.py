@@ -55,7 +55,7 @@ def _files(path: Path) -> list[Path]:
 
 def _read_npz(path: Path) -> Sample:
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             return {name: data[name] for name in data.files}
     except BROKEN_ARCHIVE as error:
         raise DataError(f"the samples cannot be read: {error}", where=str(path), hint="give an .npz file") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from converter_lite.engine import Feed
@@ -93,12 +93,23 @@ def analyse(
         ConverterError: The network cannot be quantized.
     """
     first = quantizer.quantize(quantizer.choice)
+    scorer = Scorer(quantizer.model, judges, engine=quantizer.engine, threads=quantizer.threads)
+    start = rescue.Trial((), first, scorer(build(first)))
+    result = _measured(quantizer, start, judges[:samples])
+    if goal is None:
+        return result, first
+    best = _best(quantizer, start, result.ranking, goal, scorer)
+    return _with_goal(result, quantizer, best, goal), best.quantized
+
+
+def _measured(quantizer: Quantizer, start: rescue.Trial, feeds: Sequence[Feed]) -> Sensitivity:
+    """Every layer alone, and all but it."""
+    first = start.quantized
     names = rescue.candidates(first)
-    feeds = judges[:samples]
     left = quantizer.measure(first, feeds)
+    everything = left(frozenset())
     alone: dict[str, Score] = {}
     without: dict[str, Score] = {}
-    everything = left(frozenset())
 
     def measured_alone(name: str) -> Score:
         alone[name] = left(frozenset(names) - {name})
@@ -112,18 +123,11 @@ def analyse(
         names, alone=measured_alone, without=measured_without, everything=everything, log=quantizer.log
     )
     prices = rescue.prices(first.model, names)
-    ranking = rescue.ranked(shares, prices)
     work = {name: price - rescue.NODE_PRICE for name, price in prices.items()}
     total = sum(work.values()) or 1.0
     operators = {node.name: node.op_type for node in first.model.graph}
-    layers = tuple(LayerSensitivity(n, operators[n], alone[n], without[n], shares[n], work[n] / total) for n in names)
-    scorer = Scorer(quantizer.model, judges, engine=quantizer.engine, threads=quantizer.threads)
-    start = rescue.Trial((), first, scorer(build(first)))
-    result = Sensitivity(layers, tuple(ranking), everything, start.score, len(feeds))
-    if goal is None:
-        return result, first
-    best = _best(quantizer, start, ranking, goal, scorer)
-    return _with_goal(result, quantizer, best, goal), best.quantized
+    layers = (LayerSensitivity(n, operators[n], alone[n], without[n], shares[n], work[n] / total) for n in names)
+    return Sensitivity(tuple(layers), tuple(rescue.ranked(shares, prices)), everything, start.score, len(feeds))
 
 
 def _best(
@@ -142,12 +146,8 @@ def _best(
 
 
 def _with_goal(result: Sensitivity, quantizer: Quantizer, best: rescue.Trial, goal: rescue.Goal) -> Sensitivity:
-    return Sensitivity(
-        result.layers,
-        result.ranking,
-        result.everything,
-        result.quantized,
-        result.samples,
+    return replace(
+        result,
         reached=best.score,
         skip=best.skip,
         line=skip_line(quantizer.choice, best.skip) if best.skip else "",

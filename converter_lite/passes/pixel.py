@@ -25,11 +25,11 @@ def fuse_pixel_conv(model: ir.Model) -> int:
 
 
 def _fuse(graph: ir.Graph, conv: ir.Node) -> bool:
-    source, kernel, bias = conv.inputs[0], conv.inputs[1], input_at(conv, 2)
+    source, kernel, bias = (input_at(conv, position) for position in range(3))
     weight, flatten = constant(kernel), single_consumer(conv.outputs[0])
     if source is None or source.shape is None or kernel is None or weight is None or flatten is None:
         return False
-    if not _is_pixel(source.shape) or any(size != 1 for size in weight.shape[2:]) or any(ints_attribute(conv, "pads")):
+    if not (_is_pixel(source.shape) and _is_pixel(weight.shape)) or any(ints_attribute(conv, "pads")):
         return False
     if int_attribute(conv, "group", 1) != 1 or (bias is not None and constant(bias) is None):
         return False
@@ -44,8 +44,8 @@ def _fuse(graph: ir.Graph, conv: ir.Node) -> bool:
     return True
 
 
-def _is_pixel(shape: ir.Shape) -> bool:
-    return len(shape) > 2 and all(size == 1 for size in shape[2:])
+def _is_pixel(shape: ir.Shape | tuple[int, ...]) -> bool:
+    return len(shape) > 2 and all(size == 1 for size in tuple(shape)[2:])
 
 
 def _gives_rows(node: ir.Node, columns: int) -> bool:

@@ -1,0 +1,153 @@
+"""Comparing two models layer by layer."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.analysis.comparison import Comparison, compare_models
+from converter_lite.analysis.comparison_report import csv_text, summary, table, to_json
+from converter_lite.analysis.errors import FactorSums
+from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.log import Log
+from tests.analysis.networks import LAYERS, broken, network, quantized_network
+from tests.support import build, clone, normal, samples_of
+
+
+def compare(reference: ir.Model, quantized: ir.Model, threads: int = 1) -> Comparison:
+    feeds = samples_of(reference, 3)
+    return compare_models(reference, quantized, feeds, engine=DEFAULT_ENGINE, threads=threads, log=Log())
+
+
+def renamed(model: ir.Model) -> ir.Model:
+    """A copy whose inner tensors have names that say nothing."""
+    copy = clone(model)
+    outputs = {value.name for value in copy.graph.outputs}
+    for index, node in enumerate(copy.graph):
+        node.name = f"n{index}"
+        for output in node.outputs:
+            if output.name not in outputs:
+                output.name = f"t{index}"
+    return copy
+
+
+def test_every_layer_is_found_by_name_and_close() -> None:
+    result = compare(network(), quantized_network())
+    assert [error.layer.tensor for error in result.layers] == LAYERS
+    assert result.by_name == len(LAYERS)
+    assert result.alignment.unmatched == []
+    assert result.alignment.unmatched_quantized == 0
+    assert all(error.accumulated.sqnr > 25 for error in result.layers)
+    assert all(error.local is not None and error.local.sqnr > 25 for error in result.layers)
+    assert result.first_broken is None
+
+
+def test_a_layer_is_called_after_its_weights_and_names_all_its_nodes() -> None:
+    first = compare(network(), quantized_network()).layers[0]
+    assert first.layer.op_type == "Conv"
+    assert [name.split("_")[0] for name in first.layer.nodes] == ["Conv", "Relu"]
+
+
+def test_layers_are_found_by_position_where_names_say_nothing() -> None:
+    named, nameless = (compare(network(), model) for model in (quantized_network(), renamed(quantized_network())))
+    assert nameless.by_name == 1  # the output
+    found = {error.layer.tensor: error for error in nameless.layers}
+    assert set(found) >= {"r1", "r2", "pooled", "y"}
+    for error in named.layers:
+        if error.layer.tensor in found:
+            assert found[error.layer.tensor].accumulated == error.accumulated
+
+
+def test_the_broken_layer_is_the_first_that_breaks_and_the_worst() -> None:
+    result = compare(network(), broken(quantized_network(), "w2"))
+    assert result.first_broken is not None
+    assert result.first_broken.layer.tensor == "r2"
+    assert result.worst_first[0].layer.tensor == "r2"
+    behind = result.layers[2]
+    assert behind.local is not None
+    assert behind.local.sqnr > 25  # alone it is right: only what it reads is wrong
+    assert behind.accumulated.sqnr < 10
+
+
+def test_factors_of_an_equalization_are_taken_back() -> None:
+    reference = network()
+    scaled = clone(reference)
+    factors = np.geomspace(0.25, 4.0, 8).astype(np.float32)
+    constants = scaled.graph.initializers
+    for name, factor in (("w1", factors.reshape(8, 1, 1, 1)), ("b1", factors), ("w2", 1 / factors.reshape(1, 8, 1, 1))):
+        value = constants[name]
+        assert value.const_value is not None
+        value.const_value = ir.Tensor(value.const_value.numpy() * factor, name=name)
+    result = compare(reference, scaled)
+    assert result.equalized == 2  # the convolution and its Relu are two layers: nothing saturates here
+    assert all(error.accumulated.sqnr > 80 for error in result.layers)
+    assert all(error.local is not None and error.local.sqnr > 80 for error in result.layers)
+
+
+def factors_of(expected: np.ndarray, given: np.ndarray) -> np.ndarray | None:
+    sums = FactorSums()
+    sums.add(expected, given)
+    return sums.factors()
+
+
+def test_one_factor_for_a_whole_tensor_is_an_error() -> None:
+    values = normal(1, 4, 10, 10)
+    assert factors_of(values, 1.5 * values) is None
+
+
+def test_noise_and_few_numbers_show_no_factors() -> None:
+    values = normal(1, 4, 10, 10)
+    assert factors_of(values, values + 0.3 * normal(1, 4, 10, 10, seed=2)) is None
+    assert factors_of(values[:, :, :2, :1], values[:, :, :2, :1] * np.arange(1, 5).reshape(1, 4, 1, 1)) is None
+
+
+def test_a_factor_per_channel_is_found_behind_noise() -> None:
+    values, factors = normal(1, 4, 10, 10), np.array([0.5, 1.0, 2.0, 4.0])
+    noise = 0.01 * normal(1, 4, 10, 10, seed=2)
+    found = factors_of(values, (values + noise) * factors.reshape(1, 4, 1, 1))
+    np.testing.assert_allclose(found, factors, rtol=0.01)
+
+
+def test_results_do_not_depend_on_threads() -> None:
+    first, second = (compare(network(), quantized_network(), threads) for threads in (1, 4))
+    assert to_json(first) == to_json(second)
+
+
+def test_values_that_are_not_finite_are_broken_and_null_in_json() -> None:
+    model = network()
+    value = model.graph.initializers["w1"]
+    assert value.const_value is not None
+    value.const_value = ir.Tensor(np.full_like(value.const_value.numpy(), math.nan), name="w1")
+    result = compare(network(), model)
+    assert result.first_broken is not None
+    assert result.first_broken.order == 1
+    assert to_json(result)["layers"][0]["accumulated"]["cosine"] is None
+    assert ",nan," in csv_text(result).splitlines()[1]
+
+
+def test_csv_has_every_layer_and_disarms_formulas() -> None:
+    model = network()
+    next(node for node in model.graph if node.outputs[0].name == "flat").outputs[0].name = "=flat"
+    result = compare(model, clone(model))
+    lines = csv_text(result).splitlines()
+    assert len(lines) == 1 + len(result.layers)
+    assert any(line.split(",")[1] == "'=flat" for line in lines)
+    assert all(len(line.split(",")) == 15 for line in lines)
+
+
+@pytest.mark.parametrize(("worst_first", "first"), [(False, "r1"), (True, "r2")])
+def test_the_table_has_the_asked_order(worst_first: bool, first: str) -> None:
+    result = compare(network(), broken(quantized_network(), "w2"))
+    rows = list(table(result, worst_first=worst_first, shown=2))
+    assert len(rows) == 3
+    assert rows[1][0] == first
+    assert any("first layer that breaks: r2" in line for line in summary(result))
+
+
+def test_sizes_and_indices_are_no_layers() -> None:
+    graph = "g (float[2,6] x) => (float[3,4] y) { s = Shape(x) r = Reshape(x, target) y = Mul(r, two) }"
+    model = build(graph, target=np.array([3, 4]), two=np.array(2.0, np.float32))
+    assert [error.layer.tensor for error in compare(model, clone(model)).layers] == ["r", "y"]

@@ -1,0 +1,151 @@
+"""``compare``, ``sensitivity``, ``inspect --kernels`` and ``--preview`` as commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.cli.workshop import FULL, WEIGHT, Outcome, Workshop, changed, command, ini, write_pictures
+
+SMALL = changed(FULL, data_preprocess_param={"calibrate_size": "3"})
+
+
+@pytest.fixture
+def converted(workshop: Workshop) -> Workshop:
+    """The small network in all three formats, and its configuration."""
+    workshop.succeed("--saveType=ONNX,MINDIR_LITE,NAIVE_BUFFER", config=FULL)
+    return workshop
+
+
+def passed(outcome: Outcome) -> str:
+    assert (outcome.status, outcome.err) == (0, ""), outcome
+    return outcome.out
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".ms", ".nb"])
+def test_compare_reads_every_format_and_writes_what_it_says(converted: Workshop, suffix: str) -> None:
+    out = passed(
+        command("compare", "model.onnx", f"out{suffix}", "--configFile=quant.cfg", "--csv=c.csv", "--json=c.json")
+    )
+    data = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert (data["status"], data["samples"], data["real_samples"], data["first_broken"]) == (0, 4, True, None)
+    assert data["layers"][-1]["tensor"] == "y"
+    assert data["layers"][-1]["accumulated"]["cosine"] > 0.99
+    assert len(Path("c.csv").read_text(encoding="utf-8").splitlines()) == 1 + len(data["layers"])
+    assert "no layer breaks" in out
+
+
+def test_compare_without_data_says_that_samples_are_random(converted: Workshop) -> None:
+    out = passed(command("compare", "model.onnx", "out.onnx", "--samples=2"))
+    assert "WARNING there are no data, so random samples are used" in out
+    assert "2 random samples" in out
+
+
+def test_what_compare_cuts_out_can_be_compared_again(converted: Workshop) -> None:
+    passed(command("compare", "model.onnx", "out.ms", "--configFile=quant.cfg", "--extract-worst=2", "--outputDir=w"))
+    parts = sorted(path for path in Path("w").iterdir() if path.is_dir())
+    assert len(parts) == 2
+    for part in parts:
+        out = passed(
+            command("compare", f"{part}/float/model.onnx", f"{part}/quantized/model.onnx", f"--inputs={part}/float")
+        )
+        assert " layers compared" in out
+
+
+def test_compare_fails_below_the_gate_and_still_writes(converted: Workshop) -> None:
+    outcome = command("compare", "model.onnx", "out.onnx", "--minCosine=1", "--csv=c.csv", "--samples=2")
+    assert outcome.status == 1
+    assert "below 1" in outcome.err
+    assert Path("c.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("model.onnx", "out.txt"), 2, "does not end with .onnx, .ms, .nb"),
+        (("out.ms", "out.onnx"), 2, "the float model is an ONNX file"),
+        (("out.onnx", "model.onnx"), 2, "the float model comes first"),
+        (("model.onnx", "absent.ms"), 1, "does not exist"),
+        (("model.onnx", "out.onnx", "--extract-worst=1"), 2, "belong together"),
+        (("model.onnx", "out.onnx", "--order=best"), 2, "worst, graph"),
+        (("model.onnx", "out.onnx", "--samples=0"), 2, "--samples"),
+        (("model.onnx", "out.onnx", "--csv=out.onnx"), 2, "overwrite an input"),
+        (("model.onnx", "out.onnx", "--inputs=absent"), 1, "no recorded samples"),
+        (("model.onnx", "out.onnx", "--breakBelow=2"), 2, "--breakBelow"),
+    ],
+)
+def test_compare_refuses_what_makes_no_sense(
+    converted: Workshop, arguments: tuple[str, ...], status: int, words: str
+) -> None:
+    outcome = command("compare", *arguments, "--json=r.json")
+    assert (outcome.status, outcome.out) == (status, ""), outcome
+    assert words in outcome.err
+    assert json.loads(Path("r.json").read_text(encoding="utf-8"))["status"] == status
+
+
+def test_sensitivity_prints_ranks_and_the_line_for_a_goal(workshop: Workshop) -> None:
+    Path("quant.cfg").write_text(ini(SMALL), encoding="utf-8")
+    arguments = ("sensitivity", "--modelFile=model.onnx", "--configFile=quant.cfg", "--csv=s.csv", "--json=s.json")
+    passed(command(*arguments))
+    reached = json.loads(Path("s.json").read_text(encoding="utf-8"))["quantized"]["cosine"]
+    out = passed(command(*arguments, f"--targetCosine={1 - (1 - reached) / 1.2}"))
+    data = json.loads(Path("s.json").read_text(encoding="utf-8"))
+    assert data["skip_quant_node"] in out
+    assert data["is_reached"]
+    assert {layer["operator"] for layer in data["layers"]} >= {"Conv", "Gemm"}
+    assert all(use["node"] or use["kernel"] for use in data["kernels"])
+
+
+def test_sensitivity_of_weights_without_data_says_what_it_measures_on(workshop: Workshop) -> None:
+    Path("quant.cfg").write_text(ini(WEIGHT), encoding="utf-8")
+    out = passed(command("sensitivity", "--modelFile=model.onnx", "--configFile=quant.cfg"))
+    assert "WARNING layers are measured on random samples" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--configFile=quant.cfg",), "--modelFile"),
+        (("--modelFile=model.onnx",), "--configFile"),
+        (("--modelFile=model.onnx", "--configFile=quant.cfg", "--targetCosine=1"), "--targetCosine"),
+        (("--modelFile=model.onnx", "--configFile=quant.cfg", "--saveType=NAIVE_BUFFER"), "--saveType"),
+    ],
+)
+def test_sensitivity_refuses_wrong_usage(workshop: Workshop, arguments: tuple[str, ...], words: str) -> None:
+    Path("quant.cfg").write_text(ini(SMALL), encoding="utf-8")
+    outcome = command("sensitivity", *arguments)
+    assert outcome.status == 2
+    assert words in outcome.err
+
+
+def test_inspect_shows_integer_kernels_of_onnx_files_only(converted: Workshop) -> None:
+    out = passed(command("inspect", "--kernels", "out.onnx"))
+    assert "QLinearConv" in out
+    assert "2 of 2 layers with weights compute in integers" in out
+    outcome = command("inspect", "--kernels", "out.ms")
+    assert outcome.status == 2
+    assert "onnxruntime" in outcome.err
+
+
+def test_a_preview_is_written_beside_the_conversion(workshop: Workshop) -> None:
+    write_pictures(workshop.folder / "pictures", 3)
+    data = {"calibrate_path": "x:pictures", "input_type": "IMAGE", "image_to_format": "RGB"}
+    workshop.succeed("--preview=seen", config=changed(FULL, data_preprocess_param=data | {"calibrate_size": "3"}))
+    assert sorted(path.name for path in Path("seen").iterdir()) == ["000.png", "001.png", "002.png"]
+    with Image.open("seen/000.png") as shown, Image.open("pictures/000.png") as source:
+        assert np.array_equal(np.asarray(shown), np.asarray(source))
+
+
+def test_a_preview_needs_samples(workshop: Workshop) -> None:
+    assert "no samples to show" in workshop.fail(2, "--preview=seen", config=WEIGHT)
+
+
+def test_equal_samples_are_a_warning(workshop: Workshop) -> None:
+    first = (workshop.folder / "bins/000.bin").read_bytes()
+    for path in (workshop.folder / "bins").iterdir():
+        path.write_bytes(first)
+    assert "WARNING input 'x': all of the first 4 samples are equal" in workshop.succeed(config=FULL).out
