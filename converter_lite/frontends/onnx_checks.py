@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from converter_lite.confinement import is_inside
 from converter_lite.errors import ModelError
-from converter_lite.frontends.onnx_functions import check_functions
+from converter_lite.frontends.onnx_functions import check_functions, refuse_graph_parameters
 from converter_lite.graph import all_nodes, assign_names, label, opset
 from converter_lite.suggest import nearest
 
@@ -46,6 +46,7 @@ def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
         raise ModelError(DAMAGED, where=str(path), hint="it names no format version or no operator set")
     if not len(model.graph):
         raise ModelError("the model has no nodes", where=str(path))
+    refuse_graph_parameters(model, where=str(path))
     _check_text(model, path)
     assign_names(model)
     _check_opset(model, path)
