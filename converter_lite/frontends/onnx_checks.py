@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from converter_lite.confinement import is_inside
 from converter_lite.errors import ModelError
-from converter_lite.frontends.onnx_functions import check_functions
+from converter_lite.frontends.onnx_functions import check_functions, refuse_graph_parameters
 from converter_lite.graph import all_nodes, assign_names, label, opset
 from converter_lite.suggest import nearest
 
@@ -46,6 +46,7 @@ def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
         raise ModelError(DAMAGED, where=str(path), hint="it names no format version or no operator set")
     if not len(model.graph):
         raise ModelError("the model has no nodes", where=str(path))
+    refuse_graph_parameters(model, where=str(path))
     _check_text(model, path)
     assign_names(model)
     _check_opset(model, path)
@@ -101,6 +102,7 @@ def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
         if any(size < 0 for size in tensor.shape.numpy()):
             raise ModelError(f"tensor '{name}' has a negative size: {list(tensor.shape.numpy())}", where=str(path))
         if isinstance(tensor, ir.ExternalTensor):
+            _check_description(tensor, name, str(path))
             if confined:
                 _check_place(tensor, path)
             _check_external_tensor(tensor, path)
@@ -173,6 +175,13 @@ def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> 
         tensor.numpy()
     except (ValueError, TypeError, KeyError, OverflowError, AssertionError) as error:  # onnx_ir asserts some of it
         raise ModelError(f"the numbers of tensor '{name}' are damaged: {error}", where=where) from error
+
+
+def _check_description(tensor: ir.ExternalTensor, name: str, where: str) -> None:
+    if not isinstance(tensor.location, str):  # bytes that are no UTF-8
+        raise ModelError(f"the external data of tensor '{name}' are in a file whose name is no text", where=where)
+    if tensor.dtype is ir.DataType.UNDEFINED or tensor.dtype.is_string():
+        raise ModelError(f"tensor '{name}' has external data of type {tensor.dtype.name}", where=where)
 
 
 def _check_place(tensor: ir.ExternalTensor, path: Path) -> None:

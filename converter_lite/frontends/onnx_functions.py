@@ -5,10 +5,27 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.graph import all_nodes
+from converter_lite.graph import all_nodes, label
 
 MAX_NODES = 1_000_000
 """Nodes that a graph may have once its functions are inlined: ten times the largest models, and what a gigabyte holds."""
+
+
+def refuse_graph_parameters(model: ir.Model, *, where: str) -> None:
+    """Refuse functions that take a graph as parameter; nothing can walk through them.
+
+    Raises:
+        ModelError: There is one.
+    """
+    pending: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    while pending:
+        for node in pending.pop():
+            for key, attribute in node.attributes.items():
+                if attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+                    continue
+                if attribute.value is None:
+                    raise ModelError(f"{label(node)} takes its {key} from a parameter of its function", where=where)
+                pending += [attribute.value] if attribute.type is ir.AttributeType.GRAPH else attribute.value
 
 
 def check_functions(model: ir.Model, *, where: str) -> None:

@@ -17,7 +17,7 @@ def same(a: Histogram, b: Histogram) -> bool:
     return (a.exponent, a.first) == (b.exponent, b.first) and np.array_equal(a.counts, b.counts)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None)
 @given(VALUES, st.data())
 def test_the_histogram_does_not_depend_on_split_and_order(values: NDArray[np.float32], data: st.DataObject) -> None:
     whole = histogram(values)
