@@ -11,6 +11,9 @@ from pathlib import Path
 from converter_lite.errors import ConverterError, UsageError
 from converter_lite.work_directory import WORK_PREFIX, make_work_directory
 
+FILE_MODE = 0o644
+"""Permissions of results, whatever those of a temporary file are."""
+
 
 class Transaction:
     """Files under construction. Until :meth:`commit` nothing exists at the destinations.
@@ -34,9 +37,8 @@ class Transaction:
         """
         done: list[tuple[Path, Path | None]] = []
         try:
-            mode = self._usual_mode() if self._planned else 0
             for made, destination in self._planned:
-                made.chmod(mode)
+                made.chmod(FILE_MODE)
                 backup = self.work / f"replaced_{len(done)}" if destination.exists() else None
                 if backup is not None and len(self._planned) > 1:
                     _keep(destination, backup)
@@ -52,14 +54,6 @@ class Transaction:
             if isinstance(error, OSError):
                 raise _cannot_write(error, self.work.parent) from error
             raise
-
-    def _usual_mode(self) -> int:
-        """Permissions that new files have here, whatever those of a temporary file are: 0644 with the usual umask."""
-        probe = self.work / ".mode"
-        probe.touch()
-        mode = probe.stat().st_mode & 0o777
-        probe.unlink()
-        return mode
 
 
 def _keep(file: Path, backup: Path) -> None:
