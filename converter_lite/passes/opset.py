@@ -12,8 +12,11 @@ from converter_lite.passes.common import lift_constants
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.skeleton import skeleton
 
-_REFUSALS = (version_converter.ConvertError, RuntimeError, IndexError, ValueError, TypeError)
-"""What the converter, a C++ extension, throws: its own error, failed assertions, missing attributes."""
+_REFUSALS = (
+    *(version_converter.ConvertError, onnx.shape_inference.InferenceError),
+    *(RuntimeError, IndexError, ValueError, TypeError),
+)
+"""What the converter, a C++ extension, throws: its own errors, failed assertions, missing attributes."""
 
 
 def raise_opset(model: ir.Model, target: int) -> ir.Model:

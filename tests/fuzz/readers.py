@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -67,7 +69,9 @@ class Reader:
 @cache
 def scratch() -> Path:
     """A folder for readers that take paths."""
-    return Path(tempfile.mkdtemp(prefix="converter_lite_fuzz_"))
+    folder = tempfile.mkdtemp(prefix="converter_lite_fuzz_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _file(name: str, data: bytes) -> Path:
