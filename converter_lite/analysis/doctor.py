@@ -38,8 +38,8 @@ NORMED_SAMPLES = 16
 FEW = 8
 """Fewer samples say nothing about the order of channels."""
 
-WORK = 12e9
-"""Multiplications that may be spent: 0.15 s on one core (MobileNetV1-0.75)."""
+WORK = 6e9
+"""Multiplications that may be spent: 0.1 s on one core (MobileNetV1-0.75)."""
 
 SHARE_OF_CALIBRATION = 0.08
 """... or this share of what one pass over all samples costs, if that is more."""

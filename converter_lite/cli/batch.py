@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter_lite.batch.jobs import Job, jobs_of_models, read_jobs
-from converter_lite.batch.junit import junit_xml
-from converter_lite.batch.results import JobResult, load_results, save_results
-from converter_lite.batch.run import Executor, LocalExecutor
 from converter_lite.cli.arguments import option
 from converter_lite.errors import EXIT_INTERRUPTED, ConverterError, UsageError
 from converter_lite.output import write_text
 from converter_lite.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from converter_lite.batch.jobs import Job
+    from converter_lite.batch.results import JobResult
+    from converter_lite.batch.run import Executor
 
 BATCH_DECIDES = ("json", "quiet", "version")
 """Flags that a job of a batch does not have."""
@@ -40,6 +41,8 @@ BATCH_DECIDES = ("json", "quiet", "version")
 @click.pass_context
 def batch_command(context: click.Context, /, sources: tuple[str, ...], **options: Any) -> int:
     """Convert the jobs of a TOML file, or each of some model files (patterns in quotes work too)."""
+    from converter_lite.batch.run import LocalExecutor
+
     assert context.parent is not None
     known = [parameter.opts[-1].removeprefix("--") for parameter in context.parent.command.params]
     try:
@@ -71,6 +74,8 @@ def collect_jobs(
         UsageError: The arguments do not fit each other, or nothing is there.
         ConfigError: The file is wrong.
     """
+    from converter_lite.batch.jobs import jobs_of_models, read_jobs
+
     flags = dict(_setting(text, known) for text in settings)
     if config:
         flags["configFile"] = config
@@ -99,6 +104,9 @@ def run_batch(
         UsageError: The result file is something else.
         ConverterError: A result file cannot be written.
     """
+    from converter_lite.batch.junit import junit_xml
+    from converter_lite.batch.results import load_results, save_results
+
     earlier = load_results(result_file) if resume else {}
     results: dict[str, JobResult] = {}
     interrupted = False

@@ -9,6 +9,8 @@ import re
 import sys
 import warnings
 
+from converter_lite.errors import EXIT_FAILED
+
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters other than tab and line feed, and those that change the direction of text."""
 
@@ -57,6 +59,16 @@ def flush_streams() -> bool:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return done
+
+
+def end_process(code: object) -> None:
+    """End with an exit status at once, when everything is written.
+
+    Taking down every module and session that was loaded takes a tenth of a second, a fifth of a short run.
+    """
+    if not flush_streams():
+        code = code or EXIT_FAILED
+    os._exit(code if isinstance(code, int) else 0)
 
 
 def _escaping(stream: object) -> EscapingStream:

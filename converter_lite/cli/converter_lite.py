@@ -24,7 +24,7 @@ from converter_lite.cli.arguments import (
 )
 from converter_lite.cli.batch import batch_command
 from converter_lite.cli.compare import compare_command
-from converter_lite.cli.console import flush_streams, protect_streams, silence_libraries
+from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.run import (
@@ -277,7 +277,7 @@ def _json_of_refused(arguments: list[str]) -> Path | None:
 
 
 def main() -> None:
-    """Entry point. Names that the terminal cannot show, or would obey, are escaped."""
+    """Entry point. Names that the terminal cannot show, or would obey, are escaped; the process ends here."""
     protect_streams()
     silence_libraries()
     use_one_heap()
@@ -286,4 +286,4 @@ def main() -> None:
     try:
         cli.main()
     except SystemExit as done:
-        sys.exit(done.code if flush_streams() else done.code or EXIT_FAILED)
+        end_process(done.code)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from converter_lite import __version__
-from converter_lite.cli.console import flush_streams, protect_streams, silence_libraries
+from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.opt_listings import draw, print_tables, record_tailoring
@@ -345,13 +345,6 @@ def main() -> None:
         cli.main()
     except SystemExit as done:
         end_process(done.code)
-
-
-def end_process(code: object) -> None:
-    """End with an exit status at once, when everything is written; the interpreter's own way takes a fifth longer."""
-    if not flush_streams():
-        code = code or 1
-    os._exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":
