@@ -20,7 +20,7 @@ PERCENTILE = 99.99
 KL_LEVELS = 128
 """Quantization levels of the KL search on magnitudes (Migacz, 8-bit Inference with TensorRT, 2017)."""
 
-COARSE_STEPS, FINE_STEPS = 128, 4
+COARSE_STEPS, FINE_STEPS = 64, 4
 """Thresholds that the KL search tries over the whole range, and between two of them around the best."""
 
 CANDIDATES = 100

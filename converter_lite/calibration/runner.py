@@ -24,7 +24,7 @@ from converter_lite.kernels.histogram import histogram
 from converter_lite.loading import message, open_session
 from converter_lite.log import Log
 
-OBSERVED_VALUES = 16_384
+OBSERVED_VALUES = 8_192
 """Values per tensor and sample from which on a distribution is taken from an evenly spaced subset."""
 
 GROUP = 256

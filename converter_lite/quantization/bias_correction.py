@@ -24,6 +24,7 @@ from converter_lite.log import Log
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.rescue import multiplications
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
 
@@ -31,7 +32,10 @@ CORRECTION_SAMPLES = 32
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""
 
 FITTING_SAMPLES = 48
-"""The same where rounding is fitted to them, which takes more to say what is noise."""
+"""The same where rounding is fitted to them, which takes more to say what is noise, and for networks that are quickly run."""
+
+QUICK_WORK = 1e10
+"""Multiplications that the float network may take for more than ``CORRECTION_SAMPLES``."""
 
 GRID_BELOW_BITS = 8
 """Widths below it get fitted steps: with more bits the steps are fine enough."""
@@ -178,9 +182,12 @@ def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedM
     stored.const_value = ir.Tensor(corrected if params is None else params.quantize(corrected), name=stored.name)
 
 
-def samples_wanted(*, fitted_rounding: bool) -> int:
+def samples_wanted(model: ir.Model, *, fitted_rounding: bool) -> int:
     """How many samples the corrections read."""
-    return FITTING_SAMPLES if fitted_rounding else CORRECTION_SAMPLES
+    if fitted_rounding:
+        return FITTING_SAMPLES
+    work = sum(multiplications(node) for node in model.graph)
+    return min(max(int(QUICK_WORK / max(work, 1.0)), CORRECTION_SAMPLES), FITTING_SAMPLES)
 
 
 def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:

@@ -118,7 +118,7 @@ def quantize_full(
     plan = given or decide_full(model, target, settings)
     plan.check(model)
     refuse_broken_constants(model, plan)
-    head = samples.head(samples_wanted(fitted_rounding=settings.adaptive_rounding))
+    head = samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding))
     if settings.equalization:
         with log.stage("equalization"):
             per_channel = settings.per_channel

@@ -11,7 +11,14 @@ from converter_lite import graph as g
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.onnx_qdq.materialize import materialize
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import correct_layers, correctable, ensure_biases
+from converter_lite.quantization.bias_correction import (
+    CORRECTION_SAMPLES,
+    FITTING_SAMPLES,
+    correct_layers,
+    correctable,
+    ensure_biases,
+    samples_wanted,
+)
 from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
@@ -252,3 +259,10 @@ def test_a_shared_bias_is_copied_once_per_reader_but_the_last() -> None:
     ensure_biases(model, operators=BIAS_OPERATORS)
     biases = [bias_of(node) for node in model.graph if node.op_type == "Conv"]
     assert len({bias.name for bias in biases if bias is not None}) == len(biases)
+
+
+@pytest.mark.parametrize(("size", "samples"), [(8, FITTING_SAMPLES), (240, 42), (300, CORRECTION_SAMPLES)])
+def test_small_networks_are_corrected_on_more_samples(size: int, samples: int) -> None:
+    model = build(f"g (float[1,64,{size},{size}] x) => (float[n,c,h,w] y) {{ y = Conv(x, w) }}", w=normal(64, 64, 1, 1))
+    assert samples_wanted(model, fitted_rounding=False) == samples
+    assert samples_wanted(model, fitted_rounding=True) == FITTING_SAMPLES

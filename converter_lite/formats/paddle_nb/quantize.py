@@ -66,7 +66,7 @@ def quantize_for_nb(
     log = log or Log()
     refuse_settings(settings)
     fits = not isinstance(settings, DynamicSettings) and settings.adaptive_rounding
-    head = samples.head(samples_wanted(fitted_rounding=fits)) if samples is not None else []
+    head = samples.head(samples_wanted(model, fitted_rounding=fits)) if samples is not None else []
     if isinstance(settings, FullSettings) and integer:
         quantized = _full(model, settings, target, needed_samples(samples), plan, engine, threads, log)
     else:
@@ -132,7 +132,7 @@ def _full(
     log: Log,
 ) -> QuantizedModel:
     ensure_biases(model, operators=BIAS_OPERATORS)
-    head = samples.head(samples_wanted(fitted_rounding=settings.adaptive_rounding))
+    head = samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding))
     if settings.equalization:
         with log.stage("equalization"):
             per_channel, alpha = settings.per_channel, settings.smooth_alpha
