@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -23,6 +25,7 @@ class Transaction:
 
     def __init__(self, work: Path) -> None:
         self.work = work
+        self.committed = False
         self._planned: list[tuple[Path, Path]] = []
 
     def add(self, made: Path, destination: Path) -> None:
@@ -35,6 +38,11 @@ class Transaction:
         Raises:
             ConverterError: A file could not be put into place.
         """
+        with interruptions_come_too_late():
+            self._put_into_place()
+            self.committed = True
+
+    def _put_into_place(self) -> None:
         done: list[tuple[Path, Path | None]] = []
         try:
             for made, destination in self._planned:
@@ -74,22 +82,45 @@ def transaction(directory: Path) -> Iterator[Transaction]:
         ConverterError: The directory cannot be written, or the disk is full.
     """
     work: Path | None = None
+    files: Transaction | None = None
     lock: int | None = None
     made = _missing_parents(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         work, lock = make_work_directory(directory)
-        yield Transaction(work)
+        files = Transaction(work)
+        yield files
     except OSError as error:
         raise _cannot_write(error, directory) from error
     finally:
-        if work is not None:
-            shutil.rmtree(work, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
-        for folder in made:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        is_done = files is not None and files.committed
+        with interruptions_come_too_late() if is_done else contextlib.nullcontext():
+            _clean_up(work, lock, made)
+
+
+def _clean_up(work: Path | None, lock: int | None, made: list[Path]) -> None:
+    if work is not None:
+        shutil.rmtree(work, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+    for folder in made:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def interruptions_come_too_late() -> Iterator[None]:
+    """Drop Ctrl-C and the like: what is being put into place, or is there already, is a success."""
+    kinds = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    is_main = threading.current_thread() is threading.main_thread()  # handlers belong to it
+    kept = {kind: handler for kind in kinds if is_main and (handler := signal.getsignal(kind)) is not None}
+    for kind in kept:
+        signal.signal(kind, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for kind, handler in kept.items():
+            signal.signal(kind, handler)
 
 
 def destination(output_file: Path, suffix: str) -> Path:
