@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 
 from converter_lite.analysis.kernels import Arithmetic, kernels, summary
@@ -97,6 +98,10 @@ def test_integer_kernels_are_told_from_float_ones() -> None:
     assert "0 of 3 layers with weights compute in integers" in summary(plain)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, ort.__version__.split(".")[:2])) < (1, 24),
+    reason="this onnxruntime fuses the convolution all the same",
+)
 def test_a_node_between_integers_that_runs_in_float_fell_back() -> None:
     model = quantized_network()
     quantize = next(node for node in model.graph if node.outputs[0].name == "r1_quantized")
