@@ -106,9 +106,10 @@ class Forker:
         texts = []
         for index in range(len(commands)):
             files = [folder / f"{name}{index}" for name in (OUT, ERR)]
-            texts.append("".join(file.read_text(encoding="utf-8") for file in files))
+            # a command that is killed at once has not made them yet
+            texts.append("".join(file.read_text(encoding="utf-8") for file in files if file.exists()))
             for file in files:
-                file.unlink()
+                file.unlink(missing_ok=True)
         ended = Ended(answer["statuses"], answer["seconds"], texts)
         assert "Traceback" not in "".join(texts), ended
         assert "defect" not in "".join(texts), ended
