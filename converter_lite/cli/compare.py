@@ -138,13 +138,13 @@ def _compare(wish: _Wish) -> None:
             threads=threads,
             log=log,
         )
-        _print(comparison, wish, log, is_real=is_real)
+        _report(comparison, wish, log, is_real=is_real)
         _write(comparison, wish, is_real=is_real)
         _extract(comparison, wish, pair.reference, feeds, log)
     _gate(comparison, wish)
 
 
-def _print(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> None:
+def _report(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> None:
     from converter_lite.analysis.comparison_report import summary, table
     from converter_lite.cli.inspect import columns
 

@@ -119,7 +119,7 @@ def _run(wish: _Wish) -> None:
         judges = quantizer.samples.head(JUDGES) if quantizer.samples is not None else quantizer.substitutes
         goal = None if wish.target is None else Goal(wish.target)
         result, quantized = analyse(quantizer, judges=judges, samples=wish.samples, goal=goal)
-        _print(result, wish, log)
+        _report(result, wish, log)
         uses = []
         if wish.request.save_type == ("ONNX",):
             model = build(quantized)
@@ -182,7 +182,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     )
 
 
-def _print(result: Sensitivity, wish: _Wish, log: Log) -> None:
+def _report(result: Sensitivity, wish: _Wish, log: Log) -> None:
     from converter_lite.analysis.sensitivity import table
     from converter_lite.cli.inspect import columns
 
