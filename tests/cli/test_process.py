@@ -103,6 +103,7 @@ def test_ctrl_c_and_other_ends_leave_nothing_behind(workshop: Workshop, stage: s
         f"""
         import contextlib, signal, time
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and the command leaves that as it is
         from converter_lite.log import Log
         original = Log.stage
         @contextlib.contextmanager
