@@ -142,6 +142,8 @@ BEST_MOBILENET = full("MAX_MIN", per_channel="true")
 
 _PLAIN = full("MAX_MIN", per_channel="true", bias_correction="false")
 
+_TARGET_ERROR = {**full(), "common_quant_param": {**full()["common_quant_param"], "target_error": "0.06"}}
+
 _MOBILENET_SPEED = (
     Case("mb_plain", "FULL MAX_MIN, no bias correction", OURS, "mobilenet", "min-max", ini=_PLAIN),
     Case("mb_ort", "onnxruntime MinMax, per channel", "ort_static", "mobilenet", "min-max"),
@@ -220,6 +222,7 @@ _SMALL_MODELS = (
         repeats=1,
     ),
     Case("uf_full", "FULL MAX_MIN, bias correction", OURS, "ultraface", ini=full(), repeats=1),
+    Case("uf_target", "FULL MAX_MIN, target_error=0.06", OURS, "ultraface", ini=_TARGET_ERROR, repeats=1),
     Case("uf_ort", "onnxruntime MinMax, per channel", "ort_static", "ultraface", repeats=1),
     Case(
         "uf_ort_uint8",
