@@ -13,6 +13,7 @@ from converter_lite.errors import ModelError
 from converter_lite.kernels.quantize import dequantize
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weights import stored_weights
 
 GRIDS = {
     ir.DataType.INT8: (8, True),
@@ -149,9 +150,7 @@ def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
 def _decide(quantized: QuantizedModel) -> None:
     plan = quantized.plan
     for node in quantized.model.graph:
-        position = 0 if node.op_type == "Gather" else 1
-        value = node.inputs[position] if len(node.inputs) > position else None
-        if value is None or str(value.name) not in plan.weights or node.op_type not in (*WEIGHTED, "Gather"):
+        if not any(value.name in plan.weights for value in stored_weights(node)):
             plan.keep_float(node, "it is float in the model")
         elif node.op_type in WEIGHTED and node.inputs[0] is not None and str(node.inputs[0].name) in plan.activations:
             plan.quantize(node, NodeMode.INTEGER)

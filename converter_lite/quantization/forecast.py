@@ -9,7 +9,7 @@ from converter_lite.formats.onnx_qdq.materialize import storage_bits
 from converter_lite.quantization.decide import is_fused_clamp
 from converter_lite.quantization.params import QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.quantization.weights import stored_axis, stored_weight
+from converter_lite.quantization.weights import stored_axis, stored_weights
 
 NODE_BYTES = 60
 """Size of a node in an ONNX file besides its names."""
@@ -40,8 +40,9 @@ def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: 
     for node in model.graph:
         total += _node_bytes(node)
         mode = plan.mode(node)
-        weight = stored_weight(node)
-        if mode is not NodeMode.FLOAT and weight is not None and weight.name:
+        for weight in stored_weights(node) if mode is not NodeMode.FLOAT else ():
+            if not weight.name:
+                continue
             stored.add(weight.name)
             planned = plan.weights.get(weight.name)
             width = bits if planned is None else planned.spec.bits

@@ -28,7 +28,7 @@ from converter_lite.quantization.params import QuantParams, QuantSpec, weight_pa
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.sensitivity import WeightUse
 from converter_lite.quantization.storage import ONNX_STORAGE, Storage
-from converter_lite.quantization.weights import stored_axis, stored_weight
+from converter_lite.quantization.weights import stored_axis, stored_weights
 
 TUNED_COSINE = 0.995
 """Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
@@ -110,9 +110,8 @@ def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
     """
     readers: dict[str, tuple[ir.Value, list[ir.Node]]] = {}
     for node in model.graph:
-        weight = stored_weight(node)
-        if plan.mode(node) is NodeMode.WEIGHT and weight is not None and weight.name:
-            readers.setdefault(weight.name, (weight, []))[1].append(node)
+        for weight in stored_weights(node) if plan.mode(node) is NodeMode.WEIGHT else ():
+            readers.setdefault(weight.name or "", (weight, []))[1].append(node)
     uses = [WeightUse(value, tuple(nodes)) for value, nodes in readers.values()]
     for use in uses:
         if not np.isfinite(use.array).all():
@@ -343,9 +342,9 @@ def report(quantized: QuantizedModel, log: Log) -> None:
     weights, plan = quantized.plan.weights, quantized.plan
     log.info(f"bits per weight: {_counts({name: params.spec.bits for name, params in weights.items()})}")
     for node in quantized.model.graph:
-        weight = stored_weight(node)
-        if plan.mode(node) is NodeMode.WEIGHT and weight is not None and weight.name in weights:
-            log.debug(f"  {g.label(node)}: {weights[weight.name].spec.bits} bits")
+        for weight in stored_weights(node) if plan.mode(node) is NodeMode.WEIGHT else ():
+            if weight.name in weights:
+                log.debug(f"  {g.label(node)}: {weights[weight.name].spec.bits} bits")
 
 
 def bytes_at(uses: Sequence[WeightUse], bits: int, *, per_channel: bool, storage: Storage = ONNX_STORAGE) -> int:

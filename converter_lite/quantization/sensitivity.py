@@ -116,7 +116,7 @@ def _with_weight(model: ir.Model, use: WeightUse, params: QuantParams, moments: 
     has_bias = has_channel_bias(node)
     if moments is not None and params.spec.bits < FITTED_BELOW_BITS:
         params, integers = adaptive.fit_grid(node, array, params, moments, has_bias=has_bias)
-    elif node.op_type == "Gather":
+    elif weight_of(node) is not use.value:
         integers = params.quantize(array)
     else:
         integers = compensated_integers(node, array, params)

@@ -30,19 +30,18 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.sensitivity import measure_losses
 from converter_lite.quantization.weights import (
+    RECURRENT,
     bias_of,
     compensated_integers,
+    is_recurrent,
     missing_weight,
     stored_axis,
-    stored_weight,
+    stored_weights,
     weight_of,
 )
 
-OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
-"""Operators whose constant weights are quantized (the original: Conv2D, its transpose, MatMul, FullConnection, Gather)."""
-
-RECURRENT = ("LSTM", "GRU", "RNN")
-"""Operators with weights that the ONNX form of weight quantization leaves out."""
+OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather", *RECURRENT)
+"""Operators whose constant weights are quantized (the original: Conv2D, its transpose, MatMul, FullConnection, LSTM, Gather)."""
 
 CHANNEL_FILTERED = ("Conv", "ConvTranspose")
 """Operators that ``min_quant_weight_channel`` applies to (measured behaviour of the original)."""
@@ -54,7 +53,7 @@ WIDE_BITS = 16
 """Width of weights that are singled out for accuracy."""
 
 
-NOT_COMPENSATED = ("Gather", "MatMul")
+NOT_COMPENSATED = ("Gather", "MatMul", *RECURRENT)
 """Operators whose rounding errors need not cancel: rows are read one by one, and inputs of a product have no common sign
 (MiniLM without data, cosine on calibration samples: 8 bits 0.9991 either way, 4 bits 0.706 with and 0.891 without)."""
 
@@ -73,6 +72,7 @@ class WeightSettings:
         skip: Names of nodes that stay float.
         mixed: A width per weight instead of ``bits``.
         wide: Names of nodes whose weights get 16 bits whatever the rest gets.
+        recurrent: Whether weights of LSTM, GRU and RNN are quantized too.
     """
 
     bits: int = 8
@@ -84,6 +84,7 @@ class WeightSettings:
     skip: frozenset[str] = frozenset()
     mixed: MixedBits | None = None
     wide: frozenset[str] = frozenset()
+    recurrent: bool = True
 
 
 def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) -> QuantPlan:
@@ -180,7 +181,8 @@ class _Run:
             weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
             done: set[str] = set()
             for node in self.log.track(weighted, "rounding weights", len(weighted)):
-                _quantize_node(node, quantized, settings, done)
+                for weight in stored_weights(node):
+                    _quantize_weight(node, weight, quantized, settings, done)
             if settings.bias_correction and self.feeds is None:
                 for node in weighted:
                     _correct_from_batchnorm(node, quantized)
@@ -240,15 +242,16 @@ def _refusal(node: ir.Node, settings: WeightSettings) -> str:
     if node.name in settings.skip:
         return "named in skip_quant_node"
     if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
-        return f"weights of {node.op_type} stay float" if node.op_type in RECURRENT else "has no weight to quantize"
-    weight = stored_weight(node)
-    if weight is None:
+        return "has no weight to quantize"
+    if is_recurrent(node) and not settings.recurrent:
+        return f"weights of {node.op_type} stay float"
+    shapes = [g.static_shape(weight) or () for weight in stored_weights(node)]
+    if not shapes:
         return missing_weight(node)
-    shape = g.static_shape(weight) or ()
+    shape = max(shapes, key=np.prod)
     if len(shape) < 2:
         return "its weight has less than two dimensions"
-    size = int(np.prod(shape))
-    if size <= settings.min_size:
+    if np.prod(shape) <= settings.min_size:
         return f"its weight has at most min_quant_weight_size={settings.min_size} elements"
     if node.op_type in CHANNEL_FILTERED and _channels(node, shape) <= settings.min_channel:
         return f"it has at most min_quant_weight_channel={settings.min_channel} output channels"
@@ -265,7 +268,7 @@ def left_by_filters(model: ir.Model, settings: WeightSettings) -> str:
     nodes = [node for node in model.graph if _refusal(node, settings) and not _refusal(node, unfiltered)]
     if not nodes:
         return ""
-    weights = {weight.name: weight for node in nodes if (weight := stored_weight(node)) is not None}
+    weights = {weight.name: weight for node in nodes for weight in stored_weights(node)}
     elements = sum(int(np.prod(g.static_shape(weight) or ())) for weight in weights.values())
     names = ", ".join(str(node.name) for node in nodes[:SHOWN]) + (", ..." if len(nodes) > SHOWN else "")
     cost = elements * (32 - settings.bits) // 8
@@ -276,10 +279,11 @@ def _channels(node: ir.Node, shape: tuple[int, ...]) -> int:
     return shape[1] * g.int_attribute(node, "group", 1) if node.op_type == "ConvTranspose" else shape[0]
 
 
-def _quantize_node(node: ir.Node, quantized: QuantizedModel, settings: WeightSettings, done: set[str]) -> None:
+def _quantize_weight(
+    node: ir.Node, weight: ir.Value, quantized: QuantizedModel, settings: WeightSettings, done: set[str]
+) -> None:
     """Grid and, where it is not rounding to nearest, integers of a node's weight; ``done`` holds the weights seen so far."""
-    weight = stored_weight(node)
-    if weight is None or weight.name is None:
+    if weight.name is None:
         return
     axis = stored_axis(node, weight) if settings.per_channel else None
     known = quantized.plan.weights.get(weight.name)

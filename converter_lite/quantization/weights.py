@@ -15,6 +15,8 @@ from converter_lite.targets.operators import OPERATORS, Operator
 FLOAT_TYPES = (ir.DataType.FLOAT, None)
 """Element types that are quantized; ``None`` = not inferred, which happens only for float models of unknown operators."""
 
+RECURRENT = ("LSTM", "GRU", "RNN")
+"""Operators with two weights, for the input and for the state: ``(directions, gates * hidden size, columns)``."""
 
 BLOCK_VALUES = 1 << 22
 """Values of a weight that are rounded at a time (whole channels): rounding takes some eighty bytes for each."""
@@ -30,10 +32,7 @@ def weight_of(node: ir.Node) -> ir.Value | None:
     entry = operator(node)
     if entry is None or entry.weight is None or len(node.inputs) <= entry.weight:
         return None
-    value = node.inputs[entry.weight]
-    if value is None or not g.is_constant(value) or value.dtype not in FLOAT_TYPES:
-        return None
-    return value
+    return _constant_floats(node.inputs[entry.weight])
 
 
 def bias_of(node: ir.Node) -> ir.Value | None:
@@ -45,17 +44,31 @@ def bias_of(node: ir.Node) -> ir.Value | None:
 
 
 def stored_weight(node: ir.Node) -> ir.Value | None:
-    """The constant float weight that weight quantization may store as integers, else ``None``."""
+    """The constant float weight of a node with one weight, or the table of a Gather, else ``None``."""
     if node.op_type == "Gather" and node.domain in ("", "ai.onnx"):
-        value = node.inputs[0]
-        return value if value is not None and g.is_constant(value) and value.dtype in FLOAT_TYPES else None
+        return _constant_floats(node.inputs[0])
     return weight_of(node)
 
 
+def is_recurrent(node: ir.Node) -> bool:
+    """Whether a node has weights for input and state."""
+    return node.op_type in RECURRENT and node.domain in ("", "ai.onnx")
+
+
+def stored_weights(node: ir.Node) -> tuple[ir.Value, ...]:
+    """All constants that weight quantization may store as integers: one, two of a recurrent node, or none."""
+    values = map(_constant_floats, node.inputs[1:3]) if is_recurrent(node) else (stored_weight(node),)
+    return tuple(value for value in values if value is not None)
+
+
+def _constant_floats(value: ir.Value | None) -> ir.Value | None:
+    return value if value is not None and g.is_constant(value) and value.dtype in FLOAT_TYPES else None
+
+
 def missing_weight(node: ir.Node) -> str:
-    """Why :func:`stored_weight` finds none: the reason that a person reads."""
+    """Why :func:`stored_weights` finds none: the reason that a person reads."""
     entry = operator(node)
-    position = entry.weight if entry is not None and entry.weight is not None else 0
+    position = entry.weight if entry is not None and entry.weight is not None else int(is_recurrent(node))
     value = node.inputs[position] if len(node.inputs) > position else None
     if value is not None and g.is_constant(value) and value.dtype is not None:
         return f"its weight is {value.dtype.name.lower()}, not float32"
@@ -63,7 +76,9 @@ def missing_weight(node: ir.Node) -> str:
 
 
 def stored_axis(node: ir.Node, weight: ir.Value) -> int | None:
-    """Axis of per-channel scales of a stored weight: output channels, or the gathered rows."""
+    """Axis of per-channel scales of a stored weight: output channels, the gathered rows, or rows of gates."""
+    if is_recurrent(node):
+        return 1
     if node.op_type == "Gather":
         return 0 if g.int_attribute(node, "axis", 0) == 0 else None
     return output_channel_axis(node, weight)

@@ -38,8 +38,9 @@ def for_device(choice: Choice) -> Choice:
             hint="use --saveType=ONNX, or target_device=CPU",
         )
     settings = choice.settings
-    if isinstance(settings, WeightSettings) and settings.mixed is not None:
-        settings = replace(settings, mixed=replace(settings.mixed, storage=MsStorage()))
+    if isinstance(settings, WeightSettings):
+        mixed = None if settings.mixed is None else replace(settings.mixed, storage=MsStorage())
+        settings = replace(settings, mixed=mixed, recurrent=False)
     return replace(choice, target=MS_CPU, settings=settings)
 
 
