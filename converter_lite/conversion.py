@@ -23,6 +23,8 @@ from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ModelError, QualityError, UsageError
+from converter_lite.formats.onnx_qdq.materialize import NARROWEST
+from converter_lite.formats.onnx_qdq.narrow import narrowest_width
 from converter_lite.formats.output import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format
 from converter_lite.frontends.ascend import apply_ascend_context, effective_context
@@ -324,10 +326,12 @@ class _Conversion:
                 plan.check(model)
             else:
                 plan = job.format.decide(model, choice)
+            bits = choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8
             result.forecast_bytes[job.format.name] = forecast_bytes(
                 model,
                 plan,
-                bits=choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8,
+                bits=bits,
+                narrowest=narrowest_width(self.engine) if bits <= 2 else NARROWEST,
                 per_channel=choice is not None and choice.is_per_channel,
                 integer_bias=choice is not None and choice.target.quantize_bias,
             )

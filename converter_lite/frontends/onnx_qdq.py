@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.errors import ModelError
+from converter_lite.formats.onnx_qdq.materialize import TWO_BITS_TYPES
 from converter_lite.kernels.quantize import dequantize
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -23,6 +24,7 @@ GRIDS = {
     ir.DataType.INT4: (4, True),
     ir.DataType.UINT4: (4, False),
     ir.DataType.INT32: (32, True),
+    **{dtype: (2, signed) for signed, dtype in TWO_BITS_TYPES.items()},
 }
 """Element type of integers -> bits and sign of their grid."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.formats.onnx_qdq.materialize import storage_bits
+from converter_lite.formats.onnx_qdq.materialize import NARROWEST, storage_bits
 from converter_lite.quantization.decide import is_fused_clamp
 from converter_lite.quantization.params import QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantPlan
@@ -25,7 +25,9 @@ BIAS_BYTES = 8
 """Scale and zero point of one channel of an integer bias; its values take as much as in float."""
 
 
-def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: bool, integer_bias: bool) -> int:
+def forecast_bytes(
+    model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: bool, integer_bias: bool, narrowest: int = NARROWEST
+) -> int:
     """Estimated bytes of the written ONNX file: constants as stored, nodes at their typical size.
 
     Args:
@@ -34,6 +36,7 @@ def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: 
         bits: Width of weights whose parameters the plan does not hold yet.
         per_channel: Whether weights have one scale per channel.
         integer_bias: Whether integer nodes get integer biases.
+        narrowest: Least width of stored integers.
     """
     total = 0
     stored: set[str] = set()
@@ -46,7 +49,7 @@ def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: 
             stored.add(weight.name)
             planned = plan.weights.get(weight.name)
             width = bits if planned is None else planned.spec.bits
-            total += stored_bytes(node, weight, width, per_channel=per_channel)
+            total += stored_bytes(node, weight, width, per_channel=per_channel, narrowest=narrowest)
             if integer_bias and mode is NodeMode.INTEGER:
                 total += BIAS_BYTES * (_channels(node, weight) if per_channel else 1) + _named(
                     STORED_BYTES, STORED_NAMES, weight
@@ -59,13 +62,13 @@ def forecast_bytes(model: ir.Model, plan: QuantPlan, *, bits: int, per_channel: 
     return total
 
 
-def stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
+def stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool, narrowest: int = NARROWEST) -> int:
     """Estimated bytes of a weight as integers: elements, scales, zero points, and the node that reads them."""
     shape = g.static_shape(weight) or (0,)
     elements = 1
     for size in shape:
         elements *= size
-    width = storage_bits(QuantSpec(bits=bits))
+    width = storage_bits(QuantSpec(bits=bits), narrowest)
     channels = _channels(node, weight) if per_channel else 1
     return elements * width // 8 + channels * (4 + width // 8) + _named(STORED_BYTES, STORED_NAMES, weight)
 

@@ -10,6 +10,8 @@ import pytest
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError
 from converter_lite.formats.onnx_qdq.writer import save
+from converter_lite.frontends.onnx import read_onnx
+from converter_lite.frontends.onnx_qdq import read_qdq
 from converter_lite.graph import constant
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -282,6 +284,54 @@ def test_a_saved_plan_gives_the_same_weights_again() -> None:
     second = weights(model, bits=5, bias_correction=True, plan=plan)
     for name in KINDS:
         np.testing.assert_array_equal(second.integers(name), first.integers(name))
+
+
+RECURRENT = """g (float[5,1,6] x) => (float[5,1,2,12] y) {{
+    h = {op}<hidden_size=12, direction="bidirectional">(x, w, r, b)
+    y = Transpose<perm=[0,2,1,3]>(h) }}"""
+
+
+def recurrent(op_type: str) -> ir.Model:
+    rows = {"LSTM": 48, "GRU": 36, "RNN": 12}[op_type]
+    return build(
+        RECURRENT.format(op=op_type),
+        opset=14,
+        w=normal(2, rows, 6, seed=1) * 0.3,
+        r=normal(2, rows, 12, seed=2) * 0.3,
+        b=normal(2, 2 * rows, seed=3) * 0.1,
+    )
+
+
+@pytest.mark.parametrize("corrected", [True, False])
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
+def test_both_weights_of_a_recurrent_node_are_stored_and_its_bias_is_not(op_type: str, corrected: bool) -> None:
+    model = recurrent(op_type)
+    samples = samples_of(model)
+    quantized = weights(model, bias_correction=corrected, samples=samples if corrected else None)
+    assert {name: params.spec.axis for name, params in quantized.plan.weights.items()} == {"w": 1, "r": 1}
+    result = written(quantized)
+    assert {"w_quantized", "r_quantized", "b"} <= set(result.graph.initializers) and not {"w", "r"} & set(
+        result.graph.initializers
+    )
+    assert sqnr(model, result, samples) > 35
+
+
+def test_recurrent_weights_stay_float_where_a_format_wants_it_and_where_both_are_small() -> None:
+    plan = decide_weights(recurrent("GRU"), WeightSettings(recurrent=False), target="CPU")
+    assert plan.nodes["GRU_0"].reason == "weights of GRU stay float"
+    assert decide_weights(recurrent("GRU"), WeightSettings(min_size=863), target="CPU").quantized_nodes
+    assert not decide_weights(recurrent("GRU"), WeightSettings(min_size=864), target="CPU").quantized_nodes
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_quantized_recurrent_models_are_read_as_what_was_written(bits: int, tmp_path: Path) -> None:
+    model = recurrent("LSTM")
+    quantized = weights(model, bits=bits)
+    path = save(written(quantized), tmp_path / "out.onnx")[0]
+    again = read_qdq(read_onnx(path))
+    assert again.plan.mode(next(node for node in again.model.graph if node.op_type == "LSTM")) is NodeMode.WEIGHT
+    for name in ("w", "r"):
+        np.testing.assert_array_equal(again.q_weights[name], quantized.integers(name))
 
 
 @pytest.mark.parametrize("op_type", ["Gemm", "Conv", "ConvTranspose"])

@@ -32,7 +32,18 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weights import operator, weight_of
 from converter_lite.targets.operators import Role
 
+TWO_BITS_OPSET = 25
+"""Operator set since which DequantizeLinear takes two-bit integers."""
+
+TWO_BITS_TYPES: dict[bool, ir.DataType] = {
+    signed: ir.DataType[name]
+    for signed, name in ((True, "INT2"), (False, "UINT2"))
+    if name in ir.DataType.__members__  # not in the oldest onnx-ir
+}
+"""signed -> ONNX element type of two bits."""
+
 STORAGE: dict[tuple[int, bool], ir.DataType] = {
+    **{(2, signed): dtype for signed, dtype in TWO_BITS_TYPES.items()},
     (4, True): ir.DataType.INT4,
     (4, False): ir.DataType.UINT4,
     (8, True): ir.DataType.INT8,
@@ -43,35 +54,42 @@ STORAGE: dict[tuple[int, bool], ir.DataType] = {
 }
 """(bits, signed) -> ONNX element type of a grid's integers and of its zero point."""
 
-
-def storage_bits(spec: QuantSpec) -> int:
-    """Width of the ONNX element type that holds a grid: the narrowest that fits."""
-    return next(bits for bits in (4, 8, 16, 32) if spec.bits <= bits)
+NARROWEST = 4
+"""Least width of stored integers unless a file may be newer: 2-bit types came with operator set 25."""
 
 
-def storage_type(spec: QuantSpec) -> ir.DataType:
+def storage_bits(spec: QuantSpec, narrowest: int = NARROWEST) -> int:
+    """Width of the ONNX element type that holds a grid: the narrowest that fits, of ``narrowest`` bits at least."""
+    return next(bits for bits in (2, 4, 8, 16, 32) if spec.bits <= bits and narrowest <= bits)
+
+
+def storage_type(spec: QuantSpec, narrowest: int = NARROWEST) -> ir.DataType:
     """ONNX element type that holds a grid."""
-    return STORAGE[(storage_bits(spec), spec.signed)]
+    return STORAGE[(storage_bits(spec, narrowest), spec.signed)]
 
 
-def required_opset(plan: QuantPlan) -> int:
-    """Lowest ONNX operator set that can express the plan: 10; 13 with per-axis scales; 21 with 4- or 16-bit types."""
+def required_opset(plan: QuantPlan, narrowest: int = NARROWEST) -> int:
+    """Lowest ONNX operator set for the plan: 10; 13 with per-axis scales; 21 with 4- or 16-bit types; 25 with 2-bit types."""
     specs = [p.spec for p in (*plan.activations.values(), *plan.weights.values())]
-    if any(storage_bits(spec) in (4, 16) for spec in specs):
+    widths = {storage_bits(spec, narrowest) for spec in specs}
+    if 2 in widths:
+        return TWO_BITS_OPSET
+    if widths & {4, 16}:
         return 21
     return 13 if any(spec.axis is not None for spec in specs) else 10
 
 
-def materialize(quantized: QuantizedModel) -> ir.Model:
+def materialize(quantized: QuantizedModel, *, narrowest: int = NARROWEST) -> ir.Model:
     """A new model with the plan written into it; the float model is left as it is (its tensors are shared)."""
     model = quantized.model.clone()
-    _Materializer(model, quantized).run()
+    _Materializer(model, quantized, narrowest).run()
     return model
 
 
 class _Materializer:
-    def __init__(self, model: ir.Model, quantized: QuantizedModel) -> None:
+    def __init__(self, model: ir.Model, quantized: QuantizedModel, narrowest: int) -> None:
         self.graph = model.graph
+        self.narrowest = narrowest
         self.quantized = quantized
         self.plan = quantized.plan
         self.constants: dict[tuple[str, bytes, bytes], tuple[ir.Value, ir.Value]] = {}
@@ -117,7 +135,7 @@ class _Materializer:
         readers = [(user, i) for user, i in value.uses() if self._reads_stored(user, i)]
         if not readers:
             return
-        integers = self.quantized.stored(name, storage_type(params.spec))
+        integers = self.quantized.stored(name, storage_type(params.spec, self.narrowest))
         stored = g.add_tensor(self.graph, f"{name}_quantized", integers, names=self.names)
         scale, zero_point = self._grid(name, params)
         node = _node("DequantizeLinear", [stored, scale, zero_point], f"{name}_dequantize", axis=params.spec.axis)
@@ -150,7 +168,7 @@ class _Materializer:
         source = value if first is None else first.outputs[0]
         quantize = _node("QuantizeLinear", [source, scale, zero_point], f"{name}_quantize")
         quantize.outputs[0].name = self.names.unique(f"{name}_quantized")
-        quantize.outputs[0].dtype = storage_type(params.spec)
+        quantize.outputs[0].dtype = storage_type(params.spec, self.narrowest)
         quantize.outputs[0].shape = value.shape
         dequantize = _node("DequantizeLinear", [quantize.outputs[0], scale, zero_point], f"{name}_dequantize")
         result = name if replaces_output else self.names.unique(f"{name}_dequantized")
@@ -190,7 +208,7 @@ class _Materializer:
 
     def _grid(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
         """Scale and zero point initializers; equal ones are stored once."""
-        dtype = storage_type(params.spec)
+        dtype = storage_type(params.spec, self.narrowest)
         zero_point: NDArray[np.generic] = params.zero_point.astype(dtype.numpy())
         key = (str(dtype), params.scale.tobytes(), zero_point.tobytes())
         if key not in self.constants:

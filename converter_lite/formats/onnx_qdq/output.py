@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from converter_lite.errors import ModelError
 from converter_lite.formats.form import GraphForm
 from converter_lite.formats.output import FileOptions, Written
 from converter_lite.passes.io_types import IoTypes, change_io_types
@@ -19,6 +20,8 @@ ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
 """Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
 
 ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
+TWO_BITS_NOTE = "weights are stored in two bits (operator set 25): runtimes older than that do not load the file"
+FOUR_BITS_NOTE = "weights are stored in four bits: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,13 @@ class OnnxFormat:
         from converter_lite.formats.onnx_qdq import writer
         from converter_lite.passes.half import store_constants_as_float16
 
-        model = writer.build(quantized)
+        model, notes = _built(quantized)
         change_io_types(model, self.options.io_types)
         if self.options.fp16:
             store_constants_as_float16(model)
         modes = {node.mode for node in quantized.plan.nodes.values()}
-        notes = (ON_THE_FLY_NOTE,) if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT} else ()
+        if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
+            notes = (ON_THE_FLY_NOTE, *notes)
         return Written(writer.save(model, path), notes)
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
@@ -76,3 +80,20 @@ class OnnxFormat:
         del like
         writer.check(path)
         return path
+
+
+def _built(quantized: QuantizedModel) -> tuple[ir.Model, tuple[str, ...]]:
+    """The graph, and what is to be told: integers of one or two bits take two where everything here can read them."""
+    from converter_lite.formats.onnx_qdq import writer
+    from converter_lite.formats.onnx_qdq.narrow import narrowest_width
+
+    if any(params.spec.bits <= 2 for params in quantized.plan.weights.values()):
+        if narrowest_width() > 2:
+            return writer.build(quantized), (
+                FOUR_BITS_NOTE.format("two-bit integers are newer than the libraries here"),
+            )
+        try:
+            return writer.build(quantized, narrowest=2), (TWO_BITS_NOTE,)
+        except ModelError as error:
+            return writer.build(quantized), (FOUR_BITS_NOTE.format(error.message),)
+    return writer.build(quantized), ()

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import FormatError
-from converter_lite.formats.onnx_qdq.materialize import materialize, required_opset
+from converter_lite.formats.onnx_qdq.materialize import NARROWEST, materialize, required_opset
 from converter_lite.loading import constant_bytes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.plan import QuantizedModel
@@ -24,14 +24,14 @@ EXTERNAL_FROM = 1024
 PRODUCER = "converter_lite"
 
 
-def build(quantized: QuantizedModel) -> ir.Model:
-    """The ONNX graph of a quantized model, at the operator set it needs.
+def build(quantized: QuantizedModel, *, narrowest: int = NARROWEST) -> ir.Model:
+    """The ONNX graph of a quantized model, at the operator set it needs; integers have ``narrowest`` bits at least.
 
     Raises:
         ModelError: An operator cannot be expressed in the operator set that the plan needs.
     """
-    quantized.model = raise_opset(quantized.model, required_opset(quantized.plan))
-    return materialize(quantized)
+    quantized.model = raise_opset(quantized.model, required_opset(quantized.plan, narrowest))
+    return materialize(quantized, narrowest=narrowest)
 
 
 def save(model: ir.Model, path: Path) -> list[Path]:

@@ -1,0 +1,104 @@
+"""Two-bit integers, where the libraries here know them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.errors import ModelError
+from converter_lite.formats.onnx_qdq import narrow, writer
+from converter_lite.formats.onnx_qdq.materialize import TWO_BITS_OPSET, storage_type
+from converter_lite.formats.onnx_qdq.narrow import narrowest_width
+from converter_lite.formats.onnx_qdq.output import OnnxFormat
+from converter_lite.frontends.onnx import read_onnx
+from converter_lite.frontends.onnx_qdq import read_qdq
+from converter_lite.graph import opset
+from converter_lite.quantization.forecast import forecast_bytes
+from converter_lite.quantization.params import QuantSpec
+from tests.quantization.test_weight_only import weights
+from tests.support import build, normal, random_feed, run, written
+
+two_bits = pytest.mark.skipif(narrowest_width() > 2, reason="the libraries here have no two-bit integers")
+
+
+def network() -> ir.Model:
+    return build("g (float[1,64] x) => (float[1,96] y) { a = MatMul(x, w) y = Relu(a) }", w=normal(64, 96))
+
+
+class _Refusing:
+    """An engine that is too old."""
+
+    def session(self, *_: Any, **__: Any) -> Any:
+        raise ModelError("opset 25 is under development")
+
+
+def test_an_engine_that_refuses_two_bits_gets_four() -> None:
+    assert narrowest_width(_Refusing()) == 4
+
+
+def test_libraries_without_two_bit_types_give_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow, "TWO_BITS_TYPES", {})
+    assert narrowest_width() == 4
+
+
+@two_bits
+@pytest.mark.parametrize(("bits", "width"), [(1, 2), (2, 2), (3, 4)])
+def test_types_of_two_bits_have_to_be_asked_for(bits: int, width: int) -> None:
+    spec = QuantSpec(bits)
+    assert storage_type(spec, 2) is ir.DataType[f"INT{width}"]
+    assert storage_type(spec) is ir.DataType.INT4
+
+
+@two_bits
+@pytest.mark.parametrize("bits", [1, 2])
+def test_one_and_two_bits_take_a_quarter_of_a_byte_and_compute_the_same(bits: int, tmp_path: Path) -> None:
+    quantized = weights(network(), bits=bits)
+    four = writer.save(written(quantized), tmp_path / "four.onnx")[0]
+    made = OnnxFormat().write(quantized, tmp_path / "two.onnx")
+    assert "in two bits" in made.notes[-1]
+    assert four.stat().st_size - made.files[0].stat().st_size == pytest.approx(64 * 96 / 4, abs=200)
+    writer.check(made.files[0])
+    feed = random_feed(network())
+    np.testing.assert_allclose(run(made.files[0], feed)["y"], run(four, feed)["y"], rtol=1e-6)
+    again = read_qdq(read_onnx(made.files[0]))
+    assert opset(again.model) == TWO_BITS_OPSET
+    np.testing.assert_array_equal(again.q_weights["w"], quantized.integers("w"))
+
+
+@two_bits
+def test_the_forecast_knows_two_bits(tmp_path: Path) -> None:
+    quantized = weights(network(), bits=2)
+    size = OnnxFormat().write(quantized, tmp_path / "two.onnx").files[0].stat().st_size
+    forecast = forecast_bytes(
+        network(), quantized.plan, bits=2, per_channel=True, integer_bias=False, narrowest=narrowest_width()
+    )
+    assert forecast == pytest.approx(size, rel=0.1)
+
+
+def test_four_bits_are_used_where_two_do_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow, "narrowest_width", lambda: 4)
+    quantized = weights(network(), bits=2)
+    made = OnnxFormat().write(quantized, tmp_path / "out.onnx")
+    assert "in four bits: two-bit integers are newer" in made.notes[-1]
+    assert ir.load(made.files[0]).graph.initializers["w_quantized"].dtype is ir.DataType.INT4
+
+
+@two_bits
+def test_four_bits_are_used_where_the_operator_set_cannot_be_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_opset = writer.raise_opset
+
+    def refuse(model: ir.Model, target: int) -> ir.Model:
+        if target >= TWO_BITS_OPSET:
+            raise ModelError("operator set 13 cannot be raised")
+        return raise_opset(model, target)
+
+    monkeypatch.setattr(writer, "raise_opset", refuse)
+    made = OnnxFormat().write(weights(network(), bits=2), tmp_path / "out.onnx")
+    assert "in four bits: operator set 13 cannot be raised" in made.notes[-1]
+    assert ir.load(made.files[0]).graph.initializers["w_quantized"].dtype is ir.DataType.INT4
