@@ -190,8 +190,9 @@ def load_model(request: NbRequest) -> QuantizedModel:
     path = request.model
     if path.suffix == ".onnx" and path.is_file():
         from converter_lite.frontends.onnx import is_quantized, read_onnx
+        from converter_lite.frontends.onnx_versions import fit_to_engine
 
-        model = read_onnx(path, input_shapes=request.input_shapes or None)
+        model = fit_to_engine(read_onnx(path, input_shapes=request.input_shapes or None), path)
         if not is_quantized(model):
             return QuantizedModel(model, QuantPlan("float"))
         from converter_lite.frontends.onnx_qdq import read_qdq

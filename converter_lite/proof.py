@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -34,12 +35,16 @@ def compare(
         written: Written model, same outputs in the same order.
         samples: Feeds of both (they differ where input types were changed).
         open_axes: Output -> axes whose length depends on what the model computes (boxes that a detector finds). Samples in which
-            such a length differs cannot be compared; there is a warning, and the cosine is 0 where none can.
+            such a length differs cannot be compared.
+
+    Samples that cannot be compared, also those in which the float model gives no finite value, are counted in a warning, and
+    the cosine is 0 where none can.
 
     Raises:
         QualityError: The written model gives NaN or infinite values where the float model does not, or other shapes.
     """
     sums = [ErrorSums() for _ in reference.output_names]
+    left: Counter[tuple[str, str]] = Counter()
     count = 0
     for reference_feed, written_feed in samples:
         count += 1
@@ -47,21 +52,20 @@ def compare(
         given = written.run(written_feed)
         pairs = zip(reference.output_names, written.output_names, strict=True)
         for total, (name, written_name) in zip(sums, pairs, strict=True):
-            _add(total, expected[name], given[written_name], name, open_axes.get(name, frozenset()))
-    for name, total in zip(reference.output_names, sums, strict=True):
-        if total.count < count:
-            _log.warning(
-                "output %s has another length than that of the float model in %d of %d samples, which are not compared",
-                *(name, count - total.count, count),
-            )
+            reason = _add(total, expected[name], given[written_name], name, open_axes.get(name, frozenset()))
+            if reason:
+                left[name, reason] += 1
+    for (name, reason), times in left.items():
+        _log.warning("output %s %s in %d of %d samples, which are not compared", name, reason, times, count)
     return tuple(_accuracy(name, total, count) for name, total in zip(reference.output_names, sums, strict=True))
 
 
-def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: str, open_axes: frozenset[int]) -> None:
+def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: str, open_axes: frozenset[int]) -> str:
+    """Count a sample, or tell why it cannot be compared."""
     if expected.shape != given.shape:
         sizes = list(zip(expected.shape, given.shape, strict=False))
         if expected.ndim == given.ndim and all(a == b or axis in open_axes for axis, (a, b) in enumerate(sizes)):
-            return
+            return "has another length than that of the float model"
         raise QualityError(
             f"the written model gives shape {list(given.shape)} instead of {list(expected.shape)}",
             where=f"output {name}",
@@ -70,7 +74,10 @@ def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: st
     finite = np.isfinite(x)
     if not np.all(np.isfinite(y[finite])):
         raise QualityError("the written model gives NaN or infinite values", where=f"output {name}")
+    if x.size and not np.any(finite):
+        return "of the float model is NaN or infinite"
     total.add(x[finite], y[finite])
+    return ""
 
 
 def _accuracy(name: str, total: ErrorSums, count: int) -> OutputAccuracy:

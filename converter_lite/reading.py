@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.frontends.onnx import fix_input_shapes, is_quantized, read_onnx
+from converter_lite.frontends.onnx_versions import fit_to_engine
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.request import ConvertRequest
 
@@ -63,6 +64,7 @@ def read_source(request: ConvertRequest, *, static_shapes: Mapping[str, Sequence
     path = request.model_file
     if request.fmk == "ONNX":
         model = read_onnx(path, input_shapes=static_shapes, confined=not request.allow_external_paths)
+        model = fit_to_engine(model, path)
         return Source(model, _onnx_bytes(path, model), is_quantized(model), str(path))
     if request.fmk == "MSLITE":
         quantized, size = _read_ms(path), path.stat().st_size

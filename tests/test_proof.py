@@ -91,6 +91,16 @@ def test_masked_values_of_the_float_model_are_left_out(mask: float, given: float
     assert 0.9 < accuracy.cosine < 1
 
 
+def test_samples_in_which_the_float_model_fails_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    out = normal(2)
+    pairs = [(bad, bad) for bad in ({"shift": np.float32("nan")},) * 2]
+    (accuracy,) = compare(Fixed(y=out), Fixed(y=out), [*pairs, *samples(0)])
+    assert accuracy.cosine == pytest.approx(1)
+    assert "output y of the float model is NaN or infinite in 2 of 3 samples" in caplog.text
+    (accuracy,) = compare(Fixed(y=out), Fixed(y=out), pairs)
+    assert (accuracy.cosine, accuracy.sqnr) == (0, 0)
+
+
 def test_other_shapes_are_refused() -> None:
     with pytest.raises(QualityError, match=r"output y: the written model gives shape \[3\] instead of \[2\]"):
         compare(Fixed(y=np.ones(2)), Fixed(y=np.ones(3)), samples(0))

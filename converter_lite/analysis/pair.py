@@ -15,6 +15,7 @@ from converter_lite.formats.form import GraphForm
 from converter_lite.formats.output import FileOptions
 from converter_lite.formats.registry import output_format
 from converter_lite.frontends.onnx import fix_input_shapes, is_quantized, read_onnx
+from converter_lite.frontends.onnx_versions import fit_to_engine
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.preparing import Preparation
 from converter_lite.reading import Source
@@ -58,7 +59,7 @@ def read_pair(
         raise UsageError("the float model is an ONNX file", where=str(float_file))
     if quantized_file.suffix not in FILE_FORMATS:
         raise UsageError(f"the file does not end with {', '.join(FILE_FORMATS)}", where=str(quantized_file))
-    model = read_onnx(float_file, input_shapes=input_shapes, confined=confined)
+    model = fit_to_engine(read_onnx(float_file, input_shapes=input_shapes, confined=confined), float_file)
     if is_quantized(model):
         raise UsageError(
             "the first model is quantized already", where=str(float_file), hint="the float model comes first"
@@ -76,7 +77,7 @@ def read_pair(
 
 def _runnable(path: Path, runnable: Callable[..., bytes | Path], like: ir.Model, *, confined: bool) -> ir.Model:
     if path.suffix == ".onnx":
-        return read_onnx(path, confined=confined)
+        return fit_to_engine(read_onnx(path, confined=confined), path)
     if not path.is_file():
         raise ModelError("the model file does not exist", where=str(path))
     try:

@@ -28,13 +28,22 @@ def raise_opset(model: ir.Model, target: int) -> ir.Model:
     Raises:
         ModelError: An operator cannot be expressed in the newer set.
     """
-    current = opset(model)
-    if current >= target:
+    if opset(model) >= target:
         return model
-    if changed_operators(model, target):
-        model = _convert(model, current, target)
-    model.graph.opset_imports[""] = target
+    model = change_opset(model, target)
     model.ir_version = max(model.ir_version, minimal_ir_version(target))
+    return model
+
+
+def change_opset(model: ir.Model, target: int) -> ir.Model:
+    """The model at operator set ``target``, which may be lower than its own; the file version is left as it is.
+
+    Raises:
+        ModelError: An operator cannot be expressed there.
+    """
+    if changed_operators(model, target):
+        model = _convert(model, opset(model), target)
+    model.graph.opset_imports[""] = target
     return model
 
 
@@ -65,9 +74,9 @@ def _convert(model: ir.Model, current: int, target: int) -> ir.Model:
     except _REFUSALS as error:
         reason = str(error).strip().splitlines()[0].rpartition("failed: ")[2]
         raise ModelError(
-            f"opset {current} cannot be raised to {target}: {reason}",
+            f"opset {current} cannot be {'raised' if target > current else 'lowered'} to {target}: {reason}",
             where=_first_refused(proto, target),
-            hint=f"export the model again with opset {target} or newer",
+            hint=f"export the model again with opset {target}" + (" or newer" if target > current else " or older"),
         ) from error
     _reattach(converted.graph, detached)
     _carry_over(model, converted)
