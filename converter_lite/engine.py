@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
+from converter_lite.interruptions import interruptions_wait
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +109,8 @@ class OnnxRuntimeEngine:
 
 
 def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], options_of: Callable[[], Any]) -> _OrtSession:
-    import onnxruntime as ort
+    with interruptions_wait():
+        import onnxruntime as ort
 
     source = str(model) if isinstance(model, Path) else model
     shared = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in tensors.values()]

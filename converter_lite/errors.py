@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from converter_lite.request import OutputAccuracy
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_DEFECT = 3
@@ -77,4 +82,10 @@ class FormatError(ConverterError):
 
 
 class QualityError(ConverterError):
-    """The written model missed the quality gate, or nothing was quantized."""
+    """The written model missed the quality gate, or nothing was quantized; ``accuracy`` holds what was measured, if anything."""
+
+    def __init__(
+        self, message: str, *, where: str = "", hint: str = "", accuracy: tuple[OutputAccuracy, ...] = ()
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.accuracy = accuracy

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from converter_lite.errors import ConverterError, UsageError
+from converter_lite.interruptions import interruptions_come_too_late
 from converter_lite.work_directory import WORK_PREFIX, make_work_directory
 
 FILE_MODE = 0o644
@@ -106,21 +105,6 @@ def _clean_up(work: Path | None, lock: int | None, made: list[Path]) -> None:
     for folder in made:
         with contextlib.suppress(OSError):
             folder.rmdir()
-
-
-@contextlib.contextmanager
-def interruptions_come_too_late() -> Iterator[None]:
-    """Drop Ctrl-C and the like: what is being put into place, or is there already, is a success."""
-    kinds = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    is_main = threading.current_thread() is threading.main_thread()  # handlers belong to it
-    kept = {kind: handler for kind in kinds if is_main and (handler := signal.getsignal(kind)) is not None}
-    for kind in kept:
-        signal.signal(kind, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        for kind, handler in kept.items():
-            signal.signal(kind, handler)
 
 
 def destination(output_file: Path, suffix: str) -> Path:

@@ -145,9 +145,10 @@ class Proof:
                 for line in accuracy_lines(item.accuracy, samples=self.samples, real=self.is_real):
                     log.info(line)
                 raise QualityError(
-                    f"cosine {worst.cosine:.5f} of output {worst.name} is below the quality gate {limit:g}",
+                    f"cosine {_below(worst.cosine, limit)} of output {worst.name} is below the quality gate {limit:g}",
                     where=str(item.target),
                     hint="see docs/accuracy.md for what helps; --minCosine=X changes the gate",
+                    accuracy=item.accuracy,
                 )
 
     def limit(self, choice: Choice | None) -> float:
@@ -155,6 +156,12 @@ class Proof:
         asked = self._request.min_cosine
         default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
         return (default if asked is None else asked) or -math.inf
+
+
+def _below(value: float, limit: float) -> str:
+    """A number with five digits behind the point, more where they are needed to see that it is below ``limit``."""
+    texts = (f"{value:.{digits}f}" for digits in range(5, 17))
+    return next((text for text in texts if float(text) < limit), str(value))
 
 
 def _reference(engine: Engine, original: ir.Model, threads: int) -> Session:

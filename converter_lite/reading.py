@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from converter_lite.errors import ModelError
+from converter_lite.errors import FormatError, ModelError
 from converter_lite.frontends.onnx import fix_input_shapes, is_quantized, read_onnx
 from converter_lite.frontends.onnx_versions import fit_to_engine
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -97,7 +97,11 @@ def _from_plan(quantized: QuantizedModel, size: int, where: str) -> Source:
 def _read_ms(path: Path) -> QuantizedModel:
     from converter_lite.formats.mindspore_ms.reader import to_quantized_model
 
-    return to_quantized_model(_bytes(path))
+    try:
+        return to_quantized_model(_bytes(path))
+    except FormatError as error:
+        where = f"{path}: {error.where}" if error.where else str(path)
+        raise FormatError(error.message, where=where, hint=error.hint) from error
 
 
 def _read_nb(path: Path, static_shapes: Mapping[str, Sequence[int]]) -> QuantizedModel:

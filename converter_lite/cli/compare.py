@@ -15,6 +15,7 @@ import click
 from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
 from converter_lite.cli.run import run_work
 from converter_lite.errors import QualityError, UsageError
+from converter_lite.interruptions import interruptions_wait
 from converter_lite.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS, one_of
 
 if TYPE_CHECKING:
@@ -112,12 +113,13 @@ def _wish(float_model: Path, quantized_model: Path, options: dict[str, Any]) -> 
 
 
 def _compare(wish: _Wish) -> None:
-    from converter_lite.analysis.comparison import compare_models
-    from converter_lite.analysis.pair import read_pair
-    from converter_lite.analysis.samples import SampleSource
-    from converter_lite.config.parser import load_config
-    from converter_lite.engine import DEFAULT_ENGINE
-    from converter_lite.log import NORMAL, Log, library_messages
+    with interruptions_wait():
+        from converter_lite.analysis.comparison import compare_models
+        from converter_lite.analysis.pair import read_pair
+        from converter_lite.analysis.samples import SampleSource
+        from converter_lite.config.parser import load_config
+        from converter_lite.engine import DEFAULT_ENGINE
+        from converter_lite.log import NORMAL, Log, library_messages
 
     log = Log(NORMAL, sys.stdout)
     threads = wish.threads or os.cpu_count() or 1

@@ -36,6 +36,7 @@ from converter_lite.cli.run import (
 )
 from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
+from converter_lite.interruptions import interruptions_wait
 from converter_lite.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
@@ -230,9 +231,10 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
 
 
 def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
-    from converter_lite.conversion import run
-    from converter_lite.log import DETAILED, NORMAL, QUIET, Log, library_messages
-    from converter_lite.reports.summary import summary
+    with interruptions_wait():
+        from converter_lite.conversion import run
+        from converter_lite.log import DETAILED, NORMAL, QUIET, Log, library_messages
+        from converter_lite.reports.summary import summary
 
     log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
     with library_messages(log):

@@ -27,6 +27,7 @@ from converter_lite.errors import (
     UsageError,
     refused_by_system,
 )
+from converter_lite.interruptions import interruptions_wait
 
 if TYPE_CHECKING:
     from converter_lite.nb_conversion import NbRequest
@@ -285,7 +286,8 @@ def _announce(request: NbRequest) -> None:
 
 
 def _convert(options: dict[str, Any], targets: list[str]) -> int:
-    from converter_lite.nb_conversion import convert_to_nb
+    with interruptions_wait():
+        from converter_lite.nb_conversion import convert_to_nb
 
     request = _request(options, targets)
     _announce(request)

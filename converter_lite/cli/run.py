@@ -107,7 +107,7 @@ def _write_failure(path: Path | None, status: int, error: BaseException) -> None
     if path is None:
         return
     from converter_lite.output import write_text
-    from converter_lite.reports.result_json import failure_to_json
+    from converter_lite.reports.failure_json import failure_to_json
 
     try:
         write_text(path, json.dumps(failure_to_json(status, error), indent=1) + "\n")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import Any
 
-from converter_lite.errors import ConverterError
 from converter_lite.quantization.plan import QuantPlan
+from converter_lite.reports.failure_json import accuracy_to_json
 from converter_lite.request import Artefact, ConvertResult
 
 MAX_WEIGHT_BITS = 16
@@ -32,22 +31,10 @@ def result_to_json(result: ConvertResult) -> dict[str, Any]:
     }
 
 
-def failure_to_json(status: int, error: BaseException) -> dict[str, Any]:
-    """What ``--json`` holds after a failure."""
-    where = error.where if isinstance(error, ConverterError) else ""
-    hint = error.hint if isinstance(error, ConverterError) else ""
-    message = error.message if isinstance(error, ConverterError) else f"{type(error).__name__}: {error}"
-    problems = list(getattr(error, "problems", ()))
-    return {"status": status, "error": message, "where": where, "hint": hint, "problems": problems}
-
-
 def _artefact(artefact: Artefact) -> dict[str, Any]:
     data = asdict(artefact)
     data["path"] = str(artefact.path)
-    data["accuracy"] = [
-        {key: (None if isinstance(v, float) and not math.isfinite(v) else v) for key, v in asdict(output).items()}
-        for output in artefact.accuracy
-    ]
+    data["accuracy"] = accuracy_to_json(artefact.accuracy)
     return data
 
 

@@ -175,3 +175,11 @@ def test_what_cannot_be_inspected_is_told(workshop: Workshop) -> None:
         assert outcome.status == status, outcome
         assert outcome.err.startswith("ERROR ")
         assert name in outcome.err
+
+
+def test_a_file_that_is_no_ms_file_is_named(workshop: Workshop) -> None:
+    outcome = command("--fmk=MSLITE", "--modelFile=model.onnx", "--outputFile=back", "--saveType=ONNX")
+    assert (outcome.status, outcome.err.splitlines()[0]) == (
+        1,
+        "ERROR model.onnx: this is not a MindSpore Lite model file",
+    )

@@ -1,9 +1,13 @@
 """The quality gate: when it holds, and what a miss does."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 
+from converter_lite.proving import _below
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Workshop, changed, model_proto
 
 DATA = {"data_preprocess_param": FULL["data_preprocess_param"]}
@@ -40,6 +44,21 @@ def test_a_missed_gate_shows_the_whole_comparison(workshop: Workshop) -> None:
     ]
     assert out[header + 1].split()[0] == "y"
     assert float(out[header + 1].split()[1]) < 0.95
+
+
+def test_a_missed_gate_leaves_its_figures_in_the_json_result(workshop: Workshop) -> None:
+    spoil(workshop)
+    assert workshop.convert("--json=r.json", config=LOSSY).status == 1
+    (accuracy,) = json.loads(Path("r.json").read_text(encoding="utf-8"))["accuracy"]
+    assert accuracy["name"] == "y"
+    assert accuracy["cosine"] < 0.95
+
+
+@pytest.mark.parametrize("cosine", [0.94, 0.949996, 0.94999999999])
+def test_the_cosine_of_a_missed_gate_is_told_in_enough_digits(cosine: float) -> None:
+    text = _below(cosine, 0.95)
+    assert float(text) < 0.95
+    assert len(text) >= 7
 
 
 @pytest.mark.parametrize("flag", ["--minCosine=0", "--minCosine=-1"])

@@ -50,6 +50,17 @@ def test_a_saved_plan_gives_the_same_bytes(workshop: Workshop, config: dict[str,
     assert saved(workshop) == saved(workshop, "again.json")
 
 
+@pytest.mark.parametrize("config", [FULL, WEIGHT], ids=["full", "weight"])
+def test_a_saved_plan_of_all_formats_gives_the_same_bytes(workshop: Workshop, config: Config) -> None:
+    save_type = "--saveType=ONNX,MINDIR_LITE,NAIVE_BUFFER"
+    text = "g (float[1,3,8,8] x) => (float[1,64,8,8] y) { a = Conv<pads=[1,1,1,1]>(x, w) r = Relu(a) y = Conv(r, v) }"
+    onnx.save(model_proto(text, w=normal(16, 3, 3, 3), v=normal(64, 16, 1, 1)), "model.onnx")
+    workshop.succeed(save_type, "--savePlan=plan.json", config=config)
+    workshop.succeed(save_type, "--plan=plan.json", config=config, output="second")
+    for suffix in (".onnx", ".ms", ".nb"):
+        assert Path(f"second{suffix}").read_bytes() == Path(f"out{suffix}").read_bytes(), suffix
+
+
 @pytest.mark.parametrize("used", [FULL, WEIGHT, DYNAMIC], ids=["full", "weight", "dynamic"])
 @pytest.mark.parametrize("made", [FULL, WEIGHT, DYNAMIC], ids=["full", "weight", "dynamic"])
 def test_a_plan_of_another_quant_type_is_refused(workshop: Workshop, made: Config, used: Config) -> None:

@@ -143,6 +143,24 @@ def test_ctrl_c_and_other_ends_leave_nothing_behind(workshop: Workshop, stage: s
     assert workshop.content() == before
 
 
+def test_ctrl_c_while_libraries_are_imported_is_told_without_them(workshop: Workshop) -> None:
+    code = textwrap.dedent(
+        """
+        import sys
+        from pathlib import Path
+        from converter_lite.cli.run import run_conversion
+        def work():
+            for name in ("numpy", "onnx", "onnx_ir", "onnxruntime", "google.protobuf"):
+                sys.modules[name] = None  # what is half imported fails when it is imported again
+            raise KeyboardInterrupt
+        sys.exit(run_conversion(work, json_file=Path("result.json"), details=False))
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stdout) == (130, "CONVERT RESULT FAILED:130\n"), done.stderr
+    assert '"status": 130' in Path("result.json").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("form", ["cause", "context", "text"])
 def test_ctrl_c_that_a_library_made_an_error_of_is_ctrl_c(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> None:

@@ -14,7 +14,7 @@ from converter_lite.errors import ConfigError
 from converter_lite.formats.paddle_nb.capability import weight_of
 from converter_lite.formats.paddle_nb.full_plan import calibration_tensors, plan_full
 from converter_lite.formats.paddle_nb.lowering import constant
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
+from converter_lite.formats.paddle_nb.weight_plan import plan_weights, round_planned
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.choose import Settings
@@ -141,7 +141,7 @@ def _full(
     reference = model.clone()
     if plan is not None:
         plan.check(model)
-        return QuantizedModel(model, plan, reference=reference)
+        return QuantizedModel(model, plan, round_planned(model, plan), reference)
     need, observe = METHODS[settings.method]
     names = calibration_tensors(model, target)
     with log.stage("calibration"):
@@ -165,7 +165,7 @@ def _weights(
     reference = model.clone()
     if plan is not None:
         plan.check(model)
-        return QuantizedModel(model, plan, reference=reference)
+        return QuantizedModel(model, plan, round_planned(model, plan), reference)
     bits, per_channel = settings.bits, settings.per_channel
     with log.stage("quantization"):
         quantized = plan_weights(model, target=target, bits=bits, skip=settings.skip, per_channel=per_channel)

@@ -98,8 +98,24 @@ def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantP
     scale = np.maximum(largest / np.float32(spec.qmax), np.float32(MIN_SCALE))
     scale = np.asarray(np.where(largest == 0, np.float32(1), scale), np.float32)
     params = QuantParams(scale, np.zeros(scale.shape, np.int32), spec)
+    return params, _rounded(array, params)
+
+
+def round_planned(model: ir.Model, plan: QuantPlan) -> dict[str, NDArray[np.int32]]:
+    """Integers of all weights of a given plan, rounded as :func:`plan_weights` rounds: initializer name -> integers."""
+    arrays = {name: model.graph.initializers[name].const_value for name in plan.weights}
+    return {
+        name: _rounded(array.numpy().astype(np.float32, copy=False), plan.weights[name])
+        for name, array in arrays.items()
+        if array is not None
+    }
+
+
+def _rounded(array: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:
+    spec = params.spec
     steps = round_half_away(array / along_axis(params.scale, array.ndim, spec.axis))
-    return params, np.clip(steps, spec.qmin, spec.qmax, out=steps).astype(np.int32)
+    steps += along_axis(params.zero_point, array.ndim, spec.axis)
+    return np.clip(steps, spec.qmin, spec.qmax, out=steps).astype(np.int32)
 
 
 def _candidates(quantized: QuantizedModel, target: str, skip: frozenset[str]) -> Iterator[_Weight]:

@@ -18,10 +18,10 @@ from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import VarType
 from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights, quantize_weight
+from converter_lite.formats.paddle_nb.weight_plan import plan_weights, quantize_weight, round_planned
 from converter_lite.formats.paddle_nb.writer import NbOptions, build, write
-from converter_lite.quantization.params import QuantSpec, TensorRange, weight_params
-from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, weight_params
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from tests.formats.paddle_nb.int8_arithmetic import run
 from tests.formats.paddle_nb.models import random, small_network
 from tests.support import build as graph
@@ -127,6 +127,17 @@ def test_the_smallest_weights_of_an_8_bit_file_have_16_bits() -> None:
     )
     bits = {name: p.spec.bits for name, p in plan_weights(model, target="arm", bits=8).plan.weights.items()}
     assert bits == {"d": 16, "w": 8}
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_given_plan_is_rounded_as_a_made_one_is(symmetric: bool) -> None:
+    weight = np.array([[32767.0, 0.5, -0.5, 1.5, 2.5], [32767.0, 4.5, -6.5, -32767.0, 0.0]], np.float32)
+    model = graph("g (float[1,2] x) => (float[1,5] y) { y = MatMul(x, w) }", w=weight)
+    spec = QuantSpec(bits=16, signed=True, symmetric=symmetric, narrow_range=True)
+    params = QuantParams(np.float32(1).reshape(()), np.int32(0 if symmetric else -1).reshape(()), spec)
+    integers = round_planned(model, QuantPlan("arm", weights={"w": params}))["w"]
+    wanted = np.array([[32767, 1, -1, 2, 3], [32767, 5, -7, -32767, 0]])
+    np.testing.assert_array_equal(integers, wanted if symmetric else np.maximum(wanted - 1, -32767))
 
 
 @pytest.mark.parametrize("bits", [4, 12])

@@ -1,0 +1,56 @@
+"""Ctrl-C, and the signals that are treated like it, at times that bear none."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+@contextlib.contextmanager
+def interruptions_come_too_late() -> Iterator[None]:
+    """Drop them: what is being put into place, or is there already, is a success."""
+    kept = _handlers()
+    for kind in kept:
+        signal.signal(kind, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        _restore(kept)
+
+
+@contextlib.contextmanager
+def interruptions_wait() -> Iterator[None]:
+    """Answer them at the end: an import that is broken off leaves half a module behind, and an extension module even crashes.
+
+    Raises:
+        KeyboardInterrupt: Or whatever else the handler of the signal that came does.
+    """
+    kept = {kind: handler for kind, handler in _handlers().items() if callable(handler)}
+    came: list[tuple[int, FrameType | None]] = []
+    for kind in kept:
+        signal.signal(kind, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        _restore(kept)
+    for number, frame in came[:1]:
+        kept[signal.Signals(number)](number, frame)
+
+
+def _handlers() -> dict[signal.Signals, Any]:
+    """Handlers that Python set; none outside of the main thread, to which they belong."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    kinds = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
+    return {kind: handler for kind in kinds if (handler := signal.getsignal(kind)) is not None}
+
+
+def _restore(kept: dict[signal.Signals, Any]) -> None:
+    for kind, handler in kept.items():
+        signal.signal(kind, handler)
