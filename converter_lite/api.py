@@ -115,7 +115,7 @@ class Converter:
             fmk=fmk_type,
             weight_file=Path(weight_file) if weight_file else None,
             config=self._merged_config(config_file),
-            input_shape={name: tuple(shape) for name, shape in self.input_shape.items()},
+            input_shape=self._shapes(),
             input_data_format=self.input_format,
             input_data_type=self.input_data_type,
             output_data_type=self.output_data_type,
@@ -130,6 +130,15 @@ class Converter:
             calibration_data=self.calibration_data,
         )
         return convert(request, log=_log(self.verbose))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        try:
+            return {name: tuple(shape) for name, shape in self.input_shape.items()}
+        except (AttributeError, TypeError):
+            hint = 'for example {"input": [1, 3, 224, 224]}'
+            raise UsageError(
+                "must be sizes by input name", where=f"input_shape={self.input_shape!r}", hint=hint
+            ) from None
 
     def _refuse_unavailable(self) -> None:
         for attribute in fields(self):
@@ -189,17 +198,18 @@ def quant_post_static(
     weight_bits: int = 8,
     activation_bits: int = 8,
     skip_nodes: Sequence[str] = (),
+    save_type: str | Sequence[str] = "ONNX",
     verbose: bool = False,
 ) -> ConvertResult:
     """Full quantization with PaddleSlim's parameter names.
 
     Args:
-        model_dir: The ONNX file, or the folder that ``model_filename`` lies in.
+        model_dir: An ONNX file, the folder of a Paddle model, or the folder that ``model_filename`` lies in.
         quantize_model_path: Output path without suffix.
         sample_generator: Gives one sample at a time; a function is called for every pass over the data.
         executor: Accepted for existing calls; there is nothing to execute with.
         model_filename: File within ``model_dir``.
-        params_filename: Parameter file of a Paddle model; refused for ONNX.
+        params_filename: File within ``model_dir`` with the parameters of a Paddle model; refused for ONNX.
         batch_size: Samples per batch; ``batch_size * batch_nums`` samples are used.
         batch_nums: Number of batches; ``None`` = all samples.
         algo: One of :data:`ALGORITHMS`.
@@ -208,13 +218,14 @@ def quant_post_static(
         weight_bits: 8.
         activation_bits: 8.
         skip_nodes: Names of nodes that stay float.
+        save_type: Output formats, as ``--saveType`` takes them.
         verbose: Print the summary lines of the command line.
 
     Raises:
         ConverterError: What is wrong, where, and what to do.
     """
     del executor
-    model = _model_path(model_dir, model_filename, params_filename)
+    source = _source(model_dir, model_filename, params_filename)
     if (weight_bits, activation_bits) != (8, 8):
         raise UsageError("static quantization has 8 bits", where="weight_bits, activation_bits")
     if sample_generator is None:
@@ -226,11 +237,11 @@ def quant_post_static(
     per_channel = _known("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES)
     converter.set_config_info("common_quant_param", {"quant_type": "FULL_QUANT"})
     converter.set_config_info("full_quant_param", {"activation_quant_method": method, "per_channel": per_channel})
-    request = ConvertRequest(
-        model_file=model,
+    request = replace(
+        source,
         output_file=Path(quantize_model_path),
-        config=_with_skipped(converter, _skipped(model, quantizable_op_type, skip_nodes)),
-        save_type=("ONNX",),
+        config=_with_skipped(converter, _skipped(source, quantizable_op_type, skip_nodes)),
+        save_type=_formats(save_type),
         calibration_data=sample_generator,
         calibration_size=None if batch_nums is None else batch_size * batch_nums,
     )
@@ -248,26 +259,28 @@ def quant_post_dynamic(
     weight_bits: int = 8,
     weight_quantize_type: str = "channel_wise_abs_max",
     generate_test_model: bool = False,
+    save_type: str | Sequence[str] = "ONNX",
     verbose: bool = False,
 ) -> ConvertResult:
     """Weight quantization with PaddleSlim's parameter names (what it calls dynamic stores weights as integers).
 
     Args:
-        model_dir: The ONNX file, or the folder that ``model_filename`` lies in.
+        model_dir: An ONNX file, the folder of a Paddle model, or the folder that ``model_filename`` lies in.
         save_model_dir: Output folder.
         model_filename: File within ``model_dir``.
-        params_filename: Parameter file of a Paddle model; refused for ONNX.
+        params_filename: File within ``model_dir`` with the parameters of a Paddle model; refused for ONNX.
         save_model_filename: Output name without suffix.
         quantizable_op_type: Operators to quantize, names of :data:`OPERATOR_NAMES`.
         weight_bits: 1 to 16.
         weight_quantize_type: One of :data:`WEIGHT_TYPES`.
         generate_test_model: Refused: the written file itself runs everywhere.
+        save_type: Output formats, as ``--saveType`` takes them.
         verbose: Print the summary lines of the command line.
 
     Raises:
         ConverterError: What is wrong, where, and what to do.
     """
-    model = _model_path(model_dir, model_filename, params_filename)
+    source = _source(model_dir, model_filename, params_filename)
     if generate_test_model:
         raise UsageError("there is no separate test model: the written file runs as it is", where="generate_test_model")
     if weight_bits < 1:
@@ -277,20 +290,27 @@ def quant_post_dynamic(
     converter.set_config_info("common_quant_param", common)
     per_channel = _known("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES)
     converter.set_config_info("weight_quant_param", {"per_channel": per_channel})
-    request = ConvertRequest(
-        model_file=model,
+    request = replace(
+        source,
         output_file=Path(save_model_dir) / save_model_filename,
-        config=_with_skipped(converter, _skipped(model, quantizable_op_type, ())),
-        save_type=("ONNX",),
+        config=_with_skipped(converter, _skipped(source, quantizable_op_type, ())),
+        save_type=_formats(save_type),
     )
     return convert(request, log=_log(verbose))
 
 
-def _model_path(model_dir: str | Path, model_filename: str | None, params_filename: str | None) -> Path:
-    path = Path(model_dir)
-    if params_filename is not None:
+def _source(model_dir: str | Path, model_filename: str | None, params_filename: str | None) -> ConvertRequest:
+    """A request that names the model; what is no ``.onnx`` file is a Paddle model."""
+    path = Path(model_dir) / model_filename if model_filename is not None else Path(model_dir)
+    is_paddle = path.is_dir() or path.suffix == ".pdmodel" or path.name == "__model__" or params_filename is not None
+    if path.suffix == ".onnx" and params_filename is not None:
         raise UsageError("an ONNX model has no parameter file", where="params_filename", hint="leave it out")
-    return path / model_filename if model_filename is not None else path
+    weights = Path(model_dir) / params_filename if params_filename is not None else None
+    return ConvertRequest(path, Path(), fmk="PADDLE" if is_paddle else "ONNX", weight_file=weights)
+
+
+def _formats(save_type: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(save_type.split(",")) if isinstance(save_type, str) else tuple(save_type)
 
 
 def _known(parameter: str, value: str, table: Mapping[str, str]) -> str:
@@ -309,9 +329,9 @@ def _with_skipped(converter: Converter, names: tuple[str, ...]) -> QuantizationC
     return replace(config, common_quant_param=replace(config.common_quant_param, skip_quant_node=names))
 
 
-def _skipped(model: Path, quantizable: Sequence[str], skip_nodes: Sequence[str]) -> tuple[str, ...]:
+def _skipped(source: ConvertRequest, quantizable: Sequence[str], skip_nodes: Sequence[str]) -> tuple[str, ...]:
     """``skip_quant_node`` that leaves only the wanted weighted operators to the quantizer."""
-    from converter_lite.frontends.onnx import read_onnx
+    from converter_lite.reading import read_source
     from converter_lite.suggest import did_you_mean
 
     unknown = [name for name in quantizable if name not in OPERATOR_NAMES]
@@ -323,7 +343,8 @@ def _skipped(model: Path, quantizable: Sequence[str], skip_nodes: Sequence[str])
     weighted = {operator for operators in OPERATOR_NAMES.values() for operator in operators}
     names = list(skip_nodes)
     if not weighted <= wanted:
-        names += [node.name or "" for node in read_onnx(model).graph if node.op_type in weighted - wanted]
+        graph = read_source(source, static_shapes={}).model.graph
+        names += [node.name or "" for node in graph if node.op_type in weighted - wanted]
     return tuple(names)
 
 

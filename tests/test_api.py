@@ -17,6 +17,8 @@ from converter_lite.config import config_from_mapping
 from converter_lite.errors import ConfigError, ConverterError, DataError, ModelError, QualityError, UsageError
 from tests.cli.conftest import workshop as workshop
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Workshop, ini, model_proto
+from tests.frontends.paddle_models import float_model, save
+from tests.support import normal
 
 
 def samples(count: int = 4) -> Iterator[dict[str, np.ndarray]]:
@@ -277,6 +279,45 @@ def test_static_quantization_leaves_other_operators_and_skipped_nodes_in_float(w
 def test_static_quantization_finds_the_model_in_a_folder(workshop: Workshop) -> None:
     quant_post_static(workshop.folder, "static", samples, model_filename="model.onnx", algo="avg")
     assert Path("static.onnx").is_file()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"model_filename": "inference.pdmodel"},
+        {"model_filename": "inference.pdmodel", "params_filename": "inference.pdiparams"},
+    ],
+)
+def test_static_quantization_takes_the_paddle_models_that_its_parameters_come_from(
+    workshop: Workshop, files: dict[str, str]
+) -> None:
+    folder = save(Path("model"), *float_model())
+    pictures = [normal(1, 3, 8, 8, seed=seed) for seed in range(4)]
+    result = quant_post_static(
+        executor=None,
+        model_dir=folder,
+        quantize_model_path="static",
+        sample_generator=pictures,
+        quantizable_op_type=["conv2d", "depthwise_conv2d"],
+        algo="abs_max",
+        save_type="ONNX,NAIVE_BUFFER",
+        **files,
+    )
+    assert [artefact.path.name for artefact in result.artefacts] == ["static.onnx", "static.nb"]
+    modes = {node.op_type: node.mode.value for node in result.plans["ONNX"].nodes.values()}
+    assert (modes["Conv"], modes["Gemm"]) == ("integer", "float")
+
+
+def test_dynamic_quantization_takes_a_paddle_model(workshop: Workshop) -> None:
+    quant_post_dynamic(save(Path("model"), *float_model()), "folder", save_type=["ONNX"])
+    assert Path("folder/quantized_model.onnx").is_file()
+
+
+def test_shapes_of_the_converter_are_sizes_by_name(workshop: Workshop) -> None:
+    for shapes in ({"x": 5}, [1, 3, 8, 8]):
+        with pytest.raises(UsageError, match="sizes by input name"):
+            Converter(input_shape=shapes).convert("ONNX", "model.onnx", "api")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

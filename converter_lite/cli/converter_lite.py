@@ -30,6 +30,7 @@ from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.run import (
     FAILURE_LINE,
     clean_up_when_terminated,
+    interruption,
     report_defect,
     run_conversion,
     usage_failure,
@@ -66,18 +67,20 @@ class _Command(click.Group):
         except click.exceptions.Exit as done:
             status = done.exit_code
         except click.Abort:
-            click.echo("interrupted; nothing was written", err=True)
-            status = 130
+            status = interruption(json_file=self._json_of_unfinished(arguments))
+            click.echo(FAILURE_LINE.format(status=status))
         except (click.ClickException, UsageError) as error:
-            # --json of a command (batch) is a file of another kind
-            is_conversion = self.commands.keys().isdisjoint(arguments)
-            status = usage_failure(error, json_file=_json_of_refused(arguments) if is_conversion else None)
+            status = usage_failure(error, json_file=self._json_of_unfinished(arguments))
         except OSError:
             status = EXIT_FAILED  # nobody reads what is printed, or the disk behind it is full
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
             status = report_defect(error)
             click.echo(FAILURE_LINE.format(status=status))
         sys.exit(status if isinstance(status, int) else 0)
+
+    def _json_of_unfinished(self, arguments: list[str]) -> Path | None:
+        # --json of a command (batch) is a file of another kind
+        return _json_of_refused(arguments) if self.commands.keys().isdisjoint(arguments) else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None:

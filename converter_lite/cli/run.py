@@ -37,9 +37,7 @@ def run_work(work: Callable[[], None], *, json_file: Path | None, details: bool)
     try:
         _work_interruptibly(work)
     except KeyboardInterrupt:
-        status = EXIT_INTERRUPTED
-        click.echo("interrupted; nothing was written", err=True)
-        _write_failure(json_file, status, ConverterError("interrupted"))
+        status = interruption(json_file=json_file)
     except BrokenPipeError:
         raise
     except ConverterError as error:
@@ -62,6 +60,13 @@ def run_work(work: Callable[[], None], *, json_file: Path | None, details: bool)
     else:
         return 0
     return status
+
+
+def interruption(*, json_file: Path | None) -> int:
+    """Report an interruption; return the exit status."""
+    click.echo("interrupted; nothing was written", err=True)
+    _write_failure(json_file, EXIT_INTERRUPTED, ConverterError("interrupted"))
+    return EXIT_INTERRUPTED
 
 
 def _work_interruptibly(work: Callable[[], None]) -> None:
