@@ -279,8 +279,10 @@ _FULL = Section(
             Kind.BOOLEAN,
             False,
             "Centre activations before smoothing.",
-            refused=(("true", "smoothing of activations is not available yet"),),
-            inert="smoothing of activations is not available yet",
+            refused=(
+                ("true", "activations are scaled only (smooth_alpha, equalization); shifting them is not available"),
+            ),
+            inert="activations are scaled only (smooth_alpha, equalization); shifting them is not available",
         ),
     ),
     (Use(FULL),),

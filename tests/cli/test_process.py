@@ -176,6 +176,19 @@ def test_ctrl_c_that_a_library_made_an_error_of_is_ctrl_c(form: str, capsys: pyt
     assert capsys.readouterr() == ("CONVERT RESULT FAILED:130\n", "interrupted; nothing was written\n")
 
 
+def test_ctrl_c_before_the_work_begins_has_the_closing_line_too(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("converter_lite.cli.converter_lite.run_conversion", interrupted)
+    outcome = workshop.convert("--json=r.json")
+    assert (outcome.status, outcome.last_line) == (130, "CONVERT RESULT FAILED:130")
+    assert outcome.err.strip() == "interrupted; nothing was written"
+    assert '"status": 130' in Path("r.json").read_text(encoding="utf-8")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX systems")
 def test_ctrl_c_in_the_middle_of_calibration_ends_the_worker_threads(workshop: Workshop) -> None:
     graph = "g (float[N,3,96,96] x) => (float[N,64,96,96] y) { h = Conv<pads=[1,1,1,1]>(x, w) y = Conv<pads=[1,1,1,1]>(h, v) }"
