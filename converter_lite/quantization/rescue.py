@@ -19,7 +19,7 @@ from converter_lite import graph as g
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.score import Score
-from converter_lite.quantization.weights import operator, stored_weight
+from converter_lite.quantization.weights import is_recurrent, operator, stored_weight, stored_weights
 from converter_lite.targets.operators import Role
 
 NODE_PRICE = 1.0
@@ -201,11 +201,18 @@ def _row(log: Log, trial: Trial, added: Sequence[str]) -> None:
 
 def multiplications(node: ir.Node) -> float:
     """Multiplications per sample, as far as shapes are known."""
+    sizes = [size for size in (node.outputs[0].shape or ()) if isinstance(size, int)]
+    return float(np.prod(sizes)) * _per_output(node)
+
+
+def _per_output(node: ir.Node) -> float:
+    """Multiplications for one number of the result."""
+    if is_recurrent(node):
+        shapes = [shape for value in stored_weights(node) if (shape := g.static_shape(value)) is not None]
+        hidden = shapes[-1][-1] if shapes else 1
+        return sum(float(np.prod(shape[1:])) for shape in shapes) / max(hidden, 1)
     weight = stored_weight(node)
-    out = node.outputs[0].shape
-    sizes = [size for size in (out or ()) if isinstance(size, int)]
     shape = g.static_shape(weight) if weight is not None and node.op_type != "Gather" else None
-    per_output = 1.0
-    if shape is not None and len(shape) > 1:
-        per_output = float(np.prod(shape[1:]) if node.op_type == "Conv" else shape[0])
-    return float(np.prod(sizes)) * per_output if sizes else per_output
+    if shape is None or len(shape) < 2:
+        return 1.0
+    return float(np.prod(shape[1:]) if node.op_type == "Conv" else shape[0])

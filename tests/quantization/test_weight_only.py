@@ -15,6 +15,7 @@ from converter_lite.frontends.onnx_qdq import read_qdq
 from converter_lite.graph import constant
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.rescue import multiplications
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, left_by_filters, quantize_weights
 from tests.support import Samples, build, clone, normal, operators, run, samples_of, sqnr, written
 
@@ -314,6 +315,12 @@ def test_both_weights_of_a_recurrent_node_are_stored_and_its_bias_is_not(op_type
         result.graph.initializers
     )
     assert sqnr(model, result, samples) > 35
+
+
+def test_the_work_of_a_recurrent_node_is_that_of_both_products() -> None:
+    node = next(node for node in recurrent("LSTM").graph if node.op_type == "LSTM")
+    node.outputs[0].shape = ir.Shape([5, 2, 1, 12])
+    assert multiplications(node) == 5 * 2 * 48 * (6 + 12)
 
 
 def test_recurrent_weights_stay_float_where_a_format_wants_it_and_where_both_are_small() -> None:
