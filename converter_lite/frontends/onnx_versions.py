@@ -39,7 +39,11 @@ def fit_to_engine(model: ir.Model, path: Path, engine: Engine = DEFAULT_ENGINE) 
     newest = next((v for v in newer if _loads(engine, v, minimal_ir_version(v))), min(version, SURE_OPSET))
     if newest < version:
         model = _lowered(model, newest, path)
-        _log.warning("operator set %d is newer than the runtime here; the result has operator set %d", version, newest)
+        _log.warning(
+            "operator set %d is newer than the runtime here, the model is taken as one of operator set %d",
+            version,
+            newest,
+        )
     model.ir_version = minimal_ir_version(newest)
     return model
 
