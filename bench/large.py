@@ -43,7 +43,7 @@ TIMEOUT = 4 * 3600
 HOW = """\
 The model is made of random numbers, its weights in a file of their own. *Own memory* is what the process holds beside pages of
 mapped files, which the system takes back when it needs them; it is looked at every 20 ms. *Disk alone* is what reading the
-model's weights twice (to round them, and for the proof), writing the result and reading it back takes without computing anything, in
+model's weights twice (to round them, and for the proof), writing the result and reading it back takes without computing anything, in the
 the same folder, just before the conversion. The page cache held nothing of these files at the start of either.
 """
 
@@ -110,7 +110,9 @@ def convert_large(work: Path, gigabytes: float) -> Measured:
     config, result = work / "weight.cfg", work / "large_result.json"
     config.write_text(CONFIGURATION)
     try:
-        _checked(measure([sys.executable, "-m", "bench.large_model", str(folder), str(gigabytes)], cwd=ROOT, timeout=TIMEOUT))
+        _checked(
+            measure([sys.executable, "-m", "bench.large_model", str(folder), str(gigabytes)], cwd=ROOT, timeout=TIMEOUT)
+        )
         seconds = disk_seconds(folder / DATA, work / "scratch")
         command = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", f"--modelFile={folder / 'large.onnx'}"]
         command += [f"--outputFile={folder / 'int8'}", f"--configFile={config}", "--saveType=ONNX", f"--json={result}"]
@@ -135,7 +137,12 @@ def rows(measured: Measured) -> Iterable[tuple[str, str, str, str]]:
     stages = ", ".join(f"{name} {s:.0f}" for name, s in measured.report["seconds"].items() if s >= 0.5)
     yield "model read", f"{measured.report['model_bytes'] / 1e9:.2f} GB", "", ""
     yield "result", f"{artefact['bytes'] / 1e9:.2f} GB", "", ""
-    yield "own memory, peak", f"{run.own_bytes / 1e9:.2f} GB", f"≤ {MEMORY_GOAL / 1e9:.0f} GB", _met(run.own_bytes <= MEMORY_GOAL)
+    yield (
+        "own memory, peak",
+        f"{run.own_bytes / 1e9:.2f} GB",
+        f"≤ {MEMORY_GOAL / 1e9:.0f} GB",
+        _met(run.own_bytes <= MEMORY_GOAL),
+    )
     yield "resident memory with mapped files, peak", f"{run.peak_bytes / 1e9:.2f} GB", "", ""
     yield "wall", f"{run.seconds:.0f} s", "", ""
     yield "disk alone", f"{measured.disk_seconds:.0f} s", "", ""

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-
 SAMPLED_EVERY = 0.02
 """Seconds between two looks at the memory of a process."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import copysign, log1p, sqrt
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.analysis.normalization import PIXELS, USUAL, Normalization, View, guess
-from converter_lite.analysis.probe import Feeling, Probe, bias_ratio, distances
+from converter_lite.analysis.probe import Feeling, Probe, Vector, bias_ratio, distances
 from converter_lite.config.names import InputType
 from converter_lite.data.inputs import InputSpec, input_specs
 from converter_lite.data.layout import DOUBT_RATIO, Layout, model_layout, roughness_ratio
@@ -67,8 +67,12 @@ CHANNEL_DOUBT = Doubt(gain=0.05, agreeing=0.8, noise=4.0)
 FAR_BIAS, NEARER_BIAS = 2.4, 1.2
 """Log ratio of the first bias from which on a range is doubted, and by how much another one has to be nearer to zero."""
 
-SURE = 2.2
-"""Standard errors from which on another order of channels is believed where no distribution is known."""
+SURE, UNSURE = 2.2, 1.0
+"""Standard errors from which on another order of channels is believed where no distribution is known, and from which on more
+samples than the work allows are asked."""
+
+MORE = 4
+"""Times so many samples, where the first ones leave doubt."""
 
 
 class Mistake(enum.Enum):
@@ -279,11 +283,20 @@ class _Examination:
         if count < FEW:
             return False
         feeds = self._feeds[:count]
-        mine = self._probe(feeds if wanted is None else self._varied(wanted, swapped=False, feeds=feeds))
-        theirs = self._probe(self._varied(wanted, swapped=True, feeds=feeds))
+        mine, theirs = self._both_orders(wanted, feeds)
         if self._probe.known:
             return self._gain(mine, theirs, CHANNEL_DOUBT) > 0.0
-        return _certainty(mine, theirs) > SURE
+        signals = mine.preferences(theirs)
+        rest = self._feeds[count : min(MORE * count, LOOKED_AT)]
+        if rest and _certainty(signals) > UNSURE:
+            mine, theirs = self._both_orders(wanted, rest)
+            signals = np.concatenate([signals, mine.preferences(theirs)], axis=1)
+        return _certainty(signals) > SURE
+
+    def _both_orders(self, wanted: Normalization | None, feeds: Sequence[Feed]) -> tuple[Feeling, Feeling]:
+        """What the network feels of samples as they are, and with red and blue exchanged."""
+        mine = self._probe(feeds if wanted is None else self._varied(wanted, swapped=False, feeds=feeds))
+        return mine, self._probe(self._varied(wanted, swapped=True, feeds=feeds))
 
     def _range_finding(self, wanted: Normalization) -> Finding:
         used, name = self._view.used, self._spec.name
@@ -306,19 +319,17 @@ class _Examination:
         return Finding(Mistake.CHANNELS, self._spec.name, text)
 
 
-def _certainty(given: Feeling, other: Feeling) -> float:
-    """Standard errors by which the other variant excites deep layers more and leaves less doubt about classes."""
-    mine, theirs = given.spreads(), other.spreads()
-    scores = []
-    if mine.shape == theirs.shape and mine.size:
-        scores.append(_t(np.asarray((theirs[1:] - mine[1:]).mean(axis=0))))
-    if given.entropy is not None and other.entropy is not None:
-        scores.append(_t(given.entropy - other.entropy))
-    return sum(scores) / sqrt(len(scores)) if scores else 0.0
+def _certainty(signals: Vector) -> float:
+    """Standard errors by which the mean over samples of all signals, ``(signals, samples)``, is positive.
 
-
-def _t(differences: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    if differences.size < FEW:
+    Each signal counts by its own deviation. Few samples make a t-distribution; it is brought to the normal one.
+    """
+    deviations = signals.std(axis=1, ddof=1)
+    told = signals[deviations > 0] / deviations[deviations > 0, np.newaxis]
+    total = told.sum(axis=0)
+    count = total.size
+    error = float(total.std(ddof=1)) / sqrt(count)
+    if error == 0.0:
         return 0.0
-    error = float(differences.std(ddof=1)) / sqrt(differences.size)
-    return float(differences.mean()) / max(error, 1e-12)
+    t = float(total.mean()) / error
+    return copysign(sqrt((count - 1) * log1p(t * t / (count - 1))), t)

@@ -6,8 +6,8 @@ Three signals, whichever the network has:
    samples are from them is the strongest signal: it needs no labels and no confident outputs.
 2. **The first bias**, where there is no BatchNormalization: in a trained layer it is about as large as the spread of what it is
    added to. A factor of ten and more between both shows inputs of another range.
-3. **Spread of deep layers and entropy of a classification**, where there is no BatchNormalization: filters answer most to what
-   they were trained on. Compared between two variants of the same pictures, sample by sample.
+3. **Answers of inner layers and margins of classes**, where there is no BatchNormalization: filters answer most to what they were
+   trained on, and the class that is seen stands out most. Compared between two variants of the same pictures, sample by sample.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ DEAD = 0.05
 LARGEST_TERM = 4.0
 """Bound of one channel's distance: a few wild channels shall not decide."""
 
-DEEP = (0.5, 0.9)
-"""Layers, as shares of the depth, whose spread is compared."""
+INNER = (0.15, 0.9)
+"""Layers, as shares of the depth, whose answers are compared: the first ones see edges, which have no colour."""
+
+LEAST_PROBABILITY = 1e-38
+"""Of a class; what is smaller has no logarithm in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +58,21 @@ class Feeling:
 
     Attributes:
         means, squares: Per layer float64 ``(samples, channels)``: mean and mean square over positions.
-        entropy: Of the class probabilities per sample, ``None`` where the output is no classification.
+        answers: Float64 ``(layers, samples)``: mean of the positive part of inner layers.
+        margins: Float64 ``(samples,)``: by how much the class that is seen stands out, 0 where no output tells classes.
     """
 
     means: list[Vector]
     squares: list[Vector]
-    entropy: Vector | None
+    answers: Vector
+    margins: Vector
 
-    def spreads(self) -> Vector:
-        """Log of the variance of every layer per sample, ``(layers, samples)``; layers that are constant are left out."""
-        rows = []
-        for mean, square in zip(self.means, self.squares, strict=True):
-            variance = np.maximum(square - mean * mean, 0.0).mean(axis=1)
-            if np.all(variance > 0):
-                rows.append(np.log(variance))
-        return np.array(rows)
+    def preferences(self, other: Feeling) -> Vector:
+        """Signals, positive where the network prefers the other variant of a sample: float64 ``(2, samples)``."""
+        mine, theirs = self.answers, other.answers
+        alive = np.all((mine > 0) & (theirs > 0), axis=1)
+        answers = np.log(theirs[alive] / mine[alive]).sum(axis=0)
+        return np.stack([answers, other.margins - self.margins])
 
 
 class Probe:
@@ -95,13 +98,11 @@ class Probe:
         normed = [node for node in layers if "batchnorm" in node.outputs[0].meta][:NORMED_LAYERS]
         self.known = [_known(node) for node in normed]
         self.bias = _first_bias(layers)
-        low, high = (int(share * len(layers)) for share in DEEP)
-        observed = normed if normed else list(dict.fromkeys([*layers[:1], *layers[low : max(high, low + 1)]]))
-        outputs = model.graph.outputs
-        is_single = len(outputs) == 1 and not first_only
-        is_class = not normed and is_single and outputs[0].shape is not None and len(outputs[0].shape) == 2
-        graph, self._class = _observed(model, observed, is_class=is_class)
-        self._count, self._threads = len(observed), threads
+        low, high = (int(share * len(layers)) for share in INNER)
+        inner = [] if normed or first_only else layers[low : max(high, low + 1)]
+        observed = normed or layers[:1]
+        graph, self._outputs = _observed(model, observed, inner)
+        self._count, self._inner, self._threads = len(observed), len(inner), threads
         self.work = sum(map(multiplications, graph.graph))
         self.whole = sum(map(multiplications, model.graph))
         self._session = open_session(engine, graph) if observed else None
@@ -120,15 +121,16 @@ class Probe:
         assert self._session is not None
         means: list[list[Vector]] = [[] for _ in range(self._count)]
         squares: list[list[Vector]] = [[] for _ in range(self._count)]
-        entropies: list[float] = []
+        answers: list[list[float]] = []
+        margins: list[float] = []
         for outputs in map_ordered(self._session.run, feeds, self._threads):
             for i in range(self._count):
                 means[i].append(outputs[f"mean_{i}"].astype(np.float64))
                 squares[i].append(outputs[f"square_{i}"].astype(np.float64))
-            if self._class is not None:
-                entropies.append(_entropy(outputs[self._class]))
-        entropy = np.array(entropies) if self._class is not None else None
-        return Feeling([np.stack(rows) for rows in means], [np.stack(rows) for rows in squares], entropy)
+            answers.append([float(outputs[f"answer_{i}"].mean()) for i in range(self._inner)])
+            margins.append(sum(_margin(outputs[name]) for name in self._outputs))
+        stacked = [np.stack(rows) for rows in means], [np.stack(rows) for rows in squares]
+        return Feeling(*stacked, np.array(answers, np.float64).reshape(len(answers), self._inner).T, np.array(margins))
 
 
 def _known(node: ir.Node) -> Known:
@@ -143,39 +145,64 @@ def _first_bias(layers: Sequence[ir.Node]) -> Vector | None:
     return None if bias is None else np.abs(bias.astype(np.float64)).reshape(-1)
 
 
-def _observed(model: ir.Model, layers: Sequence[ir.Node], *, is_class: bool) -> tuple[ir.Model, str | None]:
+def _observed(model: ir.Model, layers: Sequence[ir.Node], inner: Sequence[ir.Node]) -> tuple[ir.Model, list[str]]:
+    """A copy that gives statistics of layers, answers of inner ones and, with these, its outputs, whose names are returned."""
     copy = model.clone()
     graph = copy.graph
     values = {output.name: output for node in graph for output in node.outputs}
-    last = graph.outputs[0] if is_class else None
+    last = [value for value in graph.outputs if inner and value.shape is not None and len(value.shape) > 1]
     graph.outputs.clear()
     for i, node in enumerate(layers):
         value = values[node.outputs[0].name]
-        square = ir.node("Mul", [value, value])
-        square.outputs[0].name = g.unique_name(graph, f"squared_{i}")
-        square.outputs[0].shape, square.outputs[0].type = value.shape, value.type
-        graph.append(square)
-        for name, source in ((f"mean_{i}", value), (f"square_{i}", square.outputs[0])):
-            result = channel_node(graph, source, "ReduceMean")
-            result.name, result.dtype = name, ir.DataType.FLOAT
-            graph.outputs.append(result)
-    if last is not None:
-        graph.outputs.append(last)
+        square = _derived(graph, "Mul", [value, value], f"squared_{i}")
+        _put_mean(graph, value, f"mean_{i}")
+        _put_mean(graph, square, f"square_{i}")
+    for i, node in enumerate(inner):
+        value = values[node.outputs[0].name]
+        user = g.single_consumer(value)
+        is_positive = user is not None and user.op_type in ("Relu", "Clip")
+        positive = (
+            user.outputs[0] if user is not None and is_positive else _derived(graph, "Relu", [value], f"positive_{i}")
+        )
+        _put_mean(graph, positive, f"answer_{i}")
+    graph.outputs.extend(last)
     remove_unused(graph)
     for name, value in list(graph.initializers.items()):
         if not value.uses() and not value.is_graph_output():
             del graph.initializers[name]
-    return copy, None if last is None else last.name
+    return copy, [value.name or "" for value in last]
 
 
-def _entropy(output: NDArray[Any]) -> float:
-    """Of class probabilities, or of the probabilities that logits stand for; mean over the rows."""
-    rows = output.astype(np.float64).reshape(output.shape[0], -1)
+def _derived(graph: ir.Graph, op_type: str, inputs: Sequence[ir.Value], name: str) -> ir.Value:
+    node = ir.node(op_type, inputs)
+    result = node.outputs[0]
+    result.name, result.shape, result.type = g.unique_name(graph, name), inputs[0].shape, inputs[0].type
+    graph.append(node)
+    return result
+
+
+def _put_mean(graph: ir.Graph, value: ir.Value, name: str) -> None:
+    result = channel_node(graph, value, "ReduceMean")
+    result.name, result.dtype = name, ir.DataType.FLOAT
+    graph.outputs.append(result)
+
+
+def _margin(output: NDArray[Any]) -> float:
+    """By how much the strongest of the classes stands out, in logits; 0 where the output tells no classes.
+
+    1. One answer per sample: the largest logit over the mean of all.
+    2. Probabilities at many places, as of a detector: the largest over the mean of all places, mean over the classes.
+    """
+    if output.ndim < 2 or output.shape[-1] < 2 or not np.issubdtype(output.dtype, np.floating):
+        return 0.0
+    rows = output.astype(np.float64).reshape(-1, output.shape[-1])
     is_probability = rows.min() >= 0.0 and np.allclose(rows.sum(axis=1), 1.0, atol=1e-2)
-    if not is_probability:
-        rows = np.exp(rows - rows.max(axis=1, keepdims=True))
-        rows /= rows.sum(axis=1, keepdims=True)
-    return float(-(rows * np.log(rows + 1e-12)).sum(axis=1).mean())
+    if is_probability:
+        rows = np.log(np.maximum(rows, LEAST_PROBABILITY))
+    elif output.ndim > 2:
+        return 0.0
+    margins = rows.max(axis=1) - rows.mean(axis=1) if output.ndim == 2 else rows.max(axis=0) - rows.mean(axis=0)
+    return float(margins.mean())
 
 
 def distances(feeling: Feeling, known: Sequence[Known]) -> Vector:
