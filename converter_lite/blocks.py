@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,8 +11,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import Engine, Feed
+from converter_lite.engine import Engine, Feed, Session
 from converter_lite.loading import constant_bytes, open_session
+from converter_lite.log import Log
 from converter_lite.passes.shapes import infer_shapes
 
 BLOCKWISE_FROM = 1_500_000_000
@@ -30,20 +31,22 @@ def is_larger_than_memory(model: ir.Model) -> bool:
 class BlockSession:
     """A :class:`converter_lite.engine.Session` that loads a part of the graph, runs it, and forgets it before the next.
 
-    Every run reads all constants anew, at the speed of the disk.
+    Every call reads all constants anew, at the speed of the disk.
 
     Args:
         model: The graph, sorted; its large constants should lie in files. Types and shapes of inner values are filled in.
         engine: Runs the blocks.
         threads: Threads inside one operator.
+        log: Shows progress.
     """
 
-    def __init__(self, model: ir.Model, *, engine: Engine, threads: int) -> None:
+    def __init__(self, model: ir.Model, *, engine: Engine, threads: int, log: Log) -> None:
         infer_shapes(model)
         self.output_names = [value.name or "" for value in model.graph.outputs]
         self._model = model
         self._engine = engine
         self._threads = threads
+        self._log = log
         self._blocks = list(_blocks(model.graph))
 
     def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
@@ -52,17 +55,40 @@ class BlockSession:
         Raises:
             ModelError: The runtime refuses a block or the sample.
         """
-        values: dict[str, NDArray[Any]] = dict(feed)
-        for block in self._blocks:
-            session = open_session(self._engine, self._extracted(block), threads=self._threads)
-            values.update(session.run({name: values[name] for name in block.inputs}))
+        (outputs,) = self.run_all([feed])
+        return outputs
+
+    def run_all(self, feeds: Sequence[Feed]) -> list[dict[str, NDArray[Any]]]:
+        """Outputs of several samples, for which the constants are read once.
+
+        Raises:
+            ModelError: The runtime refuses a block or a sample.
+        """
+        found: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
+        for block in self._log.track(self._blocks, "running blocks", len(self._blocks)):
+            session = open_session(self._engine, self._extracted(block), beside_from=0, threads=self._threads)
+            for values in found:
+                values.update(session.run({name: values[name] for name in block.inputs}))
             del session
-            values = {name: array for name, array in values.items() if name in block.needed_later}
-        return {name: values[name] for name in self.output_names}
+            found = [{name: array for name, array in v.items() if name in block.needed_later} for v in found]
+        return [{name: values[name] for name in self.output_names} for values in found]
 
     def _extracted(self, block: _Block) -> ir.Model:
         graph = ir.convenience.extract(self._model.graph, list(block.inputs), list(block.outputs))
         return ir.Model(graph, ir_version=self._model.ir_version)
+
+
+def run_each(session: Session, feeds: Iterable[Feed]) -> Iterator[dict[str, NDArray[Any]]]:
+    """Outputs of every sample, in order: one sample at a time, or all from one reading of the constants.
+
+    Raises:
+        ModelError: The runtime refuses a sample.
+    """
+    if isinstance(session, BlockSession):
+        yield from session.run_all(list(feeds))
+    else:
+        for feed in feeds:
+            yield session.run(feed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,9 +58,14 @@ class Message:
         return engine.session(self.content, tensors=self.tensors, threads=threads)
 
 
-def message(model: ir.Model) -> Message:
-    """The model for an engine; its external constants are read into ``model`` where the message has to hold them."""
-    if constant_bytes(model) < LARGE_MODEL:
+def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
+    """The model for an engine; its external constants are read into ``model`` where the message has to hold them.
+
+    Args:
+        model: The graph.
+        beside_from: Bytes of constants from which on they are handed over beside the message; ``LARGE_MODEL`` by default.
+    """
+    if constant_bytes(model) < (LARGE_MODEL if beside_from is None else beside_from):
         ir.external_data.load_to_model(model)
         return Message(ir.to_proto(model).SerializeToString())
     values = model.graph.initializers
@@ -80,13 +85,13 @@ def message(model: ir.Model) -> Message:
     return Message(proto.SerializeToString(), {n: t.numpy() for n, t in detached.items() if n not in unread})
 
 
-def open_session(engine: Engine, model: ir.Model, *, threads: int = 1) -> Session:
+def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = None, threads: int = 1) -> Session:
     """A session of a graph (see :func:`message`).
 
     Raises:
         ModelError: The runtime cannot load the model.
     """
-    return message(model).session(engine, threads=threads)
+    return message(model, beside_from=beside_from).session(engine, threads=threads)
 
 
 def constant_bytes(model: ir.Model) -> int:

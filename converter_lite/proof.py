@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import tee
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from converter_lite.blocks import run_each
 from converter_lite.engine import Feed, Session
 from converter_lite.errors import QualityError
 from converter_lite.kernels.similarity import ErrorSums
@@ -28,7 +30,9 @@ def compare(
     *,
     open_axes: Mapping[str, frozenset[int]] = _NO_AXES,
 ) -> tuple[OutputAccuracy, ...]:
-    """Accuracy per output over all samples, where the float model's values are finite; memory of one sample.
+    """Accuracy per output over all samples, where the float model's values are finite.
+
+    Memory is that of one sample, or of all for models that run in blocks.
 
     Args:
         reference: Float model.
@@ -46,10 +50,10 @@ def compare(
     sums = [ErrorSums() for _ in reference.output_names]
     left: Counter[tuple[str, str]] = Counter()
     count = 0
-    for reference_feed, written_feed in samples:
+    first, second = tee(samples)
+    all_expected, all_given = run_each(reference, (a for a, _ in first)), run_each(written, (b for _, b in second))
+    for expected, given in zip(all_expected, all_given, strict=True):
         count += 1
-        expected = reference.run(reference_feed)
-        given = written.run(written_feed)
         pairs = zip(reference.output_names, written.output_names, strict=True)
         for total, (name, written_name) in zip(sums, pairs, strict=True):
             reason = _add(total, expected[name], given[written_name], name, open_axes.get(name, frozenset()))

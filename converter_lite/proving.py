@@ -69,7 +69,7 @@ class Proof:
         log: Log,
     ) -> None:
         original.graph.opset_imports.setdefault("", 13)
-        self.reference = _reference(engine, original, threads)
+        self.reference = _reference(engine, original, threads, log)
         self._open_axes = _open_axes(original)
         self._request = request
         self._dataset = dataset
@@ -117,7 +117,7 @@ class Proof:
 
     def _session(self, runnable: bytes | Path) -> Session:
         if isinstance(self.reference, BlockSession) and isinstance(runnable, Path):
-            return BlockSession(ir.load(runnable), engine=self._engine, threads=self._threads)
+            return BlockSession(ir.load(runnable), engine=self._engine, threads=self._threads, log=self._log)
         return self._engine.session(runnable, threads=self._threads)
 
     def _feeds(
@@ -164,9 +164,9 @@ def _below(value: float, limit: float) -> str:
     return next((text for text in texts if float(text) < limit), str(value))
 
 
-def _reference(engine: Engine, original: ir.Model, threads: int) -> Session:
+def _reference(engine: Engine, original: ir.Model, threads: int, log: Log) -> Session:
     if is_larger_than_memory(original):
-        return BlockSession(original, engine=engine, threads=threads)
+        return BlockSession(original, engine=engine, threads=threads, log=log)
     try:
         return open_session(engine, original, threads=threads)
     except ModelError as error:
