@@ -42,9 +42,9 @@ TIMEOUT = 4 * 3600
 
 HOW = """\
 The model is made of random numbers, its weights in a file of their own. *Own memory* is what the process holds beside pages of
-mapped files, which the system takes back when it needs them; it is looked at every 20 ms. *Disk alone* is what reading the model's
-weights twice (to round them, and for the proof), writing the result and reading it back takes without computing anything, in the
-same folder, just before the conversion. The page cache held nothing of these files at the start of either.
+mapped files, which the system takes back when it needs them; it is looked at every 20 ms. *Disk alone* is what reading the
+model's weights twice (to round them, and for the proof), writing the result and reading it back takes without computing anything,
+in the same folder, just before the conversion. The page cache held nothing of these files at the start of either.
 """
 
 
