@@ -51,6 +51,7 @@ class NbRequest:
         threads: Worker threads of a calibration; 0 = one per core.
         meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
         protobuf: Write a folder with a program and its parameters as Paddle stores them, instead of one ``.nb`` file.
+        allow_external_paths: Read parameters, external data and calibration files that lie outside their folder too.
     """
 
     model: Path
@@ -63,6 +64,7 @@ class NbRequest:
     threads: int = 0
     meta_version: int = 2
     protobuf: bool = False
+    allow_external_paths: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ def _by_config(request: NbRequest, config_file: Path) -> NbResult:
             save_type=("NAIVE_BUFFER",),
             nb_target=request.target,
             threads=request.threads,
+            allow_external_paths=request.allow_external_paths,
         ),
         Log(),
     )
@@ -187,12 +190,12 @@ def load_model(request: NbRequest) -> QuantizedModel:
     Raises:
         ConverterError: It cannot be read.
     """
-    path = request.model
+    path, confined = request.model, not request.allow_external_paths
     if path.suffix == ".onnx" and path.is_file():
         from converter_lite.frontends.onnx import is_quantized, read_onnx
         from converter_lite.frontends.onnx_versions import fit_to_engine
 
-        model = fit_to_engine(read_onnx(path, input_shapes=request.input_shapes or None), path)
+        model = fit_to_engine(read_onnx(path, input_shapes=request.input_shapes or None, confined=confined), path)
         if not is_quantized(model):
             return QuantizedModel(model, QuantPlan("float"))
         from converter_lite.frontends.onnx_qdq import read_qdq
@@ -200,7 +203,7 @@ def load_model(request: NbRequest) -> QuantizedModel:
         return read_qdq(model, where=str(path))
     if path.suffix == ".nb" and path.is_file():
         return read(path.read_bytes(), where=str(path), input_shapes=request.input_shapes)
-    return read_paddle(path, request.params, input_shapes=request.input_shapes)
+    return read_paddle(path, request.params, input_shapes=request.input_shapes, confined=confined)
 
 
 def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel, tuple[str, ...]]:

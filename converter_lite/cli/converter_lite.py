@@ -177,12 +177,16 @@ def template_command(use: str) -> int:
 @cli.command("inspect")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--kernels", is_flag=True, help="Run an .onnx file and show which kernels compute in integers.")
-def inspect_command(file: Path, kernels: bool) -> int:
+@click.option(
+    "--allowExternalPaths", "allow_external_paths", is_flag=True, help="Read external data outside the folder too."
+)
+def inspect_command(file: Path, kernels: bool, allow_external_paths: bool) -> int:
     """Print operators, tensors and quantization of a .ms, .nb or .onnx FILE."""
     from converter_lite.cli.inspect import inspect, inspect_kernels
 
     try:
-        click.echo(inspect_kernels(file) if kernels else inspect(file))
+        show = inspect_kernels if kernels else inspect
+        click.echo(show(file, confined=not allow_external_paths))
     except ConverterError as error:
         click.echo(f"ERROR {error}", err=True)
         return error.exit_status

@@ -14,8 +14,12 @@ RUNS = 5
 """Runs of a profile; the fastest counts."""
 
 
-def inspect(path: Path) -> str:
+def inspect(path: Path, *, confined: bool = True) -> str:
     """Operators, tensors and quantization of a ``.ms``, ``.nb`` or ``.onnx`` file.
+
+    Args:
+        path: The file.
+        confined: Refuse external data outside its folder.
 
     Raises:
         UsageError: The file name has another ending.
@@ -25,11 +29,11 @@ def inspect(path: Path) -> str:
     if describe is None:
         endings = ", ".join(_READERS)
         raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
-    return "\n".join(describe(path))
+    return "\n".join(describe(path, confined))
 
 
-def inspect_kernels(path: Path) -> str:
-    """The kernels that onnxruntime runs for an ONNX file, and what they compute with.
+def inspect_kernels(path: Path, *, confined: bool = True) -> str:
+    """The kernels that onnxruntime runs for an ONNX file, and what they compute with; ``confined`` as in :func:`inspect`.
 
     Raises:
         UsageError: It is another kind of file.
@@ -45,7 +49,7 @@ def inspect_kernels(path: Path) -> str:
     from converter_lite.analysis.samples import random_feeds
     from converter_lite.frontends.onnx import read_onnx
 
-    model = read_onnx(path)
+    model = read_onnx(path, confined=confined)
     uses = kernels(model, random_feeds(model, RUNS, quantized=model))
     return "\n".join([*columns(list(table(uses))), summary(uses)])
 
@@ -57,7 +61,7 @@ def _bytes(path: Path) -> bytes:
         raise ModelError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
 
 
-def _describe_ms(path: Path) -> Iterator[str]:
+def _describe_ms(path: Path, _confined: bool) -> Iterator[str]:
     from converter_lite.formats.mindspore_ms.inspect import as_table, operator_rows, tensor_rows
     from converter_lite.formats.mindspore_ms.reader import read
 
@@ -73,17 +77,17 @@ def _describe_ms(path: Path) -> Iterator[str]:
     yield from columns(as_table(tensor_rows(model)))
 
 
-def _describe_nb(path: Path) -> Iterator[str]:
+def _describe_nb(path: Path, _confined: bool) -> Iterator[str]:
     from converter_lite.formats.paddle_nb.inspect import describe
     from converter_lite.formats.paddle_nb.parse import parse
 
     yield describe(parse(_bytes(path), where=str(path)))
 
 
-def _describe_onnx(path: Path) -> Iterator[str]:
+def _describe_onnx(path: Path, confined: bool) -> Iterator[str]:
     from converter_lite.formats.onnx_qdq.inspect import describe
 
-    head, operators, tensors = describe(path)
+    head, operators, tensors = describe(path, confined=confined)
     yield head
     yield ""
     yield from columns(operators)
@@ -91,7 +95,7 @@ def _describe_onnx(path: Path) -> Iterator[str]:
     yield from columns(tensors)
 
 
-_READERS: dict[str, Callable[[Path], Iterator[str]]] = {
+_READERS: dict[str, Callable[[Path, bool], Iterator[str]]] = {
     ".ms": _describe_ms,
     ".nb": _describe_nb,
     ".onnx": _describe_onnx,

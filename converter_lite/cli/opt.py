@@ -47,7 +47,7 @@ OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
 SWITCHES = (
     *("quant_model", "enable_fp16", "sparse_model", "record_tailoring_info", "print_supported_ops", "print_all_ops"),
-    *("print_all_ops_in_md_format", "print_model_ops", "display_kernels"),
+    *("print_all_ops_in_md_format", "print_model_ops", "display_kernels", "allowExternalPaths"),
 )
 NOT_AVAILABLE = {
     "enable_fp16": "files with float16 kernels are not written",
@@ -169,6 +169,12 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("visualization_file_output_path", "Folder for its drawing: Block_N.dot for Graphviz.", metavar="DIR")
 @_option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
 @_option("configFile", "INI file of converter_lite: full int8 or weights, in one step.", metavar="FILE")
+@_option(
+    "allowExternalPaths",
+    "Read parameters, external data and samples outside their folder too.",
+    "false",
+    metavar="BOOL",
+)
 @_option("enable_fp16", "Known, not available.", "false", hidden=True)
 @_option("sparse_model", "Known, not available.", "false", hidden=True)
 @_option("sparse_threshold", "Used with sparse_model only.", "0.6", hidden=True, type=click.FloatRange(0, 1))
@@ -254,6 +260,7 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
         config_file=Path(options["configFile"]) if options["configFile"] else None,
         meta_version=1 if OLDER_LAYOUT in os.environ else 2,
         protobuf=protobuf,
+        allow_external_paths=options["allowExternalPaths"] == "true",
     )
 
 
@@ -313,7 +320,8 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
     request = _request({**options, "optimize_out": options["optimize_out"] or "unused"}, targets)
     program_file, parameter_file = source_files(request.model, request.params)
     is_paddle = program_file.suffix not in (".onnx", ".nb")
-    program = load(program_file, parameter_file)[0] if is_paddle else float_file(request).program
+    confined = not request.allow_external_paths
+    program = load(program_file, parameter_file, confined=confined)[0] if is_paddle else float_file(request).program
     operators = tables.model_operators(program)
     click.echo("OPs in the input model include:")
     click.echo(tables.model_table(operators, targets))

@@ -6,7 +6,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.cli.workshop import FULL, Workshop, model_proto
+from converter_lite.cli.opt import cli as opt
+from converter_lite.formats.paddle_nb.protobuf import program_bytes, tensor_bytes
+from tests.cli.workshop import FULL, Workshop, command, ini, model_proto
+from tests.frontends.paddle_models import conv, program_of, random
 from tests.support import normal
 
 
@@ -84,3 +87,42 @@ def test_samples_that_are_links_out_of_their_folder_need_permission(workshop: Wo
     assert "links to files outside the directory: 001.bin\n" in err
     assert "--allowExternalPaths" in err
     workshop.succeed("--allowExternalPaths", config=FULL)
+
+
+@pytest.mark.parametrize("config", [None, FULL])
+def test_opt_reads_outside_the_models_folder_with_permission_only(
+    workshop: Workshop, config: dict[str, dict[str, str]] | None
+) -> None:
+    save_with_data(workshop.folder / "zoo", "../secret/w.bin")
+    flags = ["--model_file=zoo/model.onnx", "--optimize_out=out"]
+    if config is not None:
+        (workshop.folder / "quant.cfg").write_text(ini(config), encoding="utf-8")
+        flags.append("--configFile=quant.cfg")
+    refused = command(*flags, program=opt)
+    assert refused.status == 1
+    assert "points outside the model's folder" in refused.err
+    assert not (workshop.folder / "out.nb").exists()
+    assert command(*flags, "--allowExternalPaths", program=opt).status == 0
+    assert (workshop.folder / "out.nb").exists()
+
+
+def test_opt_lists_operators_of_a_paddle_model_with_variables_elsewhere(workshop: Workshop) -> None:
+    weight = random(4, 3, 3, 3)
+    (workshop.folder / "zoo").mkdir()
+    (workshop.folder / "w").write_bytes(tensor_bytes(weight))
+    program = program_of([conv("image", "../w", "out")], {"../w": weight}, {"image": (1, 3, 8, 8)}, "out")
+    (workshop.folder / "zoo" / "model").write_bytes(program_bytes(program))
+    flags = ["--model_dir=zoo", "--print_model_ops=true"]
+    assert command(*flags, program=opt).status == 1
+    assert command(*flags, "--allowExternalPaths=true", program=opt).status == 0
+
+
+@pytest.mark.parametrize("kernels", [[], ["--kernels"]])
+def test_a_file_with_weights_elsewhere_is_inspected_with_permission_only(
+    workshop: Workshop, kernels: list[str]
+) -> None:
+    save_with_data(workshop.folder / "zoo", "../secret/w.bin")
+    refused = command("inspect", "zoo/model.onnx", *kernels)
+    assert refused.status == 1
+    assert "--allowExternalPaths" in refused.err
+    assert command("inspect", "zoo/model.onnx", *kernels, "--allowExternalPaths").status == 0

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import numpy as np
 import onnx
 import pytest
@@ -56,11 +57,11 @@ class Outcome:
         return self.out.splitlines()[-1] if self.out else ""
 
 
-def command(*arguments: str) -> Outcome:
-    """The command in this process. It always ends with an exit status, never with another exception."""
+def command(*arguments: str, program: click.Command = cli) -> Outcome:
+    """A command in this process. It always ends with an exit status, never with another exception."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        cli.main(list(arguments))
+        program.main(list(arguments))
     assert isinstance(ended.value.code, int)
     outcome = Outcome(ended.value.code, out.getvalue(), err.getvalue())
     assert "Traceback" not in outcome.err + outcome.out

@@ -13,13 +13,17 @@ from converter_lite.frontends.onnx_qdq import GRIDS
 Rows = list[list[str]]
 
 
-def describe(path: Path) -> tuple[str, Rows, Rows]:
+def describe(path: Path, *, confined: bool = True) -> tuple[str, Rows, Rows]:
     """Head line, operators in the order in which they run, and tensors; each table with its own head row.
+
+    Args:
+        path: The file.
+        confined: Refuse external data outside its folder.
 
     Raises:
         ModelError: The file cannot be read.
     """
-    model = read_onnx(path)
+    model = read_onnx(path, confined=confined)
     head = f"ONNX model {model.graph.name or ''!r}, operator set {g.opset(model)}, {path.stat().st_size:,} bytes"
     return head, _operators(model), _tensors(model)
 
