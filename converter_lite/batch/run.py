@@ -14,15 +14,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Protocol
 
+from converter_lite.batch import GRACE_SECONDS
 from converter_lite.batch.identity import identity
 from converter_lite.batch.jobs import Job
 from converter_lite.batch.results import JobResult, is_done
 
 SWITCHES = ("allowExternalPaths", "dryRun", "verbose")
 """Flags without a value."""
-
-GRACE_SECONDS = 5.0
-"""How long a conversion may take to clean up when the batch is interrupted."""
 
 
 class Executor(Protocol):
@@ -102,26 +100,29 @@ def _command(job: Job, report: Path, threads: int) -> list[str]:
         flags["threads"] = str(threads)
     switches = [f"--{name}" for name in SWITCHES if flags.pop(name, "false") == "true"]
     values = [f"--{name}={value}" for name, value in flags.items()]
-    return [sys.executable, "-m", "converter_lite", *values, *switches, f"--json={report}"]
+    return [sys.executable, "-m", "converter_lite.cli.batch_job", *values, *switches, f"--json={report}"]
 
 
 def _run(command: list[str], folder: Path, watch: set[subprocess.Popen[str]]) -> tuple[int, str, str]:
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,  # Ctrl-C reaches the batch alone, which then ends its jobs once
-    )
-    watch.add(process)
-    try:
-        out, err = process.communicate()
-    finally:
-        watch.discard(process)
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb"):  # its end tells the job that this process is gone
+        with os.fdopen(reader, "rb") as stdin:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,  # Ctrl-C reaches the batch alone, which then ends its jobs once
+            )
+        watch.add(process)
+        try:
+            out, err = process.communicate()
+        finally:
+            watch.discard(process)
     return process.returncode, out, err
 
 

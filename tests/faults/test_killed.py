@@ -25,6 +25,7 @@ CONVERT = [
     *("converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=results/out", "--configFile=quant.cfg"),
     *("--saveType=ONNX,MINDIR_LITE", "--cache=cache", "--savePlan=results/plan.json", "--threads=2", "--quiet"),
 ]
+KL = {"activation_quant_method": "KL"}
 OPT = ["opt", "--model_file=model.onnx", "--optimize_out=results/out", "--quant_model=true", "--valid_targets=x86"]
 
 
@@ -157,3 +158,37 @@ def test_a_batch_that_is_killed_goes_on_where_it_stopped(shop: Workshop) -> None
     assert "1 converted, 1 as before, 0 failed" in done.stdout
     assert set(results(shop)) == {"one.onnx", "two.onnx"}
     assert results(shop)["one.onnx"] == first == results(shop)["two.onnx"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc")
+def test_a_batch_that_is_killed_takes_its_jobs_along(shop: Workshop) -> None:
+    samples = 1500  # a second of work, so that nothing is done when the batch dies
+    write_bins(shop.folder / "bins", samples, (1, 8, 8, 3))
+    config = changed(FULL, data_preprocess_param={"calibrate_size": str(samples)}, full_quant_param=KL)
+    (shop.folder / "quant.cfg").write_text(ini(config), encoding="utf-8")
+    line = [sys.executable, "-m", "converter_lite", "batch", "model.onnx", "--configFile=quant.cfg"]
+    line += ["--outputDir=results", "--set=saveType=ONNX"]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment()) as process:
+        while not hidden(shop):
+            assert process.poll() is None
+            time.sleep(0.01)
+        (job,) = children(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while is_running(job) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(job)
+    assert results(shop) == {}
+    assert hidden(shop) == []
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""  # what has ended and was not waited for has none
+    except OSError:
+        return False
+
+
+def children(parent: int) -> list[int]:
+    files = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(word) for file in files for word in file.read_text().split()]
