@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.analysis.comparison import Comparison, LayerError
 from converter_lite.analysis.errors import along_channels
-from converter_lite.analysis.isolation import ALONE, Isolated, fed_tensors, integer_type
+from converter_lite.analysis.isolation import ALONE, Isolated, fed_tensors
 from converter_lite.analysis.recorded import SET, recorded_files
 from converter_lite.engine import Engine, Feed
 from converter_lite.formats.onnx_qdq.writer import save
 from converter_lite.loading import open_session
 from converter_lite.output import transaction
 from converter_lite.quantization.params import QuantParams
+from converter_lite.reports.cutting import integer_type
 from converter_lite.reports.observation import observable
 
 RECORDED = 4

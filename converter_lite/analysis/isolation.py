@@ -1,4 +1,4 @@
-"""Layers of a quantized graph that do not hear of each other: each reads what the float graph computes.
+"""Layers of any quantized graph that do not hear of each other: each reads what the float graph computes.
 
 Every tensor that both graphs have becomes an input (:data:`STAND_IN`), and every layer ends in an output
 (:data:`ALONE`) of its own, so one graph computes all local errors and each layer can be cut out by itself.
@@ -17,10 +17,7 @@ from converter_lite.analysis.alignment import Layer
 from converter_lite.analysis.errors import Vector, along_channels
 from converter_lite.analysis.taps import Tap
 from converter_lite.quantization.params import QuantParams
-from converter_lite.reports.observation import observable
-
-STAND_IN = "{}@float"
-"""Name of the input that stands for a tensor of the float graph."""
+from converter_lite.reports.cutting import STAND_IN, cut, integers, parts
 
 ALONE = "{}@alone"
 """Name of the output that holds a layer's result."""
@@ -48,17 +45,12 @@ class Scaled:
         if self.factors is not None:
             values = (values * along_channels(self.factors, values.ndim)).astype(values.dtype)
         params = self.entry_params
-        return values if params is None else params.quantize(values).astype(integer_type(params))
+        return values if params is None else integers(values, params)
 
     def to_float(self, values: NDArray[Any]) -> NDArray[Any]:
         """The float values that the quantized graph's values stand for."""
         real = values if self.tap.params is None else self.tap.params.dequantize(values)
         return real if self.factors is None else real / along_channels(self.factors, real.ndim)
-
-
-def integer_type(params: QuantParams) -> str:
-    """NumPy's name of the type that integers of a grid are stored in."""
-    return ("int" if params.spec.signed else "uint") + str(params.spec.bits)
 
 
 class Isolated:
@@ -94,11 +86,7 @@ class Isolated:
         result = entry if tap is entry else _repeated(graph, tap, entry)
         own = result.producer() if tap is not entry else None
         if not is_final:
-            stand_in = ir.Value(name=STAND_IN.format(tensor), shape=entry.shape, type=entry.type or unknown)
-            graph.inputs.append(stand_in)
-            for node, position in tuple(entry.uses()):
-                if node is not own:
-                    node.replace_input_with(position, stand_in)
+            cut(graph, entry, STAND_IN.format(tensor), [use for use in entry.uses() if use.node is not own])
         final = ir.node("Identity", [result], name=ALONE.format(tensor))
         final.outputs[0].name = ALONE.format(tensor)
         final.outputs[0].type = result.type or unknown
@@ -107,11 +95,7 @@ class Isolated:
 
     def graph_of(self, tensors: Iterable[str]) -> ir.Model:
         """A graph that computes these layers alone, with the inputs that they need."""
-        model = observable(self._model, (ALONE.format(tensor) for tensor in tensors))
-        for value in list(model.graph.inputs):
-            if not value.uses() and not value.is_graph_output():
-                model.graph.inputs.remove(value)
-        return model
+        return parts(self._model, (ALONE.format(tensor) for tensor in tensors))
 
 
 def _repeated(graph: ir.Graph, tap: ir.Value, entry: ir.Value) -> ir.Value:

@@ -1,4 +1,7 @@
-"""Every quantized layer alone: the quantized graph, cut between its layers and fed with the values of the float graph.
+"""Every layer of a planned graph alone: the quantized graph, cut between its layers and fed with the values of the float graph.
+
+The plan says where tensors are held and which operators are one layer. Files of which no plan is known are cut by
+:mod:`converter_lite.analysis.isolation`.
 
 What a layer then gives differs from the float graph only by what was done to this layer: its inputs brought to their grid, its
 weights, its arithmetic, the grid of its output. One graph holds all layers, and the runtime fuses each as it would in the whole.
@@ -16,19 +19,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.formats.onnx_qdq.materialize import storage_type
 from converter_lite.quantization.decide import is_fused_clamp
 from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.reports.observation import observable
-
-FROM_OUTSIDE = "{}@float"
-"""Name of the input that stands for a tensor of the float graph."""
+from converter_lite.reports.cutting import STAND_IN, cut, integers, parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +44,8 @@ class Supply:
     params: QuantParams | None = None
 
     def values(self, origin: NDArray[Any]) -> NDArray[Any]:
-        """What is fed, of the values of the float graph; integers have no NaN, zero takes its place."""
-        if self.params is None:
-            return origin
-        numbers = np.nan_to_num(origin, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        return self.params.quantize(numbers).astype(storage_type(self.params.spec).numpy())
+        """What is fed, of the values of the float graph."""
+        return origin if self.params is None else integers(origin, self.params)
 
 
 def isolated(quantized: QuantizedModel, written: ir.Model, outputs: Iterable[str]) -> tuple[ir.Model, list[Supply]]:
@@ -65,15 +60,10 @@ def isolated(quantized: QuantizedModel, written: ir.Model, outputs: Iterable[str
         A graph with these outputs, and what its inputs stand for.
     """
     model = written.clone()
-    cut = _Cut(model.graph, quantized)
-    copy = observable(model, outputs)
-    inputs = {value.name: value for value in copy.graph.inputs}
-    used = [supply for supply in cut.supplies if inputs[supply.name].uses()]
-    wanted = {supply.name for supply in used}
-    for value in list(copy.graph.inputs):
-        if value.name not in wanted and not value.uses() and not value.is_graph_output():
-            copy.graph.inputs.remove(value)
-    return copy, used
+    supplies = _Cut(model.graph, quantized).supplies
+    copy = parts(model, outputs)
+    used = {value.name for value in copy.graph.inputs if value.uses()}
+    return copy, [supply for supply in supplies if supply.name in used]
 
 
 class _Cut:
@@ -102,11 +92,8 @@ class _Cut:
         readers = list(readers)
         if not readers:
             return
-        name = FROM_OUTSIDE.format(value.name)
-        stand_in = ir.Value(name=name, shape=value.shape, type=value.type or ir.TensorType(ir.DataType.FLOAT))
-        self.graph.inputs.append(stand_in)
-        for node, position in readers:
-            node.replace_input_with(position, stand_in)
+        name = STAND_IN.format(value.name)
+        cut(self.graph, value, name, readers)
         self.supplies.append(Supply(name, origin, params))
 
 

@@ -11,8 +11,11 @@ import pytest
 from converter_lite.analysis.comparison import Comparison, compare_models
 from converter_lite.analysis.comparison_report import csv_text, summary, table, to_json
 from converter_lite.analysis.errors import FactorSums
+from converter_lite.analysis.isolation import Scaled
+from converter_lite.analysis.taps import Tap
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
+from converter_lite.quantization.params import QuantParams, QuantSpec
 from tests.analysis.networks import LAYERS, broken, network, quantized_network
 from tests.support import build, clone, normal, samples_of
 
@@ -70,6 +73,12 @@ def test_the_broken_layer_is_the_first_that_breaks_and_the_worst() -> None:
     assert behind.local is not None
     assert behind.local.sqnr > 25  # alone it is right: only what it reads is wrong
     assert behind.accumulated.sqnr < 10
+
+
+def test_what_is_not_finite_is_fed_as_integers_all_the_same() -> None:
+    params = QuantParams(np.float32(0.5), np.int32(3), QuantSpec(8, signed=False))
+    fed = Scaled(Tap("a", "a", params)).to_quantized(np.array([np.nan, np.inf, -np.inf, 2.0], np.float32))
+    assert (fed.dtype, fed.tolist()) == (np.uint8, [3, 255, 0, 7])
 
 
 def test_factors_of_an_equalization_are_taken_back() -> None:
