@@ -134,9 +134,13 @@ class _Conversion:
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
             self.reporting.write(result, proven, proof)
-            proof.gate(proven, self.log)
             _add(proven, files, result, proof)
             self._finished(result)
+            try:
+                proof.gate(proven, self.log)
+            except QualityError as error:
+                error.rejected = result
+                raise
             staged = [stage_text(folder, path, text(result)) for path, folder, text in others]
             for each in (files, *staged):
                 each.commit()
@@ -416,9 +420,9 @@ def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof:
         for made in item.files:
             files.add(made, item.target.with_name(made.name))
         size = sum(made.stat().st_size for made in item.files)
-        digest = _sha256(item.files)
+        digest, gate = _sha256(item.files), proof.limit(item.choice)
         result.artefacts.append(
-            Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real)
+            Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real, gate)
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from converter_lite.request import OutputAccuracy
+    from converter_lite.request import ConvertResult, OutputAccuracy
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -82,7 +82,14 @@ class FormatError(ConverterError):
 
 
 class QualityError(ConverterError):
-    """The written model missed the quality gate, or nothing was quantized; ``accuracy`` holds what was measured, if anything."""
+    """The written model missed the quality gate, or nothing was quantized.
+
+    Attributes:
+        accuracy: What was measured of the file that missed the gate.
+        rejected: Everything about the results of that run; their files are not there.
+    """
+
+    rejected: ConvertResult | None = None
 
     def __init__(
         self, message: str, *, where: str = "", hint: str = "", accuracy: tuple[OutputAccuracy, ...] = ()

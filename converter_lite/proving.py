@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +139,7 @@ class Proof:
         for item in proven:
             limit = self.limit(item.choice)
             worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
-            if worst is not None and worst.cosine < limit:
+            if worst is not None and limit is not None and worst.cosine < limit:
                 log.info(f"{item.target}: not good enough")
                 for line in accuracy_lines(item.accuracy, samples=self.samples, real=self.is_real):
                     log.info(line)
@@ -151,11 +150,11 @@ class Proof:
                     accuracy=item.accuracy,
                 )
 
-    def limit(self, choice: Choice | None) -> float:
-        """Least mean cosine of every output; minus infinity without a gate."""
+    def limit(self, choice: Choice | None) -> float | None:
+        """Least mean cosine of every output; ``None`` without a gate."""
         asked = self._request.min_cosine
         default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
-        return (default if asked is None else asked) or -math.inf
+        return (default if asked is None else asked) or None
 
 
 def _below(value: float, limit: float) -> str:

@@ -246,6 +246,7 @@ class Artefact:
         accuracy: Proof per output.
         samples: Number of samples of the proof.
         real_samples: Whether they were calibration samples (else random data).
+        gate: Least mean cosine that was asked for; ``None`` without a gate.
     """
 
     format: str
@@ -255,6 +256,7 @@ class Artefact:
     accuracy: tuple[OutputAccuracy, ...]
     samples: int
     real_samples: bool
+    gate: float | None = None
 
 
 @dataclass(slots=True)

@@ -14,14 +14,21 @@ if TYPE_CHECKING:
 
 
 def failure_to_json(status: int, error: BaseException) -> dict[str, Any]:
-    """Reason, place and remedy; after a missed quality gate also the accuracy of the outputs."""
+    """Reason, place and remedy; after a missed quality gate also the accuracy of the outputs, and everything about the results."""
     where = error.where if isinstance(error, ConverterError) else ""
     hint = error.hint if isinstance(error, ConverterError) else ""
     message = error.message if isinstance(error, ConverterError) else f"{type(error).__name__}: {error}"
     problems = list(getattr(error, "problems", ()))
     accuracy = accuracy_to_json(error.accuracy) if isinstance(error, QualityError) else []
-    plain = {"status": status, "error": message, "where": where, "hint": hint, "problems": problems}
-    return {**plain, "accuracy": accuracy} if accuracy else plain
+    plain: dict[str, Any] = {"status": status, "error": message, "where": where, "hint": hint, "problems": problems}
+    if accuracy:
+        plain["accuracy"] = accuracy
+    result = error.rejected if isinstance(error, QualityError) else None
+    if result is None:
+        return plain
+    told = result.to_json()
+    told["rejected"] = told.pop("artefacts")
+    return {**told, **plain}
 
 
 def accuracy_to_json(accuracy: Sequence[OutputAccuracy]) -> list[dict[str, Any]]:

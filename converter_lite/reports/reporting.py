@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -182,7 +181,6 @@ def _text(value: object) -> str:
 def _format(item: Proven, result: ConvertResult, proof: Proof) -> FormatContent:
     from converter_lite.reports.page.content import FormatContent
 
-    gate = proof.limit(item.choice)
     return FormatContent(
         item.format.name,
         str(item.target),
@@ -190,6 +188,6 @@ def _format(item: Proven, result: ConvertResult, proof: Proof) -> FormatContent:
         item.accuracy,
         proof.samples,
         proof.is_real,
-        gate if math.isfinite(gate) else None,
+        proof.limit(item.choice),
         result.figures[item.format.name],
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from converter_lite.formats.registry import output_format
 from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.page import packages
-from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, write_bins
+from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, write_bins, write_pictures
 
 SUFFIXES = {"ONNX": ".onnx", "MINDIR_LITE": ".ms", "NAIVE_BUFFER": ".nb"}
 ALL = "--saveType=" + ",".join(SUFFIXES)
@@ -131,6 +133,43 @@ def test_the_json_result_has_the_figures_of_the_page(reported: Workshop) -> None
     assert conv["accumulated"]["sqnr"] > 20
 
 
+def test_every_number_that_the_page_shows_is_in_the_json_result(workshop: Workshop) -> None:
+    write_pictures(workshop.folder / "pictures", 4)
+    pictures = {"calibrate_path": "x:pictures", "input_type": "IMAGE"}
+    workshop.succeed("--report=page.html", "--json=result.json", config=changed(FULL, data_preprocess_param=pictures))
+    page = Path("page.html").read_text(encoding="utf-8")
+    result = json.loads(Path("result.json").read_text(encoding="utf-8"))
+    known = {abs(number) for number in numbers_of(result)} | {len(result["figures"]["ONNX"]["layers"])}
+    (artefact,) = result["artefacts"]
+    derived = {round(artefact["bytes"] / result["model_bytes"], 2)}
+    shown = re.sub(r"<(script|style|h1|code|nav)[^>]*>.*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)
+    found = re.findall(r"(?<![\w.])\d[\d,]*\.?\d*(?:e[+-]\d+)?(?: [kM]B)?(?![\w.])", shown)
+    assert len(found) > 30
+    missing = [text for text in found if not any(is_shown(value, text) for value in (*known, *derived))]
+    assert set(missing) <= {"0", "1", "2"}, missing  # numbers of samples and channels, and the 1 of "1 - cosine"
+
+
+def numbers_of(data: Any) -> Iterator[float]:
+    """All numbers of a JSON document, and those in its texts."""
+    if isinstance(data, dict | list):
+        for item in data.values() if isinstance(data, dict) else data:
+            yield from numbers_of(item)
+    elif isinstance(data, str):
+        yield from map(float, re.findall(r"\d+\.?\d*", data))
+    elif isinstance(data, int | float):
+        yield data
+
+
+def is_shown(value: float, text: str) -> bool:
+    """Whether a text is the rounded value."""
+    number, _, unit = text.partition(" ")
+    factor = {"": 1, "kB": 1e3, "MB": 1e6}[unit]
+    plain = number.replace(",", "")
+    mantissa, _, exponent = plain.partition("e")
+    step = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+    return abs(value / factor - float(plain)) <= 0.51 * step
+
+
 def test_report_writes_the_page_where_it_is_told_to_and_no_csv(workshop: Workshop) -> None:
     out = workshop.succeed("--report=pages/report.html", config=FULL).out
     assert "Success save report to pages/report.html" in out
@@ -148,11 +187,15 @@ def test_without_a_report_the_json_result_has_decisions_and_sizes_and_nothing_is
 
 
 def test_a_rejected_conversion_leaves_the_page_that_shows_why(workshop: Workshop) -> None:
-    outcome = workshop.convert("--minCosine=1", "--report=report.html", config=FULL)
+    outcome = workshop.convert("--minCosine=1", "--report=report.html", "--json=result.json", config=FULL)
     assert outcome.status == 1
     assert "below the quality gate" in outcome.err
     assert '<b class="bad">missed</b>' in Path("report.html").read_text(encoding="utf-8")
     assert not Path("out.onnx").exists()
+    result = json.loads(Path("result.json").read_text(encoding="utf-8"))
+    assert (result["status"], result["rejected"][0]["gate"], "artefacts" in result) == (1, 1.0, False)
+    assert result["figures"]["ONNX"]["layers"][0]["local"]["cosine"] > 0.99
+    assert "below the quality gate" in result["error"]
 
 
 def test_layers_that_a_goal_measured_are_ranked_by_it(workshop: Workshop) -> None:
