@@ -377,7 +377,7 @@ class _Conversion:
 
     def _write(self, job: _Job, quantized: QuantizedModel, work: Path, proof: Proof) -> Proven:
         with self.log.stage("write"):
-            made = job.format.write(quantized, work / job.target.name)
+            made = job.format.write(quantized, work / job.target.name, log=self.log)
         for index, note in enumerate(made.notes):
             say = self.log.info if index < SHOWN else self.log.debug
             say(f"{job.format.name}: {note}")

@@ -27,6 +27,7 @@ class Log:
         warnings: Everything said with :meth:`warning`, in order.
         seconds: Stage -> seconds of wall time.
         bars: Progress bars on the terminal now.
+        shows_progress: Show progress bars although there is no stream: for commands with lines of their own.
     """
 
     verbosity: int = QUIET
@@ -34,6 +35,7 @@ class Log:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     bars: int = 0
+    shows_progress: bool = False
 
     def info(self, text: str) -> None:
         """A line of the summary."""
@@ -60,7 +62,8 @@ class Log:
 
     def track(self, items: Iterable[Item], label: str, total: int | None) -> Iterable[Item]:
         """Show progress over ``items`` with rate and (where ``total`` is known) time left, on a terminal only."""
-        if self.stream is None or self.verbosity < NORMAL or not sys.stderr.isatty():
+        speaks = self.stream is not None and self.verbosity >= NORMAL
+        if not (speaks or self.shows_progress) or not sys.stderr.isatty():
             return items
         return self._tracked(items, label, total)
 

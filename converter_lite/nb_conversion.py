@@ -22,6 +22,7 @@ from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.frontends.paddle import locate, read_paddle
 from converter_lite.frontends.paddle_graph import HANDLERS
 from converter_lite.frontends.paddle_quant import FOLDED
+from converter_lite.log import Log
 from converter_lite.output import refuse_overwrite, transaction
 from converter_lite.preparing import optimized as optimize_for
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -88,18 +89,22 @@ class NbResult:
     accuracy: tuple[OutputAccuracy, ...] = ()
 
 
-def convert_to_nb(request: NbRequest) -> NbResult:
+def convert_to_nb(request: NbRequest, log: Log | None = None) -> NbResult:
     """Read a model, write a ``.nb`` file, and read that back. Nothing is left at the output path when it fails.
 
     With a configuration file this is a conversion of :mod:`converter_lite.conversion`: its result is run beside the
     float model on calibration samples, and must pass the quality gate.
+
+    Args:
+        request: What is asked for.
+        log: Shows the progress of such a conversion.
 
     Raises:
         ConverterError: The model cannot be read, the target cannot express it (every such node is named), or the
             result cannot be written.
     """
     if request.config_file is not None:
-        return _by_config(request, request.config_file)
+        return _by_config(request, request.config_file, Log() if log is None else log)
     inputs = [path for path in (request.model, request.params) if path is not None]
     targets = [request.output / name for name in PROTOBUF_NAMES] if request.protobuf else [request.output]
     for target in targets:
@@ -151,10 +156,9 @@ def unknown_operators(operators: Sequence[str]) -> list[str]:
     return [operator for operator in operators if operator not in known]
 
 
-def _by_config(request: NbRequest, config_file: Path) -> NbResult:
+def _by_config(request: NbRequest, config_file: Path, log: Log) -> NbResult:
     """Quantize as a configuration file says, in one step with the conversion."""
     from converter_lite.conversion import run
-    from converter_lite.log import Log
     from converter_lite.request import ConvertRequest
 
     if request.protobuf:
@@ -176,7 +180,7 @@ def _by_config(request: NbRequest, config_file: Path) -> NbResult:
             threads=request.threads,
             allow_external_paths=request.allow_external_paths,
         ),
-        Log(),
+        log,
     )
     (made,) = result.artefacts
     plan = result.plans.get(made.format, QuantPlan(request.target))

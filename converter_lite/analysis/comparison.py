@@ -146,7 +146,8 @@ def compare_models(
         isolated = Isolated(quantized, alignment.layers)
         groups = grouped([_pair(layer) for layer in alignment.layers], sizes)
         runs = [_Group(reference, quantized, isolated, pairs, engine=engine) for pairs in groups]
-        for feed in feeds[:FACTOR_SAMPLES]:
+        first = feeds[:FACTOR_SAMPLES]
+        for feed in log.track(first, "looking for factors", len(first)):
             for run in runs:
                 run.count_factors(feed, pool)
         scaled = _scaled(reference, alignment, runs)

@@ -294,11 +294,12 @@ def _announce(request: NbRequest) -> None:
 
 def _convert(options: dict[str, Any], targets: list[str]) -> int:
     with interruptions_wait():
+        from converter_lite.log import Log
         from converter_lite.nb_conversion import convert_to_nb
 
     request = _request(options, targets)
     _announce(request)
-    result = convert_to_nb(request)
+    result = convert_to_nb(request, Log(shows_progress=True))
     click.echo("1. Model is successfully loaded!")
     for note in result.notes:
         click.echo(f"Warning: {note}", err=True)

@@ -9,6 +9,7 @@ from typing import Protocol
 import onnx_ir as ir
 
 from converter_lite.formats.form import GraphForm
+from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -95,8 +96,8 @@ class OutputFormat(Protocol):
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
         """The plan of a model that was quantized already, within what the format can hold."""
 
-    def write(self, quantized: QuantizedModel, path: Path) -> Written:
-        """Write the model.
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
+        """Write the model; ``log`` shows progress where that takes long.
 
         Raises:
             ConverterError: It cannot be written; the reason is given.

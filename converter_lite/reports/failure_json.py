@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def failure_to_json(status: int, error: BaseException) -> dict[str, Any]:
-    """Reason, place and remedy; after a missed quality gate also the accuracy of the outputs, and everything about the results."""
+    """Reason, place and remedy; after a missed quality gate also the accuracy of the outputs and all about the results."""
     where = error.where if isinstance(error, ConverterError) else ""
     hint = error.hint if isinstance(error, ConverterError) else ""
     message = error.message if isinstance(error, ConverterError) else f"{type(error).__name__}: {error}"

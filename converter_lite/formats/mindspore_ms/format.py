@@ -16,6 +16,7 @@ from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import check, refusal, write
 from converter_lite.formats.output import FileOptions, Written
 from converter_lite.graph import static_shape
+from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.perform import decide
@@ -86,13 +87,14 @@ class MsFormat:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
         return adapt_plan(quantized)
 
-    def write(self, quantized: QuantizedModel, path: Path) -> Written:
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
         """Write the model.
 
         Raises:
             TargetError: Nodes cannot be expressed.
             FormatError: The file would be larger than 2 GiB.
         """
+        del log
         notes: list[str] = []
         path.write_bytes(write(quantized, options=self.options, notes=notes))
         return Written([path], tuple(notes))

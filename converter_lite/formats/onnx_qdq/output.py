@@ -10,6 +10,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.form import GraphForm
 from converter_lite.formats.output import FileOptions, Written
+from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.perform import decide
@@ -59,7 +60,7 @@ class OnnxFormat:
         """The plan as it is."""
         return quantized
 
-    def write(self, quantized: QuantizedModel, path: Path) -> Written:
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
         from converter_lite.formats.onnx_qdq import writer
         from converter_lite.passes.half import store_constants_as_float16
@@ -71,7 +72,7 @@ class OnnxFormat:
         modes = {node.mode for node in quantized.plan.nodes.values()}
         if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
             notes = (ON_THE_FLY_NOTE, *notes)
-        return Written(writer.save(model, path), notes)
+        return Written(writer.save(model, path, log), notes)
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
         """The file itself, checked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -11,6 +12,7 @@ from converter_lite import graph as g
 from converter_lite.errors import FormatError
 from converter_lite.formats.onnx_qdq.materialize import NARROWEST, materialize, required_opset
 from converter_lite.loading import constant_bytes
+from converter_lite.log import Log
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.plan import QuantizedModel
 
@@ -34,11 +36,16 @@ def build(quantized: QuantizedModel, *, narrowest: int = NARROWEST) -> ir.Model:
     return materialize(quantized, narrowest=narrowest)
 
 
-def save(model: ir.Model, path: Path) -> list[Path]:
+def save(model: ir.Model, path: Path, log: Log | None = None) -> list[Path]:
     """Write a graph; constants beyond ``SINGLE_FILE_LIMIT`` go to ``<path>.data``. The same graph gives the same bytes.
 
     Shapes of inner tensors are left out: readers infer them, and with them onnxruntime picks a fused Add+LayerNormalization
     kernel that is ten times slower than the two (measured, 1.31).
+
+    Args:
+        model: The graph; its name of the producer is set.
+        path: The file.
+        log: Shows progress where a second file is written: large constants are rounded while that is done.
 
     Returns:
         The files, the model first.
@@ -49,9 +56,30 @@ def save(model: ir.Model, path: Path) -> list[Path]:
         _put(ir.to_proto(model), path)
         return [path]
     data = path.with_name(path.name + ".data")
-    ir.save(model, path, external_data=data.name, size_threshold_bytes=EXTERNAL_FROM)
+    progress = None if log is None else _Progress(log)
+    ir.save(model, path, external_data=data.name, size_threshold_bytes=EXTERNAL_FROM, callback=progress)
+    if progress is not None:
+        progress.end()
     _put(onnx.load(path, load_external_data=False), path)
     return [path, data]
+
+
+class _Progress:
+    """Called before each constant that is written to the second file."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._steps: Iterator[int] = iter(())
+        self._started = False
+
+    def __call__(self, _tensor: ir.TensorProtocol, place: ir.external_data.CallbackInfo) -> None:
+        if not self._started:
+            self._started = True
+            self._steps = iter(self._log.track(range(place.total), "writing constants", place.total))
+        next(self._steps, None)
+
+    def end(self) -> None:
+        next(self._steps, None)
 
 
 def _put(proto: onnx.ModelProto, path: Path) -> None:

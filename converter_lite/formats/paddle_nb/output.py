@@ -16,6 +16,7 @@ from converter_lite.formats.paddle_nb.full_plan import adapt_plan
 from converter_lite.formats.paddle_nb.quantize import decide_for_nb, quantize_for_nb, refuse_settings
 from converter_lite.formats.paddle_nb.reader import read
 from converter_lite.formats.paddle_nb.writer import NbOptions, refuse_unwritable, write
+from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -107,12 +108,13 @@ class NbFormat:
         """The plan within what the target computes; on x86 weights stay integers and the computation is float."""
         return adapt_plan(quantized, self.target, integer=self.target == "arm")
 
-    def write(self, quantized: QuantizedModel, path: Path) -> Written:
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
         """Write the model.
 
         Raises:
             TargetError: The plan cannot be expressed.
         """
+        del log
         path.write_bytes(write(quantized, options=NbOptions(target=self.target)))
         return Written([path])
 
