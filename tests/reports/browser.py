@@ -87,7 +87,7 @@ class Browser:
         self.requests: list[str] = []
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
+        for domain in ("Page", "Runtime", "Network", "Log", "Performance"):
             self._ask(f"{domain}.enable")
 
     def __enter__(self) -> Browser:
@@ -107,6 +107,11 @@ class Browser:
         self._ask("Page.navigate", url=page.resolve().as_uri())
         self.wait("document.documentElement?.dataset.ready === 'true'")
         return float(self.run("performance.now()")) / 1000
+
+    def thread_seconds(self) -> float:
+        """How long the main thread was busy with tasks since the page was opened."""
+        (found,) = (m["value"] for m in self._ask("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
+        return float(found)
 
     def run(self, script: str) -> Any:
         """Value of an expression in the page; a promise is waited for."""
