@@ -288,10 +288,10 @@ class _Examination:
             return self._gain(mine, theirs, CHANNEL_DOUBT) > 0.0
         signals = mine.preferences(theirs)
         rest = self._feeds[count : min(MORE * count, LOOKED_AT)]
-        if rest and _certainty(signals) > UNSURE:
+        if rest and certainty(signals) > UNSURE:
             mine, theirs = self._both_orders(wanted, rest)
             signals = np.concatenate([signals, mine.preferences(theirs)], axis=1)
-        return _certainty(signals) > SURE
+        return certainty(signals) > SURE
 
     def _both_orders(self, wanted: Normalization | None, feeds: Sequence[Feed]) -> tuple[Feeling, Feeling]:
         """What the network feels of samples as they are, and with red and blue exchanged."""
@@ -319,7 +319,7 @@ class _Examination:
         return Finding(Mistake.CHANNELS, self._spec.name, text)
 
 
-def _certainty(signals: Vector) -> float:
+def certainty(signals: Vector) -> float:
     """Standard errors by which the mean over samples of all signals, ``(signals, samples)``, is positive.
 
     Each signal counts by its own deviation. Few samples make a t-distribution; it is brought to the normal one.

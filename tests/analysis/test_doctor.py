@@ -9,9 +9,10 @@ import onnx_ir as ir
 import pytest
 from PIL import Image
 
-from converter_lite.analysis.doctor import Finding, Mistake, Preparation, examine, preparation_of
+from converter_lite.analysis.doctor import SURE, Finding, Mistake, Preparation, certainty, examine, preparation_of
 from converter_lite.analysis.normalization import IMAGENET, PIXELS, SIGNED, UNIT, Normalization, View, guess
 from converter_lite.analysis.preview import picture, write_preview
+from converter_lite.analysis.probe import Probe
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import Layout
 from converter_lite.engine import DEFAULT_ENGINE
@@ -131,6 +132,52 @@ def test_without_batch_normalization_the_first_bias_shows_a_range_that_is_far_of
     model = trained(SIGNED, bias=0.8)
     assert Mistake.NORMALIZATION in mistakes(model, feeds(pictures(), PIXELS))
     assert mistakes(model, feeds(pictures(), SIGNED)) == set()
+
+
+COLOURED = """
+g (float[1,3,16,16] x) => (float[1,4] y) {
+    c1 = Conv(x, w1)
+    r1 = Relu(c1)
+    c2 = Conv(r1, w2)
+    r2 = Relu(c2)
+    p = GlobalAveragePool(r2)
+    f = Flatten(p)
+    y = Gemm<transB = 1>(f, w3)
+}
+"""
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_without_batch_normalization_the_answers_to_both_orders_are_compared(swapped: bool) -> None:
+    w1 = np.abs(normal(12, 3, 3, 3)) * np.array([1.0, 0.1, -1.0], np.float32).reshape(1, 3, 1, 1)  # red, not blue
+    model = build(COLOURED, w1=w1, w2=normal(12, 12, 3, 3, seed=2) / 6, w3=normal(4, 12, seed=3))
+    samples = feeds(pictures(), SIGNED, swapped=swapped)
+    assert mistakes(optimize(model, level="general").model, samples) == ({Mistake.CHANNELS} if swapped else set())
+
+
+@pytest.mark.parametrize(
+    ("graph", "x", "expected"),
+    [
+        ("(float[1,4] x) => (float[1,4] y) { y = MatMul(x, w) }", [[1, 2, 3, 6]], 3.0),
+        ("(float[1,4] x) => (float[1,4] y) { m = MatMul(x, w) y = Softmax(m) }", [[1, 2, 3, 6]], 3.0),
+        ("(float[1,2,2] x) => (float[1,2,2] y) { m = MatMul(x, w) y = Softmax(m) }", [[[0, 0], [0, 60]]], 15.0),
+        ("(float[1,2,2] x) => (float[1,2,2] y) { y = MatMul(x, w) }", [[[0, 0], [0, 60]]], 0.0),
+    ],
+    ids=["logits", "probabilities", "places", "no classes"],
+)
+def test_the_margin_is_that_of_the_strongest_class_or_place(graph: str, x: list[object], expected: float) -> None:
+    feed = np.array(x, np.float32)
+    model = build(f"g {graph}", w=np.eye(feed.shape[-1], dtype=np.float32))
+    felt = Probe(model, engine=DEFAULT_ENGINE, threads=1)([{"x": feed}])
+    assert felt.margins.tolist() == pytest.approx([expected], abs=0.5)
+
+
+def test_certainty_grows_with_samples_that_agree_and_leaves_out_what_says_nothing() -> None:
+    told = np.array([1.0, 2.0, 3.0, 2.0] * 4)
+    assert certainty(np.stack([told, told * 0])) == certainty(told[np.newaxis]) > SURE
+    assert certainty(-told[np.newaxis]) < -SURE
+    assert 0 < certainty(told[np.newaxis, :3]) < SURE  # three samples are few
+    assert certainty(np.zeros((2, 16))) == 0.0
 
 
 def test_inputs_that_are_no_pictures_are_left_alone() -> None:
