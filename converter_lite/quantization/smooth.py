@@ -7,8 +7,10 @@ Two remedies for a tensor that products with constant weights read:
 2. A scale per row, found at run time: helps against single rows that are large (behind Gelu, where a few tokens are up to ten
    times as large as the others). Dynamic quantization only.
 
-Both cost time, so each tensor gets the cheapest form whose estimated noise is small. The noise of a product in proportion to
-its signal follows from steps and weights alone: rounding errors are taken as independent and uniform.
+Factors cost nothing where the constants that the tensor is computed from can be divided instead
+(:mod:`converter_lite.quantization.upstream`; dynamic quantization only, as saved plans of others name tensors in between).
+Otherwise both cost time, so each tensor gets the cheapest form whose estimated noise is small. The noise of a product in
+proportion to its signal follows from steps and weights alone: rounding errors are taken as independent and uniform.
 
 Source: Xiao et al., SmoothQuant, ICML 2023, section 4 (the factors); Yao et al., ZeroQuant, NeurIPS 2022 (scales per row).
 """
@@ -29,6 +31,7 @@ from converter_lite.errors import ConfigError
 from converter_lite.loading import open_session
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
+from converter_lite.quantization.upstream import Upstream, find_upstream
 from converter_lite.quantization.weights import weight_of
 
 ALPHAS = (0.5, 0.65, 0.8)
@@ -128,6 +131,11 @@ class _Input:
         logarithm = alpha * np.log(activation) - (1 - alpha) * np.log(weight)
         return np.asarray(np.exp(logarithm - logarithm.mean()))
 
+    def upstream(self, factors: NDArray[np.float32]) -> Upstream | None:
+        """How to divide the tensor without an operator, where it has no other readers and that is possible."""
+        is_shared = any(use.node not in self.readers for use in self.value.uses())
+        return None if is_shared else find_upstream(self.value, factors)
+
 
 @dataclass(slots=True)
 class _Steps:
@@ -221,7 +229,7 @@ def _search(
     inputs = [item for item in inputs if np.all(np.isfinite(item.peak)) and item.peak.any()]
     steps = [{a: _Steps(item.factors(a), static) for a in (0.0, *alphas)} for item in inputs]
     _observe(model, inputs, [list(s.values()) for s in steps], feeds, engine, threads)
-    found = [(item, _choose(item, by_alpha, rows=not static)) for item, by_alpha in zip(inputs, steps, strict=True)]
+    found = [(item, _choose(item, by_alpha, dynamic=not static)) for item, by_alpha in zip(inputs, steps, strict=True)]
     return [(item, chosen) for item, chosen in found if chosen is not None]
 
 
@@ -244,7 +252,14 @@ def apply_smoothing(
                     f"plan: {len(factors)} smoothing factors for {len(item.weight)} columns of {item.value.name}",
                 ),
             )
-        _divide(model.graph, item, factors)
+        upstream = item.upstream(factors) if mode is NodeMode.DYNAMIC else None
+        if upstream is None:
+            _divide(model.graph, item, factors)
+        else:
+            upstream.divide(model.graph)
+            for value in upstream.values:
+                value.name = smoothed_name(value.name or "")
+        _multiply_weights(item, factors)
 
 
 def _enter(plan: QuantPlan, item: _Input, chosen: Smoothing, mode: NodeMode) -> None:
@@ -306,24 +321,26 @@ def _observe(
                     observer.see(outputs[name])
 
 
-def _choose(item: _Input, by_alpha: dict[float, _Steps], *, rows: bool) -> Smoothing | None:
-    """The cheapest form (plain, factors, rows, both) within :data:`NOISE_LIMIT`, else the least noisy; ``None`` for plain."""
+def _choose(item: _Input, by_alpha: dict[float, _Steps], *, dynamic: bool) -> Smoothing | None:
+    """The cheapest form (plain, factors, rows, both) within :data:`NOISE_LIMIT`, else the least noisy; ``None`` for plain.
+
+    Factors that cost nothing are taken wherever they help.
+    """
     before = _noise(item, by_alpha[0.0], None)
-    if before <= NOISE_LIMIT:
-        return None
-    row_zero_points = ROW_ZERO_POINTS if rows else ()
     alphas = [alpha for alpha in by_alpha if alpha]
-    forms: list[list[tuple[float, int | None]]] = [
-        [(0.0, None)],
-        [(alpha, None) for alpha in alphas],
-        [(0.0, zero_point) for zero_point in row_zero_points],
-        [(alpha, zero_point) for alpha in alphas for zero_point in row_zero_points],
-    ]
+    is_free = dynamic and item.upstream(np.ones(len(item.peak), np.float32)) is not None
+    if before <= NOISE_LIMIT and not is_free:
+        return None
+    row_zero_points = ROW_ZERO_POINTS if dynamic else ()
+    rows: list[tuple[float, int | None]] = [(0.0, zero_point) for zero_point in row_zero_points]
+    factors: list[tuple[float, int | None]] = [(alpha, None) for alpha in alphas]
+    both: list[tuple[float, int | None]] = [(alpha, zero_point) for alpha in alphas for zero_point in row_zero_points]
     best = Smoothing(item.value.name or "", 0.0, None, before, before)
-    for candidates in forms:
+    costly = [rows + both] if is_free else [rows, both]
+    for candidates, worth in ((factors, 1.0 if is_free else WORTH), *((forms, WORTH) for forms in costly)):
         noises = [_noise(item, by_alpha[alpha], zero_point) for alpha, zero_point in candidates]
         least = int(np.argmin(noises)) if noises else -1
-        if noises and noises[least] <= best.noise * WORTH:
+        if noises and noises[least] <= best.noise * worth:
             best = Smoothing(best.tensor, *candidates[least], before, noises[least])
         if best.noise <= NOISE_LIMIT:
             break
@@ -340,7 +357,7 @@ def _noise(item: _Input, steps: _Steps, zero_point: int | None) -> float:
 
 
 def _divide(graph: ir.Graph, item: _Input, factors: NDArray[np.float32]) -> None:
-    """Divide the tensor by the factors for its products, and multiply their weights with them."""
+    """Divide the tensor by the factors for its products."""
     value = item.value
     inverse = g.add_initializer(graph, f"{value.name}_smoothing", np.float32(1.0) / factors)
     node = ir.node("Mul", [value, inverse], name=f"{value.name}_smooth")
@@ -349,6 +366,10 @@ def _divide(graph: ir.Graph, item: _Input, factors: NDArray[np.float32]) -> None
     graph.insert_before(item.readers[0], node)
     for reader in item.readers:
         reader.replace_input_with(0, node.outputs[0])
+
+
+def _multiply_weights(item: _Input, factors: NDArray[np.float32]) -> None:
+    for reader in item.readers:
         weight = weight_of(reader)
         assert weight is not None
         scaled = _matrix(reader) * factors[:, None]

@@ -3,12 +3,13 @@
 Forms:
 
 * ALWC: ``DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale_x * scale_w)``; onnxruntime makes one kernel of it. The
-  quantization of one tensor serves every product that reads it.
+  quantization of one tensor serves every product that reads it. In front of attention heads the integers are transposed
+  (:mod:`converter_lite.formats.onnx_qdq.heads`).
 * ALWC with a scale per row (a plan's ``row_zero_point``): every row is quantized around the same zero point, since
   MatMulInteger takes one only, with the scale that just holds it; ``QuantizeLinear`` along the rows does it in one pass. The
-  result is multiplied by the rows' scales.
-* ACWL: symmetric int8 per row, since MatMulInteger takes no zero point per row:
-  ``scale_x = max|x| / 127`` along the last axis, ``MatMulInteger(Round(x / scale_x), w) * scale_w * scale_x``.
+  result is multiplied by the scale of the weights (and by a one that is no constant, which lets onnxruntime make one kernel of
+  it), then by the rows' scales.
+* ACWL: the same around zero point 128, the weight with one scale.
 * Gather from an integer table: rows and their scales (per row along axis 0 only) are gathered, then multiplied. A
   DequantizeLinear before the Gather would convert the whole table in every run.
 """
@@ -20,12 +21,15 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.formats.onnx_qdq.heads import POSITIONS_FIRST, find_heads
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.passes.gelu import spelled_out_gelus
 from converter_lite.quantization.plan import QuantizedModel
 
-INT8_MAX = 127.0
 UINT8_MAX = 255
+
+MIDDLE = 128
+"""Zero point of symmetric values. As int8 they would be 17 times as slow: onnxruntime (1.31, x86) is fast at uint8 times int8."""
 
 LOWER_BOUNDS = {"Gelu": -0.17005, "Relu": 0.0, "Sigmoid": 0.0, "Softmax": 0.0}
 """Operator -> a number that its results never fall below (the tanh form of Gelu has its minimum at -0.17004)."""
@@ -41,7 +45,8 @@ class DynamicWriter:
         self._graph = graph
         self._quantized = quantized
         self._activations: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
-        self._rows: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
+        self._positions_first: dict[ir.Value, ir.Value] = {}
+        self._one: ir.Value | None = None
         self._gelus = spelled_out_gelus(graph)
         self._row_grids: dict[tuple[ir.Value, int], tuple[ir.Value, ir.Value, ir.Value]] = {}
         self._constants: dict[str, ir.Value] = {}
@@ -54,23 +59,25 @@ class DynamicWriter:
         q_weight, scale_w, zero_w = self._weight(node, weight.name)
         per_channel = self._quantized.plan.weights[weight.name].is_per_channel
         row_zero_point = self._quantized.plan.nodes[node.name or ""].row_zero_point
+        if row_zero_point is None and not per_channel:
+            row_zero_point = MIDDLE
         if row_zero_point is not None:
             q_x, scale_x, zero_x = self._around(x, node, row_zero_point)
-            product = self._insert(node, "MatMulInteger", [q_x, q_weight, zero_x, zero_w], "product")
-        elif per_channel:
+        else:
             q_x, scale_x, zero_x = self._per_tensor(x, node)
-            product = self._insert(node, "MatMulInteger", [q_x, q_weight, zero_x, zero_w], "product")
-        else:
-            q_x, scale_x = self._per_row(x, node)
-            product = self._insert(node, "MatMulInteger", [q_x, q_weight], "product")
+            heads = find_heads(node)
+            if heads is not None:
+                q_x = self._turned(q_x, node)
+                heads.turn(self._graph)
+        product = self._insert(node, "MatMulInteger", [q_x, q_weight, zero_x, zero_w], "product")
         real = self._insert(node, "Cast", [product], "product_float", to=ir.DataType.FLOAT.value)
-        if per_channel and row_zero_point is None:
-            scale = self._insert(node, "Mul", [scale_x, scale_w], "scale")
-            result = self._insert(node, "Mul", [real, scale], "result")
-        else:
-            # A product of the scales would make onnxruntime (seen in 1.31) fuse all this with a following bias into a
-            # kernel that applies the scale of the first row to every row.
-            result = self._insert(node, "Mul", [self._insert(node, "Mul", [real, scale_w], "steps"), scale_x], "result")
+        common = scale_x if row_zero_point is None else self._run_time_one(node)
+        scale = self._insert(node, "Mul", [common, scale_w], "scale")
+        result = self._insert(node, "Mul", [real, scale], "result" if row_zero_point is None else "steps")
+        if row_zero_point is not None:
+            # Scales of rows in the product above would make onnxruntime (seen in 1.31) fuse all this with a following bias
+            # into a kernel that applies the scale of the first row to every row.
+            result = self._insert(node, "Mul", [result, scale_x], "result")
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         if bias is not None:
             result = self._insert(node, "Add", [result, bias], "biased")
@@ -133,6 +140,13 @@ class DynamicWriter:
             self._activations[x] = (made.outputs[0], made.outputs[1], made.outputs[2])
         return self._activations[x]
 
+    def _turned(self, q_x: ir.Value, node: ir.Node) -> ir.Value:
+        """Integers ``(B, S, K)`` as ``(S, B, K)``."""
+        if q_x not in self._positions_first:
+            turned = self._insert(node, "Transpose", [q_x], "input_positions_first", perm=list(POSITIONS_FIRST))
+            self._positions_first[q_x] = turned
+        return self._positions_first[q_x]
+
     def _around(self, x: ir.Value, node: ir.Node, zero_point: int) -> tuple[ir.Value, ir.Value, ir.Value]:
         """uint8 rows around one zero point, their scales (shape of ``x``, 1 along the last axis) and the zero point."""
         key = (x, zero_point)
@@ -189,19 +203,15 @@ class DynamicWriter:
             return self._insert(node, op_type, [x, axes], part, keepdims=1)
         return self._insert(node, op_type, [x], part, keepdims=1, axes=[-1])
 
-    def _per_row(self, x: ir.Value, node: ir.Node) -> tuple[ir.Value, ir.Value]:
-        if x not in self._rows:
-            magnitude = self._insert(node, "Abs", [x], "magnitude")
-            largest = self._reduce(node, "ReduceMax", magnitude, "row_max")
-            tiny = self._constant("smallest_row_max", np.array(1e-30, np.float32))
-            steps = self._constant("int8_max", np.array(INT8_MAX, np.float32))
-            positive = self._insert(node, "Max", [largest, tiny], "row_max_positive")
-            scale = self._insert(node, "Div", [positive, steps], "row_scale")
-            steps_x = self._insert(node, "Div", [x, scale], "row_steps")
-            rounded = self._insert(node, "Round", [steps_x], "row_rounded")
-            q_x = self._insert(node, "Cast", [rounded], "row_quantized", to=ir.DataType.INT8.value)
-            self._rows[x] = (q_x, scale)
-        return self._rows[x]
+    def _run_time_one(self, node: ir.Node) -> ir.Value:
+        """A scalar 1 that runtimes do not take for a constant; with it they see an integer product with a scale."""
+        if self._one is None:
+            one = [
+                self._constant("one_step", np.array(1, np.uint8)),
+                self._constant("one_scale", np.array(1, np.float32)),
+            ]
+            self._one = self._insert(node, "DequantizeLinear", one, "one")
+        return self._one
 
     def _insert(self, node: ir.Node, op_type: str, inputs: list[ir.Value], part: str, **attributes: object) -> ir.Value:
         made = ir.node(op_type, inputs, attributes=attributes, name=f"{node.name}/{part}")  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import FormatError
+from converter_lite.formats.onnx_qdq.heads import KNOWN_RANK
 from converter_lite.formats.onnx_qdq.materialize import NARROWEST, materialize, required_opset
 from converter_lite.loading import constant_bytes
 from converter_lite.log import Log
@@ -40,7 +41,7 @@ def save(model: ir.Model, path: Path, log: Log | None = None) -> list[Path]:
     """Write a graph; constants beyond ``SINGLE_FILE_LIMIT`` go to ``<path>.data``. The same graph gives the same bytes.
 
     Shapes of inner tensors are left out: readers infer them, and with them onnxruntime picks a fused Add+LayerNormalization
-    kernel that is ten times slower than the two (measured, 1.31).
+    kernel that is ten times slower than the two (measured, 1.31). Ranks stay where a faster kernel needs them.
 
     Args:
         model: The graph; its name of the producer is set.
@@ -51,16 +52,17 @@ def save(model: ir.Model, path: Path, log: Log | None = None) -> list[Path]:
         The files, the model first.
     """
     model.producer_name, model.producer_version = PRODUCER, ""
+    ranked = {str(v.name) for node in model.graph for v in node.outputs if v.meta.get(KNOWN_RANK)}
     if constant_bytes(model) <= SINGLE_FILE_LIMIT:
         ir.external_data.load_to_model(model)
-        _put(ir.to_proto(model), path)
+        _put(ir.to_proto(model), path, ranked)
         return [path]
     data = path.with_name(path.name + ".data")
     progress = None if log is None else _Progress(log)
     ir.save(model, path, external_data=data.name, size_threshold_bytes=EXTERNAL_FROM, callback=progress)
     if progress is not None:
         progress.end()
-    _put(onnx.load(path, load_external_data=False), path)
+    _put(onnx.load(path, load_external_data=False), path, ranked)
     return [path, data]
 
 
@@ -82,8 +84,14 @@ class _Progress:
         next(self._steps, None)
 
 
-def _put(proto: onnx.ModelProto, path: Path) -> None:
+def _put(proto: onnx.ModelProto, path: Path, ranked: set[str]) -> None:
+    """Write a message without shapes of inner tensors; of ``ranked`` ones the number of axes stays."""
+    kept = [info for info in proto.graph.value_info if info.name in ranked and info.type.tensor_type.HasField("shape")]
+    for info in kept:
+        for dim in info.type.tensor_type.shape.dim:
+            dim.Clear()
     del proto.graph.value_info[:]
+    proto.graph.value_info.extend(kept)
     path.write_bytes(proto.SerializeToString(deterministic=True))
 
 

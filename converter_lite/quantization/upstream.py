@@ -1,0 +1,163 @@
+"""Dividing the channels of a tensor where it costs nothing: in the constants that the tensor is computed from.
+
+::
+
+    x ─ MatMul(W) ─ Add(b) ─ Reshape ─ Transpose ─ V          softmax ─ MatMul(V) ─ Transpose ─ Reshape ─ y
+
+The channels of ``y`` are those of ``W`` and ``b``: each step keeps them apart or moves them. So ``y / s`` needs no operator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.passes.rewrite import constant_operand, is_op
+
+Factors = NDArray[np.float32]
+"""Divisors of a tensor: its rank, 1 along axes on which they do not depend."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """A constant operand and what it is divided by, in a form that NumPy broadcasts to it."""
+
+    node: ir.Node
+    position: int
+    factors: Factors
+
+    def apply(self, graph: ir.Graph) -> None:
+        value = self.node.inputs[self.position]
+        array = g.constant(value)
+        assert value is not None and array is not None
+        quotient = np.ascontiguousarray(array.astype(np.float32, copy=False) / self.factors)
+        if len(value.uses()) == 1:
+            value.const_value = ir.Tensor(quotient, name=value.name)
+        else:
+            self.node.replace_input_with(self.position, g.add_initializer(graph, f"{value.name}_divided", quotient))
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where to divide, and the results that change with it, ``y`` first."""
+
+    divisions: tuple[_Division, ...]
+    values: tuple[ir.Value, ...]
+
+    def divide(self, graph: ir.Graph) -> None:
+        """Do it; the graph then gives quotients."""
+        for division in self.divisions:
+            division.apply(graph)
+
+
+def find_upstream(value: ir.Value, factors: NDArray[np.float32]) -> Upstream | None:
+    """How to divide a tensor by a factor per channel without an operator of its own; nothing is changed yet.
+
+    Args:
+        value: The tensor; whoever reads it must want the quotient.
+        factors: One for each place of its last axis, whose size may be unknown to the graph.
+
+    Returns:
+        ``None`` where a step mixes channels or its sizes are not known, another node reads a value between, or there is no
+        product with a constant at the end.
+    """
+    if value.shape is None or factors.size < 2:
+        return None
+    along = factors.reshape((1,) * (len(value.shape) - 1) + factors.shape)
+    divisions: list[_Division] = []
+    values: list[ir.Value] = []
+    while not value.is_graph_output() and (not values or (_fits(value, along) and len(value.uses()) == 1)):
+        values.append(value)
+        node = value.producer()
+        if node is None:
+            return None
+        weight = _weight_division(node, along)
+        if weight is not None:
+            return Upstream((*divisions, weight), tuple(values))
+        step = _addition(node, along, divisions) or _move(node, along)
+        if step is None:
+            return None
+        value, along = step
+    return None
+
+
+def _fits(value: ir.Value, factors: Factors) -> bool:
+    """Whether the tensor has the factors' rank, and their sizes where they depend on an axis."""
+    shape = value.shape
+    if shape is None or len(shape) != factors.ndim:
+        return False
+    return all(count == 1 or size == count for size, count in zip(shape, factors.shape, strict=True))
+
+
+def _weight_division(node: ir.Node, factors: Factors) -> _Division | None:
+    """The product with a matrix of its own whose columns are the channels."""
+    if not is_op(node, "MatMul") or not g.is_constant(node.inputs[1]) or factors.size != factors.shape[-1]:
+        return None
+    weight = node.inputs[1]
+    is_own = weight is not None and len(weight.uses()) == 1 and len(g.static_shape(weight) or ()) == 2
+    return _Division(node, 1, factors.reshape(-1)) if is_own else None
+
+
+def _addition(node: ir.Node, factors: Factors, divisions: list[_Division]) -> tuple[ir.Value, Factors] | None:
+    """Past the Add of a constant, which is divided as well."""
+    operands = constant_operand(node) if is_op(node, "Add") else None
+    if operands is None:
+        return None
+    other, constant, constant_is_first = operands
+    shape = g.static_shape(constant) or ()
+    kept = factors.reshape(factors.shape[factors.ndim - len(shape) :]) if _ones_before(factors, len(shape)) else None
+    if kept is None or np.broadcast_shapes(shape, kept.shape) != shape:
+        return None
+    divisions.append(_Division(node, 0 if constant_is_first else 1, kept))
+    return other, factors
+
+
+def _ones_before(factors: Factors, rank: int) -> bool:
+    """Whether the factors do not depend on any axis before the last ``rank`` ones."""
+    return rank <= factors.ndim and all(size == 1 for size in factors.shape[: factors.ndim - rank])
+
+
+def _move(node: ir.Node, factors: Factors) -> tuple[ir.Value, Factors] | None:
+    """Past a node that moves channels or sums over other axes; the next tensor and its factors."""
+    source = node.inputs[1] if is_op(node, "MatMul") else node.inputs[0] if node.inputs else None
+    if source is None or source.shape is None:
+        return None
+    if is_op(node, "Transpose"):
+        perm = node.attributes.get("perm")
+        order = tuple(perm.as_ints()) if perm is not None else tuple(reversed(range(factors.ndim)))
+        return source, factors.transpose(tuple(np.argsort(order)))
+    rank = len(source.shape)
+    if is_op(node, "MatMul"):
+        if factors.ndim < 2 or rank < 2 or factors.shape[-2] != 1 or not _ones_before(factors, rank):
+            return None
+        return source, factors.reshape(factors.shape[factors.ndim - rank :])
+    return _through_reshape(source, node.outputs[0], factors) if is_op(node, "Reshape") else None
+
+
+def _through_reshape(source: ir.Value, result: ir.Value, factors: Factors) -> tuple[ir.Value, Factors] | None:
+    """Channels that fill the last axes of both shapes: these hold the same numbers in the same order."""
+    if source.shape is None or result.shape is None:
+        return None
+    first = next(axis for axis, count in enumerate(factors.shape) if count > 1)
+    pairs = list(zip(result.shape, factors.shape, strict=True))[first:]
+    sizes = _static([size if count == 1 else count for size, count in pairs])
+    if sizes is None:
+        return None
+    spread = np.broadcast_to(factors, factors.shape[:first] + sizes).reshape(-1)
+    for axis in reversed(range(len(source.shape))):
+        tail = _static(source.shape[axis:])
+        if tail is not None and math.prod(tail) == spread.size:
+            return source, spread.reshape((1,) * axis + tail)
+    return None
+
+
+def _static(sizes: Sequence[object]) -> tuple[int, ...] | None:
+    """Sizes, where all are known."""
+    known = tuple(size for size in sizes if isinstance(size, int))
+    return known if len(known) == len(sizes) else None
