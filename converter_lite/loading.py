@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from converter_lite.engine import Engine, Session
 
-LARGE_MODEL = 512 << 20
-"""Bytes of constants from which on they are handed over beside the message."""
+LARGE_MODEL = 32 << 20
+"""Bytes of constants from which on they are handed over beside the message: four copies less while a session is made."""
 
 DETACHED_FROM = 1 << 20
 """Bytes of a constant that is; shapes, axes and biases stay in the message, where the runtime can look at them."""

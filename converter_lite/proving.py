@@ -68,18 +68,27 @@ class Proof:
         log: Log,
     ) -> None:
         original.graph.opset_imports.setdefault("", 13)
-        self.reference = _reference(engine, original, threads, log)
+        self._original = original
+        self._reference: Session | None = None
         self._open_axes = _open_axes(original)
         self._request = request
         self._dataset = dataset
         self._engine = engine
         self._threads = threads
         self._log = log
+        if _foreign(original):
+            self._open_reference()
+
+    def _open_reference(self) -> Session:
+        """The float model; late, as it takes as much memory as all other work before the proof."""
+        if self._reference is None:
+            self._reference = _reference(self._engine, self._original, self._threads, self._log)
+        return self._reference
 
     @property
     def samples(self) -> int:
         """Number of samples that are compared."""
-        wanted = LARGE_PROOF_SAMPLES if isinstance(self.reference, BlockSession) else PROOF_SAMPLES
+        wanted = LARGE_PROOF_SAMPLES if is_larger_than_memory(self._original) else PROOF_SAMPLES
         return min(wanted, len(self._dataset)) if self._dataset is not None else wanted
 
     @property
@@ -103,19 +112,20 @@ class Proof:
             QualityError: It gives NaN or other shapes.
         """
         session = self._session(fmt.runnable(file, like=model))
+        reference = self._open_reference()
         interface = _changed_interface(quantized, fmt.io_types)
         if interface is not None:
             session = RealOutputs(session, interface)
         feeds = self._feeds(interface, self._dataset, model, quantized.plan)
         tracked = self._log.track(feeds, "proving", self.samples)
-        accuracy = compare(self.reference, session, tracked, open_axes=self._open_axes)
+        accuracy = compare(reference, session, tracked, open_axes=self._open_axes)
         if self._request.infer and self._dataset is not None:
             for _, feed in self._feeds(interface, None, model, quantized.plan):
                 session.run(feed)
         return accuracy
 
     def _session(self, runnable: bytes | Path) -> Session:
-        if isinstance(self.reference, BlockSession) and isinstance(runnable, Path):
+        if is_larger_than_memory(self._original) and isinstance(runnable, Path):
             return BlockSession(ir.load(runnable), engine=self._engine, threads=self._threads, log=self._log)
         return self._engine.session(runnable, threads=self._threads)
 
@@ -169,9 +179,7 @@ def _reference(engine: Engine, original: ir.Model, threads: int, log: Log) -> Se
     try:
         return open_session(engine, original, threads=threads)
     except ModelError as error:
-        foreign = [
-            f"{g.label(n)} of {n.domain}" for n in g.all_nodes(original.graph) if n.domain not in ("", "ai.onnx")
-        ]
+        foreign = _foreign(original)
         if not foreign:
             raise
         shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
@@ -179,6 +187,11 @@ def _reference(engine: Engine, original: ir.Model, threads: int, log: Log) -> Se
             error.message,
             hint=f"the model has operators of other domains, and a result is proven by running it: {shown}",
         ) from error
+
+
+def _foreign(model: ir.Model) -> list[str]:
+    """Operators of other domains, which runtimes need not know."""
+    return [f"{g.label(n)} of {n.domain}" for n in g.all_nodes(model.graph) if n.domain not in ("", "ai.onnx")]
 
 
 def _open_axes(model: ir.Model) -> dict[str, frozenset[int]]:

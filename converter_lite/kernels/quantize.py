@@ -14,6 +14,10 @@ FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int32]
 
 
+SLICED_FROM = 8 << 20
+"""Bytes of values from which on they are quantized slice by slice, so that intermediate results stay small."""
+
+
 def along_axis(values: NDArray[Any], rank: int, axis: int | None) -> NDArray[Any]:
     """Reshape a per-channel vector so that it broadcasts along ``axis`` of an array of ``rank`` dimensions."""
     if axis is None or values.ndim == 0:
@@ -52,11 +56,25 @@ def quantize(
     Returns:
         int32 array of the shape of ``values`` (the caller narrows it to its storage type).
     """
-    s = along_axis(scale, values.ndim, axis)
-    z = along_axis(zero_point, values.ndim, axis)
-    q = np.rint(values / s)
-    q += z
-    return np.clip(q, qmin, qmax).astype(np.int32)
+    grid = (along_axis(scale, values.ndim, axis), along_axis(zero_point, values.ndim, axis), qmin, qmax)
+    if values.nbytes <= SLICED_FROM or values.ndim == 0:
+        return _quantize(values, *grid).astype(np.int32)
+    result = np.empty(values.shape, np.int32)
+    rows = max(1, len(values) * SLICED_FROM // values.nbytes)
+    for start in range(0, len(values), rows):
+        part = slice(start, start + rows)
+        s, z = (g[part] if g.ndim and g.shape[0] > 1 else g for g in grid[:2])
+        result[part] = _quantize(values[part], s, z, qmin, qmax)
+    return result
+
+
+def _quantize(
+    values: FloatArray, scale: FloatArray, zero_point: IntArray, qmin: int, qmax: int
+) -> NDArray[np.floating]:
+    q = np.asarray(values / scale)
+    np.rint(q, out=q)
+    q += zero_point
+    return np.clip(q, qmin, qmax, out=q)
 
 
 def dequantize(

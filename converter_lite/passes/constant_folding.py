@@ -38,6 +38,9 @@ NEVER_FOLDED = frozenset(
 )
 """Random numbers differ from run to run; quantized constants must stay integers."""
 
+LAZY_FROM = 1 << 16
+"""Elements of a float16 constant from which on it is widened whenever it is read, instead of being stored at twice its size."""
+
 _FEEDABLE = {np.dtype(t) for t in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")}
 
 
@@ -74,20 +77,34 @@ def fold_constants(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> int:
 def _widen(graph: ir.Graph) -> int:
     """Cast constants of types that NumPy lacks (bfloat16, 8-bit floats) here: the runtime takes them only as messages.
 
-    Widening is exact, so both would give the same numbers.
+    Large float16 constants likewise, which then stay float16 in memory. Widening is exact: all ways give the same numbers.
     """
     widened = 0
     for node in list(graph):
         result = node.outputs[0]
-        if is_op(node, "Cast") and _is_exotic(node.inputs[0]) and result.dtype == ir.DataType.FLOAT:
-            array = constant(node.inputs[0])
-            if array is not None and not result.is_graph_output():
-                for reader in consumers(result):
-                    absorb_names(reader, [node])
-                _store(graph, result, array.astype(np.float32))
-                remove(node)
-                widened += 1
+        if not is_op(node, "Cast") or result.dtype != ir.DataType.FLOAT or result.is_graph_output():
+            continue
+        wide = _widened(node.inputs[0])
+        if wide is not None:
+            for reader in consumers(result):
+                absorb_names(reader, [node])
+            _store(graph, result, wide)
+            remove(node)
+            widened += 1
     return widened
+
+
+def _widened(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """A constant as float32, where that is better done here than by the runtime."""
+    tensor = value.const_value if is_constant(value) and value is not None else None
+    if tensor is None:
+        return None
+    if _is_exotic(value):
+        return ir.Tensor(tensor.numpy().astype(np.float32))
+    if tensor.dtype == ir.DataType.FLOAT16 and tensor.size >= LAZY_FROM:
+        shape = ir.Shape(tensor.shape.numpy())
+        return ir.LazyTensor(lambda: ir.Tensor(tensor.numpy().astype(np.float32)), ir.DataType.FLOAT, shape)
+    return None
 
 
 def _is_exotic(value: ir.Value | None) -> bool:
@@ -139,7 +156,7 @@ def _fold(model: ir.Model, nodes: list[ir.Node], engine: Engine) -> int:
         for reader in consumers(value):
             absorb_names(reader, _ancestors(value, inside))
     for value in results:
-        _store(model.graph, value, values[str(value.name)])
+        _store(model.graph, value, ir.Tensor(np.asarray(values[str(value.name)], order="C"), dtype=value.dtype))
     for node in reversed(nodes):
         remove(node)
     return len(nodes)
@@ -180,10 +197,11 @@ def _program(
     return proto, feed
 
 
-def _store(graph: ir.Graph, value: ir.Value, array: NDArray[Any]) -> None:
+def _store(graph: ir.Graph, value: ir.Value, tensor: ir.TensorProtocol) -> None:
     name = value.name
     value.name = f"{name}_computed"
-    tensor = ir.Tensor(np.asarray(array, order="C"), dtype=value.dtype, name=name)
-    stored = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    tensor.name = name
+    shape = ir.Shape(tensor.shape.numpy())
+    stored = ir.Value(name=name, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(stored)
     value.replace_all_uses_with(stored)

@@ -180,21 +180,22 @@ class QuantizedModel:
     Attributes:
         model: Float graph; the plan's names are its node and tensor names.
         plan: What is quantized.
-        q_weights: initializer name -> integers, where a rounding search chose them; others are rounded to nearest.
+        q_weights: initializer name -> integers of any width, where a rounding search or a file chose them; others are
+            rounded to nearest. :meth:`integers` gives either.
         reference: The float graph before corrections (equalized as ``model`` is), ``None`` if nothing was corrected.
         sensitivity: node name -> share of the output's error that it is to blame for, where that was measured.
     """
 
     model: ir.Model
     plan: QuantPlan
-    q_weights: dict[str, NDArray[np.int32]] = field(default_factory=dict)
+    q_weights: dict[str, NDArray[np.integer]] = field(default_factory=dict)
     reference: ir.Model | None = None
     sensitivity: dict[str, float] = field(default_factory=dict)
 
     def integers(self, name: str) -> NDArray[np.int32]:
         """Stored integers of a planned weight."""
         if name in self.q_weights:
-            return self.q_weights[name]
+            return self.q_weights[name].astype(np.int32, copy=False)
         tensor = self.model.graph.initializers[name].const_value
         assert tensor is not None
         return self.plan.weights[name].quantize(tensor.numpy().astype(np.float32, copy=False))

@@ -130,3 +130,19 @@ def test_quantize_and_dequantize_equal_onnxruntime_bit_for_bit(spec: QuantSpec) 
     if spec.bits != 4:
         np.testing.assert_array_equal(given_back["q"].astype(np.int32), q)
     np.testing.assert_array_equal(given_back["y"], params.dequantize(q))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_large_arrays_are_quantized_in_slices_to_the_same_integers(
+    axis: int | None, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(0).normal(size=(rows, 12, 3)).astype(np.float32) * 9
+    channels = () if axis is None else (values.shape[axis],)
+    scale = np.random.default_rng(1).uniform(0.01, 0.2, channels).astype(np.float32)
+    zero_point = np.random.default_rng(2).integers(-5, 5, channels, np.int32)
+    whole = quantize(values, scale, zero_point, qmin=-128, qmax=127, axis=axis)
+    monkeypatch.setattr("converter_lite.kernels.quantize.SLICED_FROM", 5 * values[0].nbytes)
+    sliced = quantize(values, scale, zero_point, qmin=-128, qmax=127, axis=axis)
+    np.testing.assert_array_equal(sliced, whole)
+    assert sliced.dtype == whole.dtype == np.int32

@@ -29,6 +29,18 @@ class CountingEngine:
         return DEFAULT_ENGINE.session(model, threads=threads, optimize=optimize)
 
 
+def test_large_half_precision_weights_stay_as_they_are_in_memory_and_are_widened_when_read() -> None:
+    stored = np.concatenate([normal(300, 256), [[6e-8] * 256]]).astype(np.float16)
+    model = build("g (float[N,301] x) => (float[N,256] y) { c = Cast<to = 1>(w) y = MatMul(x, c) }", w=stored)
+    assert_applies(fold_constants, model, 1)
+    weight = model.graph.node(0).inputs[1]
+    assert weight is not None and isinstance(weight.const_value, ir.LazyTensor)
+    assert weight.dtype == ir.DataType.FLOAT and weight.const_value.nbytes == 4 * stored.size
+    for _ in range(2):
+        np.testing.assert_array_equal(weight.const_value.numpy(), stored.astype(np.float32))
+    assert find_nodes(model.graph, "Cast_0") == [model.graph.node(0)]
+
+
 def test_half_precision_weights_behind_a_chain_become_single_precision() -> None:
     model = build(
         "g (float[N,64] x) => (float[N,32] y) { c = Cast<to = 1>(w) t = Transpose(c) y = MatMul(x, t) }",

@@ -55,8 +55,9 @@ def test_acwl_is_symmetric_per_row_times_weights_per_layer(opset: int) -> None:
     x[0, 2] *= 1000  # a row of its own scale does not hurt the others
     x[0, 3] = 0
     q_w, scale_w = symmetric_weight(w, per_channel=False)
-    scale_x = np.maximum(np.abs(x).max(axis=-1, keepdims=True), np.float32(1e-30)) / np.float32(127)
-    q_x = np.rint(x / scale_x).astype(np.int32)
+    high, low = x.max(axis=-1, keepdims=True), x.min(axis=-1, keepdims=True)
+    scale_x = np.maximum(np.maximum(high * np.float32(1 / 127), low * np.float32(-1 / 128)), np.float32(1e-30))
+    q_x = np.clip(np.rint(x / scale_x), -128, 127).astype(np.int32)
     expected = (q_x @ q_w).astype(np.float32) * (scale_x * scale_w)
     y = run(written(dynamic(model, alwc=False)), {"x": x})["y"]
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
@@ -84,6 +85,12 @@ def test_onnxruntime_makes_one_kernel_of_an_alwc_product(tmp_path: Path) -> None
     assert kernels == {"DynamicQuantizeMatMul": 1}
 
 
+def test_onnxruntime_makes_one_kernel_of_an_acwl_product_up_to_the_scales_of_rows(tmp_path: Path) -> None:
+    kernels = optimized(written(dynamic(matmul(), alwc=False)), tmp_path)
+    assert kernels["MatMulIntegerToFloat"] == 1
+    assert kernels["MatMulInteger"] == kernels["Cast"] == 0
+
+
 def test_one_quantization_serves_every_product_that_reads_a_tensor() -> None:
     model = build(
         "g (float[3,16] x) => (float[3,16] y) { q = MatMul(x, w1) k = MatMul(x, w2) y = Mul(q, k) }",
@@ -91,7 +98,7 @@ def test_one_quantization_serves_every_product_that_reads_a_tensor() -> None:
         w2=normal(16, 16, seed=2),
     )
     assert operators(written(dynamic(model)))["DynamicQuantizeLinear"] == 1
-    assert operators(written(dynamic(model, alwc=False)))["Round"] == 1
+    assert operators(written(dynamic(model, alwc=False)))["QuantizeLinear"] == 1
 
 
 @pytest.mark.parametrize("alwc", [True, False])

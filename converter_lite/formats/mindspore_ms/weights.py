@@ -108,7 +108,7 @@ def stored_integers(quantized: QuantizedModel, name: str) -> NDArray[np.int32]:
     params = quantized.plan.weights[name]
     spec = params.spec
     if name in quantized.q_weights:
-        q = quantized.q_weights[name]
+        q = quantized.integers(name)
     else:
         tensor = quantized.model.graph.initializers[name].const_value
         assert tensor is not None

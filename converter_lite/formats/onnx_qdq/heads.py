@@ -52,9 +52,9 @@ class Heads:
                 first, second, *rest = value.shape
                 value.shape = ir.Shape([second, first, *rest])
         for reader in consumers(self.transpose.outputs[0]):
-            for value in reader.inputs:
-                if value is not None and value is not self.transpose.outputs[0]:
-                    value.meta[KNOWN_RANK] = True
+            for operand in reader.inputs:
+                if operand is not None and operand is not self.transpose.outputs[0]:
+                    operand.meta[KNOWN_RANK] = True
         self.transpose.attributes["perm"] = ir.AttrInt64s("perm", TURNED[_order(self.transpose)])
 
 

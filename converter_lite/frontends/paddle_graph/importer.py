@@ -75,7 +75,7 @@ class Importer:
     where: str = ""
     nodes: list[ir.Node] = field(default_factory=list)
     plan: QuantPlan = field(init=False)
-    q_weights: dict[str, NDArray[np.int32]] = field(default_factory=dict)
+    q_weights: dict[str, NDArray[np.integer]] = field(default_factory=dict)
     initializers: dict[str, ir.Value] = field(default_factory=dict)
     inputs: list[ir.Value] = field(default_factory=list)
     _values: dict[str, ir.Value] = field(default_factory=dict)

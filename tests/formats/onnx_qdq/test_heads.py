@@ -3,9 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
+from converter_lite.formats.onnx_qdq import writer
 from converter_lite.formats.onnx_qdq.heads import find_heads
 from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
 from tests.support import attention, build, clone, normal, optimized, random_feed, run, sqnr, written
@@ -44,10 +46,17 @@ def test_heads_in_the_order_without_copies_are_the_same_heads(sizes: tuple[str, 
         np.testing.assert_allclose(run(turned, feed)["y"], run(usual, feed)["y"], rtol=1e-5, atol=1e-5)
 
 
-def test_onnxruntime_takes_the_turned_query_and_key_as_they_lie(tmp_path: Path) -> None:
+def test_onnxruntime_takes_turned_heads_as_they_lie(tmp_path: Path) -> None:
     kernels = optimized(dynamic(attention()), tmp_path)
-    assert kernels["FusedMatMul"] == 1
-    assert kernels["Transpose"] == 3  # integers, value, and the joined result
+    assert kernels["FusedMatMul"] == 2
+    assert kernels["Transpose"] == 2  # of the integers, and of the joined result
+
+
+def test_the_written_file_tells_the_ranks_that_this_takes_and_no_shapes(tmp_path: Path) -> None:
+    (path,) = writer.save(dynamic(attention("1", "6")), tmp_path / "attention.onnx")
+    told = {info.name: info.type.tensor_type.shape.dim for info in onnx.load(path).graph.value_info}
+    assert told.keys() == {"q", "k", "p"}
+    assert all(len(dims) == 4 and not any(dim.HasField("dim_value") for dim in dims) for dims in told.values())
 
 
 def test_a_reshape_to_fixed_sizes_is_turned_with_them() -> None:

@@ -50,6 +50,9 @@ _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 _BLOCK = 1 << 16
 """Elements that are turned into reals at a time."""
 
+LAZY_FROM = 1 << 19
+"""Elements of a quantized weight from which on its reals are computed whenever they are read."""
+
 ELEMENTS_PER_BYTE = 64
 """Elements that all constants of a file may have together, per byte of the file: weights that are mostly zero take little."""
 
@@ -60,7 +63,7 @@ class Restoring:
     def __init__(self, ms: MsModel, *, file_size: int) -> None:
         self.ms = ms
         self.plan = QuantPlan("ms")
-        self.q_weights: dict[str, NDArray[np.int32]] = {}
+        self.q_weights: dict[str, NDArray[np.integer]] = {}
         self.nodes: list[ir.Node] = []
         self.inputs: list[ir.Value] = []
         self._initializers: dict[str, ir.Value] = {}
@@ -211,10 +214,14 @@ class Restoring:
         """A constant; the same ``key`` gives the same one."""
         if key is not None and key in self._constants:
             return self._constants[key]
-        unique = self._unique(name or "constant")
         array = np.asarray(array, np.float32 if array.dtype == np.float16 else None, order="C")
-        tensor = ir.Tensor(array, name=unique)
-        value = ir.Value(name=unique, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+        return self._constant(ir.Tensor(array), name, key)
+
+    def _constant(self, tensor: ir.TensorProtocol, name: str, key: tuple[Any, ...] | None) -> ir.Value:
+        unique = self._unique(name or "constant")
+        tensor.name = unique
+        shape = ir.Shape(tensor.shape.numpy())
+        value = ir.Value(name=unique, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
         self._initializers[unique] = value
         if key is not None:
             self._constants[key] = value
@@ -236,14 +243,24 @@ class Restoring:
         stored = self.stored(index)
         real = self.array(index).transpose(order)
         target = tuple(shape or real.shape)
-        value = self.initializer(real.reshape(target), self.ms.tensors[index].name, key=(index, order, target))
-        axis = self._weight_axis(index)
+        axis, dims = self._weight_axis(index), self.ms.tensors[index].dims
+        key = (index, order, target)
+        if stored.quant is None or real.size < LAZY_FROM or key in self._constants:
+            value = self.initializer(real.reshape(target), self.ms.tensors[index].name, key=key)
+        else:
+            quant = stored.quant
+
+            def again() -> ir.TensorProtocol:
+                return ir.Tensor(_real(stored.array, quant, axis, dims).transpose(order).reshape(target))
+
+            lazy = ir.LazyTensor(again, ir.DataType.FLOAT, ir.Shape(target))
+            value = self._constant(lazy, self.ms.tensors[index].name, key)
         params = _weight_params(stored, None if axis is None else order.index(axis))
         if params is None:
             self._reason = self._reason or "the weight's corrections have no integer form in ONNX"
         elif value.name and self._node.quant_type is not QuantType.NONE:
             self.plan.weights[value.name] = params
-            self.q_weights[value.name] = stored.array.transpose(order).reshape(target).astype(np.int32)
+            self.q_weights[value.name] = stored.array.transpose(order).reshape(target)
         return value
 
     def bias(self, index: int) -> ir.Value:
