@@ -28,6 +28,7 @@ from converter_lite.passes.scale_shift import fold_scale_shift
 from converter_lite.passes.shape_chain import fold_shapes, share_sizes
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.transpose import merge_transposes
+from converter_lite.passes.unsqueeze import merge_unsqueezes
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ RULES: tuple[Pass, ...] = (
     fold_constants,
     remove_noops,
     merge_transposes,
+    merge_unsqueezes,
     common.eliminate_common_subexpressions,
     fuse_gemm,
     fold_gemm_factors,

@@ -15,6 +15,7 @@ from converter_lite.quantization.smooth import NOISE_LIMIT, Smoothing, apply_smo
 from tests.support import (
     Samples,
     assert_same_outputs,
+    attention,
     build,
     clone,
     full,
@@ -183,6 +184,38 @@ def test_a_saved_plan_gives_the_same_smoothed_model_without_samples(outliers: ob
     again = quantize_dynamic(clone(model), DynamicSettings(), target="CPU", plan=plan)
     for name, array in run(written(first), samples[0]).items():
         np.testing.assert_array_equal(run(written(again), samples[0])[name], array)
+
+
+def test_factors_of_the_result_of_an_attention_cost_no_operator() -> None:
+    model = attention("B", "6")
+    value = model.graph.initializers["wv"]
+    assert value.const_value is not None
+    value.const_value = ir.Tensor(value.const_value.numpy() * OUTLIERS, name="wv")
+    samples = samples_of(model, 8)
+    changed, plan, done = smoothed(model, samples)
+    assert "c" in plan.smoothing and next(item for item in done if item.tensor == "c").row_zero_point is None
+    assert not [node for node in changed.graph if node.op_type == "Mul"]
+    names = {value.name for node in changed.graph for value in node.outputs}
+    assert smoothed_name("c") in names and "c" not in names
+    assert_same_outputs(model, changed, *samples, rtol=1e-5)
+    quantized = dynamic(model, samples)
+    assert sqnr(model, written(quantized), samples) > sqnr(model, written(dynamic(model, None)), samples)
+    plan = QuantPlan.from_json(json.loads(json.dumps(quantized.plan.to_json())), where="plan.json")
+    again = written(quantize_dynamic(clone(model), DynamicSettings(), target="CPU", plan=plan))
+    np.testing.assert_array_equal(run(again, samples[0])["y"], run(written(quantized), samples[0])["y"])
+
+
+def test_full_quantization_leaves_the_projections_as_they_are() -> None:
+    model = attention("B", "6")
+    changed = clone(model)
+    plan = decide_dynamic(model, DynamicSettings(), target="CPU")
+    plan.smoothing["c"] = np.linspace(0.5, 2, 16).astype(np.float32)
+    for name, decision in list(plan.nodes.items()):
+        if decision.mode is NodeMode.DYNAMIC:
+            plan.nodes[name] = NodePlan(decision.op_type, NodeMode.INTEGER)
+    apply_smoothing(changed, plan, mode=NodeMode.INTEGER)
+    assert operators(changed)["Mul"] == 1
+    assert_same_outputs(model, changed, *samples_of(model))
 
 
 def test_a_skipped_product_is_not_smoothed() -> None:
