@@ -101,7 +101,7 @@ def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantP
     return params, _rounded(array, params)
 
 
-def round_planned(model: ir.Model, plan: QuantPlan) -> dict[str, NDArray[np.int32]]:
+def round_planned(model: ir.Model, plan: QuantPlan) -> dict[str, NDArray[np.integer]]:
     """Integers of all weights of a given plan, rounded as :func:`plan_weights` rounds: initializer name -> integers."""
     arrays = {name: model.graph.initializers[name].const_value for name in plan.weights}
     return {
