@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 PROTOBUF_NAMES = ("model", "params")
 """Files in the folder of a protobuf result, named as the original names them."""
 
+SINGLE_FILES = (".onnx", ".nb")
+"""Suffixes of models that are one file, parameters included."""
+
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
 
@@ -245,7 +248,7 @@ def source_files(model: Path, params: Path | None) -> tuple[Path, Path | None]:
     Raises:
         UsageError: A file does not exist.
     """
-    if model.suffix in (".onnx", ".nb"):
+    if model.suffix in SINGLE_FILES:
         if not model.is_file():
             raise UsageError("the model file does not exist", where=str(model))
         return model, None

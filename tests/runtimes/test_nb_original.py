@@ -149,6 +149,21 @@ def lines(command: list[str], out: Path) -> list[str]:
     return [line.replace(str(out), "OUT").rstrip() for line in done.stdout.splitlines() if line.strip()]
 
 
+TAILORING = tuple(f".tailored_{what}_list" for what in ("ops", "kernels", "ops_source", "kernels_source"))
+
+
+@pytest.mark.parametrize("kind", ["ptq", "ptq_onnx_format"])
+@pytest.mark.parametrize("flags", [["--valid_targets=arm"], ["--valid_targets=x86,arm", "--print_model_ops=true"]])
+def test_the_lines_about_quantized_models_are_those_of_the_original(
+    kind: str, flags: list[str], folder: Path, tmp_path: Path
+) -> None:
+    python = interpreter("2.12")
+    assert python is not None
+    command = [f"--model_dir={source(kind, folder)}", *flags, f"--optimize_out={tmp_path / 'out'}"]
+    expected = lines([str(python.with_name("paddle_lite_opt")), *command], tmp_path)
+    assert lines([sys.executable, "-m", "converter_lite.cli.opt", *command], tmp_path) == expected
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -169,7 +184,7 @@ def test_the_lines_on_stdout_are_those_of_the_original(flags: list[str], folder:
     got = lines([sys.executable, "-m", "converter_lite.cli.opt", *model, f"--optimize_out={mine}"], mine)
     assert len(got) >= 4
     assert got == expected
-    for name in (".tailored_ops_list", ".tailored_kernels_list") if "--record_tailoring_info=true" in flags else ():
+    for name in TAILORING if "--record_tailoring_info=true" in flags else ():
         assert (mine / name).read_text().split() == (theirs / name).read_text().split()
 
 
@@ -178,6 +193,7 @@ def test_the_lines_on_stdout_are_those_of_the_original(flags: list[str], folder:
     [
         ["--print_all_ops=true"],
         ["--print_all_ops_in_md_format=true"],
+        ["--display_kernels=true"],
         *([["--print_supported_ops=true", f"--valid_targets={name}"] for name in ("arm", "x86", "x86,arm", "opencl")]),
         ["--print_supported_ops=true", "--valid_targets=android_nnapi"],
         ["--print_supported_ops=true", "--valid_targets=qualcomm_qnn,arm"],
