@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from converter_lite.errors import UsageError
 
@@ -68,7 +68,7 @@ def refuse_contradictions(options: Mapping[str, str], given: Collection[str]) ->
     """Refuse flags that would decide what the run does, and cannot.
 
     Raises:
-        UsageError: A deciding flag is empty, or two of them say how to quantize.
+        UsageError: A deciding flag is empty, two of them say how to quantize, or the lists for tailoring have no place.
     """
     for name in DECIDING:
         if name in given and not options[name]:
@@ -78,6 +78,13 @@ def refuse_contradictions(options: Mapping[str, str], given: Collection[str]) ->
             "the configuration file says how to quantize, and --quant_model says it too",
             where=f"--configFile={options['configFile']}",
             hint="leave one of them out",
+        )
+    folder = options["optimize_out"].removesuffix(".nb")
+    if options["record_tailoring_info"] == "true" and Path(folder).is_file():
+        raise UsageError(
+            "the lists for tailoring go into a folder of this name, and it is a file",
+            where=folder,
+            hint="choose another --optimize_out",
         )
 
 

@@ -325,6 +325,15 @@ def test_tailoring_lists_the_operators_and_kernels_of_the_file(
     assert f"stored into: {out}/.tailored_ops_list" in capsys.readouterr().out
 
 
+def test_nothing_is_written_where_the_lists_for_tailoring_have_no_place(
+    onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t").touch()
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 't'}", "--record_tailoring_info") == 2
+    assert "it is a file" in capsys.readouterr().err
+    assert not (tmp_path / "t.nb").exists()
+
+
 def test_tables_list_operators_and_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--print_all_ops=true") == 0
     lines = capsys.readouterr().out.splitlines()

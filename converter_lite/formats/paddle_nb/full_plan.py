@@ -31,7 +31,7 @@ def plan_full(
     ranges: Mapping[str, TensorRange],
     *,
     target: str,
-    skip: frozenset[str] = frozenset(),
+    kept: Mapping[str, str] | None = None,
     per_channel: bool = True,
 ) -> QuantizedModel:
     """Full int8: symmetric activations with one scale, weights per channel, biases float.
@@ -43,15 +43,15 @@ def plan_full(
         model: Optimized float graph; it is not changed.
         ranges: Range of every tensor of :func:`calibration_tensors`.
         target: ``arm``, or ``x86`` within the limits of its kernels.
-        skip: Names of nodes that stay float.
+        kept: Name of a node that stays float -> why.
         per_channel: One scale per output channel, else one per weight.
     """
     quantized = QuantizedModel(model, QuantPlan(target))
     for node in model.graph:
         found = capability(node, target)
         data, value = (node.inputs[0] if node.inputs else None), weight_of(node)
-        if node.name in skip:
-            quantized.plan.keep_float(node, "named in skip_quant_node")
+        if kept and node.name in kept:
+            quantized.plan.keep_float(node, kept[str(node.name)])
         elif not found.integer and found.weight and value is not None and is_constant(value):
             _store(quantized, node, replace(WEIGHT_8, axis=found.weight_axis), value, NodeMode.WEIGHT)
         elif not found.integer or data is None or value is None:
