@@ -25,7 +25,7 @@ from converter_lite.nb_conversion import NbRequest, convert_to_nb
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
 from tests.runtimes.paddle import RELEASES, Case, interpreter, run_cases
 from tests.runtimes.test_nb_models import relative_error, run
-from tests.support import MODELS
+from tests.support import MODELS, shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared]
 
@@ -55,6 +55,7 @@ WITHOUT_EFFECT = {
     "bit_length": "of operators that do not compute with integers",
     "X0_scale": "of operators that do not compute with integers",
     "Out0_scale": "of operators that do not compute with integers",
+    "inplace": "optional: reshapes without it copy their data",
 }
 """Attributes that the original has beyond ours, and why ours need not have them."""
 
@@ -122,8 +123,8 @@ def differences(mine: NbFile, theirs: NbFile) -> Iterator[str]:
             yield f"{a.type}: the original also has {sorted(unexplained)}"
         if {slot for slot, names in b.inputs.items() if names} != {slot for slot, names in a.inputs.items() if names}:
             yield f"{a.type}: other inputs"
-        for slot in ("Filter", "Bias"):
-            if a.input(slot) is not None:
+        for slot in ("Filter", "Bias", "W"):
+            if a.input(slot) is not None and a.inputs[slot][0] in mine.parameters:
                 first, second = mine.parameters[a.inputs[slot][0]], theirs.parameters[b.inputs[slot][0]]
                 if first.dtype != second.dtype or not np.allclose(first, second, rtol=1e-5, atol=1e-5):
                     yield f"{a.type} {slot}"
@@ -224,6 +225,21 @@ def test_the_original_reads_our_protobuf_results(folder: Path) -> None:
     convert_to_nb(NbRequest(model=model, output=made, target="arm", protobuf=True))
     theirs = original(made, folder / "from_protobuf", "--valid_targets=arm", files=("model", "params"))
     assert list(differences(ours(model, folder / "direct", "arm"), theirs)) == []
+
+
+@pytest.mark.parametrize("target", ["arm", "x86"])
+@pytest.mark.parametrize(
+    "name", ["resnet8_cifar10", "ultraface_rfb_320", pytest.param("minilm_l6_fp16_weights", marks=pytest.mark.slow)]
+)
+def test_files_of_other_networks_equal_the_originals_but_for_names(name: str, target: str, folder: Path) -> None:
+    """The Paddle model that both start from is our protobuf result for the ONNX model."""
+    onnx, made = shared_model(f"{name}.onnx"), folder / f"{name}_{target}"
+    shapes = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (1, 128)) if "minilm" in name else {}
+    convert_to_nb(NbRequest(model=onnx, output=made, target=target, input_shapes=shapes, protobuf=True))
+    theirs = original(
+        made, made.with_name(made.name + "_theirs"), f"--valid_targets={target}", files=("model", "params")
+    )
+    assert list(differences(ours(made, made.with_name(made.name + "_ours"), target), theirs)) == []
 
 
 @pytest.mark.parametrize("kind", ["ptq", "ptq_onnx_format"])
