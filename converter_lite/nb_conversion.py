@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle_nb.form import NB_FORM
-from converter_lite.formats.paddle_nb.full_plan import adapt_plan
+from converter_lite.formats.paddle_nb.full_plan import adapt_plan, obstacles
 from converter_lite.formats.paddle_nb.parse import check_written, parse
 from converter_lite.formats.paddle_nb.program import NbFile
 from converter_lite.formats.paddle_nb.reader import read
@@ -224,12 +225,16 @@ def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[Quan
         notes.append("the model is quantized already; --quant_model changes nothing")
     integer = request.target == "arm"
     had_integers = any(d.mode is NodeMode.INTEGER for d in source.plan.nodes.values())
+    found = obstacles(source, request.target) if integer else Counter()
     quantized = adapt_plan(source, request.target, integer=integer)
     if had_integers and not integer:
         notes.append(
             f"{request.target}: weights stay int8, computation is float; the int8 kernels there saturate beyond 63 and"
             " are not faster"
         )
+    if found:
+        reasons = "; ".join(f"{count} x {reason}" for reason, count in found.most_common(3))
+        notes.append(f"{found.total()} quantized nodes compute in float: {reasons}")
     return quantized, tuple(notes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -115,6 +116,17 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
     return adapted
 
 
+def obstacles(quantized: QuantizedModel, target: str) -> Counter[str]:
+    """Why nodes that compute with integers in a quantized model cannot do so on ``target`` -> how many."""
+    found: Counter[str] = Counter()
+    for node in quantized.model.graph:
+        value = weight_of(node)
+        params = quantized.plan.weights.get(str(value.name)) if value is not None else None
+        if quantized.plan.mode(node) is NodeMode.INTEGER and params is not None:
+            found[_integer_obstacle(quantized, node, capability(node, target), params)] += 1
+    return Counter({reason: count for reason, count in found.items() if reason})
+
+
 def _reason(quantized: QuantizedModel, node: ir.Node) -> str:
     decision = quantized.plan.nodes.get(str(node.name))
     return decision.reason if decision is not None and decision.reason else "it is float in the model"
@@ -127,7 +139,7 @@ def _integer_obstacle(quantized: QuantizedModel, node: ir.Node, found: Capabilit
     data = node.inputs[0]
     activation = None if data is None else quantized.plan.activations.get(str(data.name))
     if activation is None or activation.is_per_channel or not activation.spec.signed or np.any(activation.zero_point):
-        return "its data are not planned as symmetric int8"
+        return "its data are not symmetric int8 (target_device=ARM makes them so)"
     if params.spec.axis not in (None, found.weight_axis) or np.any(params.zero_point) or params.spec.bits > 8:
         return "its weight is not symmetric int8 along the runtime's axis"
     if params.spec.bits > found.integer_weight.bits or activation.spec.bits > found.integer_activation.bits:
