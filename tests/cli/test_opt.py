@@ -302,6 +302,16 @@ def test_a_protobuf_result_is_a_folder_that_reads_back_as_the_same_function(
     assert kinds[0] == kinds[1]
 
 
+def test_a_paddle_model_with_integer_weights_keeps_them(onnx_file: Path, tmp_path: Path) -> None:
+    """Attributes as ``quant_post_dynamic`` of PaddleSlim leaves them."""
+    flags = ("--quant_model=true", "--quant_type=QUANT_INT8")
+    made, direct, again = (tmp_path / name for name in ("made", "direct", "again"))
+    assert run(f"--model_file={onnx_file}", *flags, f"--optimize_out={made}", "--optimize_out_type=protobuf") == 0
+    assert run(f"--model_file={onnx_file}", *flags, f"--optimize_out={direct}") == 0
+    assert run(f"--model_dir={made}", f"--optimize_out={again}") == 0
+    assert (tmp_path / "again.nb").read_bytes() == (tmp_path / "direct.nb").read_bytes()
+
+
 def test_a_file_is_drawn_block_by_block(onnx_file: Path, tmp_path: Path) -> None:
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'm'}") == 0
     flags = (f"--optimized_nb_model_path={tmp_path / 'm.nb'}", f"--visualization_file_output_path={tmp_path / 'd'}")
