@@ -235,6 +235,9 @@ def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[Quan
     if found:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in found.most_common(3))
         notes.append(f"{found.total()} quantized nodes compute in float: {reasons}")
+    clipped = [name for name, array in quantized.q_weights.items() if array is not source.q_weights.get(name)]
+    if clipped:
+        notes.append(f"{len(clipped)} weights hold -128, stored as -127: the integer kernels are symmetric")
     return quantized, tuple(notes)
 
 

@@ -16,6 +16,9 @@ from converter_lite.quantization.clamps import restore_clamps
 from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, params_from_range
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
+LARGEST = 127
+"""Magnitude that an int8 weight has at most."""
+
 
 def calibration_tensors(model: ir.Model, target: str) -> list[str]:
     """Tensors whose ranges :func:`plan_full` needs: the data inputs of nodes that can compute with integers."""
@@ -88,8 +91,8 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
     """The plan of a model that is quantized already, within what ``target`` can do.
 
     Integer nodes that the target cannot compute keep their integer weights where the runtime dequantizes them, and
-    become float otherwise, each with its reason. The graph and the integers are shared, not copied; Clips come back
-    where integers no longer saturate.
+    become float otherwise, each with its reason. The graph and the integers are shared, not copied, but for weights of
+    -128; Clips come back where integers no longer saturate.
 
     Args:
         quantized: As a reader of quantized models returns it.
@@ -111,9 +114,24 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
             plan.keep_float(node, found.weight_reason or "its weight is quantized in a way that Paddle-Lite lacks")
     used = {str(v.name) for n in quantized.model.graph if (v := weight_of(n)) and plan.mode(n) is not NodeMode.FLOAT}
     plan.weights = {name: _widened(p) for name, p in quantized.plan.weights.items() if name in used}
-    adapted = QuantizedModel(quantized.model, plan, quantized.q_weights)
+    adapted = QuantizedModel(quantized.model, plan, dict(quantized.q_weights))
+    _clip_weights(adapted)
     restore_clamps(adapted)
     return adapted
+
+
+def _clip_weights(quantized: QuantizedModel) -> None:
+    """Weights of integer kernels are symmetric: -128, which other tools write, becomes -127."""
+    for name in integer_weights(quantized):
+        integers = quantized.integers(name)
+        if integers.min(initial=0) < -LARGEST:
+            quantized.q_weights[name] = np.maximum(integers, -LARGEST)
+
+
+def integer_weights(quantized: QuantizedModel) -> set[str]:
+    """Weights of nodes that compute with integers."""
+    nodes = [node for node in quantized.model.graph if quantized.plan.mode(node) is NodeMode.INTEGER]
+    return {str(value.name) for node in nodes if (value := weight_of(node)) and value.name in quantized.plan.weights}
 
 
 def obstacles(quantized: QuantizedModel, target: str) -> Counter[str]:
