@@ -37,7 +37,7 @@ from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.run import Resources
 from converter_lite.quantization.weight_only import WeightSettings, left_by_filters
 from converter_lite.reading import Source, read_source
@@ -309,6 +309,9 @@ class _Conversion:
     def _report_plan(self, plan: QuantPlan, job: _Job) -> None:
         name, settings = job.format.name, job.choice.settings if job.choice is not None else None
         counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
+        stored = sum(node.mode is NodeMode.WEIGHT for node in plan.nodes.values())
+        if stored and not isinstance(settings, WeightSettings):
+            counts.append(f"{stored} with integer weights and float computation")
         self.log.info(f"{name}: " + ", ".join(counts))
         for reason, count in plan.float_reasons()[:SHOWN]:
             self.log.info(f"  {count} x {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle_nb.form import NB_FORM
-from converter_lite.formats.paddle_nb.full_plan import adapt_plan
+from converter_lite.formats.paddle_nb.full_plan import adapt_plan, obstacles
 from converter_lite.formats.paddle_nb.parse import check_written, parse
 from converter_lite.formats.paddle_nb.program import NbFile
 from converter_lite.formats.paddle_nb.reader import read
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 PROTOBUF_NAMES = ("model", "params")
 """Files in the folder of a protobuf result, named as the original names them."""
+
+SINGLE_FILES = (".onnx", ".nb")
+"""Suffixes of models that are one file, parameters included."""
 
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
@@ -228,12 +232,19 @@ def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[Quan
         notes.append("the model is quantized already; --quant_model changes nothing")
     integer = request.target == "arm"
     had_integers = any(d.mode is NodeMode.INTEGER for d in source.plan.nodes.values())
+    found = obstacles(source, request.target) if integer else Counter()
     quantized = adapt_plan(source, request.target, integer=integer)
     if had_integers and not integer:
         notes.append(
             f"{request.target}: weights stay int8, computation is float; the int8 kernels there saturate beyond 63 and"
             " are not faster"
         )
+    if found:
+        reasons = "; ".join(f"{count} x {reason}" for reason, count in found.most_common(3))
+        notes.append(f"{found.total()} quantized nodes compute in float: {reasons}")
+    clipped = [name for name, array in quantized.q_weights.items() if array is not source.q_weights.get(name)]
+    if clipped:
+        notes.append(f"{len(clipped)} weights hold -128, stored as -127: the integer kernels are symmetric")
     return quantized, tuple(notes)
 
 
@@ -252,7 +263,7 @@ def source_files(model: Path, params: Path | None) -> tuple[Path, Path | None]:
     Raises:
         UsageError: A file does not exist.
     """
-    if model.suffix in (".onnx", ".nb"):
+    if model.suffix in SINGLE_FILES:
         if not model.is_file():
             raise UsageError("the model file does not exist", where=str(model))
         return model, None

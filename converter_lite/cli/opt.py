@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from converter_lite import __version__
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.opt_arguments import normalize, refuse_contradictions, without_effect
 from converter_lite.cli.opt_listings import draw, print_tables, record_tailoring
 from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import (
@@ -45,10 +47,6 @@ OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 """Environment variable of the original: if it is set, files have the layout of release 2.7."""
 
 QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
-SWITCHES = (
-    *("quant_model", "enable_fp16", "sparse_model", "record_tailoring_info", "print_supported_ops", "print_all_ops"),
-    *("print_all_ops_in_md_format", "print_model_ops", "display_kernels", "allowExternalPaths"),
-)
 NOT_AVAILABLE = {
     "enable_fp16": "files with float16 kernels are not written",
     "sparse_model": "sparse convolutions are not written",
@@ -87,49 +85,6 @@ class _Command(click.Command):
             click.echo(f"Error: this is a defect of converter_lite: {type(error).__name__}: {error}", err=True)
             status = EXIT_DEFECT
         sys.exit(status if isinstance(status, int) else 0)
-
-
-def normalize(arguments: Sequence[str]) -> list[str]:
-    """Write booleans as ``--flag=true|false``, whatever spelling was used; one dash in front of a flag is enough.
-
-    Raises:
-        UsageError: A boolean has a value that is none.
-    """
-    made = []
-    for argument in arguments:
-        text = re.sub(r"^-(?=[a-z]\w+)", "--", argument)
-        name, equals, value = text.removeprefix("--").partition("=")
-        if not text.startswith("--"):
-            made.append(text)
-        elif name in SWITCHES:
-            made.append(f"--{name}={_boolean(name, value) if equals else 'true'}")
-        elif name.removeprefix("no") in SWITCHES and not equals:
-            made.append(f"--{name.removeprefix('no')}=false")
-        else:
-            made.append(text)
-    return _join_values(made)
-
-
-def _join_values(arguments: list[str]) -> list[str]:
-    """``--flag=true true`` cannot happen, but ``--quant_model true`` (argparse) does: take the word as its value."""
-    made: list[str] = []
-    for argument in arguments:
-        previous = made[-1] if made else ""
-        name, _, value = previous.removeprefix("--").partition("=")
-        if name in SWITCHES and value == "true" and argument.lower() in ("true", "false"):
-            made[-1] = f"--{name}={argument.lower()}"
-        else:
-            made.append(argument)
-    return made
-
-
-def _boolean(name: str, value: str) -> str:
-    lowered = value.strip().lower()
-    if lowered in ("true", "1", "t", "yes", "y"):
-        return "true"
-    if lowered in ("false", "0", "f", "no", "n"):
-        return "false"
-    raise UsageError(f"{value!r} is neither true nor false", where=f"--{name}")
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -183,39 +138,42 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("model_set_dir", "Known, not available.", hidden=True)
 @_option("model_set", "Known, not available.", hidden=True)
 @_option("nnadapter_mixed_precision_quantization_config_path", "Known, not available.", hidden=True)
-@click.argument("more_targets", nargs=-1)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> int:
     """Convert a Paddle or ONNX model to a .nb file for Paddle-Lite."""
+    given = {name for name in options if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     for name, reason in NOT_AVAILABLE.items():
         if options[name] not in ("", "false"):
             raise UsageError(reason, where=f"--{name}={options[name]}")
-    targets = target_names([options["valid_targets"], *options["more_targets"]])
+    targets = target_names(options["valid_targets"])
     if print_tables(options, targets):
         return 0
     if options["optimized_nb_model_path"] or options["visualization_file_output_path"]:
         return draw(options)
     if not options["model_file"] and not options["model_dir"]:
-        if options["print_model_ops"] == "true":
-            raise UsageError("there is no model", where="--print_model_ops", hint="give --model_dir or --model_file")
+        if given:
+            raise UsageError("there is no model", where="opt", hint="give --model_dir or --model_file")
         click.echo(f"paddlelite opt version:converter_lite {__version__}\n{context.get_help()}")
-        return 0 if not any(options[name] for name in ("optimize_out", "param_file")) else EXIT_USAGE
+        return 0
     if options["print_model_ops"] == "true":
         return _print_model(options, targets)
+    refuse_contradictions(options, given)
+    for note in without_effect(options, given):
+        click.echo(f"Warning: {note}", err=True)
     if Path(options["optimize_out"]).name in ("", ".nb") or options["optimize_out"].endswith("/"):
         raise UsageError("a file name is required; .nb is appended", where=f"--optimize_out={options['optimize_out']}")
     return _convert(options, targets)
 
 
-def target_names(texts: Sequence[str]) -> list[str]:
-    """Values of ``--valid_targets`` in order of preference.
+def target_names(text: str) -> list[str]:
+    """The value of ``--valid_targets``, commas or blanks between names, in order of preference.
 
     Raises:
         UsageError: A name is unknown, or there is none.
     """
     from converter_lite.suggest import did_you_mean
 
-    names = [name for text in texts for name in re.split(r"[,\s]+", text.strip()) if name]
+    names = [name for name in re.split(r"[,\s]+", text) if name]
     for name in names:
         if name not in (*WRITABLE, *REFUSED_TARGETS):
             hint = did_you_mean(name, (*WRITABLE, *REFUSED_TARGETS))
@@ -282,13 +240,13 @@ def _input_shapes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def _announce(request: NbRequest) -> None:
-    from converter_lite.nb_conversion import source_files
+    from converter_lite.nb_conversion import SINGLE_FILES, source_files
 
     program, parameters = source_files(request.model, request.params)
     click.echo(f"Loading topology data from {program}")
     if parameters is not None:
         click.echo(f"Loading params data from {parameters}")
-    elif program.suffix not in (".onnx", ".nb"):
+    elif program.suffix not in SINGLE_FILES:
         click.echo(f"Loading non-combined params data from {program.parent}")
 
 
@@ -316,11 +274,11 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
     """The operators of a model beside the targets' kernels, and whether a file for the first target can be written."""
     from converter_lite.formats.paddle_nb import tables
     from converter_lite.frontends.paddle import load
-    from converter_lite.nb_conversion import float_file, source_files, unknown_operators
+    from converter_lite.nb_conversion import SINGLE_FILES, float_file, source_files, unknown_operators
 
     request = _request({**options, "optimize_out": options["optimize_out"] or "unused"}, targets)
     program_file, parameter_file = source_files(request.model, request.params)
-    is_paddle = program_file.suffix not in (".onnx", ".nb")
+    is_paddle = program_file.suffix not in SINGLE_FILES
     confined = not request.allow_external_paths
     program = load(program_file, parameter_file, confined=confined)[0] if is_paddle else float_file(request).program
     operators = tables.model_operators(program)

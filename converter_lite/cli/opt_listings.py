@@ -34,15 +34,14 @@ def print_tables(options: dict[str, Any], targets: list[str]) -> bool:
 
 
 def record_tailoring(folder: Path, program: Program) -> None:
-    """Lists of operators and kernels beside a file, for a library built for it."""
-    from converter_lite.formats.paddle_nb import tables
+    """Lists of operators, kernels and their sources beside a file, for a library built for it."""
+    from converter_lite.formats.paddle_nb.tailoring import tailoring_lists
     from converter_lite.output import write_text
 
-    operators, kernels = folder / ".tailored_ops_list", folder / ".tailored_kernels_list"
-    write_text(operators, "\n".join(tables.model_operators(program)) + "\n")
-    write_text(kernels, "\n".join(tables.tailored_kernels(program)) + "\n")
-    click.echo(f"operators information of tailored model is stored into: {operators}")
-    click.echo(f"kernels information of tailored model is stored into: {kernels}")
+    for name, lines in tailoring_lists(program).items():
+        write_text(folder / name, "\n".join(lines) + "\n")
+    for what, name in (("operators", ".tailored_ops_list"), ("kernels", ".tailored_kernels_list")):
+        click.echo(f"{what} information of tailored model is stored into: {folder / name}")
 
 
 def draw(options: dict[str, Any]) -> int:

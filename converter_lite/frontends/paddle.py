@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle_nb.program import MISFITS, Program
-from converter_lite.frontends.paddle_files import find_files, read_combined, read_program, read_separate
+from converter_lite.frontends.paddle_files import (
+    find_files,
+    find_parameters,
+    read_combined,
+    read_program,
+    read_separate,
+)
 from converter_lite.frontends.paddle_graph.program import to_quantized_model
 from converter_lite.frontends.paddle_quant import fold_quantization
 from converter_lite.frontends.paddle_simplify import simplify
@@ -61,10 +67,7 @@ def locate(model: Path, params: Path | None) -> tuple[Path, Path | None]:
     for path, what in ((model, "model"), (params, "parameter")):
         if path is not None and not path.is_file():
             raise UsageError(f"the {what} file does not exist", where=str(path))
-    if params is None:
-        beside = model.with_suffix(".pdiparams")
-        params = beside if beside.is_file() else None
-    return model, params
+    return model, params if params is not None else find_parameters(model)
 
 
 def load(

@@ -70,10 +70,14 @@ def find_files(directory: Path) -> tuple[Path, Path | None]:
             where=str(directory),
             hint=f"a program file is called {', '.join(PROGRAM_NAMES)}; others can be given with --model_file",
         )
-    for name in PARAMETER_NAMES:
-        if (directory / name).is_file() and directory / name != program:
-            return program, directory / name
-    return program, None
+    return program, find_parameters(program)
+
+
+def find_parameters(program: Path) -> Path | None:
+    """The file with all parameters beside a program; ``None``: one file per variable."""
+    named = [program.with_suffix(".pdiparams")] if program.suffix == ".pdmodel" else []
+    usual = [program.with_name(name) for name in PARAMETER_NAMES] if program.name in PROGRAM_NAMES else []
+    return next((path for path in (*named, *usual) if path != program and path.is_file()), None)
 
 
 def read_program(data: bytes, *, where: str = "") -> Program:

@@ -24,6 +24,9 @@ from converter_lite.quantization.weights import FLOAT_TYPES, bias_of, operator, 
 from converter_lite.targets.operators import Role
 from converter_lite.targets.spec import TargetSpec
 
+READS_PICTURE = "reads a picture: integers would cost accuracy and save no time"
+"""Why a layer of :mod:`.stem` stays float."""
+
 
 def decide_nodes(model: ir.Model, target: TargetSpec, skip: frozenset[str]) -> QuantPlan:
     """A plan with a mode or a reason for every node of the main graph; no parameters yet."""
@@ -41,7 +44,7 @@ def decide_nodes(model: ir.Model, target: TargetSpec, skip: frozenset[str]) -> Q
             plan.keep_float(node, reason)
     if target.float_stem:
         for node in stem(model):  # rule 5
-            plan.keep_float(node, "reads a picture: integers would cost accuracy and save no time")
+            plan.keep_float(node, READS_PICTURE)
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:
         _drop_islands(model, plan)  # rule 4

@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.cli.opt import NOT_AVAILABLE, cli, normalize
+from converter_lite.cli.opt import NOT_AVAILABLE, cli
+from converter_lite.cli.opt_arguments import normalize
 from converter_lite.errors import UsageError
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.reader import read
@@ -63,6 +64,7 @@ def test_an_onnx_model_needs_no_parameter_file_and_the_suffix_is_not_doubled(onn
         ["--quant_model"],
         ["--quant_model", "true"],
         ["-quant_model=1"],
+        ["--quant_model=", "true"],
     ],
 )
 def test_booleans_are_understood_in_every_spelling(spelling: list[str], onnx_file: Path, tmp_path: Path) -> None:
@@ -99,7 +101,10 @@ def test_the_originals_variable_asks_for_the_older_layout(
 
 @pytest.mark.parametrize(
     ("targets", "target"),
-    [(["arm"], "arm"), (["x86"], "x86"), (["arm,x86"], "arm"), (["x86 arm"], "x86"), (["x86", "arm"], "x86")],
+    [
+        *[(["arm"], "arm"), (["x86"], "x86"), (["arm,x86"], "arm"), (["x86 arm"], "x86"), (["x86", "arm"], "x86")],
+        *[(["x86,", "arm"], "x86"), (["x86", ",", "arm"], "x86"), (["", "x86", "arm"], "x86")],
+    ],
 )
 def test_the_first_of_several_targets_counts(targets: list[str], target: str, onnx_file: Path, tmp_path: Path) -> None:
     first, *more = targets
@@ -133,12 +138,41 @@ def test_a_target_that_only_the_original_can_write_is_refused_or_left_out(
         (["--model_file=m.onnx"], "optimize_out"),
         (["--model_file=m.onnx", "--optimize_out=folder/"], "a file name is required"),
         (["--print_model_ops=true"], "there is no model"),
+        (["--param_file=m.pdiparams", "--optimize_out=o"], "there is no model"),
+        (["--valid_targets=arm"], "there is no model"),
+        (["--model_file=m.onnx", "--optimize_out=o", "stray"], "stray: the word belongs to no flag"),
+        (["--quant_model", "maybe"], "'maybe' is neither true nor false"),
+        (["--model_file=m.onnx", "--optimize_out", "--quant_model"], "a file name is required"),
+        (["--model_file=m.onnx", "--optimize_out=o", "--configFile="], "--configFile: the value is empty"),
+        (["--model_file=m.onnx", "--optimize_out=o", "--inputShape="], "--inputShape: the value is empty"),
+        (["--model_file=m.onnx", "--optimize_out=o", "--configFile=c", "--quant_model"], "--quant_model says it too"),
     ],
 )
 def test_wrong_usage_is_told_with_status_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_blank_behind_the_equals_sign_does_no_harm(paddle_folder: Path, tmp_path: Path) -> None:
+    """As the manual of Paddle-Lite prints it."""
+    assert run("--model_dir=", str(paddle_folder), "--optimize_out=", str(tmp_path / "out")) == 0
+    assert (tmp_path / "out.nb").is_file()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--param_file=m.pdiparams"], "--param_file is not read"),
+        (["--quant_type=QUANT_INT8"], "weights stay float"),
+        (["--model_filename=m"], "--model_filename changes nothing"),
+    ],
+)
+def test_a_flag_without_effect_is_told(
+    flags: list[str], message: str, onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out'}", *flags) == 0
     assert message in capsys.readouterr().err
 
 
@@ -268,6 +302,16 @@ def test_a_protobuf_result_is_a_folder_that_reads_back_as_the_same_function(
     assert kinds[0] == kinds[1]
 
 
+def test_a_paddle_model_with_integer_weights_keeps_them(onnx_file: Path, tmp_path: Path) -> None:
+    """Attributes as ``quant_post_dynamic`` of PaddleSlim leaves them."""
+    flags = ("--quant_model=true", "--quant_type=QUANT_INT8")
+    made, direct, again = (tmp_path / name for name in ("made", "direct", "again"))
+    assert run(f"--model_file={onnx_file}", *flags, f"--optimize_out={made}", "--optimize_out_type=protobuf") == 0
+    assert run(f"--model_file={onnx_file}", *flags, f"--optimize_out={direct}") == 0
+    assert run(f"--model_dir={made}", f"--optimize_out={again}") == 0
+    assert (tmp_path / "again.nb").read_bytes() == (tmp_path / "direct.nb").read_bytes()
+
+
 def test_a_file_is_drawn_block_by_block(onnx_file: Path, tmp_path: Path) -> None:
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'm'}") == 0
     flags = (f"--optimized_nb_model_path={tmp_path / 'm.nb'}", f"--visualization_file_output_path={tmp_path / 'd'}")
@@ -285,7 +329,19 @@ def test_tailoring_lists_the_operators_and_kernels_of_the_file(
     assert run(f"--model_file={onnx_file}", f"--optimize_out={out}", "--record_tailoring_info=true") == 0
     assert (out / ".tailored_ops_list").read_text().splitlines()[:2] == ["conv2d", "depthwise_conv2d"]
     assert "conv2d,kARM,kFloat,kNCHW,def" in (out / ".tailored_kernels_list").read_text().splitlines()
+    sources = [(out / f".tailored_{what}_source_list").read_text().splitlines() for what in ("ops", "kernels")]
+    assert sources[0][:2] == ["conv_op.cc", "conv_op.cc"]
+    assert sources[1][:2] == ["conv_compute.cc", "conv_compute.cc"]
     assert f"stored into: {out}/.tailored_ops_list" in capsys.readouterr().out
+
+
+def test_nothing_is_written_where_the_lists_for_tailoring_have_no_place(
+    onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t").touch()
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 't'}", "--record_tailoring_info") == 2
+    assert "it is a file" in capsys.readouterr().err
+    assert not (tmp_path / "t.nb").exists()
 
 
 def test_tables_list_operators_and_targets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.frontends.onnx import read_onnx
 from converter_lite.frontends.onnx_qdq import read_qdq
 from converter_lite.nb_conversion import NbRequest, convert_to_nb
-from converter_lite.quantization.params import TensorRange
+from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, params_from_range
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from tests.formats.paddle_nb.device_rules import violations
 from tests.formats.paddle_nb.models import random, small_network
 from tests.support import build
 
@@ -65,6 +67,33 @@ def test_a_quantized_model_goes_to_nb_with_its_own_scales(file: Path, tmp_path: 
     ops = [op for op in parse((tmp_path / "q.nb").read_bytes()).program.main.operators if op.get("enable_int8")]
     assert [op.type for op in ops] == ["conv2d", "depthwise_conv2d", "conv2d", "fc"]
     assert {op.get("Input0_scale")[0] for op in ops} == {float(np.float32(4.0) / np.float32(127))}
+
+
+def test_a_model_with_zero_points_computes_in_float_on_arm_and_that_is_told(tmp_path: Path) -> None:
+    quantized = full()
+    for name in quantized.plan.activations:
+        quantized.plan.activations[name] = params_from_range(-2.0, 4.0, QuantSpec(bits=8, signed=False))
+    qdq.save(qdq.build(quantized), tmp_path / "q.onnx")
+    (note,) = convert_to_nb(NbRequest(model=tmp_path / "q.onnx", output=tmp_path / "q.nb", target="arm")).notes
+    assert note.startswith("4 quantized nodes compute in float: 4 x its data are not symmetric int8")
+    operators = parse((tmp_path / "q.nb").read_bytes()).program.main.operators
+    assert not any(op.get("enable_int8") for op in operators)
+
+
+def test_weights_of_minus_128_become_minus_127_where_kernels_are_symmetric(tmp_path: Path) -> None:
+    quantized = full()
+    params, integers = quantized.plan.weights["w1"], quantized.integers("w1").copy()
+    integers.flat[0] = -128
+    spec = replace(params.spec, narrow_range=False)
+    quantized.plan.weights["w1"] = QuantParams(params.scale.copy(), params.zero_point.copy(), spec)
+    quantized.q_weights["w1"] = integers
+    qdq.save(qdq.build(quantized), tmp_path / "q.onnx")
+    (note,) = convert_to_nb(NbRequest(model=tmp_path / "q.onnx", output=tmp_path / "q.nb", target="arm")).notes
+    assert note.startswith("1 weights hold -128")
+    file = parse((tmp_path / "q.nb").read_bytes())
+    assert violations(file) == []
+    stored = file.parameters[file.program.main.operators[2].inputs["Filter"][0]]
+    assert np.array_equal(stored, np.maximum(integers, -127))
 
 
 def test_integer_weights_alone_are_weight_mode(tmp_path: Path) -> None:

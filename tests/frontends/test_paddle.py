@@ -155,6 +155,16 @@ def test_parameters_may_lie_in_one_file_each(tmp_path: Path) -> None:
         read_paddle(tmp_path)
 
 
+def test_the_folder_that_quant_post_static_writes_is_read(tmp_path: Path) -> None:
+    """PaddleSlim's default names: ``__model__`` with all parameters in ``__params__``."""
+    program, parameters = fake_quantized_model()
+    (tmp_path / "__model__").write_bytes(program_bytes(program))
+    (tmp_path / "__params__").write_bytes(parameter_bytes(parameters))
+    assert locate(tmp_path, None) == (tmp_path / "__model__", tmp_path / "__params__")
+    assert locate(tmp_path / "__model__", None) == (tmp_path / "__model__", tmp_path / "__params__")
+    assert read_paddle(tmp_path).plan.quantized_nodes
+
+
 def test_files_are_found_beside_each_other_or_named(tmp_path: Path) -> None:
     folder = save(tmp_path / "m", *float_model())
     program = folder / "inference.pdmodel"

@@ -78,6 +78,12 @@ def comparison(c: Cases) -> None:
             onnx.helper.make_node("Cast", ["h"], ["y"], name="cast", to=1),
         ]
         c.graph(op, nodes, {"a": left, "b": right}, [], ["y"])
+    nodes = [
+        onnx.helper.make_node("Equal", ["a", "b"], ["h"], name="compare"),
+        onnx.helper.make_node("Not", ["h"], ["n"], name="not"),
+        onnx.helper.make_node("Cast", ["n"], ["y"], name="cast", to=1),
+    ]
+    c.graph("Equal and Not", nodes, {"a": left, "b": right}, [], ["y"])
     for op in ("And", "Or", "Xor"):
         for name, shape in (("equal shapes", SHAPE), ("broadcast", (1, 3, 1, 5))):
             zero = c.constant("zero", scalar(0))

@@ -25,7 +25,7 @@ from converter_lite.nb_conversion import NbRequest, convert_to_nb
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
 from tests.runtimes.paddle import RELEASES, Case, interpreter, run_cases
 from tests.runtimes.test_nb_models import relative_error, run
-from tests.support import MODELS
+from tests.support import MODELS, shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared]
 
@@ -55,6 +55,7 @@ WITHOUT_EFFECT = {
     "bit_length": "of operators that do not compute with integers",
     "X0_scale": "of operators that do not compute with integers",
     "Out0_scale": "of operators that do not compute with integers",
+    "inplace": "optional: reshapes without it copy their data",
 }
 """Attributes that the original has beyond ours, and why ours need not have them."""
 
@@ -122,8 +123,8 @@ def differences(mine: NbFile, theirs: NbFile) -> Iterator[str]:
             yield f"{a.type}: the original also has {sorted(unexplained)}"
         if {slot for slot, names in b.inputs.items() if names} != {slot for slot, names in a.inputs.items() if names}:
             yield f"{a.type}: other inputs"
-        for slot in ("Filter", "Bias"):
-            if a.input(slot) is not None:
+        for slot in ("Filter", "Bias", "W"):
+            if a.input(slot) is not None and a.inputs[slot][0] in mine.parameters:
                 first, second = mine.parameters[a.inputs[slot][0]], theirs.parameters[b.inputs[slot][0]]
                 if first.dtype != second.dtype or not np.allclose(first, second, rtol=1e-5, atol=1e-5):
                     yield f"{a.type} {slot}"
@@ -149,6 +150,21 @@ def lines(command: list[str], out: Path) -> list[str]:
     return [line.replace(str(out), "OUT").rstrip() for line in done.stdout.splitlines() if line.strip()]
 
 
+TAILORING = tuple(f".tailored_{what}_list" for what in ("ops", "kernels", "ops_source", "kernels_source"))
+
+
+@pytest.mark.parametrize("kind", ["ptq", "ptq_onnx_format"])
+@pytest.mark.parametrize("flags", [["--valid_targets=arm"], ["--valid_targets=x86,arm", "--print_model_ops=true"]])
+def test_the_lines_about_quantized_models_are_those_of_the_original(
+    kind: str, flags: list[str], folder: Path, tmp_path: Path
+) -> None:
+    python = interpreter("2.12")
+    assert python is not None
+    command = [f"--model_dir={source(kind, folder)}", *flags, f"--optimize_out={tmp_path / 'out'}"]
+    expected = lines([str(python.with_name("paddle_lite_opt")), *command], tmp_path)
+    assert lines([sys.executable, "-m", "converter_lite.cli.opt", *command], tmp_path) == expected
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -169,7 +185,7 @@ def test_the_lines_on_stdout_are_those_of_the_original(flags: list[str], folder:
     got = lines([sys.executable, "-m", "converter_lite.cli.opt", *model, f"--optimize_out={mine}"], mine)
     assert len(got) >= 4
     assert got == expected
-    for name in (".tailored_ops_list", ".tailored_kernels_list") if "--record_tailoring_info=true" in flags else ():
+    for name in TAILORING if "--record_tailoring_info=true" in flags else ():
         assert (mine / name).read_text().split() == (theirs / name).read_text().split()
 
 
@@ -178,6 +194,7 @@ def test_the_lines_on_stdout_are_those_of_the_original(flags: list[str], folder:
     [
         ["--print_all_ops=true"],
         ["--print_all_ops_in_md_format=true"],
+        ["--display_kernels=true"],
         *([["--print_supported_ops=true", f"--valid_targets={name}"] for name in ("arm", "x86", "x86,arm", "opencl")]),
         ["--print_supported_ops=true", "--valid_targets=android_nnapi"],
         ["--print_supported_ops=true", "--valid_targets=qualcomm_qnn,arm"],
@@ -208,6 +225,21 @@ def test_the_original_reads_our_protobuf_results(folder: Path) -> None:
     convert_to_nb(NbRequest(model=model, output=made, target="arm", protobuf=True))
     theirs = original(made, folder / "from_protobuf", "--valid_targets=arm", files=("model", "params"))
     assert list(differences(ours(model, folder / "direct", "arm"), theirs)) == []
+
+
+@pytest.mark.parametrize("target", ["arm", "x86"])
+@pytest.mark.parametrize(
+    "name", ["resnet8_cifar10", "ultraface_rfb_320", pytest.param("minilm_l6_fp16_weights", marks=pytest.mark.slow)]
+)
+def test_files_of_other_networks_equal_the_originals_but_for_names(name: str, target: str, folder: Path) -> None:
+    """The Paddle model that both start from is our protobuf result for the ONNX model."""
+    onnx, made = shared_model(f"{name}.onnx"), folder / f"{name}_{target}"
+    shapes = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (1, 128)) if "minilm" in name else {}
+    convert_to_nb(NbRequest(model=onnx, output=made, target=target, input_shapes=shapes, protobuf=True))
+    theirs = original(
+        made, made.with_name(made.name + "_theirs"), f"--valid_targets={target}", files=("model", "params")
+    )
+    assert list(differences(ours(made, made.with_name(made.name + "_ours"), target), theirs)) == []
 
 
 @pytest.mark.parametrize("kind", ["ptq", "ptq_onnx_format"])

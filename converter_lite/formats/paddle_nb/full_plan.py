@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,6 +15,9 @@ from converter_lite.formats.paddle_nb.weight_plan import plan_weight
 from converter_lite.quantization.clamps import restore_clamps
 from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, params_from_range
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+
+LARGEST = 127
+"""Magnitude that an int8 weight has at most."""
 
 
 def calibration_tensors(model: ir.Model, target: str) -> list[str]:
@@ -31,7 +35,7 @@ def plan_full(
     ranges: Mapping[str, TensorRange],
     *,
     target: str,
-    skip: frozenset[str] = frozenset(),
+    kept: Mapping[str, str] | None = None,
     per_channel: bool = True,
 ) -> QuantizedModel:
     """Full int8: symmetric activations with one scale, weights per channel, biases float.
@@ -43,15 +47,15 @@ def plan_full(
         model: Optimized float graph; it is not changed.
         ranges: Range of every tensor of :func:`calibration_tensors`.
         target: ``arm``, or ``x86`` within the limits of its kernels.
-        skip: Names of nodes that stay float.
+        kept: Name of a node that stays float -> why.
         per_channel: One scale per output channel, else one per weight.
     """
     quantized = QuantizedModel(model, QuantPlan(target))
     for node in model.graph:
         found = capability(node, target)
         data, value = (node.inputs[0] if node.inputs else None), weight_of(node)
-        if node.name in skip:
-            quantized.plan.keep_float(node, "named in skip_quant_node")
+        if kept and node.name in kept:
+            quantized.plan.keep_float(node, kept[str(node.name)])
         elif not found.integer and found.weight and value is not None and is_constant(value):
             _store(quantized, node, replace(WEIGHT_8, axis=found.weight_axis), value, NodeMode.WEIGHT)
         elif not found.integer or data is None or value is None:
@@ -87,8 +91,8 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
     """The plan of a model that is quantized already, within what ``target`` can do.
 
     Integer nodes that the target cannot compute keep their integer weights where the runtime dequantizes them, and
-    become float otherwise, each with its reason. The graph and the integers are shared, not copied; Clips come back
-    where integers no longer saturate.
+    become float otherwise, each with its reason. The graph and the integers are shared, not copied, but for weights of
+    -128; Clips come back where integers no longer saturate.
 
     Args:
         quantized: As a reader of quantized models returns it.
@@ -110,9 +114,35 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
             plan.keep_float(node, found.weight_reason or "its weight is quantized in a way that Paddle-Lite lacks")
     used = {str(v.name) for n in quantized.model.graph if (v := weight_of(n)) and plan.mode(n) is not NodeMode.FLOAT}
     plan.weights = {name: _widened(p) for name, p in quantized.plan.weights.items() if name in used}
-    adapted = QuantizedModel(quantized.model, plan, quantized.q_weights)
+    adapted = QuantizedModel(quantized.model, plan, dict(quantized.q_weights))
+    _clip_weights(adapted)
     restore_clamps(adapted)
     return adapted
+
+
+def _clip_weights(quantized: QuantizedModel) -> None:
+    """Weights of integer kernels are symmetric: -128, which other tools write, becomes -127."""
+    for name in integer_weights(quantized):
+        integers = quantized.integers(name)
+        if integers.min(initial=0) < -LARGEST:
+            quantized.q_weights[name] = np.maximum(integers, -LARGEST)
+
+
+def integer_weights(quantized: QuantizedModel) -> set[str]:
+    """Weights of nodes that compute with integers."""
+    nodes = [node for node in quantized.model.graph if quantized.plan.mode(node) is NodeMode.INTEGER]
+    return {str(value.name) for node in nodes if (value := weight_of(node)) and value.name in quantized.plan.weights}
+
+
+def obstacles(quantized: QuantizedModel, target: str) -> Counter[str]:
+    """Why nodes that compute with integers in a quantized model cannot do so on ``target`` -> how many."""
+    found: Counter[str] = Counter()
+    for node in quantized.model.graph:
+        value = weight_of(node)
+        params = quantized.plan.weights.get(str(value.name)) if value is not None else None
+        if quantized.plan.mode(node) is NodeMode.INTEGER and params is not None:
+            found[_integer_obstacle(quantized, node, capability(node, target), params)] += 1
+    return Counter({reason: count for reason, count in found.items() if reason})
 
 
 def _reason(quantized: QuantizedModel, node: ir.Node) -> str:
@@ -127,7 +157,7 @@ def _integer_obstacle(quantized: QuantizedModel, node: ir.Node, found: Capabilit
     data = node.inputs[0]
     activation = None if data is None else quantized.plan.activations.get(str(data.name))
     if activation is None or activation.is_per_channel or not activation.spec.signed or np.any(activation.zero_point):
-        return "its data are not planned as symmetric int8"
+        return "its data are not symmetric int8 (target_device=ARM makes them so)"
     if params.spec.axis not in (None, found.weight_axis) or np.any(params.zero_point) or params.spec.bits > 8:
         return "its weight is not symmetric int8 along the runtime's axis"
     if params.spec.bits > found.integer_weight.bits or activation.spec.bits > found.integer_activation.bits:

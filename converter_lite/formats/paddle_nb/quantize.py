@@ -18,12 +18,14 @@ from converter_lite.formats.paddle_nb.weight_plan import plan_weights, round_pla
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.choose import Settings
+from converter_lite.quantization.decide import READS_PICTURE
 from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.equalize import equalize
 from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
 from converter_lite.quantization.params import TensorRange
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import needed_samples
+from converter_lite.quantization.stem import stem
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.quantization.weights import compensated_integers
 
@@ -91,7 +93,8 @@ def decide_for_nb(model: ir.Model, settings: Settings, *, target: str, integer: 
     if isinstance(settings, FullSettings) and integer:
         unit = TensorRange(np.asarray(-1.0), np.asarray(1.0))
         ranges = dict.fromkeys(calibration_tensors(model, target), unit)
-        return plan_full(model, ranges, target=target, skip=settings.skip, per_channel=settings.per_channel).plan
+        kept = _kept(model, settings)
+        return plan_full(model, ranges, target=target, kept=kept, per_channel=settings.per_channel).plan
     weights = _weight_settings(settings)
     per_channel = weights.per_channel
     return plan_weights(model, target=target, bits=weights.bits, skip=weights.skip, per_channel=per_channel).plan
@@ -148,9 +151,16 @@ def _full(
         stats = collect(model, names, need, samples, threads=threads, log=log, engine=engine)
     ranges = {name: _range(observe(stats[name], 8), settings.method) for name in names}
     with log.stage("quantization"):
-        quantized = plan_full(model, ranges, target=target, skip=settings.skip, per_channel=settings.per_channel)
+        kept, per_channel = _kept(model, settings), settings.per_channel
+        quantized = plan_full(model, ranges, target=target, kept=kept, per_channel=per_channel)
     quantized.reference = reference
     return quantized
+
+
+def _kept(model: ir.Model, settings: FullSettings) -> dict[str, str]:
+    """Name of a node that stays float -> why: what the user named, and layers that read a picture."""
+    picture = {str(node.name): READS_PICTURE for node in stem(model)}
+    return picture | dict.fromkeys(settings.skip, "named in skip_quant_node")
 
 
 def _range(bounds: tuple[float, float], method: str) -> TensorRange:

@@ -1,4 +1,4 @@
-"""Operator tables and tailoring lists in the layout of the original ``opt``, release 2.12.
+"""Operator tables in the layout of the original ``opt``, release 2.12.
 
 Tables are about what that release has for any target, also those for which only the original can write files.
 """
@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from string import ascii_lowercase
 
-from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, Precision, Target
 from converter_lite.formats.paddle_nb.program import Program
 
 NAME_WIDTH = 47
@@ -45,6 +44,12 @@ PLACES = (*COLUMNS, UNPLACED)
 _LAST_COLUMN = "kUnK"
 """A column of the whole table that is always empty there."""
 
+KERNEL_COLUMNS = frozenset(name for name in COLUMNS if name[1].isupper())
+"""Columns of kernels; the others are devices whose compilers take whole graphs."""
+
+KERNELS_WITHOUT_OPERATOR = frozenset({"max", "pad_constant_like", "subgraph"})
+"""Registered under names that no operator of the tables has."""
+
 _BY_TARGET = {
     "arm": ("kARM",),
     "x86": ("kX86",),
@@ -60,17 +65,6 @@ _BY_TARGET = {
     "mlu": ("kMLU",),
 }
 """Value of ``--valid_targets`` -> columns; a device that is not here has one of its own name."""
-
-_LAYOUTS = {1: "kNCHW", 2: "kAny", 3: "kNHWC"}
-_PRECISIONS = {
-    Precision.FLOAT: "kFloat",
-    Precision.INT8: "kInt8",
-    Precision.INT32: "kInt32",
-    Precision.ANY: "kAny",
-    Precision.FP16: "kFP16",
-    Precision.BOOL: "kBool",
-    Precision.INT64: "kInt64",
-}
 
 
 @cache
@@ -127,21 +121,11 @@ def markdown_table() -> str:
 
 
 def kernel_list() -> str:
-    """The list of ``--display_kernels``: operators that have a kernel."""
-    return "\n".join(f" - {operator}" for operator, found in _table().items() if found - {UNPLACED})
+    """The list of ``--display_kernels``: operators that have a kernel of their own, not only a device's compiler."""
+    found = {operator for operator, places in _table().items() if places & KERNEL_COLUMNS}
+    return "\n".join(f" - {operator}" for operator in sorted(found | KERNELS_WITHOUT_OPERATOR))
 
 
 def model_operators(program: Program) -> list[str]:
     """Operator types of the main block, sorted."""
     return sorted({operator.type for operator in program.main.operators})
-
-
-def tailored_kernels(program: Program) -> list[str]:
-    """Kernels of a file, one ``operator,target,precision,layout,alias`` each, sorted."""
-    names = {Target.ARM.value: "kARM", Target.HOST.value: "kHost", Target.X86.value: "kX86"}
-    lines = set()
-    for operator in program.main.operators:
-        kind, alias, target, precision, layout = str(operator.get(KERNEL_ATTRIBUTE)).split("/")
-        place = (names[int(target)], _PRECISIONS[Precision(int(precision))], _LAYOUTS[int(layout)])
-        lines.add(",".join((kind, *place, alias)))
-    return sorted(lines)

@@ -35,7 +35,8 @@ def compute(op: Operator, values: dict[str, Array]) -> tuple[str, Array]:
     if op.type == "calib":
         return op.outputs["Out"][0], _calib(op, values[op.inputs["Input"][0]])
     if op.type in ("conv2d", "depthwise_conv2d"):
-        return op.outputs["Output"][0], _scaled(op, values, convolve(op, values), "Filter", (1, -1, 1, 1), "Output")
+        scaled = _scaled if op.get("enable_int8") else _in_floats
+        return op.outputs["Output"][0], scaled(op, values, convolve(op, values), "Filter", (1, -1, 1, 1), "Output")
     if op.type == "fc":
         data = values[op.inputs["Input"][0]]
         rows = data.reshape(*data.shape[: op.get("in_num_col_dims")], -1).astype(np.float64)
@@ -60,7 +61,7 @@ EXACT_TERMS = 2**24 // 127**2
 
 
 def convolve(op: Operator, values: dict[str, Array]) -> Array:
-    """Integer sums of a 2-D convolution, exact: in float32 where that is enough, else in float64."""
+    """Sums of a 2-D convolution; those of integers are exact: in float32 where that is enough, else in float64."""
     x, w = values[op.inputs["Input"][0]], values[op.inputs["Filter"][0]]
     exact = np.float32 if w[0].size <= EXACT_TERMS else np.float64
     x, w = x.astype(exact), w.astype(exact)
@@ -95,14 +96,26 @@ def _scaled(
     result = total.astype(np.float32) * (s_in * s_w / s_out).reshape(shape)
     if op.inputs.get("Bias"):
         result = result + (values[op.inputs["Bias"][0]] / s_out).reshape(shape)
+    result = _activated(op, result, s_out)
+    return _int8(result) if to_int8 else result
+
+
+def _in_floats(op: Operator, values: dict[str, Array], total: Array, _: str, shape: tuple[int, ...], out: str) -> Array:
+    """A convolution that stays float: bias and function."""
+    bias = values[op.inputs["Bias"][0]].reshape(shape) if op.inputs.get("Bias") else np.float32(0)
+    return _activated(op, total.astype(np.float32) + bias, np.float32(1))
+
+
+def _activated(op: Operator, result: Array, unit: np.float32) -> Array:
+    """The fused function, its threshold in units of the output."""
     kind = op.get("act_type", "") if op.get("with_act") else op.get("activation_type", "")
     if kind in ("relu", "relu6"):
         result = np.maximum(result, 0)
     if kind == "relu6":
-        result = np.minimum(result, np.float32(op.get("fuse_brelu_threshold", 6.0)) / s_out)
+        result = np.minimum(result, np.float32(op.get("fuse_brelu_threshold", 6.0)) / unit)
     if kind == "leaky_relu":
         result = np.where(result < 0, result * np.float32(op.get("leaky_relu_alpha")), result)
-    return _int8(result) if to_int8 else result
+    return result
 
 
 def _pool(op: Operator, x: Array, _: dict[str, Array]) -> Array:

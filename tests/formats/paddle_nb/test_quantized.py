@@ -17,9 +17,11 @@ from converter_lite.formats.paddle_nb.full_plan import adapt_plan, calibration_t
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import VarType
+from converter_lite.formats.paddle_nb.quantize import decide_for_nb
 from converter_lite.formats.paddle_nb.reader import read
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights, quantize_weight, round_planned
 from converter_lite.formats.paddle_nb.writer import NbOptions, build, write
+from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from tests.formats.paddle_nb.int8_arithmetic import run
@@ -226,7 +228,7 @@ def test_an_integer_plan_becomes_integer_weights_where_the_target_has_no_use_for
     modes = Counter(node.mode for node in adapted.plan.nodes.values())
     assert modes[NodeMode.INTEGER] == 0
     assert modes[NodeMode.WEIGHT] == 4
-    assert adapted.q_weights is quantized.q_weights
+    assert all(adapted.q_weights[name] is array for name, array in quantized.q_weights.items())
 
 
 def test_x86_integers_stay_within_its_limits() -> None:
@@ -261,3 +263,21 @@ def test_of_several_readers_of_a_tensor_the_narrowest_decides_its_grid(body: str
 def test_what_arm_cannot_compute_with_integers_says_why(body: str, constants: dict[str, Any], reason: str) -> None:
     model = graph(f"g (float[1,8,4,4] x) => (float[1,8,4,4] y) {{ {body} }}", **constants)
     assert reason in capability(next(iter(model.graph)), "arm").integer_reason
+
+
+def test_layers_that_read_a_picture_stay_float_with_the_reason() -> None:
+    """Where they hold a small part of the weights; the rest computes with integers."""
+    model = graph(
+        """g (float[1,3,8,8] x) => (float[1,600] y) {
+            a = Conv<pads=[1,1,1,1]>(x, w1) b = Relu(a) c = Conv<pads=[1,1,1,1], group=8>(b, w2) d = Relu(c)
+            e = Conv(d, w3) f = GlobalAveragePool(e) h = Flatten(f) i = MatMul(h, w4) y = MatMul(i, w4)
+        }""",
+        w1=random(8, 3, 3, 3),
+        w2=random(8, 1, 3, 3),
+        w3=random(600, 8, 1, 1),
+        w4=random(600, 600),
+    )
+    plan = decide_for_nb(model, FullSettings(), target="arm", integer=True)
+    convolutions = [node for node in model.graph if node.op_type in ("Conv", "MatMul")]
+    assert [plan.mode(node) for node in convolutions] == [NodeMode.FLOAT] * 2 + [NodeMode.INTEGER] * 3
+    assert all("reads a picture" in plan.nodes[str(node.name)].reason for node in convolutions[:2])

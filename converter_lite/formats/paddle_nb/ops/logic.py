@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.formats.paddle_nb.lowering import (
     Handler,
     Lowering,
@@ -36,11 +37,16 @@ FLOAT_LOGIC = {"And": "elementwise_mul", "Or": "elementwise_max", "Xor": "elemen
 
 
 def _compare(lowering: Lowering, node: ir.Node) -> None:
+    """A comparison; Equal with nothing but a Not behind it is one operator."""
+    operator, result = COMPARISON[node.op_type], node.outputs[0]
+    negation = g.single_consumer(result) if node.op_type == "Equal" else None
+    if negation is not None and negation.op_type == "Not":
+        lowering.done.add(negation)
+        operator, result = "not_equal", negation.outputs[0]
     sides = {"X": [lowering.tensor(node.inputs[0])], "Y": [lowering.tensor(node.inputs[1])]}
-    outputs = {"Out": [lowering.result(node.outputs[0])]}
     attributes = {"axis": attr(-1), "force_cpu": attr(False)}
     dtype = dtype_name(node.inputs[0])
-    lowering.emit(COMPARISON[node.op_type], sides, outputs, attributes, dtype=dtype)
+    lowering.emit(operator, sides, {"Out": [lowering.result(result)]}, attributes, dtype=dtype)
 
 
 def nonzero(lowering: Lowering, name: str, result: str, dtype: str) -> None:

@@ -1,0 +1,101 @@
+"""Spellings of ``opt``'s command line, and flags that do not go together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from converter_lite.errors import UsageError
+
+SWITCHES = (
+    *("quant_model", "enable_fp16", "sparse_model", "record_tailoring_info", "print_supported_ops", "print_all_ops"),
+    *("print_all_ops_in_md_format", "print_model_ops", "display_kernels", "allowExternalPaths"),
+)
+"""Flags with a boolean."""
+
+DECIDING = ("configFile", "inputShape")
+"""Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
+
+
+def normalize(arguments: Sequence[str]) -> list[str]:
+    """Write every flag as ``--flag=value``, whatever spelling was used.
+
+    One dash in front is enough; a value may follow in the next word, also behind ``--flag=``; booleans may be written
+    as ``--flag``, ``--noflag`` and in any case; several targets may be separate words.
+
+    Raises:
+        UsageError: A boolean has a value that is none, or a word belongs to no flag.
+    """
+    made: list[str] = []
+    for argument in arguments:
+        is_flag = re.match(r"--?[A-Za-z]", argument)
+        name, equals, value = made[-1].partition("=") if made else ("", "", "")
+        if is_flag:
+            made.append(re.sub(r"^--?", "--", argument) if len(argument) > 2 else argument)
+        elif name == "--valid_targets" and value:
+            made[-1] += f",{argument}"
+        elif name and not value and (equals or name.removeprefix("--") not in ("help", "version")):
+            made[-1] = f"{name}={argument}"
+        else:
+            hint = "values stand behind their flag; blanks separate targets of --valid_targets only"
+            raise UsageError("the word belongs to no flag", where=argument, hint=hint)
+    return [_plain(argument) for argument in made]
+
+
+def _plain(argument: str) -> str:
+    """Booleans as ``--flag=true`` or ``--flag=false``; a missing value is empty, and no later flag is taken for it."""
+    name, equals, value = argument.removeprefix("--").partition("=")
+    if name in SWITCHES:
+        return f"--{name}={_boolean(name, value) if equals else 'true'}"
+    if name.removeprefix("no") in SWITCHES and not equals:
+        return f"--{name.removeprefix('no')}=false"
+    if argument.startswith("--") and not equals and name not in ("help", "version"):
+        return f"{argument}="
+    return argument
+
+
+def _boolean(name: str, value: str) -> str:
+    lowered = value.strip().lower()
+    if lowered in ("true", "1", "t", "yes", "y"):
+        return "true"
+    if lowered in ("false", "0", "f", "no", "n"):
+        return "false"
+    raise UsageError(f"{value!r} is neither true nor false", where=f"--{name}")
+
+
+def refuse_contradictions(options: Mapping[str, str], given: Collection[str]) -> None:
+    """Refuse flags that would decide what the run does, and cannot.
+
+    Raises:
+        UsageError: A deciding flag is empty, two of them say how to quantize, or the lists for tailoring have no place.
+    """
+    for name in DECIDING:
+        if name in given and not options[name]:
+            raise UsageError("the value is empty", where=f"--{name}", hint="give one, or leave the flag out")
+    if options["configFile"] and options["quant_model"] == "true":
+        raise UsageError(
+            "the configuration file says how to quantize, and --quant_model says it too",
+            where=f"--configFile={options['configFile']}",
+            hint="leave one of them out",
+        )
+    folder = options["optimize_out"].removesuffix(".nb")
+    if options["record_tailoring_info"] == "true" and Path(folder).is_file():
+        raise UsageError(
+            "the lists for tailoring go into a folder of this name, and it is a file",
+            where=folder,
+            hint="choose another --optimize_out",
+        )
+
+
+def without_effect(options: Mapping[str, str], given: Collection[str]) -> Iterator[str]:
+    """Sentences about flags that were given and change nothing."""
+    from converter_lite.nb_conversion import SINGLE_FILES
+
+    if options["param_file"] and PurePath(options["model_file"] or options["model_dir"]).suffix in SINGLE_FILES:
+        yield "--param_file is not read: an ONNX or .nb file holds its parameters"
+    if "quant_type" in given and options["quant_model"] != "true":
+        yield "--quant_type changes nothing without --quant_model=true: weights stay float"
+    for name in ("model_filename", "param_filename"):
+        if options[name]:
+            yield f"--{name} changes nothing, as in the original; --model_file and --param_file name files"
