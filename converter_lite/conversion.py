@@ -23,6 +23,7 @@ from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ModelError, QualityError, UsageError
+from converter_lite.execution.executor import LOCAL, Executor, open_executor
 from converter_lite.formats.onnx_qdq.materialize import NARROWEST
 from converter_lite.formats.onnx_qdq.narrow import narrowest_width
 from converter_lite.formats.output import FileOptions, OutputFormat
@@ -111,10 +112,16 @@ class _Conversion:
             return self._dry_run(jobs, result)
         dataset = self._open_data(jobs)
         self._check_inputs(jobs, dataset)
-        resources = Resources(
-            dataset, self.engine, self.threads, self.log, self._random_feeds, cache=self._cache(dataset)
-        )
         with ExitStack() as stack:
+            resources = Resources(
+                dataset,
+                self.engine,
+                self.threads,
+                self.log,
+                self._random_feeds,
+                cache=self._cache(dataset),
+                executor=self._executor(stack, jobs),
+            )
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
             proof = Proof(
@@ -373,6 +380,21 @@ class _Conversion:
         if dataset is None or (folder is None and len(self.formats) == 1):
             return None
         return StatisticsCache(folder, dataset.fingerprint() if folder is not None else "", self.log)
+
+    def _executor(self, stack: ExitStack, jobs: list[_Job]) -> Executor | None:
+        """What observes the samples, where that is not this process; it ends with ``stack``."""
+        name = self.request.executor
+        if name == LOCAL:
+            return None
+        if not any(job.choice is not None and isinstance(job.choice.settings, FullSettings) for job in jobs):
+            self.log.warning(f"--executor={name}: has no effect; FULL_QUANT alone has ranges of activations to find")
+            return None
+        with self.log.stage("cluster"):
+            executor = stack.enter_context(open_executor(name, workers=self.threads))
+        for warning in executor.warnings:
+            self.log.warning(warning)
+        self.log.info(f"ranges of activations: found by {executor}; corrections and proof run here")
+        return executor
 
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
         """Random samples of the right types."""

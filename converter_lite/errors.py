@@ -77,6 +77,10 @@ def refused_by_system(error: OSError) -> ConverterError:
     )
 
 
+class ClusterError(ConverterError):
+    """A cluster cannot be reached or used, or loses its workers."""
+
+
 class FormatError(ConverterError):
     """A file of a binary model format is damaged or uses something unknown."""
 

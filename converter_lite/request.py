@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from converter_lite.errors import UsageError
+from converter_lite.execution.executor import LOCAL, check_executor
 from converter_lite.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class ConvertRequest:
         threads: Worker threads; 0 = one per core.
         allow_external_paths: Read external data and calibration files that lie outside their folder too.
         cache: Folder for statistics of activations, which later runs on the same graph and data use.
+        executor: Where shards of the calibration samples are observed: ``local``, ``dask`` (worker processes on this machine)
+            or ``dask:ADDRESS`` (of a scheduler).
         preview: Folder for pictures of the first prepared samples, as the model gets them.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         calibration_size: How many of them, ``None`` = all.
@@ -137,6 +140,7 @@ class ConvertRequest:
     report: Path | None = None
     threads: int = 0
     cache: Path | None = None
+    executor: str = "local"
     preview: Path | None = None
     allow_external_paths: bool = False
     calibration_data: Any = None
@@ -183,6 +187,13 @@ class ConvertRequest:
             raise UsageError(refused, where=f"--fmk={self.fmk}")
         if self.weight_file is not None and self.fmk != "PADDLE":
             raise UsageError("only PADDLE models have a second file here", where="--weightFile")
+        check_executor(self.executor)
+        if self.executor != LOCAL and self.calibration_data is not None:
+            raise UsageError(
+                "samples from Python are in this process alone: the workers of a cluster cannot read them",
+                where=f"executor={self.executor}",
+                hint="name files with calibrate_path",
+            )
         one_of(self.ms_compat, MS_COMPAT, "--msCompat")
         one_of(self.nb_target, NB_TARGETS, "--nbTarget")
         one_of(self.input_data_format, LAYOUTS, "--inputDataFormat")

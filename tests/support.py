@@ -80,6 +80,9 @@ class Samples(list[dict[str, NDArray[Any]]]):
     def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
         return iter(self[start:])
 
+    def part(self, start: int, stop: int) -> list[dict[str, NDArray[Any]]]:
+        return self[start:stop]
+
 
 def random_feed(model: ir.Model, *, seed: int = 0, dynamic: int = 2) -> dict[str, NDArray[Any]]:
     """Normal numbers (or zeros and ones for integer inputs) for every input; unknown sizes become ``dynamic``."""

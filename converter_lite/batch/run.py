@@ -4,59 +4,83 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from converter_lite.batch import GRACE_SECONDS
 from converter_lite.batch.identity import identity
 from converter_lite.batch.jobs import Job
 from converter_lite.batch.results import JobResult, is_done
+from converter_lite.errors import EXIT_FAILED, ConverterError, DataError
+from converter_lite.execution.executor import Executor
 
 SWITCHES = ("allowExternalPaths", "dryRun", "verbose")
 """Flags without a value."""
 
-
-class Executor(Protocol):
-    """Where jobs run."""
-
-    def run(self, tasks: Sequence[tuple[Job, JobResult | None]]) -> Iterator[JobResult]:
-        """Results of all jobs, in the order in which they end; see :func:`run_job` for the tasks."""
+SAME_FILES = "every machine of a cluster needs the same files at the same paths (a shared file system)"
 
 
-class LocalExecutor:
-    """Runs jobs on this machine.
+@dataclass(frozen=True, slots=True)
+class JobTask:
+    """A job, and what is known about it.
 
-    Args:
-        workers: Jobs at the same time.
+    Attributes:
+        job: The conversion.
+        earlier: Its result in an earlier run, where that may be kept.
     """
 
-    def __init__(self, workers: int) -> None:
-        self._workers = workers
-        self._threads = max((os.cpu_count() or 1) // workers, 1)
+    job: Job
+    earlier: JobResult | None
+
+
+class JobRunner:
+    """Runs jobs. It satisfies :class:`converter_lite.execution.executor.Work`.
+
+    Args:
+        threads: Worker threads of a job that does not say; results do not depend on them.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
         self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
 
-    def run(self, tasks: Sequence[tuple[Job, JobResult | None]]) -> Iterator[JobResult]:
-        """See :class:`Executor`; an interruption ends the jobs that run."""
-        with ThreadPoolExecutor(max_workers=self._workers) as pool:
-            futures: list[Future[JobResult]] = [
-                pool.submit(run_job, job, earlier, threads=self._threads, watch=self._running) for job, earlier in tasks
-            ]
-            try:
-                for future in as_completed(futures):
-                    yield future.result()
-            finally:
-                for future in futures:
-                    future.cancel()
-                self._stop()
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_running": set()}
 
-    def _stop(self) -> None:
+    def __call__(self, task: JobTask) -> JobResult:
+        """Convert, unless an earlier run did and nothing has changed.
+
+        Raises:
+            ConverterError: The folder of the job is not there, or the batch was stopped.
+        """
+        job, start = task.job, time.perf_counter()
+        if self._stopped:
+            raise ConverterError("the batch was interrupted")
+        if not job.folder.is_dir():
+            raise DataError(f"machine {platform.node()} has no such folder", where=str(job.folder), hint=SAME_FILES)
+        found = identity(job)
+        if task.earlier is not None and is_done(task.earlier, found, job.folder):
+            return JobResult(job.name, 0, 0.0, found, task.earlier.report, log=task.earlier.log, skipped=True)
+        with tempfile.TemporaryDirectory(prefix="converter_lite_") as folder:
+            report = Path(folder) / "result.json"
+            status, out, err = self._run(_command(job, report, self._threads), job.folder)
+            content = _content(report)
+        error = "" if status == 0 else _reason(status, err)
+        return JobResult(job.name, status, time.perf_counter() - start, found, content, error=error, log=out + err)
+
+    def stop(self) -> None:
+        """End the jobs that run, and start no other."""
+        self._stopped = True
         for process in list(self._running):
             process.terminate()
         deadline = time.monotonic() + GRACE_SECONDS
@@ -66,32 +90,58 @@ class LocalExecutor:
             except subprocess.TimeoutExpired:
                 process.kill()
 
+    def _run(self, command: list[str], folder: Path) -> tuple[int, str, str]:
+        reader, writer = os.pipe()
+        with os.fdopen(writer, "wb"):  # its end tells the job that this process is gone
+            with os.fdopen(reader, "rb") as stdin:
+                process = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    encoding="utf-8",
+                    errors="replace",
+                    start_new_session=True,  # Ctrl-C reaches the batch alone, which then ends its jobs once
+                )
+            self._running.add(process)
+            try:
+                out, err = process.communicate()
+            finally:
+                self._running.discard(process)
+        return process.returncode, out, err
 
-def run_job(
-    job: Job,
-    earlier: JobResult | None,
-    *,
-    threads: int = 0,
-    watch: set[subprocess.Popen[str]] | None = None,
-) -> JobResult:
-    """Convert, unless an earlier run did and nothing has changed.
 
-    Args:
-        job: The conversion.
-        earlier: Its result in an earlier run, where that may be kept.
-        threads: Worker threads of a job that does not say; results do not depend on them.
-        watch: Holds the process while it runs.
+def run_jobs(
+    jobs: Sequence[Job], earlier: Mapping[str, JobResult], executor: Executor
+) -> Generator[JobResult, None, None]:
+    """Results of all jobs, in the order in which they end; closing the iterator ends the jobs that run.
+
+    Raises:
+        ClusterError: The machines that should run them are lost.
     """
-    start = time.perf_counter()
-    found = identity(job)
-    if earlier is not None and is_done(earlier, found, job.folder):
-        return JobResult(job.name, 0, 0.0, found, earlier.report, log=earlier.log, skipped=True)
-    with tempfile.TemporaryDirectory(prefix="converter_lite_") as folder:
-        report = Path(folder) / "result.json"
-        status, out, err = _run(_command(job, report, threads), job.folder, watch if watch is not None else set())
-        content = _content(report)
-    error = "" if status == 0 else _reason(status, err)
-    return JobResult(job.name, status, time.perf_counter() - start, found, content, error=error, log=out + err)
+    placed = [replace(job, folder=job.folder.absolute()) for job in jobs]
+    tasks = [JobTask(job, earlier.get(job.name)) for job in placed]
+    with closing(executor.run(JobRunner(executor.threads), tasks)) as outcomes:
+        for number, outcome in outcomes:
+            job = placed[number]
+            if isinstance(outcome, ConverterError):
+                yield JobResult(job.name, outcome.exit_status, 0.0, "", {}, error=str(outcome))
+            else:
+                yield _confirmed(job, outcome) if executor.is_remote else outcome
+
+
+def _confirmed(job: Job, result: JobResult) -> JobResult:
+    """The result, if this machine sees what the one saw that ran the job, and the files that it wrote."""
+    if result.identity != identity(job):
+        problem = "the machine that ran it read other files than this one"
+    elif result.status == 0 and not is_done(result, result.identity, job.folder):
+        problem = "the machine that ran it wrote files that this one does not see"
+    else:
+        return result
+    text = f"{job.folder}: {problem}\n  {SAME_FILES}"
+    return replace(result, status=EXIT_FAILED, error=f"{text}\n{result.error}".rstrip(), skipped=False)
 
 
 def _command(job: Job, report: Path, threads: int) -> list[str]:
@@ -101,29 +151,6 @@ def _command(job: Job, report: Path, threads: int) -> list[str]:
     switches = [f"--{name}" for name in SWITCHES if flags.pop(name, "false") == "true"]
     values = [f"--{name}={value}" for name, value in flags.items()]
     return [sys.executable, "-m", "converter_lite.cli.batch_job", *values, *switches, f"--json={report}"]
-
-
-def _run(command: list[str], folder: Path, watch: set[subprocess.Popen[str]]) -> tuple[int, str, str]:
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "wb"):  # its end tells the job that this process is gone
-        with os.fdopen(reader, "rb") as stdin:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,  # Ctrl-C reaches the batch alone, which then ends its jobs once
-            )
-        watch.add(process)
-        try:
-            out, err = process.communicate()
-        finally:
-            watch.discard(process)
-    return process.returncode, out, err
 
 
 def _content(report: Path) -> dict[str, Any]:

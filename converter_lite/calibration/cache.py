@@ -26,11 +26,8 @@ from converter_lite.kernels.histogram import MAX_BINS, SMALLEST_EXPONENT, Histog
 from converter_lite.loading import message
 from converter_lite.log import Log
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the content of the files changes its meaning."""
-
-SAVE_EVERY = 16
-"""Samples between two writes: what a killed run loses at most."""
 
 BROKEN_ARCHIVE = (
     *(OSError, ValueError, AttributeError, KeyError, IndexError, EOFError, OverflowError, MemoryError),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from itertools import islice
 from typing import Any, Protocol
 
@@ -17,10 +18,12 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.cache import SAVE_EVERY, StatisticsCache, identity
-from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
-from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed, Session
-from converter_lite.kernels.histogram import histogram
+from converter_lite.calibration.cache import StatisticsCache, identity
+from converter_lite.calibration.shards import SHARD, Shard, ShardObserver
+from converter_lite.calibration.statistics import CalibrationStats, Need
+from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
+from converter_lite.errors import ConverterError
+from converter_lite.execution.executor import Executor
 from converter_lite.loading import message, open_session
 from converter_lite.log import Log
 
@@ -49,6 +52,9 @@ class Samples(Protocol):
     def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
         """One pass over the feeds from number ``start`` on."""
 
+    def part(self, start: int, stop: int) -> Iterable[Feed]:
+        """Some samples in a form that another process can read."""
+
     def head(self, count: int) -> list[dict[str, NDArray[Any]]]:
         """The first samples, held in memory; fewer than ``count`` where memory is short."""
 
@@ -63,6 +69,7 @@ def collect(
     log: Log,
     engine: Engine = DEFAULT_ENGINE,
     cache: StatisticsCache | None = None,
+    executor: Executor | None = None,
 ) -> CalibrationStats:
     """Statistics of the named tensors over all samples.
 
@@ -76,9 +83,11 @@ def collect(
         engine: Runs the graph.
         cache: Statistics of earlier runs and of other formats of this one; where it lasts, all kinds are collected, for
             every method that may follow.
+        executor: Observes shards of the samples; ``None``: this process. The result does not depend on it.
 
     Raises:
         CalibrationError: A tensor is NaN or infinite.
+        ClusterError: The workers are lost.
         ModelError: The runtime refuses the model or a sample.
     """
     stats, graph = CalibrationStats(), ""
@@ -90,7 +99,9 @@ def collect(
     unknown = [name for name in names if name not in stats.tensors]
     size = GROUP if Need.HISTOGRAM in need else max(len(unknown), 1)
     for start in range(0, len(unknown), size):
-        _collect_group(stats, model, unknown[start : start + size], need, samples, threads, log, engine, cache)
+        group = unknown[start : start + size]
+        observer = ShardObserver(message(_observed(model, group, need)), group, need, engine)
+        _collect_group(stats, observer, samples, threads, log, cache, executor)
     if cache is not None:
         cache.remember(graph, {name: stats[name] for name in unknown}, need)
     return stats
@@ -98,18 +109,16 @@ def collect(
 
 def _collect_group(
     stats: CalibrationStats,
-    model: ir.Model,
-    group: list[str],
-    need: Need,
+    observer: ShardObserver,
     samples: Samples,
     threads: int,
     log: Log,
-    engine: Engine,
     cache: StatisticsCache | None,
+    executor: Executor | None,
 ) -> None:
     """Observe tensors over all samples, or over those that the cache does not cover yet."""
-    graph = message(_observed(model, group, need))
-    path = cache.path(graph.digest(), group) if cache is not None else None
+    group = observer.names
+    path = cache.path(observer.graph.digest(), group) if cache is not None else None
     done, known = cache.load(path, group) if cache is not None and path is not None else (0, [])
     for name, part in zip(group, known or [], strict=False):
         stats.add(name, part)
@@ -117,15 +126,36 @@ def _collect_group(
         log.info(f"{done} of {len(samples)} samples are known from earlier runs")
     if done >= len(samples):
         return
-    session = graph.session(engine)
+    if executor is None:
+        shards = _observe_here(observer, samples, done, threads, log)
+    else:
+        shards = _observe_on(executor, observer, samples, done, log)
+    for shard in shards:
+        stats.merge(shard)
+        if cache is not None and path is not None:
+            cache.save(path, stats[group[0]].samples, [stats[name] for name in group])
+
+
+def _observe_here(
+    observer: ShardObserver, samples: Samples, done: int, threads: int, log: Log
+) -> Iterator[CalibrationStats]:
+    """Statistics of the shards that are left; samples run side by side across the ends of shards."""
     feeds = samples.tail(done) if done else samples
-    observed = map_ordered(lambda feed: _observe(session, group, need, feed), feeds, threads)
-    for parts in log.track(observed, "calibrating", len(samples) - done):
-        done += 1
-        for name, part in zip(group, parts, strict=True):
-            stats.add(name, part, sample=done)
-        if cache is not None and path is not None and (done % SAVE_EVERY == 0 or done == len(samples)):
-            cache.save(path, done, [stats[name] for name in group])
+    observed = map_ordered(observer.observe, feeds, threads)
+    yield from observer.gather(log.track(observed, "calibrating", len(samples) - done), done)
+
+
+def _observe_on(
+    executor: Executor, observer: ShardObserver, samples: Samples, done: int, log: Log
+) -> Iterator[CalibrationStats]:
+    """The same, whole shards side by side."""
+    starts = range(done, len(samples), SHARD)
+    shards = [Shard(samples.part(start, min(start + SHARD, len(samples))), start) for start in starts]
+    with closing(executor.run(observer, shards, ordered=True)) as outcomes:
+        for _, outcome in log.track(outcomes, f"calibrating, {SHARD} samples at a time", len(shards)):
+            if isinstance(outcome, ConverterError):
+                raise outcome
+            yield outcome
 
 
 def channel_means(
@@ -219,23 +249,6 @@ def map_ordered(function: Any, items: Iterable[Any], threads: int) -> Iterator[A
         finally:
             for future in pending:
                 future.cancel()
-
-
-def _observe(session: Session, names: list[str], need: Need, feed: Feed) -> list[TensorStatistics]:
-    outputs = session.run(feed)
-    parts = []
-    for i, _ in enumerate(names):
-        part = TensorStatistics(1, float(outputs[f"min_{i}"]), float(outputs[f"max_{i}"]))
-        if np.isnan(outputs[f"sum_{i}"]):
-            part.rmin = part.rmax = float("nan")
-        if Need.OUTLIER in need:
-            part.outliers = len(outputs[f"low_{i}"]) - 1
-            part.low_sum = float(outputs[f"low_{i}"][-1])
-            part.high_sum = float(outputs[f"high_{i}"][-1])
-        if Need.HISTOGRAM in need and np.isfinite(part.rmin) and np.isfinite(part.rmax):
-            part.histogram = histogram(outputs[f"values_{i}"])
-        parts.append(part)
-    return parts
 
 
 def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:

@@ -79,6 +79,11 @@ class CalibrationStats:
             )
         self.tensors.setdefault(name, TensorStatistics()).add(part)
 
+    def merge(self, other: CalibrationStats) -> None:
+        """Merge the statistics of other samples into these; sums of floats depend on the order in which that is done."""
+        for name, part in other.tensors.items():
+            self.add(name, part)
+
     def __getitem__(self, name: str) -> TensorStatistics:
         """Statistics of a tensor.
 

@@ -109,6 +109,14 @@ external_paths = click.option(
 )
 
 
+executor_option = option(
+    "executor",
+    "Where the work is done: local, dask (workers on this machine), or dask:ADDRESS (of a scheduler).",
+    "local",
+    metavar="WHERE",
+)
+
+
 def path_of(text: str) -> Path | None:
     """A path, ``None`` for an empty text."""
     return Path(text) if text else None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter_lite.cli.arguments import option
+from converter_lite.cli.arguments import executor_option, option
 from converter_lite.errors import EXIT_INTERRUPTED, ConverterError, UsageError
 from converter_lite.output import write_text
 from converter_lite.suggest import did_you_mean
@@ -17,9 +18,9 @@ from converter_lite.suggest import did_you_mean
 if TYPE_CHECKING:
     from converter_lite.batch.jobs import Job
     from converter_lite.batch.results import JobResult
-    from converter_lite.batch.run import Executor
+    from converter_lite.execution.executor import Executor
 
-BATCH_DECIDES = ("json", "quiet", "version")
+BATCH_DECIDES = ("json", "quiet", "version", "executor")
 """Flags that a job of a batch does not have."""
 
 
@@ -35,31 +36,42 @@ BATCH_DECIDES = ("json", "quiet", "version")
     help="A flag of every job that does not set it; repeatable.",
 )
 @click.option("-j", "workers", default="1", help="Jobs at the same time; 0 = one for each core.  [default: 1]")
+@executor_option
 @click.option("--resume", is_flag=True, help="Skip what an earlier run did and what has not changed since.")
 @option("json", "Results, kept after every job.", "batch_result.json", metavar="FILE")
 @option("junit", "Results as JUnit XML.", metavar="FILE")
 @click.pass_context
 def batch_command(context: click.Context, /, sources: tuple[str, ...], **options: Any) -> int:
     """Convert the jobs of a TOML file, or each of some model files (patterns in quotes work too)."""
-    from converter_lite.batch.run import LocalExecutor
+    from converter_lite.execution.executor import open_executor
 
     assert context.parent is not None
     known = [parameter.opts[-1].removeprefix("--") for parameter in context.parent.command.params]
+    is_counted = context.get_parameter_source("workers") is click.core.ParameterSource.COMMANDLINE
     try:
-        return run_batch(
-            collect_jobs(
-                sources,
-                [name for name in known if name not in BATCH_DECIDES],
-                options["settings"],
-                config=options["config_file"],
-                output_dir=options["output_dir"],
-            ),
-            LocalExecutor(workers(options["workers"])),
-            result_file=Path(options["json"]),
-            junit=Path(options["junit"]) if options["junit"] else None,
-            resume=options["resume"],
-            suite=" ".join(sources),
+        jobs = collect_jobs(
+            sources,
+            [name for name in known if name not in BATCH_DECIDES],
+            options["settings"],
+            config=options["config_file"],
+            output_dir=options["output_dir"],
         )
+        with open_executor(options["executor"], workers=workers(options["workers"])) as executor:
+            if executor.is_remote and is_counted:
+                raise UsageError(
+                    "the cluster decides how many jobs run at the same time", where="-j", hint="leave it out"
+                )
+            return run_batch(
+                jobs,
+                executor,
+                result_file=Path(options["json"]),
+                junit=Path(options["junit"]) if options["junit"] else None,
+                resume=options["resume"],
+                suite=" ".join(sources),
+            )
+    except KeyboardInterrupt:  # while a cluster is sought or started; jobs are interrupted in run_batch
+        click.echo("interrupted; no job was started", err=True)
+        return EXIT_INTERRUPTED
     except ConverterError as error:
         click.echo(f"ERROR {error}", err=True)
         return error.exit_status
@@ -106,7 +118,10 @@ def run_batch(
     """
     from converter_lite.batch.junit import junit_xml
     from converter_lite.batch.results import load_results, save_results
+    from converter_lite.batch.run import run_jobs
 
+    for warning in executor.warnings:
+        click.echo(f"WARNING {warning}", err=True)
     earlier = load_results(result_file) if resume else {}
     results: dict[str, JobResult] = {}
     interrupted = False
@@ -116,10 +131,11 @@ def run_batch(
         save_results(result_file, [kept[job.name] for job in jobs if job.name in kept])
 
     try:
-        for result in executor.run([(job, earlier.get(job.name)) for job in jobs]):
-            results[result.name] = result
-            keep()
-            click.echo(f"[{len(results):{len(str(len(jobs)))}}/{len(jobs)}] {result.line()}")
+        with closing(run_jobs(jobs, earlier, executor)) as ended:
+            for result in ended:
+                results[result.name] = result
+                keep()
+                click.echo(f"[{len(results):{len(str(len(jobs)))}}/{len(jobs)}] {result.line()}")
     except KeyboardInterrupt:
         interrupted = True
         click.echo(f"interrupted; {len(jobs) - len(results)} jobs are not done, --resume goes on", err=True)

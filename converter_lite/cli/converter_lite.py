@@ -12,6 +12,7 @@ import click
 from converter_lite import __version__
 from converter_lite.cli.arguments import (
     cosine,
+    executor_option,
     external_paths,
     option,
     parse_input_shape,
@@ -49,7 +50,18 @@ from converter_lite.request import (
     ConvertRequest,
 )
 
-NEVER_EMPTY = ("configFile", "saveType", "minCosine", "plan", "savePlan", "json", "report", "cache", "preview")
+NEVER_EMPTY = (
+    "configFile",
+    "saveType",
+    "minCosine",
+    "plan",
+    "savePlan",
+    "json",
+    "report",
+    "cache",
+    "preview",
+    "executor",
+)
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -127,6 +139,7 @@ class _Command(click.Group):
 @option(
     "cache", "Folder for statistics of activations: later runs on the same data read no sample for them.", metavar="DIR"
 )
+@executor_option
 @option("preview", "Folder for pictures of the first prepared samples (PNG).", metavar="DIR")
 @external_paths
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
@@ -232,6 +245,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         report=path_of(options["report"]),
         threads=whole_number(options["threads"], "--threads", most=MAX_THREADS, what="number of threads"),
         cache=path_of(options["cache"]),
+        executor=options["executor"],
         preview=path_of(options["preview"]),
         allow_external_paths=options["allow_external_paths"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -139,6 +140,52 @@ class FileDataset:
     def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
         """See :class:`Dataset`."""
         return ordered_map(self._sample, range(start, self.length), workers=self.workers)
+
+    def part(self, start: int, stop: int) -> FilePart:
+        """Samples number ``start`` to ``stop - 1`` in a form that can be pickled, for a process that sees the same files."""
+        numbers = range(start * self.stack, stop * self.stack)
+        sources = tuple(
+            replace(source, files=tuple(source.files[n % len(source.files)].absolute() for n in numbers))
+            for source in self.sources
+        )
+        used = replace(self, sources=sources, workers=0, length=stop - start, log_notes=(), log_warnings=())
+        return FilePart(used, tuple(_size(path) for source in sources for path in source.files))
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Samples of a data set for another process; see :meth:`FileDataset.part`.
+
+    Args:
+        dataset: The samples, files with absolute paths.
+        sizes: Bytes of all files, as they are where the part was made; negative where a file is gone.
+    """
+
+    dataset: FileDataset
+    sizes: tuple[int, ...]
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """The samples.
+
+        Raises:
+            DataError: A file is not the one that is meant, or cannot be read.
+        """
+        files = [path for source in self.dataset.sources for path in source.files]
+        other = next((path for path, size in zip(files, self.sizes, strict=True) if _size(path) != size), None)
+        if other is not None:
+            raise DataError(
+                f"the file is not there, or is another one, on machine {platform.node()}",
+                where=str(other),
+                hint="Every machine of a cluster needs the same files at the same paths (a shared file system).",
+            )
+        return iter(self.dataset)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def open_dataset(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from numpy.typing import NDArray
 
-from converter_lite.data.dataset import Dataset
+from converter_lite.data.dataset import Dataset, FileDataset
+from converter_lite.errors import DataError
 
 Feed = dict[str, NDArray[Any]]
 
@@ -57,6 +58,20 @@ class RememberingDataset:
         yield from held[start:]
         if max(start, len(held)) < len(self):
             yield from self._dataset.tail(max(start, len(held)))
+
+    def part(self, start: int, stop: int) -> Iterable[Feed]:
+        """Samples number ``start`` to ``stop - 1`` in a form that can be pickled, for a process that sees the same files.
+
+        Raises:
+            DataError: The samples are not in files.
+        """
+        if not isinstance(self._dataset, FileDataset):
+            raise DataError(
+                "other processes can read samples from files only",
+                where="calibration data",
+                hint="Write them to files and name their folder with calibrate_path, or do not use a cluster.",
+            )
+        return self._dataset.part(start, stop)
 
     def head(self, count: int) -> list[Feed]:
         """The first samples, at most ``count`` and at most as many as fit in memory (one at least)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,7 +25,7 @@ DOUBT_FILES = 8
 
 @dataclass(frozen=True)
 class Source:
-    """The files of one input, and how one of them becomes an array."""
+    """The files of one input, and how one of them becomes an array; can be pickled."""
 
     spec: InputSpec
     files: tuple[Path, ...]
@@ -60,12 +61,14 @@ def open_images(spec: InputSpec, listed: FileList, settings: ImagePreprocess) ->
     values = "normalized" if settings.normalize_mean else "values 0..255 (normalize_mean and normalize_std are not set)"
     note = f"input '{spec.name}': pictures as {order}, {values}, {layout.value} {spec.dtype} {format_shape(spec.shape)}"
 
-    def load(path: Path) -> NDArray[Any]:
-        picture = load_image(path, settings, planar=layout is Layout.NCHW)[np.newaxis]
-        _check_size(spec, layout, picture.shape, str(path))
-        return _cast(picture, spec.dtype)
-
+    load = partial(_load_picture, spec, layout, settings)
     return OpenedSource(Source(spec, listed.files, load), spec.shape[0] or 1, (*notes, note))
+
+
+def _load_picture(spec: InputSpec, layout: Layout, settings: ImagePreprocess, path: Path) -> NDArray[Any]:
+    picture = load_image(path, settings, planar=layout is Layout.NCHW)[np.newaxis]
+    _check_size(spec, layout, picture.shape, str(path))
+    return _cast(picture, spec.dtype)
 
 
 def _check_image_input(spec: InputSpec, layout: Layout, settings: ImagePreprocess) -> None:

@@ -5,8 +5,9 @@ decide -> collect ranges -> parameters of activations -> parameters of weights a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -16,9 +17,10 @@ from converter_lite import graph as g
 from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
-from converter_lite.calibration.statistics import CalibrationStats
+from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.engine import Engine, Feed
 from converter_lite.errors import CalibrationError
+from converter_lite.execution.executor import Executor
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.decide import (
@@ -96,6 +98,7 @@ def quantize_full(
     threads: int,
     log: Log,
     cache: StatisticsCache | None = None,
+    executor: Executor | None = None,
 ) -> QuantizedModel:
     """Quantize weights and activations of ``model`` (changed in place: biases).
 
@@ -109,6 +112,7 @@ def quantize_full(
         threads: Worker threads.
         log: Receives progress and stage times.
         cache: Statistics of earlier runs.
+        executor: Observes activations elsewhere; ``None``: this process.
 
     Raises:
         CalibrationError: A tensor cannot be quantized; it is named.
@@ -128,7 +132,14 @@ def quantize_full(
     reference = model.clone()
     if given is None:
         _find_params(
-            model, plan, target, settings, samples=samples, engine=engine, threads=threads, log=log, cache=cache
+            model,
+            plan,
+            target,
+            settings,
+            statistics_of=partial(
+                collect, samples=samples, engine=engine, threads=threads, log=log, cache=cache, executor=executor
+            ),
+            log=log,
         )
     quantized = QuantizedModel(model, plan, reference=reference)
     if settings.bias_correction:
@@ -176,18 +187,15 @@ def _find_params(
     target: TargetSpec,
     settings: FullSettings,
     *,
-    samples: Samples,
-    engine: Engine,
-    threads: int,
+    statistics_of: Callable[[ir.Model, list[str], Need], CalibrationStats],
     log: Log,
-    cache: StatisticsCache | None,
 ) -> None:
     """Fill in the parameters of a plan that has decisions only."""
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
     with log.stage("calibration"):
         observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
-        stats = collect(model, observed, need, samples, threads=threads, log=log, engine=engine, cache=cache)
+        stats = statistics_of(model, observed, need)
     with log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
         plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)

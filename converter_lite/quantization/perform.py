@@ -11,6 +11,7 @@ from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.calibration.runner import Samples
 from converter_lite.engine import Engine, Feed
 from converter_lite.errors import ConfigError
+from converter_lite.execution.executor import Executor
 from converter_lite.formats.onnx_qdq.writer import build
 from converter_lite.log import Log
 from converter_lite.quantization import rescue
@@ -39,6 +40,7 @@ class Quantizer:
         samples: Calibration samples, ``None`` if there are none.
         substitutes: What is measured on where there are no samples.
         cache: Statistics of earlier runs.
+        executor: Observes activations elsewhere; ``None``: this process.
         engine, threads, log: As everywhere.
     """
 
@@ -47,6 +49,7 @@ class Quantizer:
     samples: Samples | None
     substitutes: Sequence[Feed] = ()
     cache: StatisticsCache | None = None
+    executor: Executor | None = None
     _: KW_ONLY
     engine: Engine
     threads: int
@@ -87,6 +90,7 @@ class Quantizer:
                 threads=threads,
                 log=log,
                 cache=self.cache,
+                executor=self.executor,
             )
         if isinstance(settings, WeightSettings):
             return quantize_weights(

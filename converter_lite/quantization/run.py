@@ -11,6 +11,7 @@ from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.calibration.runner import Samples
 from converter_lite.engine import Engine, Feed
 from converter_lite.errors import ConfigError
+from converter_lite.execution.executor import Executor
 from converter_lite.log import Log
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.perform import Quantizer
@@ -31,6 +32,7 @@ class Resources:
         log: Receives progress, stage times and warnings.
         random_feeds: Gives random samples for a model, where something is measured without data.
         cache: Statistics of earlier runs, ``None`` without ``--cache``.
+        executor: Observes activations elsewhere; ``None``: this process.
     """
 
     samples: Samples | None
@@ -39,6 +41,7 @@ class Resources:
     log: Log
     random_feeds: Callable[[ir.Model, int], Sequence[Feed]]
     cache: StatisticsCache | None = None
+    executor: Executor | None = None
 
 
 def needed_samples(samples: Samples | None) -> Samples:
@@ -71,6 +74,7 @@ def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resourc
         resources.samples,
         substitutes=_substitutes(model, choice, resources),
         cache=resources.cache,
+        executor=resources.executor,
         engine=resources.engine,
         threads=resources.threads,
         log=resources.log,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 
+from converter_lite.execution.environment import installed
 from converter_lite.request import Artefact, ConvertResult, OutputAccuracy
 
 PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime")
@@ -56,13 +56,7 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bo
 
 def versions() -> dict[str, str]:
     """Versions of everything that decides about the result."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+    return {"python": platform.python_version(), **installed(PACKAGES)}
 
 
 def peak_memory() -> int:

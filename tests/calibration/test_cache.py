@@ -13,15 +13,16 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.calibration import runner
-from converter_lite.calibration.cache import SAVE_EVERY, StatisticsCache
+from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import collect
+from converter_lite.calibration.shards import SHARD
 from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.log import Log
 from tests.support import Samples, build, normal, samples_of
 
 NAMES = ["x", "a", "y"]
-COUNT = 2 * SAVE_EVERY + 5
+COUNT = 2 * SHARD + 5
 
 
 class Counted(Samples):
@@ -78,7 +79,7 @@ def test_a_second_method_reads_no_sample_and_finds_the_same_ranges(tmp_path: Pat
         assert found == ranges(statistics(None, samples(), method=method), method)
 
 
-@pytest.mark.parametrize("survived", [SAVE_EVERY - 1, SAVE_EVERY + 3, COUNT - 1])
+@pytest.mark.parametrize("survived", [SHARD - 1, SHARD + 3, COUNT - 1])
 def test_a_run_that_broke_off_goes_on_where_it_was(tmp_path: Path, survived: int) -> None:
     first, broken = samples(), samples()
     broken[survived] = {"x": np.zeros((1, 2, 8, 8), np.float32)}
@@ -86,7 +87,7 @@ def test_a_run_that_broke_off_goes_on_where_it_was(tmp_path: Path, survived: int
         statistics(tmp_path, broken)
     second = samples()
     found = statistics(tmp_path, second)
-    assert second.reads == COUNT - survived // SAVE_EVERY * SAVE_EVERY
+    assert second.reads == COUNT - survived // SHARD * SHARD
     for method in METHODS:
         assert ranges(found, method) == ranges(statistics(None, first, method=method), method)
 
@@ -95,11 +96,11 @@ def test_a_killed_process_loses_little(tmp_path: Path) -> None:
     script = """
 import os, signal, sys
 from pathlib import Path
-from tests.calibration.test_cache import SAVE_EVERY, samples, statistics, Counted
+from tests.calibration.test_cache import SHARD, samples, statistics, Counted
 class Killing(Counted):
     def tail(self, start):
         for i, feed in enumerate(super().tail(start), start):
-            if i == SAVE_EVERY + 9:
+            if i == SHARD + 9:
                 os.kill(os.getpid(), signal.SIGKILL)
             yield feed
 statistics(Path(sys.argv[1]), Killing(samples()))
@@ -109,7 +110,7 @@ statistics(Path(sys.argv[1]), Killing(samples()))
     assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
     rest = samples()
     found = statistics(tmp_path, rest)
-    assert rest.reads == COUNT - SAVE_EVERY
+    assert rest.reads == COUNT - SHARD
     assert ranges(found, "KL") == ranges(statistics(None, samples(), method="KL"), "KL")
 
 

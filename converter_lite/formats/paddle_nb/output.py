@@ -102,6 +102,7 @@ class NbFormat:
             engine=resources.engine,
             threads=resources.threads,
             log=resources.log,
+            executor=resources.executor,
         )
 
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:

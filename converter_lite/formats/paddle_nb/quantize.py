@@ -11,6 +11,7 @@ from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ConfigError
+from converter_lite.execution.executor import Executor
 from converter_lite.formats.paddle_nb.capability import weight_of
 from converter_lite.formats.paddle_nb.full_plan import calibration_tensors, plan_full
 from converter_lite.formats.paddle_nb.lowering import constant
@@ -44,6 +45,7 @@ def quantize_for_nb(
     engine: Engine = DEFAULT_ENGINE,
     threads: int = 1,
     log: Log | None = None,
+    executor: Executor | None = None,
 ) -> QuantizedModel:
     """Quantize ``model`` (changed in place: biases) as a configuration asks, for one target.
 
@@ -60,6 +62,7 @@ def quantize_for_nb(
         engine: Runs the float model.
         threads: Worker threads.
         log: Receives progress, stage times and warnings.
+        executor: Observes activations elsewhere; ``None``: this process.
 
     Raises:
         ConfigError: A ``.nb`` file has no such quantization, or there are no samples.
@@ -70,7 +73,7 @@ def quantize_for_nb(
     fits = not isinstance(settings, DynamicSettings) and settings.adaptive_rounding
     head = samples.head(samples_wanted(model, fitted_rounding=fits)) if samples is not None else []
     if isinstance(settings, FullSettings) and integer:
-        quantized = _full(model, settings, target, needed_samples(samples), plan, engine, threads, log)
+        quantized = _full(model, settings, target, needed_samples(samples), plan, engine, threads, log, executor)
     else:
         if isinstance(settings, FullSettings):
             log.warning(
@@ -133,6 +136,7 @@ def _full(
     engine: Engine,
     threads: int,
     log: Log,
+    executor: Executor | None,
 ) -> QuantizedModel:
     ensure_biases(model, operators=BIAS_OPERATORS)
     head = samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding))
@@ -148,7 +152,7 @@ def _full(
     need, observe = METHODS[settings.method]
     names = calibration_tensors(model, target)
     with log.stage("calibration"):
-        stats = collect(model, names, need, samples, threads=threads, log=log, engine=engine)
+        stats = collect(model, names, need, samples, threads=threads, log=log, engine=engine, executor=executor)
     ranges = {name: _range(observe(stats[name], 8), settings.method) for name in names}
     with log.stage("quantization"):
         kept, per_channel = _kept(model, settings), settings.per_channel

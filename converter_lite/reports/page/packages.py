@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from converter_lite.extras import install, missing, missing_text, require
 
-from converter_lite.errors import UsageError
+__all__ = ["INSTALL", "missing_packages", "missing_text", "require_packages"]
 
 PACKAGES = ("bokeh", "jinja2")
 """Packages that the page needs besides those of every conversion."""
 
-INSTALL = "pip install 'converter-lite[report]'"
+INSTALL = install("report")
 """What makes them available."""
 
 
 def missing_packages() -> list[str]:
     """Names of packages without which there is no page."""
-    return [name for name in PACKAGES if find_spec(name) is None]
+    return missing(PACKAGES)
 
 
 def require_packages(where: str) -> None:
@@ -24,11 +24,4 @@ def require_packages(where: str) -> None:
     Raises:
         UsageError: A package is missing.
     """
-    missing = missing_packages()
-    if missing:
-        raise UsageError(f"the page needs {missing_text(missing)}", where=where, hint=INSTALL)
-
-
-def missing_text(names: list[str]) -> str:
-    """``bokeh, which is not installed``."""
-    return f"{' and '.join(names)}, which {'is' if len(names) == 1 else 'are'} not installed"
+    require(PACKAGES, what="the page", extra="report", where=where)

@@ -1,0 +1,122 @@
+"""Shards: runs of samples whose statistics are gathered apart and then merged, on this machine or on another one.
+
+A sum of floats depends on the order of its terms. Shards always have the same samples and are merged in their order, so that
+the result has the same bytes wherever each was observed, and wherever between two of them a killed run goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
+from converter_lite.engine import Engine, Feed, Session
+from converter_lite.kernels.histogram import histogram
+from converter_lite.loading import Message
+
+SHARD = 16
+"""Samples of a shard: the work of one machine at a time, and what a killed run loses at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Samples that follow each other; can be pickled.
+
+    Attributes:
+        feeds: Inputs by name, for each sample.
+        first: Number of samples before it.
+    """
+
+    feeds: Iterable[Feed]
+    first: int
+
+
+class ShardObserver:
+    """Runs a graph whose outputs are reductions of tensors, and keeps their statistics.
+
+    It satisfies :class:`converter_lite.execution.executor.Work`: the model is opened once in every process, at its first sample.
+
+    Args:
+        graph: The graph; outputs of tensor ``i`` are ``min_i``, ``max_i``, ``sum_i`` and what ``need`` asks for.
+        names: The tensors.
+        need: What is collected of them.
+        engine: Runs the graph.
+    """
+
+    def __init__(self, graph: Message, names: list[str], need: Need, engine: Engine) -> None:
+        self.graph = graph
+        self.names = names
+        self._need = need
+        self._engine = engine
+        self._open: Session | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def __call__(self, task: Shard) -> CalibrationStats:
+        """Statistics over the samples of a shard.
+
+        Raises:
+            CalibrationError: A tensor is NaN or infinite.
+            ModelError: The runtime refuses the model or a sample.
+            DataError: A sample cannot be read.
+        """
+        found = CalibrationStats()
+        for part in self.gather(map(self.observe, task.feeds), task.first):
+            found.merge(part)
+        return found
+
+    def stop(self) -> None:
+        """Nothing: a shard takes seconds."""
+
+    def gather(self, samples: Iterable[list[TensorStatistics]], first: int) -> Iterator[CalibrationStats]:
+        """Statistics of single samples, from number ``first`` on, merged shard by shard.
+
+        Raises:
+            CalibrationError: A tensor is NaN or infinite.
+        """
+        stats = CalibrationStats()
+        for number, sample in enumerate(samples, first + 1):
+            for name, part in zip(self.names, sample, strict=True):
+                stats.add(name, part, sample=number)
+            if number % SHARD == 0:
+                yield stats
+                stats = CalibrationStats()
+        if stats.tensors:
+            yield stats
+
+    def observe(self, feed: Feed) -> list[TensorStatistics]:
+        """Statistics of one sample, of each tensor.
+
+        Raises:
+            ModelError: The runtime refuses the model or the sample.
+        """
+        outputs = self._session().run(feed)
+        parts = []
+        for i, _ in enumerate(self.names):
+            part = TensorStatistics(1, float(outputs[f"min_{i}"]), float(outputs[f"max_{i}"]))
+            if np.isnan(outputs[f"sum_{i}"]):
+                part.rmin = part.rmax = float("nan")
+            if Need.OUTLIER in self._need:
+                part.outliers = len(outputs[f"low_{i}"]) - 1
+                part.low_sum = float(outputs[f"low_{i}"][-1])
+                part.high_sum = float(outputs[f"high_{i}"][-1])
+            if Need.HISTOGRAM in self._need and np.isfinite(part.rmin) and np.isfinite(part.rmax):
+                part.histogram = histogram(outputs[f"values_{i}"])
+            parts.append(part)
+        return parts
+
+    def _session(self) -> Session:
+        with self._lock:
+            if self._open is None:
+                self._open = self.graph.session(self._engine)
+            return self._open

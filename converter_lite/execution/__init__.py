@@ -1,0 +1,1 @@
+"""Where independent pieces of work are done: on this machine, or on a cluster of machines."""

@@ -1,0 +1,339 @@
+"""Work on a Dask cluster: one that runs somewhere, or workers on this machine that end with the work.
+
+The only module that knows ``distributed``. What is done travels to the workers once, as the result of a task that every piece
+depends on: a worker that is lost takes nothing along that the scheduler cannot make again, and a client that dies leaves
+nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from converter_lite.errors import ClusterError, ConverterError, UsageError
+from converter_lite.execution.environment import Environment, environment
+from converter_lite.execution.executor import Result, Task, Work
+from converter_lite.extras import require
+
+PACKAGES = ("dask", "distributed")
+"""Packages of the extra."""
+
+CONNECT_SECONDS = 10
+"""How long a scheduler may take to answer."""
+
+WORKER_SECONDS = 60.0
+"""How long there may be no worker; clusters that grow on demand start some in this time."""
+
+POLL_SECONDS = 5.0
+"""How often a run that waits looks whether there are workers."""
+
+WORKERS_HINT = "start workers (dask worker ADDRESS), and look at the log of the scheduler and of workers that ended"
+
+_Answer = TypeVar("_Answer")
+
+
+@contextlib.contextmanager
+def dask_executor(address: str, *, workers: int) -> Iterator[DaskExecutor]:
+    """A cluster, checked; see :func:`converter_lite.execution.executor.open_executor`.
+
+    Args:
+        address: Of a scheduler; empty: a cluster on this machine, which ends with the context.
+        workers: Worker processes of such a cluster.
+
+    Raises:
+        UsageError: The address is none, or the extra is not installed.
+        ClusterError: The cluster cannot be reached or used.
+    """
+    where = f"--executor=dask:{address}" if address else "--executor=dask"
+    require(PACKAGES, what="a Dask cluster", extra="dask", where=where)
+    import dask
+
+    # the graph of a large model is meant to travel with its task
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}), contextlib.ExitStack() as stack:
+        target = address or stack.enter_context(_own_cluster(workers, where))
+        stack.enter_context(_quiet())
+        client = stack.enter_context(_client(target, where))
+        executor = DaskExecutor(client, where, is_remote=bool(address))
+        executor.check()
+        yield executor
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A piece under way: its number, and the worker that it was meant for."""
+
+    number: int
+    worker: str
+
+
+class DaskExecutor:
+    """Workers of a Dask cluster. See :class:`converter_lite.execution.executor.Executor`.
+
+    Args:
+        client: Connected client.
+        where: The flag that names the cluster, for messages.
+        is_remote: Whether its workers may see other files.
+    """
+
+    threads = 1
+
+    def __init__(self, client: Any, where: str, *, is_remote: bool) -> None:
+        self._client = client
+        self._where = where
+        self.is_remote = is_remote
+        self.warnings: list[str] = []
+
+    def __str__(self) -> str:
+        threads = self._client.nthreads()
+        address = self._client.scheduler.address
+        return f"{len(threads)} Dask workers with {sum(threads.values())} threads ({address})"
+
+    def check(self) -> None:
+        """See whether there are workers that compute what this process would.
+
+        Raises:
+            ClusterError: There are none in time, or a worker has other versions of what decides about results.
+        """
+        if not self._client.nthreads():
+            demand = self._client.submit(environment, pure=False)
+            try:
+                self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
+            except asyncio.TimeoutError as error:
+                text = f"the cluster has no worker after {WORKER_SECONDS:.0f} s"
+                raise ClusterError(text, where=self._where, hint=WORKERS_HINT) from error
+            demand.release()
+        own, odd = environment(), []
+        with self._failures():
+            answers = self._client.run(environment, on_error="return")
+        for worker, found in answers.items():
+            if not isinstance(found, Environment):
+                raise ClusterError(
+                    f"worker {worker} cannot run this program: {found}", where=self._where, hint=_SAME_VERSIONS
+                )
+            _refuse_differences(own, found, worker, self._where)
+            if found.processor != own.processor:
+                odd.append(worker)
+        if odd:
+            self.warnings.append(
+                f"{self._where}: {len(odd)} workers have a processor of another kind than this machine ({odd[0]}):"
+                " the last digits of results, and so their bytes, may differ from those of a local run"
+            )
+
+    def run(
+        self, work: Work[Task, Result], tasks: Sequence[Task], *, ordered: bool = False
+    ) -> Generator[tuple[int, Result | ConverterError], None, None]:
+        """See :class:`converter_lite.execution.executor.Executor`.
+
+        Raises:
+            ClusterError: The scheduler or all workers are lost.
+        """
+        name, own = f"{type(work).__name__}-{uuid.uuid4().hex}", environment()
+        shared = self._client.submit(_carry, work, key=f"{name}-all")
+        left, running = deque(enumerate(tasks)), dict[Any, _Piece]()
+        try:
+            while left or running:
+                while left and (place := self._place(running.values(), 2 if ordered else 1)) is not None:
+                    number, task = left.popleft()
+                    key, workers = f"{name}-{number}", [place] if place else None
+                    future = self._client.submit(
+                        *(_perform, shared, own, task), key=key, workers=workers, allow_other_workers=bool(place)
+                    )
+                    running[future] = _Piece(number, place)
+                waiting = list(running)
+                for future in self._first_done(waiting[:1] if ordered else waiting):
+                    yield running.pop(future).number, self._outcome(future)
+        finally:
+            if running:
+                self._abandon(list(running), shared)
+
+    def _place(self, running: Collection[_Piece], share: int) -> str | None:
+        """The worker for the next piece: the one with most room; empty if there is no worker at all, ``None`` without room.
+
+        Left to itself, the scheduler keeps pieces of unknown length at the worker that has the work first. And what dies with a
+        worker counts as a failure of everything that was meant for it, so that nothing is sent that would have to wait there.
+
+        Args:
+            running: Pieces under way.
+            share: Pieces per thread: results that have to wait for their turn need more than one.
+        """
+        with self._failures():
+            threads = self._client.nthreads()
+        taken = Counter(piece.worker for piece in running)
+        room = {worker: count * share - taken[worker] for worker, count in threads.items()}
+        best = max(room, key=lambda worker: room[worker], default="")
+        is_full = len(running) >= max(sum(threads.values()) * share, 1) or room.get(best, 1) < 1
+        return None if is_full else best
+
+    def _first_done(self, futures: list[Any]) -> list[Any]:
+        from distributed import wait
+
+        with self._client.as_current():
+            done = self._patiently(lambda limit: wait(futures, timeout=limit, return_when="FIRST_COMPLETED").done)
+        return [future for future in futures if future in done]
+
+    def _outcome(self, future: Any) -> Any:
+        from distributed import KilledWorker
+
+        if future.status == "finished":
+            return self._patiently(lambda limit: future.result(timeout=limit))
+        error = self._patiently(lambda limit: future.exception(timeout=limit))
+        if isinstance(error, KilledWorker):
+            return ClusterError(
+                f"it took {error.allowed_failures + 1} worker(s) down, the last one at {error.last_worker.address}",
+                where=self._where,
+                hint="the system kills processes when memory runs out: give workers more memory or fewer threads",
+            )
+        if isinstance(error, ConverterError) and not isinstance(error, ClusterError):
+            return error
+        raise error
+
+    def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
+        """Ask the cluster until it answers, as long as it has workers.
+
+        Raises:
+            ClusterError: It has none for too long, or does not answer any more.
+        """
+        alone = 0.0
+        while True:
+            with self._failures():
+                with contextlib.suppress(asyncio.TimeoutError):
+                    return ask(POLL_SECONDS)
+                alone = 0.0 if self._client.nthreads() else alone + POLL_SECONDS
+            if alone >= WORKER_SECONDS:
+                raise ClusterError(f"all workers are gone since {alone:.0f} s", where=self._where, hint=WORKERS_HINT)
+
+    def _abandon(self, futures: list[Any], shared: Any) -> None:
+        """End work that nobody waits for any more; a cluster that is lost cannot be told."""
+        with contextlib.suppress(Exception, asyncio.CancelledError):
+            self._client.cancel(futures)
+            self._client.run(_stop, shared.key)
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        """What the connection raises when it breaks, as an error for users."""
+        try:
+            yield
+        except (OSError, asyncio.TimeoutError, asyncio.CancelledError, CancelledError) as error:
+            raise ClusterError(
+                "the connection to the scheduler is lost",
+                where=self._where,
+                hint="see whether the scheduler runs, and start again",
+            ) from error
+
+
+_SAME_VERSIONS = "install the same versions on every machine"
+
+
+def _refuse_differences(own: Environment, found: Environment, worker: str, where: str) -> None:
+    different = own.differences(found)
+    if different:
+        raise ClusterError(
+            f"worker {worker} has other versions (here / there): {', '.join(different)}",
+            where=where,
+            hint=_SAME_VERSIONS,
+        )
+
+
+def _carry(work: Any) -> Any:
+    """The task whose result every worker gets once."""
+    return work
+
+
+def _perform(work: Any, client: Environment, task: Any) -> Any:
+    """One piece, on a worker; workers that came later have not been checked yet."""
+    from distributed import get_worker
+
+    _refuse_differences(client, environment(), get_worker().address, "--executor")
+    return work(task)
+
+
+async def _stop(key: str, dask_worker: Any) -> None:
+    """End the work under way on a worker."""
+    work = dask_worker.data.get(key)
+    if work is not None:
+        await asyncio.to_thread(work.stop)
+
+
+@contextlib.contextmanager
+def _own_cluster(workers: int, where: str) -> Iterator[Any]:
+    from distributed import LocalCluster
+
+    try:
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,  # as a run without a cluster: the system decides
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        )
+    except (OSError, RuntimeError, asyncio.TimeoutError) as error:
+        raise ClusterError(f"workers on this machine cannot be started: {error}", where=where) from error
+    with cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def _client(target: Any, where: str) -> Iterator[Any]:
+    from distributed import Client
+
+    if isinstance(target, str):
+        _greet(target, where)
+    with Client(target, timeout=CONNECT_SECONDS, set_as_default=False) as client:
+        yield client
+
+
+def _greet(address: str, where: str) -> None:
+    """See that a scheduler answers: a client would wait for ever at the port of something else.
+
+    Raises:
+        UsageError: The address is none.
+        ClusterError: Nobody answers there, or not a scheduler.
+    """
+    with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
+        answer = thread.submit(asyncio.run, _kind_of(address))
+    try:
+        kind = answer.result()
+    except (ValueError, TypeError) as error:  # TypeError: tls:// without certificates
+        raise UsageError(
+            f"this is no address of a scheduler: {error}", where=where, hint="write dask:tcp://HOST:8786"
+        ) from error
+    except Exception as error:  # whatever another protocol looks like to this one
+        raise ClusterError(
+            "no Dask scheduler answers",
+            where=where,
+            hint="start one (dask scheduler), check host and port, and whether this machine may connect to it",
+        ) from error
+    if kind != "Scheduler":
+        raise ClusterError(f"this is a {kind} of Dask, no scheduler", where=where, hint="name the scheduler's port")
+
+
+async def _kind_of(address: str) -> str:
+    from distributed.core import rpc
+    from distributed.security import Security
+
+    async def ask() -> str:
+        async with rpc(address, connection_args=Security().get_connection_args("client")) as peer:
+            return str((await peer.identity())["type"])
+
+    return await asyncio.wait_for(ask(), CONNECT_SECONDS)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """No messages of the library: what matters becomes an error of ours."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    levels = {name: logging.getLogger(name).level for name in names}
+    try:
+        for name in names:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)

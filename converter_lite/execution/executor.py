@@ -1,0 +1,149 @@
+"""Work that can be done in pieces, and what does the pieces: threads here, or the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol, TypeVar
+
+from converter_lite.errors import ConverterError, UsageError
+from converter_lite.suggest import did_you_mean
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+TaskOfWork = TypeVar("TaskOfWork", contravariant=True)
+ResultOfWork = TypeVar("ResultOfWork", covariant=True)
+
+LOCAL, DASK = "local", "dask"
+KINDS = (LOCAL, DASK)
+"""Values of ``--executor``; ``dask`` may have the address of a scheduler behind a colon."""
+
+
+class Work(Protocol[TaskOfWork, ResultOfWork]):
+    """What is done with each task, from several threads at once.
+
+    Every process of a cluster has a copy of its own, made by pickling; what belongs to one process (an open model, child
+    processes) stays out of the pickle.
+    """
+
+    def __call__(self, task: TaskOfWork) -> ResultOfWork:
+        """Do one piece.
+
+        Raises:
+            ConverterError: It failed; the other pieces are done all the same.
+        """
+
+    def stop(self) -> None:
+        """End what runs: nobody waits for it any more."""
+
+
+class Executor(Protocol):
+    """Does pieces of work side by side.
+
+    Attributes:
+        threads: Processor threads that one piece may use.
+        is_remote: Whether the pieces are done on machines that may see other files than this one.
+        warnings: What the user should know about it.
+    """
+
+    threads: int
+    is_remote: bool
+    warnings: list[str]
+
+    def run(
+        self, work: Work[Task, Result], tasks: Sequence[Task], *, ordered: bool = False
+    ) -> Generator[tuple[int, Result | ConverterError], None, None]:
+        """Number and result of each task, or why it failed.
+
+        Closing the iterator ends the work that is under way.
+
+        Args:
+            work: What is done.
+            tasks: With what.
+            ordered: Give the results in the order of the tasks, else in that in which they end.
+
+        Raises:
+            ConverterError: Nothing more can be done.
+        """
+
+    def __str__(self) -> str:
+        """Where it works, for the log."""
+
+
+class LocalExecutor:
+    """Threads of this process. See :class:`Executor`.
+
+    Args:
+        workers: Pieces at the same time.
+    """
+
+    is_remote = False
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self.threads = max((os.cpu_count() or 1) // workers, 1)
+        self.warnings: list[str] = []
+
+    def run(
+        self, work: Work[Task, Result], tasks: Sequence[Task], *, ordered: bool = False
+    ) -> Generator[tuple[int, Result | ConverterError], None, None]:
+        """See :class:`Executor`."""
+        with ThreadPoolExecutor(max_workers=self._workers) as pool:
+            futures = {pool.submit(_outcome, work, task): number for number, task in enumerate(tasks)}
+            try:
+                for future in futures if ordered else as_completed(futures):
+                    yield futures[future], future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
+                work.stop()
+
+    def __str__(self) -> str:
+        return "this machine"
+
+
+def check_executor(text: str, where: str = "--executor") -> str:
+    """The value of ``--executor`` if it is one.
+
+    Raises:
+        UsageError: It is not, or the address is empty.
+    """
+    kind, colon, address = text.partition(":")
+    if kind not in KINDS or (kind == LOCAL and colon):
+        near = did_you_mean(kind, KINDS)
+        raise UsageError(f"{text!r} is not one of local, dask, dask:ADDRESS{near}", where=where)
+    if colon and not address.strip():
+        raise UsageError(
+            "the address of the scheduler is empty",
+            where=f"{where}={text}",
+            hint="write dask:tcp://HOST:8786, or dask alone for workers on this machine",
+        )
+    return text
+
+
+def open_executor(text: str, *, workers: int) -> AbstractContextManager[Executor]:
+    """What ``--executor`` names; leaving the context ends what was started for it.
+
+    Args:
+        text: See :func:`check_executor`.
+        workers: Pieces at the same time, where no scheduler decides about that.
+
+    Raises:
+        UsageError: It is none, or the extra for it is not installed.
+        ClusterError: There is no such cluster, or it cannot be used.
+    """
+    kind, _, address = check_executor(text).partition(":")
+    if kind == LOCAL:
+        return nullcontext(LocalExecutor(workers))
+    from converter_lite.execution.dask_cluster import dask_executor
+
+    return dask_executor(address, workers=workers)
+
+
+def _outcome(work: Work[Task, Result], task: Task) -> Result | ConverterError:
+    try:
+        return work(task)
+    except ConverterError as error:
+        return error
