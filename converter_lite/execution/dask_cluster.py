@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -89,6 +90,7 @@ class DaskExecutor:
         self._where = where
         self.is_remote = is_remote
         self.warnings: list[str] = []
+        self._last_seen = time.monotonic()
 
     def __str__(self) -> str:
         threads = self._client.nthreads()
@@ -134,12 +136,13 @@ class DaskExecutor:
         Raises:
             ClusterError: The scheduler or all workers are lost.
         """
+        self._last_seen = time.monotonic()
         name, own = f"{type(work).__name__}-{uuid.uuid4().hex}", environment()
         shared = self._client.submit(_carry, work, key=f"{name}-all")
         left, running = deque(enumerate(tasks)), dict[Any, _Piece]()
         try:
             while left or running:
-                while left and (place := self._place(running.values(), 2 if ordered else 1)) is not None:
+                for place in self._places(running.values(), len(left), 2 if ordered else 1):
                     number, task = left.popleft()
                     key, workers = f"{name}-{number}", [place] if place else None
                     future = self._client.submit(
@@ -147,36 +150,39 @@ class DaskExecutor:
                     )
                     running[future] = _Piece(number, place)
                 waiting = list(running)
-                for future in self._first_done(waiting[:1] if ordered else waiting):
+                for future in self._done(waiting[:1] if ordered else waiting):
                     yield running.pop(future).number, self._outcome(future)
         finally:
             if running:
                 self._abandon(list(running), shared)
 
-    def _place(self, running: Collection[_Piece], share: int) -> str | None:
-        """The worker for the next piece: the one with most room; empty if there is no worker at all, ``None`` without room.
+    def _places(self, running: Collection[_Piece], wanted: int, share: int) -> list[str]:
+        """Workers for the next pieces; one empty name if there is no worker at all.
 
         Left to itself, the scheduler keeps pieces of unknown length at the worker that has the work first. And what dies with a
         worker counts as a failure of everything that was meant for it, so that nothing is sent that would have to wait there.
 
         Args:
             running: Pieces under way.
+            wanted: Pieces that are left.
             share: Pieces per thread: results that have to wait for their turn need more than one.
         """
-        with self._failures():
-            threads = self._client.nthreads()
+        threads = self._workers()
+        if not threads:
+            return [""] if wanted and not running else []
         taken = Counter(piece.worker for piece in running)
-        room = {worker: count * share - taken[worker] for worker, count in threads.items()}
-        best = max(room, key=lambda worker: room[worker], default="")
-        is_full = len(running) >= max(sum(threads.values()) * share, 1) or room.get(best, 1) < 1
-        return None if is_full else best
+        free = sorted((n, worker) for worker, count in threads.items() for n in range(taken[worker], count * share))
+        room = sum(threads.values()) * share - len(running)  # some may have lost their worker and run elsewhere
+        return [worker for _, worker in free][: max(min(wanted, room), 0)]
 
-    def _first_done(self, futures: list[Any]) -> list[Any]:
+    def _done(self, futures: list[Any]) -> list[Any]:
+        """Those that have ended, as soon as there is one; none if that takes long: by then there may be other workers."""
         from distributed import wait
 
-        with self._client.as_current():
-            done = self._patiently(lambda limit: wait(futures, timeout=limit, return_when="FIRST_COMPLETED").done)
-        return [future for future in futures if future in done]
+        with self._failures(), self._client.as_current(), contextlib.suppress(asyncio.TimeoutError):
+            done = wait(futures, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED").done
+            return [future for future in futures if future in done]
+        return []
 
     def _outcome(self, future: Any) -> Any:
         from distributed import KilledWorker
@@ -195,19 +201,27 @@ class DaskExecutor:
         raise error
 
     def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
-        """Ask the cluster until it answers, as long as it has workers.
+        """Ask the cluster until it answers, as long as it has workers."""
+        while True:
+            with self._failures(), contextlib.suppress(asyncio.TimeoutError):
+                return ask(POLL_SECONDS)
+            self._workers()
+
+    def _workers(self) -> dict[str, int]:
+        """Address of each worker -> its threads.
 
         Raises:
-            ClusterError: It has none for too long, or does not answer any more.
+            ClusterError: There is none for too long, or the scheduler is lost.
         """
-        alone = 0.0
-        while True:
-            with self._failures():
-                with contextlib.suppress(asyncio.TimeoutError):
-                    return ask(POLL_SECONDS)
-                alone = 0.0 if self._client.nthreads() else alone + POLL_SECONDS
-            if alone >= WORKER_SECONDS:
-                raise ClusterError(f"all workers are gone since {alone:.0f} s", where=self._where, hint=WORKERS_HINT)
+        with self._failures():
+            threads: dict[str, int] = self._client.nthreads()
+        now = time.monotonic()
+        if threads:
+            self._last_seen = now
+        elif now - self._last_seen > WORKER_SECONDS:
+            text = f"all workers are gone since {now - self._last_seen:.0f} s"
+            raise ClusterError(text, where=self._where, hint=WORKERS_HINT)
+        return threads
 
     def _abandon(self, futures: list[Any], shared: Any) -> None:
         """End work that nobody waits for any more; a cluster that is lost cannot be told."""
