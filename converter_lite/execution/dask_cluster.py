@@ -95,7 +95,7 @@ class DaskExecutor:
     def __str__(self) -> str:
         threads = self._client.nthreads()
         address = self._client.scheduler.address
-        return f"{len(threads)} Dask workers with {sum(threads.values())} threads ({address})"
+        return f"a Dask cluster ({address}, workers: {len(threads)}, threads: {sum(threads.values())})"
 
     def check(self) -> None:
         """See whether there are workers that compute what this process would.
@@ -124,8 +124,8 @@ class DaskExecutor:
                 odd.append(worker)
         if odd:
             self.warnings.append(
-                f"{self._where}: {len(odd)} workers have a processor of another kind than this machine ({odd[0]}):"
-                " the last digits of results, and so their bytes, may differ from those of a local run"
+                f"{self._where}: worker {odd[0]} ({len(odd)} of {len(answers)}) has a processor of another kind than this"
+                " machine: the last digits of results, and so their bytes, may differ from those of a local run"
             )
 
     def run(
@@ -286,6 +286,7 @@ def _own_cluster(workers: int, where: str) -> Iterator[Any]:
             memory_limit=0,  # as a run without a cluster: the system decides
             dashboard_address=None,
             silence_logs=logging.CRITICAL,
+            preload=["converter_lite.execution.own_worker"],
         )
     except (OSError, RuntimeError, asyncio.TimeoutError) as error:
         raise ClusterError(f"workers on this machine cannot be started: {error}", where=where) from error

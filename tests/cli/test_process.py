@@ -15,7 +15,18 @@ from converter_lite.cli.run import run_conversion
 from tests.cli.workshop import FULL, ROOT, SUCCESS, Workshop, changed, child, environment, ini, model_proto, write_bins
 from tests.support import normal
 
-HEAVY = ("numpy", "onnx", "onnx_ir", "onnxruntime", "PIL", "tqdm", "google.protobuf", "flatbuffers")
+HEAVY = (
+    "numpy",
+    "onnx",
+    "onnx_ir",
+    "onnxruntime",
+    "PIL",
+    "tqdm",
+    "google.protobuf",
+    "flatbuffers",
+    "dask",
+    "distributed",
+)
 
 
 COMMAND = "import contextlib, converter_lite.cli.converter_lite as c\nwith contextlib.suppress(SystemExit): c.cli.main"

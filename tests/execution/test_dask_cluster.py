@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -120,7 +121,7 @@ def test_calibration_on_a_cluster_gives_the_bytes_of_a_local_run(large: Workshop
     formats = "--saveType=ONNX,NAIVE_BUFFER"
     large.succeed(formats, config=calibrated(method), output="here")
     outcome = large.succeed(formats, flag, config=calibrated(method), output="there")
-    assert "ranges of activations: found by 2 Dask workers with 2 threads" in outcome.out
+    assert "ranges of activations: found by a Dask cluster (tcp://" in outcome.out
     for suffix in (".onnx", ".nb"):
         assert Path(f"there{suffix}").read_bytes() == Path(f"here{suffix}").read_bytes()
 
@@ -212,7 +213,7 @@ def test_another_kind_of_processor_is_a_warning(workshop: Workshop, flag: str, m
     monkeypatch.setattr(environment_module, "_vector_units", lambda: frozenset({"avx9000"}))
     outcome = workshop.succeed(flag, config=FULL)
     assert "WARNING --executor=dask:tcp://" in outcome.out
-    assert "2 workers have a processor of another kind" in outcome.out
+    assert "has a processor of another kind than this machine" in outcome.out
 
 
 @pytest.mark.parametrize(
@@ -295,10 +296,17 @@ def test_ctrl_c_ends_the_jobs_and_the_workers_that_were_started_for_them(worksho
             main()
         """
     line = [sys.executable, "-c", code, "batch", "jobs.toml", "--executor=dask"]
-    process = subprocess.Popen(line, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        line,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     assert process.stdout is not None
     first = process.stdout.readline()
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it too
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "first: .onnx" in first
