@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from converter_lite.calibration.cache import StatisticsCache
+from converter_lite.calibrating import calibration_executor, statistics_cache
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.configured import configured_dataset
 from converter_lite.data.dataset import Dataset
@@ -23,7 +23,6 @@ from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ModelError, QualityError, UsageError
-from converter_lite.execution.executor import LOCAL, Executor, open_executor
 from converter_lite.formats.onnx_qdq.materialize import NARROWEST
 from converter_lite.formats.onnx_qdq.narrow import narrowest_width
 from converter_lite.formats.output import FileOptions, OutputFormat
@@ -119,8 +118,10 @@ class _Conversion:
                 self.threads,
                 self.log,
                 self._random_feeds,
-                cache=self._cache(dataset),
-                executor=self._executor(stack, jobs),
+                cache=statistics_cache(request, dataset, self.log, formats=len(self.formats)),
+                executor=calibration_executor(
+                    request, stack, self.log, observes=any(_is_full(job) and job.plan is None for job in jobs)
+                ),
             )
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
@@ -245,13 +246,12 @@ class _Conversion:
         from converter_lite.analysis.check_inputs import check_inputs
 
         job = jobs[0] if chosen is None else chosen
-        is_full = job.choice is not None and isinstance(job.choice.settings, FullSettings)
         are_own = self.config is not None and self.request.calibration_data is None
         check_inputs(
             job.prepared.model,
             dataset,
             self.config.data_preprocess_param if are_own and self.config is not None else None,
-            samples=None if is_full else PROOF_SAMPLES,
+            samples=None if _is_full(job) else PROOF_SAMPLES,
             preview=preview,
             engine=self.engine,
             threads=self.threads,
@@ -375,27 +375,6 @@ class _Conversion:
         _refuse_nothing(quantized.plan)
         return quantized
 
-    def _cache(self, dataset: RememberingDataset | None) -> StatisticsCache | None:
-        folder = self.request.cache
-        if dataset is None or (folder is None and len(self.formats) == 1):
-            return None
-        return StatisticsCache(folder, dataset.fingerprint() if folder is not None else "", self.log)
-
-    def _executor(self, stack: ExitStack, jobs: list[_Job]) -> Executor | None:
-        """What observes the samples, where that is not this process; it ends with ``stack``."""
-        name = self.request.executor
-        if name == LOCAL:
-            return None
-        if not any(job.choice is not None and isinstance(job.choice.settings, FullSettings) for job in jobs):
-            self.log.warning(f"--executor={name}: has no effect; FULL_QUANT alone has ranges of activations to find")
-            return None
-        with self.log.stage("cluster"):
-            executor = stack.enter_context(open_executor(name, workers=self.threads))
-        for warning in executor.warnings:
-            self.log.warning(warning)
-        self.log.info(f"ranges of activations: found by {executor}; corrections and proof run here")
-        return executor
-
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
         """Random samples of the right types."""
         return list(random_samples(model, count, fixed_shapes=dict(self.request.input_shape)))
@@ -455,6 +434,10 @@ def _names_files(config: QuantizationConfig) -> bool:
     """Whether a section names calibration files."""
     data = config.data_preprocess_param
     return data is not None and bool(data.calibrate_path) and data.input_type is not None
+
+
+def _is_full(job: _Job) -> bool:
+    return job.choice is not None and isinstance(job.choice.settings, FullSettings)
 
 
 def _refuse_nothing(plan: QuantPlan) -> None:
