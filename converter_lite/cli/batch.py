@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter_lite.cli.arguments import executor_option, option
-from converter_lite.errors import EXIT_INTERRUPTED, ConverterError, UsageError
+from converter_lite.errors import EXIT_INTERRUPTED, ClusterError, ConverterError, UsageError
 from converter_lite.output import write_text
 from converter_lite.suggest import did_you_mean
 
@@ -110,7 +110,7 @@ def run_batch(
     Results are kept after every job, so that a batch that was killed can be resumed.
 
     Returns:
-        The worst exit status of a job; 130 when interrupted.
+        The worst exit status of a job; 130 when interrupted, 1 when the cluster that ran them was lost.
 
     Raises:
         UsageError: The result file is something else.
@@ -124,7 +124,7 @@ def run_batch(
         click.echo(f"WARNING {warning}", err=True)
     earlier = load_results(result_file) if resume else {}
     results: dict[str, JobResult] = {}
-    interrupted = False
+    stopped, reason = 0, ""
 
     def keep() -> None:
         kept = {**{name: earlier[name] for name in earlier if resume}, **results}
@@ -137,15 +137,18 @@ def run_batch(
                 keep()
                 click.echo(f"[{len(results):{len(str(len(jobs)))}}/{len(jobs)}] {result.line()}")
     except KeyboardInterrupt:
-        interrupted = True
-        click.echo(f"interrupted; {len(jobs) - len(results)} jobs are not done, --resume goes on", err=True)
+        stopped, reason = EXIT_INTERRUPTED, "interrupted; "
+    except ClusterError as error:
+        stopped, reason = error.exit_status, f"ERROR {error}\n  "
+    if stopped:
+        click.echo(f"{reason}{len(jobs) - len(results)} jobs are not done, --resume goes on", err=True)
     done = [results[job.name] for job in jobs if job.name in results]
     if junit is not None:
         write_text(junit, junit_xml(done, suite=suite))
     failed = sum(result.status != 0 for result in done)
     skipped = sum(result.skipped for result in done)
     click.echo(f"{len(done) - failed - skipped} converted, {skipped} as before, {failed} failed: {result_file}")
-    return EXIT_INTERRUPTED if interrupted else max((result.exit_status for result in done), default=0)
+    return max([stopped, *(result.exit_status for result in done)])
 
 
 def workers(text: str) -> int:

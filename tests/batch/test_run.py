@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,11 @@ import pytest
 from converter_lite.batch import run as batch_run
 from converter_lite.batch.identity import file_digest, identity
 from converter_lite.batch.jobs import Job
-from converter_lite.batch.results import JobResult
+from converter_lite.batch.results import JobResult, load_results
 from converter_lite.batch.run import JobTask, run_jobs
-from converter_lite.execution.executor import LocalExecutor
+from converter_lite.cli.batch import run_batch
+from converter_lite.errors import ClusterError, ConverterError
+from converter_lite.execution.executor import LocalExecutor, Result, Task, Work
 
 
 class Elsewhere(LocalExecutor):
@@ -32,7 +36,7 @@ class Written:
         job = task.job
         file = job.folder / "out.onnx"
         file.write_bytes(b"model")
-        artefact = {"path": "out.onnx", "sha256": self.digest or file_digest(file)}
+        artefact = {"path": "out.onnx", "sha256": self.digest or file_digest(file), "bytes": 5, "accuracy": ()}
         return JobResult(job.name, 0, 1.0, self.identity or identity(job), {"artefacts": [artefact]})
 
     def stop(self) -> None:
@@ -62,6 +66,31 @@ def test_a_result_counts_only_if_both_machines_see_the_same_files(
     assert ("same files at the same paths" in result.error) == bool(attribute)
     (here,) = run_jobs([job], {}, LocalExecutor(1))
     assert here.status == 0
+
+
+class Lost(LocalExecutor):
+    """A cluster that is lost after one piece."""
+
+    def run(
+        self, work: Work[Task, Result], tasks: Sequence[Task], *, ordered: bool = False
+    ) -> Generator[tuple[int, Result | ConverterError], None, None]:
+        yield from super().run(work, tasks[:1], ordered=ordered)
+        raise ClusterError("the scheduler is lost", where="--executor=dask:x", hint="start it again")
+
+
+def test_a_batch_whose_cluster_is_lost_keeps_what_is_done_and_says_what_is_not(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = [job, replace(job, name="other")]
+    files = (Path("result.json"), Path("junit.xml"))
+    assert run_batch(jobs, Lost(1), result_file=files[0], junit=files[1], resume=False, suite="s") == 1
+    shown = capsys.readouterr()
+    assert shown.err == (
+        "ERROR --executor=dask:x: the scheduler is lost\n  start it again\n  1 jobs are not done, --resume goes on\n"
+    )
+    assert shown.out.endswith("1 converted, 0 as before, 0 failed: result.json\n")
+    assert list(load_results(Path("result.json"))) == ["job"]
+    assert 'tests="1"' in Path("junit.xml").read_text()
 
 
 def test_a_machine_without_the_folder_says_so(tmp_path: Path) -> None:
