@@ -7,7 +7,8 @@ from contextlib import ExitStack
 
 from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.execution.executor import LOCAL, Executor, open_executor
+from converter_lite.execution.executor import Executor, open_executor
+from converter_lite.execution.names import LOCAL
 from converter_lite.log import Log
 from converter_lite.request import ConvertRequest
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from converter_lite.errors import UsageError
-from converter_lite.execution.executor import LOCAL, check_executor
+from converter_lite.execution.names import LOCAL, check_executor
 from converter_lite.suggest import did_you_mean
 
 if TYPE_CHECKING:

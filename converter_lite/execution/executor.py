@@ -8,17 +8,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
-from converter_lite.errors import ConverterError, UsageError
-from converter_lite.suggest import did_you_mean
+from converter_lite.errors import ConverterError
+from converter_lite.execution.names import LOCAL, check_executor
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 TaskOfWork = TypeVar("TaskOfWork", contravariant=True)
 ResultOfWork = TypeVar("ResultOfWork", covariant=True)
-
-LOCAL, DASK = "local", "dask"
-KINDS = (LOCAL, DASK)
-"""Values of ``--executor``; ``dask`` may have the address of a scheduler behind a colon."""
 
 
 class Work(Protocol[TaskOfWork, ResultOfWork]):
@@ -104,30 +100,11 @@ class LocalExecutor:
         return "this machine"
 
 
-def check_executor(text: str, where: str = "--executor") -> str:
-    """The value of ``--executor`` if it is one.
-
-    Raises:
-        UsageError: It is not, or the address is empty.
-    """
-    kind, colon, address = text.partition(":")
-    if kind not in KINDS or (kind == LOCAL and colon):
-        near = did_you_mean(kind, KINDS)
-        raise UsageError(f"{text!r} is not one of local, dask, dask:ADDRESS{near}", where=where)
-    if colon and not address.strip():
-        raise UsageError(
-            "the address of the scheduler is empty",
-            where=f"{where}={text}",
-            hint="write dask:tcp://HOST:8786, or dask alone for workers on this machine",
-        )
-    return text
-
-
 def open_executor(text: str, *, workers: int) -> AbstractContextManager[Executor]:
     """What ``--executor`` names; leaving the context ends what was started for it.
 
     Args:
-        text: See :func:`check_executor`.
+        text: See :func:`converter_lite.execution.names.check_executor`.
         workers: Pieces at the same time, where no scheduler decides about that.
 
     Raises:
