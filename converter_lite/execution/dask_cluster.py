@@ -138,16 +138,13 @@ class DaskExecutor:
         """
         self._last_seen = time.monotonic()
         name, own = f"{type(work).__name__}-{uuid.uuid4().hex}", environment()
-        shared = self._client.submit(_carry, work, key=f"{name}-all")
+        shared = self._submit(_carry, work, key=f"{name}-all")
         left, running = deque(enumerate(tasks)), dict[Any, _Piece]()
         try:
             while left or running:
                 for place in self._places(running.values(), len(left), 2 if ordered else 1):
                     number, task = left.popleft()
-                    key, workers = f"{name}-{number}", [place] if place else None
-                    future = self._client.submit(
-                        *(_perform, shared, own, task), key=key, workers=workers, allow_other_workers=bool(place)
-                    )
+                    future = self._submit(_perform, shared, own, task, key=f"{name}-{number}", place=place)
                     running[future] = _Piece(number, place)
                 waiting = list(running)
                 for future in self._done(waiting[:1] if ordered else waiting):
@@ -155,6 +152,12 @@ class DaskExecutor:
         finally:
             if running:
                 self._abandon(list(running), shared)
+
+    def _submit(self, *call: Any, key: str, place: str = "") -> Any:
+        """A task, for some worker if there is one; others may take it when that is lost."""
+        with self._failures():
+            workers = [place] if place else None
+            return self._client.submit(*call, key=key, workers=workers, allow_other_workers=bool(place))
 
     def _places(self, running: Collection[_Piece], wanted: int, share: int) -> list[str]:
         """Workers for the next pieces; one empty name if there is no worker at all.
@@ -231,10 +234,13 @@ class DaskExecutor:
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
-        """What the connection raises when it breaks, as an error for users."""
+        """What a connection that breaks raises, and a client that has noticed (anything), as an error for users."""
+        broken = (OSError, asyncio.TimeoutError, asyncio.CancelledError, CancelledError)
         try:
             yield
-        except (OSError, asyncio.TimeoutError, asyncio.CancelledError, CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if self._client.status == "running" and not isinstance(error, broken):
+                raise
             raise ClusterError(
                 "the connection to the scheduler is lost",
                 where=self._where,
