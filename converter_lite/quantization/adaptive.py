@@ -44,10 +44,11 @@ def can_fit(node: ir.Node, weight: NDArray[Any]) -> bool:
     return node.op_type in OPERATORS and (node.op_type != "MatMul" or weight.ndim == 2)
 
 
-def rows_per_sample(weight: NDArray[Any], samples: int) -> int:
+def rows_per_sample(node: ir.Node, weight: NDArray[Any], samples: int) -> int:
     """Rows to take from each sample within ``ROWS`` and ``ROW_BYTES``."""
-    width = max(weight.size // max(min(weight.shape), 1), 1)
-    return max(min(ROWS, ROW_BYTES // (4 * width)) // max(samples, 1), 1)
+    outputs = _to_rows(node, weight).shape[0]
+    width = g.int_attribute(node, "group", 1) * weight.size // max(outputs, 1)
+    return max(min(ROWS, ROW_BYTES // (4 * max(width, 1))) // max(samples, 1), 1)
 
 
 def input_rows(

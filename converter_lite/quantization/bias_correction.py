@@ -134,7 +134,7 @@ class _Rounding:
             return
         if not adaptive.can_fit(node, array):
             return
-        count = adaptive.rows_per_sample(array, self._samples)
+        count = adaptive.rows_per_sample(node, array, self._samples)
 
         def rows(index: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
             return adaptive.input_rows(node, x, array.shape, count, index)

@@ -103,7 +103,7 @@ def _moments(
     data = copies[node.name].inputs[0]
     if len(use.nodes) > 1 or data is None or weight_of(node) is not use.value or not adaptive.can_fit(node, array):
         return None
-    count = adaptive.rows_per_sample(array, samples)
+    count = adaptive.rows_per_sample(node, array, samples)
     moments = adaptive.Moments()
     for rows in run.map(data, lambda index, x: adaptive.input_rows(node, x, array.shape, count, index)):
         moments.add(rows, rows)
