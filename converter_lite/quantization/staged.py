@@ -27,6 +27,9 @@ Result = TypeVar("Result")
 CHEAP = ("DequantizeLinear",)
 """Operators that are run again instead of storing their (four times larger) float result."""
 
+WEIGHT_STEPS = ("DequantizeLinear", "Mul")
+"""Operators between the integers of a stored weight and the layer that reads it."""
+
 
 class StagedRun:
     """Evaluates values of a graph in topological order over fixed samples.
@@ -123,7 +126,7 @@ def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:
     """What to keep of a node's inputs: the integers behind a DequantizeLinear, else the value; constants need not be kept."""
     kept = []
     for value in values:
-        if value is None or value.const_value is not None:
+        if value is None or _is_fixed(value):
             continue
         producer = value.producer()
         if producer is not None and producer.op_type in CHEAP:
@@ -133,6 +136,14 @@ def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:
         else:
             kept.append(value)
     return kept
+
+
+def _is_fixed(value: ir.Value) -> bool:
+    """Whether a value is a constant, or a stored weight: integers behind a DequantizeLinear, and a Mul."""
+    producer = value.producer()
+    if producer is None or producer.op_type not in WEIGHT_STEPS:
+        return value.const_value is not None
+    return all(source is None or _is_fixed(source) for source in producer.inputs)
 
 
 def _packed(array: NDArray[Any]) -> NDArray[Any]:

@@ -73,6 +73,7 @@ class WeightSettings:
         mixed: A width per weight instead of ``bits``.
         wide: Names of nodes whose weights get 16 bits whatever the rest gets.
         recurrent: Whether weights of LSTM, GRU and RNN are quantized too.
+        factors: Columns of weights of less than 8 bits may have factors, which the file holds beside the scales.
     """
 
     bits: int = 8
@@ -85,6 +86,7 @@ class WeightSettings:
     mixed: MixedBits | None = None
     wide: frozenset[str] = frozenset()
     recurrent: bool = True
+    factors: bool = False
 
 
 def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) -> QuantPlan:
@@ -194,6 +196,7 @@ class _Run:
                     biases=settings.bias_correction,
                     rounding=settings.adaptive_rounding,
                     grids=self.grids,
+                    factors=settings.factors,
                     engine=self.engine,
                     threads=self.threads,
                     log=self.log,
@@ -217,6 +220,7 @@ class _Run:
                 uses,
                 grids,
                 self.feeds or judges,
+                factors=self.settings.factors,
                 scorer=scorer,
                 engine=self.engine,
                 threads=self.threads,
