@@ -144,7 +144,7 @@ def quantize_weights(
             ensure_biases(model, operators=BIAS_OPERATORS)
         if plan is not None:
             plan.check(model)
-    wanted = samples_wanted(model, fitted_rounding=settings.adaptive_rounding)
+    wanted = samples_wanted(model, fitted_rounding=settings.adaptive_rounding, bits=settings.bits)
     run = _Run(settings, samples.head(wanted) if samples is not None else None, engine, threads, log)
     if plan is not None:
         return replace(run, grids=False).as_planned(model, plan)
