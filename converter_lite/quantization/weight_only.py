@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
 from converter_lite.engine import Engine, Feed
-from converter_lite.errors import CalibrationError
+from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.formats.onnx_qdq.writer import build
 from converter_lite.log import Log
 from converter_lite.quantization import mixed_bits
@@ -138,12 +138,14 @@ def quantize_weights(
 
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
+        ConfigError: The given plan does not fit the graph or the kind of file.
     """
     with log.stage("quantization"):
         if settings.bias_correction:
             ensure_biases(model, operators=BIAS_OPERATORS)
         if plan is not None:
             plan.check(model)
+            _refuse_factors(plan, settings)
     wanted = samples_wanted(model, fitted_rounding=settings.adaptive_rounding, bits=settings.bits)
     run = _Run(settings, samples.head(wanted) if samples is not None else None, engine, threads, log)
     if plan is not None:
@@ -161,6 +163,16 @@ def quantize_weights(
     quantized = run.as_planned(model, plan)
     mixed_bits.report(quantized, log)
     return quantized
+
+
+def _refuse_factors(plan: QuantPlan, settings: WeightSettings) -> None:
+    named = [name for name, params in plan.weights.items() if params.factors is not None]
+    if named and not settings.factors:
+        raise ConfigError(
+            f"the plan has factors for {len(named)} weights, the first is {named[0]}",
+            where=f"plan for {plan.target}",
+            hint="only ONNX files hold factors: take 'factors' and 'factors_shape' out, or use the plan with --saveType=ONNX",
+        )
 
 
 @dataclass(frozen=True, slots=True)
