@@ -226,6 +226,11 @@ class _Run:
             for use in uses
         }
         scorer = Scorer(model, judges, engine=self.engine, threads=self.threads)
+
+        def surely(tried: dict[str, int]) -> float:
+            score = scorer(build(self.as_planned(model.clone(), planned(tried))))
+            return score.cosine - score.uncertainty
+
         with log.stage("sensitivity"):
             losses = measure_losses(
                 model,
@@ -246,7 +251,7 @@ class _Run:
         widths = mixed_bits.search(
             mixed_bits.steps(uses, losses, per_channel=per_channel, storage=storage),
             mixed,
-            cosine=lambda tried: scorer(build(self.as_planned(model.clone(), planned(tried)))).cosine,
+            cosine=surely,
             names=[use.name for use in uses],
             total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
             log=log,
