@@ -190,9 +190,10 @@ def fit_grid(
 ) -> tuple[QuantParams, NDArray[np.int32]]:
     """Grid and integers: :func:`fit_rounding` with the step of each output channel fitted too.
 
-    Of several shares of the step that covers the weight's extremes, each refined after rounding by least squares, the one
+    Of several shares of the step that covers the weight's extremes, and the best of them refined by least squares, the one
     is kept that leaves the least error in the layer's output. (The step of least error in the weights is another one, and
-    far worse: weights that are cut off err in one direction, which only the inputs can judge.)
+    far worse: weights that are cut off err in one direction, which only the inputs can judge.) :func:`fit_rounding` on the
+    grid that is found gives the same integers, so that a plan reproduces them.
 
     Args:
         node: The layer.
@@ -226,30 +227,36 @@ def fit_grid(
 def _best_grid(
     goal: Matrix, rows: Matrix, moments: Matrix, compensated: Compensation, spec: QuantSpec
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
-    """Scale and zero point per row ``(groups, rows)``, and integers ``(groups, rows, columns)``."""
+    """Scale and zero point per row ``(groups, rows)``, and integers ``(groups, rows, columns)`` as rounding on them gives."""
     covering = params_from_range(rows.min(axis=2), rows.max(axis=2), spec)
     zero = covering.zero_point[..., None].astype(np.float64)
     kept, least = covering.scale.copy(), np.full(goal.shape[:2], np.inf)
+    refined, hoped = covering.scale.copy(), np.full(goal.shape[:2], np.inf)
     best, pull = np.empty(goal.shape, np.int32), goal @ moments
-    for share in CLIPS if goal.shape[2] > NARROW else FINE_CLIPS:
-        start = np.maximum(covering.scale * np.float32(share), np.float32(MIN_SCALE))
-        tried = start[..., None].astype(np.float64)
-        fitted = round_with(goal, compensated, tried, zero, qmin=spec.qmin, qmax=spec.qmax)
+
+    def attempt(scale: NDArray[np.float32]) -> None:
+        fitted = round_with(
+            goal, compensated, scale[..., None].astype(np.float64), zero, qmin=spec.qmin, qmax=spec.qmax
+        )
         steps = fitted - zero
-        bent = steps @ moments
-        energy, along = np.sum(bent * steps, axis=2), np.sum(pull * steps, axis=2)
-        scale = _refined(start, along, energy)
-        cost = scale * (scale * energy - 2 * along)
-        is_better = cost < least
+        energy, along = np.sum((steps @ moments) * steps, axis=2), np.sum(pull * steps, axis=2)
+        cost, better = scale * (scale * energy - 2 * along), _refined(scale, along, energy)
+        hope = better * (better * energy - 2 * along)
+        is_better, is_hopeful = cost < least, hope < hoped
         best[is_better], least[is_better], kept[is_better] = fitted[is_better], cost[is_better], scale[is_better]
+        refined[is_hopeful], hoped[is_hopeful] = better[is_hopeful], hope[is_hopeful]
+
+    for share in CLIPS if goal.shape[2] > NARROW else FINE_CLIPS:
+        attempt(np.maximum(covering.scale * np.float32(share), np.float32(MIN_SCALE)))
+    attempt(refined.copy())
     return kept, covering.zero_point.copy(), best
 
 
 def _refined(scale: NDArray[np.float32], along: Matrix, energy: Matrix) -> NDArray[np.float32]:
     """Steps of least squared error for integers that are fixed; the old ones where the inputs hardly say."""
-    refined = np.divide(along, energy, out=scale.astype(np.float64), where=energy > 0)
-    is_near = np.abs(np.log(np.maximum(refined, MIN_SCALE) / scale)) < NEAR
-    return np.where(is_near, refined, scale).astype(np.float32)
+    steps = np.divide(along, energy, out=scale.astype(np.float64), where=energy > 0)
+    is_near = np.abs(np.log(np.maximum(steps, MIN_SCALE) / scale)) < NEAR
+    return np.where(is_near, steps, scale).astype(np.float32)
 
 
 def _problem(node: ir.Node, weight: NDArray[np.float32], gathered: Moments, *, has_bias: bool) -> tuple[Matrix, Matrix]:

@@ -146,23 +146,31 @@ def quantize_weights(
         if plan is not None:
             plan.check(model)
             _refuse_factors(plan, settings)
-    wanted = samples_wanted(model, fitted_rounding=settings.adaptive_rounding, bits=settings.bits)
-    run = _Run(settings, samples.head(wanted) if samples is not None else None, engine, threads, log)
+    run = _Run(settings, None, engine, threads, log)
+    fitted, judges = _split(model, settings, samples)
+    if fitted is not None:
+        run = replace(run, feeds=fitted if judges is fitted else [*fitted, *judges])
     if plan is not None:
         return replace(run, grids=False).as_planned(model, plan)
     plan = decide_weights(model, settings, target=target)
     if settings.mixed is None:
         return run.as_planned(model, plan)
     if settings.mixed.search:
-        if samples is None:
-            plan = run.searched(model, plan, settings.mixed, tuning)
-        else:
-            fitted, judges = mixed_bits.split(samples)
-            plan = replace(run, feeds=fitted).searched(model, plan, settings.mixed, judges)
-            run = replace(run, feeds=fitted if judges is fitted else [*fitted, *judges])
+        plan = replace(run, feeds=fitted).searched(model, plan, settings.mixed, judges or tuning)
     quantized = run.as_planned(model, plan)
     mixed_bits.report(quantized, log)
     return quantized
+
+
+def _split(
+    model: ir.Model, settings: WeightSettings, samples: Samples | None
+) -> tuple[Sequence[Feed] | None, Sequence[Feed]]:
+    """Samples that are fitted to, ``None`` without any, and those that a search is judged by and the result fitted to as well."""
+    if samples is None:
+        return None, ()
+    if settings.mixed is not None and settings.mixed.search:
+        return mixed_bits.split(samples)
+    return samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding, bits=settings.bits)), ()
 
 
 def _refuse_factors(plan: QuantPlan, settings: WeightSettings) -> None:
