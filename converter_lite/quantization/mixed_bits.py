@@ -58,7 +58,7 @@ class MixedBits:
     Attributes:
         init_scale: Relative error that a weight may have; used where there is no search.
         search: Look for the smallest file whose output cosine is at least ``target_cosine``.
-        target_cosine: Goal of the search; the mean over the judging samples keeps it by a standard error.
+        target_cosine: Goal of the search.
         max_iterations: Networks that the search quantizes at most.
         storage: The kind of file.
     """
@@ -244,8 +244,7 @@ def search(
     Args:
         ordered: Steps, best first.
         mixed: Goal and bounds.
-        cosine: Quantizes with the given width per weight and gives the output cosine with the float network, as far as
-            the judging samples make it certain.
+        cosine: Quantizes with the given width per weight and gives the output cosine with the float network.
         names: All weights.
         total_bytes: Bytes of all weights at the largest width.
         log: Receives one line per network.
@@ -297,7 +296,7 @@ class _Trials:
         widths = self.widths(taken)
         loss = 1.0 - self.cosine(widths)
         size = self.total_bytes - sum(step.saved for step in taken)
-        self.log.info(f"  {_counts(widths)}: cosine at least {1.0 - loss:.5f}, about {size:,} bytes of weights")
+        self.log.info(f"  {_counts(widths)}: cosine {1.0 - loss:.5f}, about {size:,} bytes of weights")
         return loss
 
 

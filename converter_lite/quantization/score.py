@@ -30,13 +30,11 @@ class Score:
         cosine: Mean cosine with the float outputs, of the output where it is least; -1 where values are not finite.
         error: Largest absolute difference of any output value; infinite where values are not finite.
         noise: Squared error over squared signal, mean over outputs and samples; infinite likewise.
-        uncertainty: Standard error of ``cosine``: how far it may be from that of other samples; 0 for one sample.
     """
 
     cosine: float
     error: float
     noise: float
-    uncertainty: float = 0.0
 
 
 class Scorer:
@@ -73,22 +71,13 @@ class Scorer:
 
         pairs = zip(self._feeds, self._expected, strict=True)
         rows = list(map_ordered(compare, pairs, self._threads))
-        cosines = [_mean([row[i].cosine for row in rows]) for i in range(len(rows[0]))]
+        cosines = [sum(row[i].cosine for row in rows) / len(rows) for i in range(len(rows[0]))]
         scores = [score for row in rows for score in row]
         noise = sum(score.noise for score in scores) / max(len(scores), 1)
-        cosine, uncertainty = min(cosines, default=(1.0, 0.0))
-        return Score(cosine, max((score.error for score in scores), default=0.0), noise, uncertainty)
+        return Score(min(cosines, default=1.0), max((score.error for score in scores), default=0.0), noise)
 
     def _session(self, model: ir.Model) -> Session:
         return open_session(self._engine, model)
-
-
-def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and its standard error."""
-    count = len(values)
-    mean = sum(values) / count
-    squares = sum((value - mean) ** 2 for value in values)
-    return mean, math.sqrt(squares / (count * (count - 1))) if count > 1 else 0.0
 
 
 def _run(session: Session, feed: Feed) -> Outputs:

@@ -234,11 +234,6 @@ class _Run:
             for use in uses
         }
         scorer = Scorer(model, judges, engine=self.engine, threads=self.threads)
-
-        def surely(tried: dict[str, int]) -> float:
-            score = scorer(build(self.as_planned(model.clone(), planned(tried))))
-            return score.cosine - score.uncertainty
-
         with log.stage("sensitivity"):
             losses = measure_losses(
                 model,
@@ -259,7 +254,7 @@ class _Run:
         widths = mixed_bits.search(
             mixed_bits.steps(uses, losses, per_channel=per_channel, storage=storage),
             mixed,
-            cosine=surely,
+            cosine=lambda tried: scorer(build(self.as_planned(model.clone(), planned(tried)))).cosine,
             names=[use.name for use in uses],
             total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
             log=log,
