@@ -36,7 +36,8 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
     """Take the pairs out of ``model`` (changed in place) and put what they say into a plan.
 
     Weights become float initializers that keep their integers; biases stored as int32 become float. A node with a
-    quantized weight and quantized data is INTEGER in the plan, with a quantized weight only it is WEIGHT.
+    quantized weight and quantized data is INTEGER in the plan, with a quantized weight only it is WEIGHT. A weight whose
+    elements have factors (a Mul behind its DequantizeLinear) becomes float: only ONNX files can hold those.
 
     Args:
         model: As ``read_onnx`` returns it.
@@ -71,7 +72,11 @@ def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
     params = _params(node, source.dtype, where)
     stored = g.constant(source)
     if stored is not None:
-        _replace(quantized.model.graph, node, _float_weight(quantized, source, stored, params, where))
+        value = _float_weight(quantized, source, stored, params, where)
+        multiply = g.single_consumer(node.outputs[0])
+        _replace(quantized.model.graph, node, value)
+        if multiply is not None and multiply.op_type == "Mul":
+            _fold_factors(quantized, multiply, value)
         return
     producer = source.producer()
     if producer is None or producer.op_type != "QuantizeLinear" or producer.inputs[0] is None:
@@ -79,6 +84,18 @@ def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
     value = producer.inputs[0]
     quantized.plan.activations[str(value.name)] = params
     _replace(quantized.model.graph, node, value)
+
+
+def _fold_factors(quantized: QuantizedModel, multiply: ir.Node, weight: ir.Value) -> None:
+    """Multiply a weight that came from integers with its factors, and forget the integers."""
+    arrays = [g.constant(value) for value in multiply.inputs]
+    if arrays[0] is None or arrays[1] is None:
+        return
+    name = str(weight.name)
+    product = g.add_initializer(quantized.model.graph, f"{name}_multiplied", np.multiply(arrays[0], arrays[1]))
+    _replace(quantized.model.graph, multiply, product)
+    quantized.plan.weights.pop(name, None)
+    quantized.q_weights.pop(name, None)
 
 
 def _take_out_alone(quantized: QuantizedModel, node: ir.Node, where: str) -> None:

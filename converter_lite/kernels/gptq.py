@@ -6,6 +6,8 @@ Source: Frantar et al., GPTQ: Accurate Post-Training Quantization for Generative
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,33 @@ BLOCK = 64
 
 DAMPING = 0.01
 """Share of the mean curvature added to the diagonal, so that channels that hardly vary do not take arbitrary weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compensation:
+    """How the errors of columns are made up for by the columns behind them.
+
+    Attributes:
+        order: ``(groups, columns)``, columns as they are rounded.
+        upper: ``(groups, columns, columns)``, Cholesky factor of the inverse second moments in that order.
+    """
+
+    order: NDArray[np.intp]
+    upper: NDArray[np.float64]
+
+    @property
+    def variances(self) -> NDArray[np.float64]:
+        """What is left of a column's variance when later ones make up for it, ``(groups, columns)`` in the weight's order."""
+        left = np.empty(self.order.shape)
+        np.put_along_axis(left, self.order, 1 / np.diagonal(self.upper, axis1=1, axis2=2) ** 2, axis=1)
+        return left
+
+
+def compensation(hessian: NDArray[np.float64], damping: float = DAMPING) -> Compensation:
+    """Order and factors of :func:`round_gptq` for inputs with the given second moments ``(groups, columns, columns)``."""
+    order = np.argsort(-np.diagonal(hessian, axis1=1, axis2=2), axis=1, kind="stable")
+    h = np.take_along_axis(np.take_along_axis(hessian, order[:, :, None], axis=1), order[:, None, :], axis=2)
+    return Compensation(order, _inverse_cholesky(h, damping))
 
 
 def round_gptq(
@@ -35,12 +64,21 @@ def round_gptq(
     Returns:
         int32 of the shape of ``weight``.
     """
-    columns = weight.shape[2]
-    curvature = np.diagonal(hessian, axis1=1, axis2=2)
-    order = np.argsort(-curvature, axis=1, kind="stable")
+    return round_with(weight, compensation(hessian, damping), scale, zero_point, qmin=qmin, qmax=qmax)
+
+
+def round_with(
+    weight: NDArray[np.float64],
+    compensated: Compensation,
+    scale: NDArray[np.float64],
+    zero_point: NDArray[np.float64],
+    *,
+    qmin: int,
+    qmax: int,
+) -> NDArray[np.int32]:
+    """:func:`round_gptq` for several grids with the same inputs: the factors are made once."""
+    columns, order, upper = weight.shape[2], compensated.order, compensated.upper
     w = np.take_along_axis(weight, order[:, None, :], axis=2).astype(np.float64)
-    h = np.take_along_axis(np.take_along_axis(hessian, order[:, :, None], axis=1), order[:, None, :], axis=2)
-    upper = _inverse_cholesky(h, damping)
     scale = np.broadcast_to(scale, (*weight.shape[:2], 1))[..., 0]
     zero = np.broadcast_to(zero_point, (*weight.shape[:2], 1))[..., 0]
     q = np.empty_like(w)

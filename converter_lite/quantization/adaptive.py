@@ -11,9 +11,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.kernels.gptq import DAMPING, round_gptq
+from converter_lite.kernels.factors import input_factors
+from converter_lite.kernels.gptq import DAMPING, Compensation, compensation, round_gptq, round_with
 from converter_lite.kernels.patches import choose, conv_patches
-from converter_lite.quantization.params import QuantParams
+from converter_lite.quantization.params import MIN_SCALE, QuantParams, QuantSpec, params_from_range
 
 ROWS = 16_384
 """Input rows (output positions of all samples) that a layer is fitted to; more change the result below noise."""
@@ -33,6 +34,18 @@ TINY = 1e-6
 CLIPS = (1.0, 0.9, 0.8, 0.7)
 """Steps to choose from per output channel, shares of the step that covers the weight's extremes."""
 
+FINE_CLIPS = tuple(share / 50 for share in range(54, 24, -1))
+"""The same for rows of at most ``NARROW`` elements: few errors do not average out, so that many steps are worth trying."""
+
+NARROW = 32
+"""Elements of a row (a depthwise kernel has 9) up to which ``FINE_CLIPS`` are tried."""
+
+NEAR = 0.25
+"""Largest change (natural logarithm) of a step by least squares; more comes from inputs that say nothing."""
+
+LEAST_CURVATURE = 1e-12
+"""Mean curvature of inputs that never vary."""
+
 OPERATORS = ("Conv", "Gemm", "MatMul")
 """Operators whose rounding can be fitted (a MatMul with one matrix, not with a stack of them)."""
 
@@ -44,10 +57,11 @@ def can_fit(node: ir.Node, weight: NDArray[Any]) -> bool:
     return node.op_type in OPERATORS and (node.op_type != "MatMul" or weight.ndim == 2)
 
 
-def rows_per_sample(weight: NDArray[Any], samples: int) -> int:
+def rows_per_sample(node: ir.Node, weight: NDArray[Any], samples: int) -> int:
     """Rows to take from each sample within ``ROWS`` and ``ROW_BYTES``."""
-    width = max(weight.size // max(min(weight.shape), 1), 1)
-    return max(min(ROWS, ROW_BYTES // (4 * width)) // max(samples, 1), 1)
+    outputs = _to_rows(node, weight).shape[0]
+    width = g.int_attribute(node, "group", 1) * weight.size // max(outputs, 1)
+    return max(min(ROWS, ROW_BYTES // (4 * max(width, 1))) // max(samples, 1), 1)
 
 
 def input_rows(
@@ -157,54 +171,108 @@ def fit_rounding(
     """
     if not gathered.is_finite:
         return params.quantize(weight)
-    goal, moments, damping = _problem(node, weight, gathered, has_bias=has_bias)
+    goal, moments = _problem(node, weight, gathered, has_bias=has_bias)
+    if params.factors is not None:
+        goal, moments = _stretched(goal, moments, params.factors.reshape(-1).astype(np.float64))
     scale, zero = _per_row(params, len(moments))
     spec = params.spec
-    return _from_rows(
-        node, round_gptq(goal, moments, scale, zero, qmin=spec.qmin, qmax=spec.qmax, damping=damping), weight
-    )
+    return _from_rows(node, round_gptq(goal, moments, scale, zero, qmin=spec.qmin, qmax=spec.qmax, damping=0.0), weight)
 
 
 def fit_grid(
-    node: ir.Node, weight: NDArray[np.float32], params: QuantParams, gathered: Moments, *, has_bias: bool
+    node: ir.Node,
+    weight: NDArray[np.float32],
+    params: QuantParams,
+    gathered: Moments,
+    *,
+    has_bias: bool,
+    factors: bool = False,
 ) -> tuple[QuantParams, NDArray[np.int32]]:
-    """Grid and integers: :func:`fit_rounding` with the step of each output channel chosen among ``CLIPS``.
+    """Grid and integers: :func:`fit_rounding` with the step of each output channel fitted too.
 
-    The step that leaves the least error in the layer's output is kept. (The step of least error in the weights is
-    another one, and far worse: weights that are cut off err in one direction, which only the inputs can judge.)
+    Of several shares of the step that covers the weight's extremes, and the best of them refined by least squares, the one
+    is kept that leaves the least error in the layer's output. (The step of least error in the weights is another one, and
+    far worse: weights that are cut off err in one direction, which only the inputs can judge.) :func:`fit_rounding` on the
+    grid that is found gives the same integers, so that a plan reproduces them.
+
+    Args:
+        node: The layer.
+        weight: Float weight.
+        params: The grid to start from.
+        gathered: Moments of its inputs.
+        has_bias: Whether a bias takes the mean of the error.
+        factors: Whether the weight's columns may have factors (:mod:`converter_lite.kernels.factors`).
 
     Returns:
         Parameters, and integers on their grid. Per-tensor parameters come back as they are.
     """
-    if params.spec.axis is None or not gathered.is_finite:
+    spec = params.spec
+    if spec.axis is None or not gathered.is_finite:
         return params, fit_rounding(node, weight, params, gathered, has_bias=has_bias)
-    goal, moments, damping = _problem(node, weight, gathered, has_bias=has_bias)
-    mean = np.diagonal(moments, axis1=1, axis2=2).mean(axis=1)[:, None, None]
-    damped = moments + damping * mean * np.eye(moments.shape[1])
-    spec, kept = params.spec, params.scale.copy()
-    best, least = np.empty(goal.shape, np.int32), np.full(goal.shape[:2], np.inf)
-    for clip in CLIPS:
-        tried = QuantParams(params.scale * np.float32(clip), params.zero_point.copy(), spec)
-        scale, zero = _per_row(tried, len(moments))
-        fitted = round_gptq(goal, moments, scale, zero, qmin=spec.qmin, qmax=spec.qmax, damping=damping)
-        error = (fitted - zero) * scale - goal
-        cost = np.sum((error @ damped) * error, axis=2)
-        is_better = cost < least
-        best[is_better], least[is_better] = fitted[is_better], cost[is_better]
-        kept = np.where(is_better.reshape(-1), tried.scale, kept)
-    return QuantParams(kept, params.zero_point.copy(), spec), _from_rows(node, best, weight)
+    goal, moments = _problem(node, weight, gathered, has_bias=has_bias)
+    rows = _to_rows(node, weight).reshape(goal.shape).astype(np.float64)
+    compensated = compensation(moments, damping=0.0)
+    columns = input_factors(rows, compensated.variances) if factors else None
+    stored = None
+    if columns is not None:
+        goal, moments = _stretched(goal, moments, columns)
+        rows, compensated = rows / columns, compensation(moments, damping=0.0)
+        shape = [1 if i == spec.axis else size for i, size in enumerate(weight.shape)]
+        stored = columns.astype(np.float32).reshape(shape)
+    scale, zero, integers = _best_grid(goal, rows, moments, compensated, spec)
+    fitted = QuantParams(scale.reshape(-1), zero.reshape(-1), spec, stored)
+    return fitted, _from_rows(node, integers, weight)
 
 
-def _problem(
-    node: ir.Node, weight: NDArray[np.float32], gathered: Moments, *, has_bias: bool
-) -> tuple[Matrix, Matrix, float]:
-    """Float rows to round ``(groups, rows, columns)``, moments ``(groups, columns, columns)``, and their damping."""
+def _best_grid(
+    goal: Matrix, rows: Matrix, moments: Matrix, compensated: Compensation, spec: QuantSpec
+) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
+    """Scale and zero point per row ``(groups, rows)``, and integers ``(groups, rows, columns)`` as rounding on them gives."""
+    covering = params_from_range(rows.min(axis=2), rows.max(axis=2), spec)
+    zero = covering.zero_point[..., None].astype(np.float64)
+    kept, least = covering.scale.copy(), np.full(goal.shape[:2], np.inf)
+    refined, hoped = covering.scale.copy(), np.full(goal.shape[:2], np.inf)
+    best, pull = np.empty(goal.shape, np.int32), goal @ moments
+
+    def attempt(scale: NDArray[np.float32]) -> None:
+        fitted = round_with(
+            goal, compensated, scale[..., None].astype(np.float64), zero, qmin=spec.qmin, qmax=spec.qmax
+        )
+        steps = fitted - zero
+        energy, along = np.sum((steps @ moments) * steps, axis=2), np.sum(pull * steps, axis=2)
+        cost, better = scale * (scale * energy - 2 * along), _refined(scale, along, energy)
+        hope = better * (better * energy - 2 * along)
+        is_better, is_hopeful = cost < least, hope < hoped
+        best[is_better], least[is_better], kept[is_better] = fitted[is_better], cost[is_better], scale[is_better]
+        refined[is_hopeful], hoped[is_hopeful] = better[is_hopeful], hope[is_hopeful]
+
+    for share in CLIPS if goal.shape[2] > NARROW else FINE_CLIPS:
+        attempt(np.maximum(covering.scale * np.float32(share), np.float32(MIN_SCALE)))
+    attempt(refined.copy())
+    return kept, covering.zero_point.copy(), best
+
+
+def _refined(scale: NDArray[np.float32], along: Matrix, energy: Matrix) -> NDArray[np.float32]:
+    """Steps of least squared error for integers that are fixed; the old ones where the inputs hardly say."""
+    steps = np.divide(along, energy, out=scale.astype(np.float64), where=energy > 0)
+    is_near = np.abs(np.log(np.maximum(steps, MIN_SCALE) / scale)) < NEAR
+    return np.where(is_near, steps, scale).astype(np.float32)
+
+
+def _problem(node: ir.Node, weight: NDArray[np.float32], gathered: Moments, *, has_bias: bool) -> tuple[Matrix, Matrix]:
+    """Float rows to round ``(groups, rows, columns)``, and damped moments ``(groups, columns, columns)``."""
     moments, cross = gathered.means(centered=has_bias)
     matrix = _to_rows(node, weight)
     grouped = matrix.reshape(len(moments), matrix.shape[0] // len(moments), -1).astype(np.float64)
     shortage = DAMPING_BY_SHORTAGE * moments.shape[1] / max(gathered.count, 1)
     corrected = grouped + grouped @ _correction(moments, cross, max(TRUST, 5 * shortage))
-    return corrected, moments, max(DAMPING, shortage)
+    mean = np.maximum(np.diagonal(moments, axis1=1, axis2=2).mean(axis=1), LEAST_CURVATURE)[:, None, None]
+    return corrected, moments + max(DAMPING, shortage) * mean * np.eye(moments.shape[1])
+
+
+def _stretched(goal: Matrix, moments: Matrix, factors: Matrix) -> tuple[Matrix, Matrix]:
+    """The same problem for rows that are stored divided by the factors of their columns."""
+    return goal / factors, moments * factors[:, None] * factors
 
 
 def _per_row(params: QuantParams, groups: int) -> tuple[Matrix, Matrix]:

@@ -72,17 +72,20 @@ class TensorRange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantParams:
-    """Scale and zero point on a grid; ``real = scale * (q - zero_point)``.
+    """Scale and zero point on a grid; ``real = scale * (q - zero_point)``, times ``factors`` where there are any.
 
     Attributes:
         scale: float32 > 0; shape ``()`` per tensor, ``(channels,)`` per channel.
         zero_point: int32 within ``[qmin, qmax]``, same shape.
         spec: The grid.
+        factors: float32 > 0 that broadcast to a weight, one for each of a channel's elements (their length along the
+            channel axis is 1); ``None`` = all one.
     """
 
     scale: FloatArray
     zero_point: IntArray
     spec: QuantSpec
+    factors: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.scale.shape != self.zero_point.shape:
@@ -91,6 +94,10 @@ class QuantParams:
             raise CalibrationError("a scale is not finite and positive")
         self.scale.setflags(write=False)
         self.zero_point.setflags(write=False)
+        if self.factors is not None:
+            if not np.all(np.isfinite(self.factors)) or np.any(self.factors <= 0):
+                raise CalibrationError("a factor is not finite and positive")
+            self.factors.setflags(write=False)
 
     @property
     def is_per_channel(self) -> bool:
@@ -100,11 +107,14 @@ class QuantParams:
     def quantize(self, values: FloatArray) -> IntArray:
         """Integers (int32) of ``values`` on this grid, ties to even."""
         spec = self.spec
+        if self.factors is not None:
+            values = values / self.factors
         return quantize(values, self.scale, self.zero_point, qmin=spec.qmin, qmax=spec.qmax, axis=spec.axis)
 
     def dequantize(self, q_values: NDArray[np.integer]) -> FloatArray:
         """Real values of integers on this grid."""
-        return dequantize(q_values, self.scale, self.zero_point, axis=self.spec.axis)
+        real = dequantize(q_values, self.scale, self.zero_point, axis=self.spec.axis)
+        return real if self.factors is None else real * self.factors
 
     def fake_quantize(self, values: FloatArray) -> FloatArray:
         """Quantize and come back: what a device sees of ``values``."""

@@ -129,8 +129,9 @@ class QuantPlan:
             if value is None:
                 problems.append(f"no constant is called {name!r}{did_you_mean(name, graph.initializers)}")
             elif params.spec.axis is not None and not _fits(value, params):
+                factors = "" if params.factors is None else f" and {params.factors.size} factors"
                 problems.append(
-                    f"{name}: {params.scale.size} scales do not fit the constant along axis {params.spec.axis}"
+                    f"{name}: {params.scale.size} scales{factors} do not fit the constant along axis {params.spec.axis}"
                 )
         if problems:
             raise ConfigError("the plan does not fit the model", problems=tuple(f"plan: {text}" for text in problems))
@@ -226,7 +227,11 @@ def _names(names: set[str | None]) -> list[str]:
 def _fits(value: ir.Value, params: QuantParams) -> bool:
     axis = params.spec.axis
     shape = tuple(value.shape.numpy()) if value.shape is not None else ()
-    return axis is not None and -len(shape) <= axis < len(shape) and shape[axis] == params.scale.size
+    if axis is None or not -len(shape) <= axis < len(shape) or shape[axis] != params.scale.size:
+        return False
+    if params.factors is None:
+        return True
+    return params.factors.shape == tuple(1 if i == axis % len(shape) else size for i, size in enumerate(shape))
 
 
 def smoothed_name(tensor: str) -> str:
@@ -283,11 +288,16 @@ def _params_to_json(params: QuantParams) -> dict[str, Any]:
     flags = {name: True for name in ("signed", "symmetric", "narrow_range") if getattr(spec, name)}
     axis = {} if spec.axis is None else {"axis": spec.axis}
     scale = [float(str(s)) for s in params.scale] if params.is_per_channel else float(str(params.scale))
-    return {"bits": spec.bits, **flags, **axis, "scale": scale, "zero_point": params.zero_point.tolist()}
+    known = {"bits": spec.bits, **flags, **axis, "scale": scale, "zero_point": params.zero_point.tolist()}
+    if params.factors is None:
+        return known
+    shape, factors = list(params.factors.shape), [float(str(f)) for f in params.factors.reshape(-1)]
+    return {**known, "factors": factors, "factors_shape": shape}
 
 
 def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
-    unknown = set(data) - {"bits", "signed", "symmetric", "narrow_range", "axis", "scale", "zero_point"}
+    grid = {"bits", "signed", "symmetric", "narrow_range", "axis", "scale", "zero_point"}
+    unknown = set(data) - grid - {"factors", "factors_shape"}
     if unknown:
         raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
     spec = QuantSpec(
@@ -301,7 +311,8 @@ def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
     zero_point = np.asarray(data["zero_point"], np.int32)
     if np.any(zero_point < spec.qmin) or np.any(zero_point > spec.qmax):
         raise ValueError(f"{name}: zero_point is outside {spec.qmin}..{spec.qmax}")
-    return QuantParams(scale, zero_point, spec)
+    factors = np.asarray(data["factors"], np.float32).reshape(data["factors_shape"]) if "factors" in data else None
+    return QuantParams(scale, zero_point, spec, factors)
 
 
 def _factors_from_json(name: str, data: Any) -> NDArray[np.float32]:

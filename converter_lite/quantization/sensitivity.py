@@ -56,6 +56,7 @@ def measure_losses(
     grids: dict[str, dict[int, QuantParams]],
     feeds: Sequence[Feed],
     *,
+    factors: bool = False,
     scorer: Scorer,
     engine: Engine,
     threads: int,
@@ -71,6 +72,7 @@ def measure_losses(
         uses: Weights in graph order.
         grids: weight name -> bits -> parameters.
         feeds: Samples that the rounding is fitted to.
+        factors: Whether columns of narrow weights may have factors.
         scorer: Judges the outputs, on samples that nothing is fitted to.
         engine: Runs the float model.
         threads: Samples side by side.
@@ -88,7 +90,7 @@ def measure_losses(
         run.forget([copies[node.name].outputs[0] for later in uses[i:] for node in later.nodes])
         found = {}
         for bits, params in grids[use.name].items():
-            candidate = _with_weight(model, use, params, moments)
+            candidate = _with_weight(model, use, params, moments, factors=factors)
             found[bits] = max(1.0 - scorer(candidate).cosine, 0.0)
         losses[use.name] = found
         log.debug(f"  {use.name}: " + ", ".join(f"{bits} bits lose {loss:.2e}" for bits, loss in found.items()))
@@ -103,19 +105,21 @@ def _moments(
     data = copies[node.name].inputs[0]
     if len(use.nodes) > 1 or data is None or weight_of(node) is not use.value or not adaptive.can_fit(node, array):
         return None
-    count = adaptive.rows_per_sample(array, samples)
+    count = adaptive.rows_per_sample(node, array, samples)
     moments = adaptive.Moments()
     for rows in run.map(data, lambda index, x: adaptive.input_rows(node, x, array.shape, count, index)):
         moments.add(rows, rows)
     return moments
 
 
-def _with_weight(model: ir.Model, use: WeightUse, params: QuantParams, moments: adaptive.Moments | None) -> ir.Model:
+def _with_weight(
+    model: ir.Model, use: WeightUse, params: QuantParams, moments: adaptive.Moments | None, *, factors: bool
+) -> ir.Model:
     """A copy of the model that computes with the rounded weight."""
     node, array = use.nodes[0], use.array
     has_bias = has_channel_bias(node)
     if moments is not None and params.spec.bits < FITTED_BELOW_BITS:
-        params, integers = adaptive.fit_grid(node, array, params, moments, has_bias=has_bias)
+        params, integers = adaptive.fit_grid(node, array, params, moments, has_bias=has_bias, factors=factors)
     elif weight_of(node) is not use.value:
         integers = params.quantize(array)
     else:

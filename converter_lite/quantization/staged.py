@@ -1,8 +1,9 @@
 """Runs a quantized graph piece by piece over many samples, so that later pieces see what was changed in earlier ones.
 
 A correction of one layer depends on all samples having passed the layers before it. Running the whole graph anew for every layer
-would cost the square of the depth; here each layer runs once or twice. Between pieces only integer tensors are kept (the
-outputs of QuantizeLinear), one byte per value, and float tensors in half precision.
+would cost the square of the depth; here each layer runs once or twice, a few times where its input is large: such tensors are
+computed again from an earlier one. Between pieces only integer tensors are kept (the outputs of QuantizeLinear), one byte
+per value, and float tensors in half precision.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ from converter_lite.calibration.runner import map_ordered, mean_node
 from converter_lite.engine import Engine, Feed
 from converter_lite.loading import open_session
 
+KEPT_BYTES = 40 << 20
+"""Bytes of a tensor over all samples above which it is computed again. The first layers of a network that reads pictures are
+quickly run, and what they give is most of what would have to be held."""
+
+COMPUTED_AGAIN = 8
+"""Tensors in a row that are computed again; the next one is kept whatever its size, which bounds the time in deep networks."""
+
 HALF_LIMIT = 6e4
 """Largest magnitude that is kept in half precision."""
 
@@ -26,6 +34,9 @@ Result = TypeVar("Result")
 
 CHEAP = ("DequantizeLinear",)
 """Operators that are run again instead of storing their (four times larger) float result."""
+
+WEIGHT_STEPS = ("DequantizeLinear", "Mul")
+"""Operators between the integers of a stored weight and the layer that reads it."""
 
 
 class StagedRun:
@@ -44,6 +55,7 @@ class StagedRun:
         self._threads = threads
         self._values = {v.name: v for v in model.graph.inputs}
         self._stored: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
+        self._dropped: set[str] = set()
 
     def means(self, value: ir.Value, *, later: Sequence[ir.Value]) -> list[NDArray[Any]]:
         """Mean per channel of a node's output for every sample (channel axis as in ``channel_axis``).
@@ -72,6 +84,7 @@ class StagedRun:
         session = open_session(self._engine, self._piece(value, keep, mean=mean))
         asked = session.output_names[0]
         kept = {v.name for v in keep}
+        dropped: set[str] = set()
 
         def work(item: tuple[int, dict[str, NDArray[Any]]]) -> tuple[Result, dict[str, NDArray[Any]]]:
             outputs = session.run({name: self._unpacked(name, array) for name, array in item[1].items()})
@@ -80,9 +93,20 @@ class StagedRun:
 
         done = map_ordered(work, enumerate(self._stored), self._threads)
         for stored, (result, outputs) in zip(self._stored, done, strict=True):
-            stored.update(outputs)
+            if stored is self._stored[0]:
+                dropped = self._too_large(outputs)
+            stored.update({name: array for name, array in outputs.items() if name not in dropped})
             yield result
-        self._values.update({v.name: v for v in keep})
+        self._values.update({v.name: v for v in keep if v.name not in dropped})
+
+    def _too_large(self, outputs: dict[str, NDArray[Any]]) -> set[str]:
+        """Which tensors, seen for the first sample, are to be computed again when they are needed."""
+        large = {name for name, array in outputs.items() if array.nbytes * len(self._stored) > KEPT_BYTES}
+        if len(self._dropped | large) > COMPUTED_AGAIN:
+            self._dropped.clear()
+            return set()
+        self._dropped |= large
+        return large
 
     def _unpacked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         is_packed = array.dtype == np.float16 and self._values[name].dtype is not ir.DataType.FLOAT16
@@ -123,7 +147,7 @@ def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:
     """What to keep of a node's inputs: the integers behind a DequantizeLinear, else the value; constants need not be kept."""
     kept = []
     for value in values:
-        if value is None or value.const_value is not None:
+        if value is None or _is_fixed(value):
             continue
         producer = value.producer()
         if producer is not None and producer.op_type in CHEAP:
@@ -133,6 +157,14 @@ def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:
         else:
             kept.append(value)
     return kept
+
+
+def _is_fixed(value: ir.Value) -> bool:
+    """Whether a value is a constant, or a stored weight: integers behind a DequantizeLinear, and a Mul."""
+    producer = value.producer()
+    if producer is None or producer.op_type not in WEIGHT_STEPS:
+        return value.const_value is not None
+    return all(source is None or _is_fixed(source) for source in producer.inputs)
 
 
 def _packed(array: NDArray[Any]) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
 from converter_lite.engine import Engine, Feed
-from converter_lite.errors import CalibrationError
+from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.formats.onnx_qdq.writer import build
 from converter_lite.log import Log
 from converter_lite.quantization import mixed_bits
@@ -73,6 +73,7 @@ class WeightSettings:
         mixed: A width per weight instead of ``bits``.
         wide: Names of nodes whose weights get 16 bits whatever the rest gets.
         recurrent: Whether weights of LSTM, GRU and RNN are quantized too.
+        factors: Columns of weights of less than 8 bits may have factors, which the file holds beside the scales.
     """
 
     bits: int = 8
@@ -85,6 +86,7 @@ class WeightSettings:
     mixed: MixedBits | None = None
     wide: frozenset[str] = frozenset()
     recurrent: bool = True
+    factors: bool = False
 
 
 def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) -> QuantPlan:
@@ -136,29 +138,49 @@ def quantize_weights(
 
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
+        ConfigError: The given plan does not fit the graph or the kind of file.
     """
     with log.stage("quantization"):
         if settings.bias_correction:
             ensure_biases(model, operators=BIAS_OPERATORS)
         if plan is not None:
             plan.check(model)
-    wanted = samples_wanted(model, fitted_rounding=settings.adaptive_rounding)
-    run = _Run(settings, samples.head(wanted) if samples is not None else None, engine, threads, log)
+            _refuse_factors(plan, settings)
+    run = _Run(settings, None, engine, threads, log)
+    fitted, judges = _split(model, settings, samples)
+    if fitted is not None:
+        run = replace(run, feeds=fitted if judges is fitted else [*fitted, *judges])
     if plan is not None:
         return replace(run, grids=False).as_planned(model, plan)
     plan = decide_weights(model, settings, target=target)
     if settings.mixed is None:
         return run.as_planned(model, plan)
     if settings.mixed.search:
-        if samples is None:
-            plan = run.searched(model, plan, settings.mixed, tuning)
-        else:
-            fitted, judges = mixed_bits.split(samples)
-            plan = replace(run, feeds=fitted).searched(model, plan, settings.mixed, judges)
-            run = replace(run, feeds=fitted if judges is fitted else [*fitted, *judges])
+        plan = replace(run, feeds=fitted).searched(model, plan, settings.mixed, judges or tuning)
     quantized = run.as_planned(model, plan)
     mixed_bits.report(quantized, log)
     return quantized
+
+
+def _split(
+    model: ir.Model, settings: WeightSettings, samples: Samples | None
+) -> tuple[Sequence[Feed] | None, Sequence[Feed]]:
+    """Samples that are fitted to, ``None`` without any, and those that a search is judged by and the result fitted to as well."""
+    if samples is None:
+        return None, ()
+    if settings.mixed is not None and settings.mixed.search:
+        return mixed_bits.split(samples)
+    return samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding, bits=settings.bits)), ()
+
+
+def _refuse_factors(plan: QuantPlan, settings: WeightSettings) -> None:
+    named = [name for name, params in plan.weights.items() if params.factors is not None]
+    if named and not settings.factors:
+        raise ConfigError(
+            f"the plan has factors for {len(named)} weights, the first is {named[0]}",
+            where=f"plan for {plan.target}",
+            hint="only ONNX files hold factors: take 'factors' and 'factors_shape' out, or use the plan with --saveType=ONNX",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +216,7 @@ class _Run:
                     biases=settings.bias_correction,
                     rounding=settings.adaptive_rounding,
                     grids=self.grids,
+                    factors=settings.factors,
                     engine=self.engine,
                     threads=self.threads,
                     log=self.log,
@@ -217,6 +240,7 @@ class _Run:
                 uses,
                 grids,
                 self.feeds or judges,
+                factors=self.settings.factors,
                 scorer=scorer,
                 engine=self.engine,
                 threads=self.threads,

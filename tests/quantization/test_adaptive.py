@@ -11,8 +11,20 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.kernels.gptq import DAMPING, round_gptq
 from converter_lite.log import Log
-from converter_lite.quantization.adaptive import ROW_BYTES, ROWS, Moments, fit_rounding, input_rows, rows_per_sample
+from converter_lite.quantization import adaptive
+from converter_lite.quantization.adaptive import (
+    FINE_CLIPS,
+    NEAR,
+    ROW_BYTES,
+    ROWS,
+    Moments,
+    fit_grid,
+    fit_rounding,
+    input_rows,
+    rows_per_sample,
+)
 from converter_lite.quantization.bias_correction import correct_layers
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import QuantizedModel
@@ -153,11 +165,96 @@ def test_inputs_that_are_always_zero_do_no_harm(name: str) -> None:
 
 
 def test_rows_are_bounded_in_number_and_in_bytes() -> None:
-    small, wide = np.zeros((8, 4, 3, 3)), np.zeros((1000, 100_000), np.int8)
-    assert rows_per_sample(small, 1) == ROWS
-    assert rows_per_sample(small, 64) * 64 == ROWS
-    assert rows_per_sample(wide, 64) * 64 * 100_000 * 4 <= ROW_BYTES
-    assert rows_per_sample(small, 10**6) == 1
+    conv, matmul = (layer(name)[1] for name in ("Conv", "MatMul"))
+    small, wide = np.zeros((8, 4, 3, 3)), np.zeros((100_000, 1000), np.int8)
+    assert rows_per_sample(conv, small, 1) == ROWS
+    assert rows_per_sample(conv, small, 64) * 64 == ROWS
+    assert rows_per_sample(matmul, wide, 64) * 64 * 100_000 * 4 <= ROW_BYTES
+    assert rows_per_sample(conv, small, 10**6) == 1
+
+
+def test_the_width_of_a_row_is_what_one_output_position_reads() -> None:
+    """A kernel of one position does not make the row as wide as the whole weight (it did, and left a few rows per sample)."""
+    pointwise, grouped = layer("Conv")[1], layer("Conv grouped")[1]
+    fitting = ROW_BYTES // 4 // 8
+    assert rows_per_sample(pointwise, np.zeros((8192, 8192, 1, 1), np.int8), 8) == min(ROWS, fitting * 8 // 8192) // 8
+    assert rows_per_sample(pointwise, np.zeros((384, 384, 1, 1)), 8) * 8 == ROWS
+    assert rows_per_sample(grouped, np.zeros((64, 8192, 1, 1), np.int8), 8) == min(ROWS, fitting * 8 // 16384) // 8
+
+
+def fitting_problem(name: str, *, uneven: bool = False) -> tuple[ir.Node, NDArray[np.float32], QuantParams, Moments]:
+    """A layer, its 4-bit grid and the moments of its inputs; where ``uneven``, some of a channel's elements are large."""
+    model, node, weight = layer(name)
+    if uneven:
+        matrix = weight if is_turned(name) else weight.T
+        matrix *= np.where(np.arange(matrix[0].size) % 3, 0.3, 1.5).reshape(matrix[:1].shape).astype(np.float32)
+    rows = [input_rows(node, input_of(model, i), weight.shape, 500, i) for i in range(12)]
+    return node, weight, grid(node, weight, 4), gathered(rows, rows)
+
+
+def is_turned(name: str) -> bool:
+    """Whether output channels are the first axis of the weight."""
+    return name.startswith("Conv") or "transB" in name
+
+
+def cost(params: QuantParams, integers: NDArray[np.int32], weight: NDArray[np.float32], name: str, m: Moments) -> float:
+    """Mean squared error of what the layer gives, with damping."""
+    error = (params.dequantize(integers) - weight).astype(np.float64)
+    error = error if is_turned(name) else error.T
+    moments, _ = m.means(centered=False)
+    mean = np.diagonal(moments, axis1=1, axis2=2).mean(axis=1)[:, None, None]
+    rows = error.reshape(len(moments), -1, moments.shape[1])
+    return float(np.einsum("gri,gij,grj->", rows, moments + DAMPING * mean * np.eye(moments.shape[1]), rows))
+
+
+@pytest.mark.parametrize("name", ["Conv depthwise", "Gemm", "Gemm transB"])
+def test_fitted_grids_are_those_of_the_search_written_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive, "DAMPING_BY_SHORTAGE", 0.0)
+    node, weight, params, moments = fitting_problem(name)
+    fitted, integers = fit_grid(node, weight, params, moments, has_bias=False)
+    matrix = (weight if is_turned(name) else weight.T).reshape(len(params.scale), -1).astype(np.float64)
+    given = (integers if is_turned(name) else integers.T).reshape(matrix.shape)
+    hessians = moments.means(centered=False)[0]
+    for channel, row in enumerate(matrix):
+        hessian = hessians[channel * len(hessians) // len(matrix)]
+        damped = hessian + DAMPING * np.mean(np.diag(hessian)) * np.eye(len(hessian))
+        zero = float(params.zero_point[channel])
+        tried = []
+        steps = [float(params.scale[channel] * np.float32(share)) for share in FINE_CLIPS]
+        while steps:
+            step = steps.pop(0)
+            arrays = (np.array(a).reshape(1, 1, 1) for a in (step, zero))
+            q = round_gptq(row[None, None], damped[None], *arrays, qmin=-8, qmax=7, damping=0.0)[0, 0] - zero
+            best_step = float(row @ damped @ q) / float(q @ damped @ q)
+            best_step = best_step if abs(np.log(max(best_step, 1e-30) / step)) < NEAR else step
+            errors = [float((q * s - row) @ damped @ (q * s - row)) for s in (step, best_step)]
+            tried.append((*errors, step, best_step, q + zero))
+            if len(tried) == len(FINE_CLIPS):
+                steps.append(float(np.float32(min(tried, key=lambda found: found[1])[3])))
+        best = min(tried, key=lambda found: found[0])
+        assert fitted.scale[channel] == pytest.approx(best[2], rel=1e-5)
+        np.testing.assert_array_equal(given[channel], best[4])
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_fitted_steps_lose_less_than_covering_ones_and_factors_less_again(name: str) -> None:
+    node, weight, params, moments = fitting_problem(name, uneven=True)
+    covering = cost(params, fit_rounding(node, weight, params, moments, has_bias=False), weight, name, moments)
+    fitted = cost(*fit_grid(node, weight, params, moments, has_bias=False), weight, name, moments)
+    with_factors, integers = fit_grid(node, weight, params, moments, has_bias=False, factors=True)
+    assert with_factors.factors is not None
+    assert with_factors.factors.ndim == weight.ndim
+    assert np.broadcast_shapes(with_factors.factors.shape, weight.shape) == weight.shape
+    assert cost(with_factors, integers, weight, name, moments) < 0.8 * fitted
+    assert fitted < covering
+
+
+@pytest.mark.parametrize("factors", [True, False])
+@pytest.mark.parametrize("name", LAYERS)
+def test_rounding_on_a_fitted_grid_gives_what_the_fit_of_the_grid_found(name: str, factors: bool) -> None:
+    node, weight, params, moments = fitting_problem(name, uneven=True)
+    fitted, integers = fit_grid(node, weight, params, moments, has_bias=True, factors=factors)
+    np.testing.assert_array_equal(fit_rounding(node, weight, fitted, moments, has_bias=True), integers)
 
 
 # --- as a part of quantization ---

@@ -184,6 +184,24 @@ def test_a_staged_run_gives_what_the_whole_graph_gives(name: str, is_quantized: 
         staged.forget([reader.outputs[0] for reader in readers[i:]])
 
 
+@pytest.mark.parametrize("again", [0, 100])
+def test_large_tensors_are_computed_again_with_the_same_result(again: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = net("chain")
+    feeds = samples_of(model, 3)
+    values = [node.outputs[0] for node in model.graph if node.op_type in ("Conv", "Gemm")]
+    staged = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    expected = [staged.means(value, later=values[i + 1 :]) for i, value in enumerate(values)]
+    monkeypatch.setattr("converter_lite.quantization.staged.KEPT_BYTES", 0)
+    monkeypatch.setattr("converter_lite.quantization.staged.COMPUTED_AGAIN", again)
+    frugal = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    held = []
+    for i, value in enumerate(values):
+        np.testing.assert_allclose(frugal.means(value, later=values[i + 1 :]), expected[i], rtol=2 * HALF, atol=1e-3)
+        held.append(set(frugal._stored[0]) - {"x"})
+    assert any(held) == (again == 0)
+    assert frugal._stored == [{}, {}, {}]
+
+
 def test_a_staged_run_holds_only_what_is_still_needed_and_floats_in_half_precision() -> None:
     model = net("chain")
     feeds = samples_of(model, 2)

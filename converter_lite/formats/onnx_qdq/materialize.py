@@ -5,7 +5,8 @@ Rules:
 1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the tensor
    comes from an integer node (whose float result then needs not exist).
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
-3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear, stored once for all its readers.
+3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear (and a Mul, where its elements have
+   factors), stored once for all its readers.
 4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.formats.onnx_qdq.dynamic`.
 5. Graph inputs and outputs keep their names.
 6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
@@ -142,8 +143,16 @@ class _Materializer:
         first = min((user for user, _ in readers), key=self.order.__getitem__)
         self.graph.insert_before(first, node)
         _describe(node.outputs[0], value, self.names.unique(f"{name}_dequantized"))
+        if params.factors is not None:
+            node = self._multiplied(node, name, params.factors)
+            self.graph.insert_before(first, node)
+            _describe(node.outputs[0], value, self.names.unique(f"{name}_multiplied"))
         for user, i in readers:
             user.replace_input_with(i, node.outputs[0])
+
+    def _multiplied(self, dequantize: ir.Node, name: str, factors: NDArray[np.float32]) -> ir.Node:
+        constant = g.add_initializer(self.graph, f"{name}_factors", factors, names=self.names)
+        return _node("Mul", [dequantize.outputs[0], constant], f"{name}_multiply")
 
     def _reads_stored(self, node: ir.Node, position: int) -> bool:
         mode = self.plan.mode(node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -16,6 +16,7 @@ from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, quantize
+from converter_lite.quantization.weight_only import WeightSettings
 
 ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
 """Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
@@ -43,8 +44,13 @@ class OnnxFormat:
         """Every ONNX model can be written as ONNX."""
 
     def restrict(self, choice: Choice) -> Choice:
-        """Every device table can be expressed."""
-        return choice
+        """Every device table can be expressed; a weight's columns may have factors."""
+        settings = choice.settings
+        return (
+            replace(choice, settings=replace(settings, factors=True))
+            if isinstance(settings, WeightSettings)
+            else choice
+        )
 
     def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
