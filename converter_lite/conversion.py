@@ -135,7 +135,8 @@ class _Conversion:
             )
             proven = []
             for job in jobs:
-                quantized = self._quantize(job, resources)
+                with proof.blaming_the_model():
+                    quantized = self._quantize(job, resources)
                 proven.append(self._write(job, quantized, files.work, proof))
                 self._debug_reports(job, quantized, dataset)
                 self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from converter_lite.blocks import BlockSession, is_larger_than_memory
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import Engine, Feed, Session
-from converter_lite.errors import ModelError, QualityError
+from converter_lite.errors import ConverterError, ModelError, QualityError
 from converter_lite.formats.output import OutputFormat
-from converter_lite.loading import open_session
+from converter_lite.loading import LARGE_MODEL, constant_bytes, open_session
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
 from converter_lite.proof import compare
@@ -76,11 +77,26 @@ class Proof:
         self._engine = engine
         self._threads = threads
         self._log = log
-        if _foreign(original):
+        if constant_bytes(original) < LARGE_MODEL or _foreign(original):
             self._open_reference()
 
+    @contextmanager
+    def blaming_the_model(self) -> Iterator[None]:
+        """Work on a model; what fails there because the runtime cannot load the model either is told as that.
+
+        Raises:
+            ModelError: The runtime cannot load the model.
+        """
+        try:
+            yield
+        except ConverterError:
+            raise
+        except Exception:
+            self._open_reference()
+            raise
+
     def _open_reference(self) -> Session:
-        """The float model; late, as it takes as much memory as all other work before the proof."""
+        """The float model; late if it is large, as it takes as much memory as all other work before the proof."""
         if self._reference is None:
             self._reference = _reference(self._engine, self._original, self._threads, self._log)
         return self._reference

@@ -50,15 +50,7 @@ def test_random_arguments_end_with_a_status(workshop: Workshop, arguments: list[
 def test_a_model_with_damaged_bytes_ends_with_a_status(
     workshop: Workshop, config: dict[str, dict[str, str]], seed: int
 ) -> None:
-    rng = random.Random(seed)
-    content = bytearray(workshop.model.read_bytes())
-    # The numbers are most of the file; what surrounds them is more fragile.
-    graph = onnx.load("model.onnx")
-    del graph.graph.initializer[:]
-    fragile = min(len(graph.SerializeToString()), len(content))
-    for _ in range(rng.randint(1, 4)):
-        content[rng.randrange(fragile)] = rng.randrange(256)
-    workshop.model.write_bytes(bytes(content))
+    _damage(workshop, seed)
     outcome = workshop.convert(config=config)
     assert outcome.status in (0, 1, 2), outcome.err
     assert (workshop.folder / "out.onnx").exists() == (outcome.status == 0)
@@ -113,3 +105,26 @@ def test_a_model_with_a_damaged_graph_ends_with_a_status(workshop: Workshop, see
     endings = {"ONNX": "onnx", "MINDIR_LITE": "ms", "NAIVE_BUFFER": "nb"}
     for name in formats.split(","):
         assert (workshop.folder / f"out.{endings[name]}").exists() == (outcome.status == 0)
+
+
+def test_damage_that_first_shows_in_the_work_on_a_large_model_is_told_as_that(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("converter_lite.proving.LARGE_MODEL", 0)  # the runtime loads it after the work only
+    _damage(workshop, 19)
+    outcome = workshop.convert(config=FULL)
+    assert outcome.status == 1
+    assert outcome.err.startswith("ERROR onnxruntime cannot load the model: "), outcome.err
+
+
+def _damage(workshop: Workshop, seed: int) -> None:
+    """Change up to four bytes of the model."""
+    rng = random.Random(seed)
+    content = bytearray(workshop.model.read_bytes())
+    # The numbers are most of the file; what surrounds them is more fragile.
+    graph = onnx.load("model.onnx")
+    del graph.graph.initializer[:]
+    fragile = min(len(graph.SerializeToString()), len(content))
+    for _ in range(rng.randint(1, 4)):
+        content[rng.randrange(fragile)] = rng.randrange(256)
+    workshop.model.write_bytes(bytes(content))
