@@ -81,7 +81,7 @@ class MsFormat:
         self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
     ) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return quantize_for_ms(model, choice, plan=plan, resources=resources)
+        return quantize_for_ms(model, choice, plan=plan, resources=resources, packed=self.options.encode)
 
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
