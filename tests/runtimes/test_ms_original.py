@@ -22,7 +22,7 @@ from converter_lite.kernels.quantize import round_half_away
 from converter_lite.quantization.params import QuantSpec, params_from_range
 from tests.cli.workshop import command
 from tests.runtimes.ms_runtime import X86_PYTHON, run_x86, shim_missing
-from tests.support import build_proto, shared_model
+from tests.support import build_proto, normal, shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared]
 
@@ -70,13 +70,13 @@ def converted(folder: Path, bits: int | None) -> bytes:
     return original(folder, "" if bits is None else CONFIG.format(bits=bits))
 
 
-def ours(folder: Path, config: str) -> bytes:
-    """Ultraface by our command."""
+def ours(folder: Path, config: str, *, model: Path | None = None) -> bytes:
+    """Ultraface, or the given model, by our command."""
     (folder / "ours.cfg").write_text(config)
-    model, out = shared_model("ultraface_rfb_320.onnx"), folder / "ours"
+    source, out = model or shared_model("ultraface_rfb_320.onnx"), folder / "ours"
     outcome = command(
         "--fmk=ONNX",
-        f"--modelFile={model}",
+        f"--modelFile={source}",
         f"--outputFile={out}",
         f"--configFile={folder / 'ours.cfg'}",
         "--saveType=MINDIR_LITE",
@@ -190,6 +190,21 @@ def test_files_of_both_hold_the_same_weights(bits: int, tmp_path: Path) -> None:
         alike = [np.abs(q - integers) for _, w, q in mine if w.dims == weight.dims and same_grid(w.quant, weight.quant)]
         # BatchNormalization is folded in float32 by both, not in the same order: a weight in 10,000 lies on the edge
         assert any(steps.max() <= 1 and steps.sum() <= 1 + 1e-4 * steps.size for steps in alike), weight.name
+
+
+def test_dynamic_files_of_both_hold_the_same_weights(tmp_path: Path) -> None:
+    graph = "g (float[4,64] x) => (float[4,32] y) { a = MatMul(x, w) b = Relu(a) y = Gemm<transB=1>(b, v) }"
+    path = tmp_path / "products.onnx"
+    onnx.save(build_proto(graph, w=normal(64, 48, seed=1), v=normal(32, 48, seed=2)), path)
+    config = "[common_quant_param]\nquant_type=DYNAMIC_QUANT\n"
+    theirs, mine = (
+        [model.tensors[node.inputs[1]] for node in model.nodes if node.op == "MatMulFusion"]
+        for model in map(read, (original(tmp_path, config, model=path), ours(tmp_path, config, model=path)))
+    )
+    assert len(theirs) == 2
+    for a, b in zip(theirs, mine, strict=True):
+        assert same_grid(a.quant, b.quant)
+        np.testing.assert_array_equal(load(a, limit=1 << 24).array, load(b, limit=1 << 24).array)
 
 
 FULL = """[common_quant_param]
