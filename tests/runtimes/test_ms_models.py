@@ -176,9 +176,10 @@ def test_weight_quantized_files_compute_what_they_hold(
 def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp_path: Path) -> None:
     platform.skip_if_missing()
     model = optimized(name).clone()
-    settings = FullSettings(bias_correction=False)
     samples = Recorded(feeds(name, 20))
-    quantized = quantize_full(model, MS_CPU, settings, samples=samples, engine=DEFAULT_ENGINE, threads=2, log=Log())
+    quantized = quantize_full(
+        model, MS_CPU, FullSettings(), samples=samples, engine=DEFAULT_ENGINE, threads=2, log=Log()
+    )
     data = write(quantized)
     # ResNet-8 answers small pictures with near ties, where one step of a logit moves much of the softmax: more samples
     tried = feeds(name, 48 if name == "resnet8" else 8, start=40)
@@ -188,7 +189,7 @@ def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp
     held = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(references)]
     real = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(floats)]
     assert np.mean(held) >= 0.999
-    assert np.mean(real) >= 0.97
+    assert np.mean(real) >= 0.997
 
 
 @on_both
