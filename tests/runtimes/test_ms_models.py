@@ -16,7 +16,7 @@ from PIL import Image
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.mindspore_ms.capability import MS_CPU, economical_spec
 from converter_lite.formats.mindspore_ms.enums import Compression
-from converter_lite.formats.mindspore_ms.format import rebuild
+from converter_lite.formats.mindspore_ms.format import MS_FORM, rebuild
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_ms.reader import read
 from converter_lite.formats.mindspore_ms.writer import write
@@ -24,7 +24,7 @@ from converter_lite.formats.onnx_qdq.writer import build
 from converter_lite.frontends.onnx import read_onnx
 from converter_lite.graph import constant
 from converter_lite.log import Log
-from converter_lite.passes.pipeline import optimize
+from converter_lite.preparing import optimized as formed
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -52,9 +52,7 @@ on_both = pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
 @functools.lru_cache(maxsize=1)
 def optimized(name: str) -> ir.Model:
     file, shapes = FILES[name]
-    model = read_onnx(shared_model(file), input_shapes=shapes)
-    optimize(model)
-    return model
+    return formed(read_onnx(shared_model(file), input_shapes=shapes), MS_FORM)[0]
 
 
 def picture(name: str, path: Path) -> Feed:
