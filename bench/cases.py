@@ -328,6 +328,7 @@ _MINDSPORE_LITE = (
     _released("ms_full", "FULL MAX_MIN, bias correction", "mobilenet", full(), group="ms-full", samples=100),
     _ms("r8_ms_full", "FULL MAX_MIN, bias correction", "resnet8", full(), samples=100),
     _ms("uf_ms_full", "FULL MAX_MIN, bias correction", "ultraface", full(), samples=100),
+    _ms("uf_ms_target", "FULL MAX_MIN, target_error=0.06", "ultraface", _TARGET_ERROR, samples=100),
     _ms("ml_ms_alwc", "DYNAMIC ALWC", "minilm", dynamic(), samples=64),
     Case(
         "ms_full_plain",

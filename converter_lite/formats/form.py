@@ -20,3 +20,10 @@ class GraphForm:
     fused: frozenset[str] = frozenset()
     opset: int | None = None
     pairs: bool = False
+
+
+DEVICE_FUSED = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})
+"""Operators that the runtimes of devices compute with one kernel and that exporters write as many."""
+
+DEVICE_OPSET = 20
+"""Operator set in which all of them exist."""

@@ -294,7 +294,8 @@ def left_by_filters(model: ir.Model, settings: WeightSettings) -> str:
         return ""
     weights = {weight.name: weight for node in nodes for weight in stored_weights(node)}
     elements = sum(int(np.prod(g.static_shape(weight) or ())) for weight in weights.values())
-    names = ", ".join(str(node.name) for node in nodes[:SHOWN]) + (", ..." if len(nodes) > SHOWN else "")
+    names = ", ".join(str(node.name) for node in nodes[:SHOWN])
+    names += f" and {len(nodes) - SHOWN} more (-v prints them)" if len(nodes) > SHOWN else ""
     cost = elements * (32 - settings.bits) // 8
     return f"left out by min_quant_weight_size and min_quant_weight_channel, about {cost:,} bytes more: {names}"
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
+from converter_lite.formats.mindspore_ms.enums import Compression
+from converter_lite.formats.mindspore_ms.reader import read
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, command, model_proto
-from tests.support import build_proto, normal
+from tests.support import build_proto, normal, positive
 
 ALL = "--saveType=MINDIR_LITE,ONNX,NAIVE_BUFFER"
 SUFFIXES = {"MINDIR_LITE": ".ms", "ONNX": ".onnx", "NAIVE_BUFFER": ".nb"}
@@ -51,6 +54,37 @@ def test_if_one_format_fails_there_is_none(workshop: Workshop) -> None:
         assert "Det" in message
     assert "--saveType=ONNX" in workshop.fail(1, "--saveType=MINDIR_LITE,ONNX")
     assert "Det" in workshop.fail(1, "--saveType=MINDIR_LITE", "--dryRun")
+
+
+@pytest.mark.parametrize("encode", ["true", "false"])
+def test_integers_without_gaps_are_written_only_where_encodings_are_wanted(workshop: Workshop, encode: str) -> None:
+    graph = "g (float[1,64,8,8] x) => (float[1,64,4,4] y) { h = Conv<group=64>(x, w) y = Conv(h, v) }"
+    onnx.save(build_proto(graph, w=normal(64, 1, 5, 5), v=normal(64, 64, 1, 1)), workshop.model)
+    config = changed(WEIGHT, common_quant_param={"enable_encode": encode, "min_quant_weight_channel": "0"})
+    workshop.succeed("--saveType=MINDIR_LITE", config=config)
+    weights = [t for t in read(Path("out.ms").read_bytes()).tensors if t.is_constant and t.quant is not None]
+    assert len(weights) == 2
+    assert all(t.compression is Compression.NONE for t in weights) == (encode == "false")
+
+
+NORMALIZED = "m = ReduceMean<axes=[-1]>(x) d = Sub(x, m) q = Mul(d, d) v = ReduceMean<axes=[-1]>(q) a = Add(v, eps) \
+s = Sqrt(a) n = Div(d, s) k = Mul(n, gamma) h = Add(k, beta)"
+GELU = "z = Mul(h, inverse) e = Erf(z) p = Add(e, one) g = Mul(h, p) y = Mul(g, half)"
+EXPORTED = {
+    "eps": np.float32(1e-5),
+    "gamma": positive(8),
+    "beta": normal(8),
+    "inverse": np.float32(0.5**0.5),
+    "one": np.float32(1),
+    "half": np.float32(0.5),
+}
+
+
+def test_normalizations_and_gelu_of_exporters_are_single_operators_of_a_ms_file(workshop: Workshop) -> None:
+    graph = f"g (float[1,4,8] x) => (float[1,4,8] y) {{ {NORMALIZED} {GELU} }}"
+    onnx.save(build_proto(graph, opset=13, **EXPORTED), workshop.model)
+    workshop.succeed("--saveType=MINDIR_LITE")
+    assert [node.op for node in read(Path("out.ms").read_bytes()).nodes] == ["LayerNormFusion", "Activation"]
 
 
 def test_an_open_length_needs_a_shape_in_a_ms_file(workshop: Workshop) -> None:

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from converter_lite.formats.mindspore_ms.capability import MS_CPU
+from converter_lite.quantization.decide import decide_nodes
 from converter_lite.quantization.plan import NodeMode
 from converter_lite.quantization.stem import FEW_INPUTS, FEW_OUTPUTS, SMALL_KERNEL, SMALL_SHARE, stem
+from converter_lite.targets.cpu import CPU
+from converter_lite.targets.spec import TargetSpec
 from tests.support import build, full, normal, optimized, samples_of, sqnr, written
 
 DEPTHWISE = "d = Relu(c) e = Conv<group=8, pads=[1,1,1,1]>(d, depthwise)"
@@ -85,6 +89,13 @@ def test_cpu_leaves_the_stem_in_float_and_gains_accuracy() -> None:
     assert NodeMode.FLOAT not in modes[3:]
     assert "x" not in cpu.plan.activations
     assert sqnr(model, written(cpu), samples) > sqnr(model, written(dsp), samples)
+
+
+@pytest.mark.parametrize("target", [CPU, MS_CPU], ids=["onnxruntime", "MindSpore Lite"])
+def test_both_runtimes_of_the_cpu_compute_it_in_float(target: TargetSpec) -> None:
+    model = network("c = Conv(x, first, b)")
+    plan = decide_nodes(model, target, frozenset())
+    assert [node.op_type for node in model.graph if plan.mode(node) is NodeMode.FLOAT] == ["Conv", "Relu", "Conv"]
 
 
 def test_the_layers_behind_the_stem_run_in_integer_kernels(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.mindspore_ms.capability import MS_CPU, economical_spec
 from converter_lite.formats.mindspore_ms.enums import Compression
-from converter_lite.formats.mindspore_ms.format import rebuild
+from converter_lite.formats.mindspore_ms.format import MS_FORM, rebuild
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_ms.reader import read
 from converter_lite.formats.mindspore_ms.writer import write
@@ -24,7 +24,7 @@ from converter_lite.formats.onnx_qdq.writer import build
 from converter_lite.frontends.onnx import read_onnx
 from converter_lite.graph import constant
 from converter_lite.log import Log
-from converter_lite.passes.pipeline import optimize
+from converter_lite.preparing import optimized as formed
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -52,9 +52,7 @@ on_both = pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
 @functools.lru_cache(maxsize=1)
 def optimized(name: str) -> ir.Model:
     file, shapes = FILES[name]
-    model = read_onnx(shared_model(file), input_shapes=shapes)
-    optimize(model)
-    return model
+    return formed(read_onnx(shared_model(file), input_shapes=shapes), MS_FORM)[0]
 
 
 def picture(name: str, path: Path) -> Feed:
@@ -176,9 +174,10 @@ def test_weight_quantized_files_compute_what_they_hold(
 def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp_path: Path) -> None:
     platform.skip_if_missing()
     model = optimized(name).clone()
-    settings = FullSettings(bias_correction=False)
     samples = Recorded(feeds(name, 20))
-    quantized = quantize_full(model, MS_CPU, settings, samples=samples, engine=DEFAULT_ENGINE, threads=2, log=Log())
+    quantized = quantize_full(
+        model, MS_CPU, FullSettings(), samples=samples, engine=DEFAULT_ENGINE, threads=2, log=Log()
+    )
     data = write(quantized)
     # ResNet-8 answers small pictures with near ties, where one step of a logit moves much of the softmax: more samples
     tried = feeds(name, 48 if name == "resnet8" else 8, start=40)
@@ -188,7 +187,7 @@ def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp
     held = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(references)]
     real = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(floats)]
     assert np.mean(held) >= 0.999
-    assert np.mean(real) >= 0.97
+    assert np.mean(real) >= 0.997
 
 
 @on_both

@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.mindspore_ms.container import MsQuant, MsTensor
+from converter_lite.formats.mindspore_ms.enums import Compression
 from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_ms.stored import load
 from converter_lite.kernels.quantize import round_half_away
 from converter_lite.quantization.params import QuantSpec, params_from_range
 from tests.cli.workshop import command
 from tests.runtimes.ms_runtime import X86_PYTHON, run_x86, shim_missing
-from tests.support import shared_model
+from tests.support import build_proto, normal, shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared]
 
@@ -32,12 +34,13 @@ min_quant_weight_channel=0
 """
 
 
-def original(folder: Path, config: str = "", *, alone: bool = False) -> bytes:
-    """Ultraface by the original converter, in float without a configuration.
+def original(folder: Path, config: str = "", *, alone: bool = False, model: Path | None = None) -> bytes:
+    """A model by the original converter, in float without a configuration.
 
     Args:
         folder: For its files.
         config: INI text.
+        model: Ultraface if not given.
         alone: With its own library in front of the others of the package, without which activations are not quantized.
     """
     reason = shim_missing()
@@ -46,14 +49,14 @@ def original(folder: Path, config: str = "", *, alone: bool = False) -> bytes:
     path = folder / "original.cfg"
     path.write_text(config)
     script = Path(__file__).with_name("ms_convert.py")
-    model, out = shared_model("ultraface_rfb_320.onnx"), folder / "original"
+    source, out = model or shared_model("ultraface_rfb_320.onnx"), folder / "original"
     env = {"PATH": os.environ["PATH"]}
     if alone:
         (library,) = X86_PYTHON.parents[1].glob(
             "lib/python*/site-packages/mindspore_lite/lib/libmindspore_converter.so"
         )
         env.update(LD_PRELOAD=str(library), LD_LIBRARY_PATH=str(library.parent))
-    arguments = [str(script), str(model), str(out), str(path) if config else "-"]
+    arguments = [str(script), str(source), str(out), str(path) if config else "-"]
     subprocess.run([str(X86_PYTHON), *arguments], check=True, capture_output=True, timeout=300, env=env)
     return out.with_suffix(".ms").read_bytes()
 
@@ -67,13 +70,13 @@ def converted(folder: Path, bits: int | None) -> bytes:
     return original(folder, "" if bits is None else CONFIG.format(bits=bits))
 
 
-def ours(folder: Path, config: str) -> bytes:
-    """Ultraface by our command."""
+def ours(folder: Path, config: str, *, model: Path | None = None) -> bytes:
+    """Ultraface, or the given model, by our command."""
     (folder / "ours.cfg").write_text(config)
-    model, out = shared_model("ultraface_rfb_320.onnx"), folder / "ours"
+    source, out = model or shared_model("ultraface_rfb_320.onnx"), folder / "ours"
     outcome = command(
         "--fmk=ONNX",
-        f"--modelFile={model}",
+        f"--modelFile={source}",
         f"--outputFile={out}",
         f"--configFile={folder / 'ours.cfg'}",
         "--saveType=MINDIR_LITE",
@@ -85,9 +88,41 @@ def ours(folder: Path, config: str) -> bytes:
 
 @pytest.mark.parametrize("bits", [None, 1, 2, 3, 4, 6, 8, 12, 16])
 def test_files_of_the_original_are_rebuilt_as_its_runtime_computes_them(bits: int | None, tmp_path: Path) -> None:
-    data = converted(tmp_path, bits)
+    _assert_read_as_its_runtime_computes(converted(tmp_path, bits), (1, 240, 320, 3), tmp_path)
+
+
+def levels(folder: Path) -> Path:
+    """A convolution whose weights have twelve values, which each encoding can store."""
+    rng = np.random.default_rng(0)
+    weight = rng.choice(np.linspace(-0.1, 0.1, 12).astype(np.float32), (16, 16, 3, 3))
+    weight[:, 0, 0, :2] = -0.1, 0.1  # every channel has the same extremes, and so the same integers
+    conv = "Conv<kernel_shape=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1]>"
+    proto = build_proto(f"g (float[1,16,8,8] input) => (float[1,16,8,8] y) {{ y = {conv}(input, w) }}", w=weight)
+    path = folder / "levels.onnx"
+    onnx.save(proto, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("bits", "encoding"),
+    [
+        (0, Compression.FSE),
+        (1, Compression.SPARSE),
+        (4, Compression.BITPACKING),
+        (8, Compression.INDEXING),
+    ],
+    ids=lambda value: str(getattr(value, "name", value)),
+)
+def test_every_encoding_of_the_original_is_read(bits: int, encoding: Compression, tmp_path: Path) -> None:
+    data = original(tmp_path, CONFIG.format(bits=bits), model=levels(tmp_path))
+    ((_, weight),) = weights_of(data).items()
+    assert weight.compression is encoding
+    _assert_read_as_its_runtime_computes(data, (1, 8, 8, 16), tmp_path)
+
+
+def _assert_read_as_its_runtime_computes(data: bytes, shape: tuple[int, ...], tmp_path: Path) -> None:
     model = to_quantized_model(data).model
-    sample = {"input": np.random.default_rng(0).uniform(-1, 1, (1, 240, 320, 3)).astype(np.float32)}
+    sample = {"input": np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)}
     expected = DEFAULT_ENGINE.session(ir.serde.serialize_model(model).SerializeToString()).run(sample)
     outcome = run_x86({"original": (data, sample)}, tmp_path, shim=True)["original"]
     assert not outcome.error, outcome.error
@@ -155,6 +190,21 @@ def test_files_of_both_hold_the_same_weights(bits: int, tmp_path: Path) -> None:
         alike = [np.abs(q - integers) for _, w, q in mine if w.dims == weight.dims and same_grid(w.quant, weight.quant)]
         # BatchNormalization is folded in float32 by both, not in the same order: a weight in 10,000 lies on the edge
         assert any(steps.max() <= 1 and steps.sum() <= 1 + 1e-4 * steps.size for steps in alike), weight.name
+
+
+def test_dynamic_files_of_both_hold_the_same_weights(tmp_path: Path) -> None:
+    graph = "g (float[4,64] x) => (float[4,32] y) { a = MatMul(x, w) b = Relu(a) y = Gemm<transB=1>(b, v) }"
+    path = tmp_path / "products.onnx"
+    onnx.save(build_proto(graph, w=normal(64, 48, seed=1), v=normal(32, 48, seed=2)), path)
+    config = "[common_quant_param]\nquant_type=DYNAMIC_QUANT\n"
+    theirs, mine = (
+        [model.tensors[node.inputs[1]] for node in model.nodes if node.op == "MatMulFusion"]
+        for model in map(read, (original(tmp_path, config, model=path), ours(tmp_path, config, model=path)))
+    )
+    assert len(theirs) == 2
+    for a, b in zip(theirs, mine, strict=True):
+        assert same_grid(a.quant, b.quant)
+        np.testing.assert_array_equal(load(a, limit=1 << 24).array, load(b, limit=1 << 24).array)
 
 
 FULL = """[common_quant_param]

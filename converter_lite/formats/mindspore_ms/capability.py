@@ -29,6 +29,7 @@ MS_CPU = TargetSpec(
     integer=frozenset({"Conv", "Gemm", "MatMul", "Concat", "Relu", "Clip"})
     | {"MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"},
     weight_only=frozenset({"ConvTranspose", "Gather"}),
+    float_stem=True,
     note="integer kernels of the MindSpore Lite 2.0.0 runtimes",
 )
 

@@ -21,6 +21,9 @@ _COUNT_FIELD = 32
 _MAX_COORDINATE = 16
 """Largest width of a distance that is tried; longer ones never pay."""
 
+WHOLE_BYTES = (8, 16)
+"""Widths that are stored raw: packing has nothing to gain."""
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -39,7 +42,7 @@ def store(q: NDArray[np.int32], quant: MsQuant, *, encode: bool) -> Encoded:
         encode: Choose by size; ties go to the plainest.
     """
     bits = quant.bits
-    best = Encoded(pack(q, bits), Compression.NONE if bits in (8, 16) else Compression.BITPACKING)
+    best = Encoded(pack(q, bits), Compression.NONE if bits in WHOLE_BYTES else Compression.BITPACKING)
     if not encode:
         return best
     size = len(best.data)
@@ -69,7 +72,7 @@ def restore(data: bytes | memoryview, compression: Compression, quant: MsQuant, 
 
 def pack(q: NDArray[np.int32], bits: int) -> bytes:
     """Raw two's complement for 8 and 16 bits; otherwise packed bits in units of 8 (below 8 bits) or 16 bits."""
-    if bits in (8, 16):
+    if bits in WHOLE_BYTES:
         return q.astype(f"<i{bits // 8}").tobytes()
     data = pack_low_first(q.reshape(-1) + (1 << (bits - 1)), bits)
     return data + b"\0" * (len(data) % 2) if bits > 8 else data
@@ -77,7 +80,7 @@ def pack(q: NDArray[np.int32], bits: int) -> bytes:
 
 def unpack(data: bytes | memoryview, bits: int, count: int) -> NDArray[np.int32]:
     """Inverse of :func:`pack`."""
-    if bits in (8, 16):
+    if bits in WHOLE_BYTES:
         values = np.frombuffer(data, f"<i{bits // 8}", len(data) // (bits // 8))
         if len(values) < count:
             raise FormatError(f"{count} weights of {bits} bits do not fit into {len(data)} bytes")

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.errors import TargetError
-from converter_lite.formats.form import GraphForm
+from converter_lite.formats.form import DEVICE_FUSED, DEVICE_OPSET, GraphForm
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_ms.planning import adapt_plan, for_device, quantize_for_ms
@@ -23,7 +23,7 @@ from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources
 
-MS_FORM = GraphForm(static=True)
+MS_FORM = GraphForm(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
 """How the writer wants the graph."""
 
 
@@ -81,7 +81,7 @@ class MsFormat:
         self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
     ) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return quantize_for_ms(model, choice, plan=plan, resources=resources)
+        return quantize_for_ms(model, choice, plan=plan, resources=resources, packed=self.options.encode)
 
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""

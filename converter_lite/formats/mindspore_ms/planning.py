@@ -11,6 +11,7 @@ from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_ms.capability import DYNAMIC_OPERATORS, MS_CPU, MsStorage, economical_spec
+from converter_lite.formats.mindspore_ms.encodings import WHOLE_BYTES
 from converter_lite.formats.mindspore_ms.ops.activation import inner_activation
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.clamps import restore_clamps
@@ -44,19 +45,28 @@ def for_device(choice: Choice) -> Choice:
     return replace(choice, target=MS_CPU, settings=settings)
 
 
-def quantize_for_ms(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources) -> QuantizedModel:
+def quantize_for_ms(
+    model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources, packed: bool = True
+) -> QuantizedModel:
     """Quantize ``model`` (changed in place); weights with tiny channels get the grid that is stored best.
+
+    Args:
+        model: Optimized float graph with names.
+        choice: Settings, with the table of the runtime.
+        plan: Decisions and parameters to use instead of making them.
+        resources: Samples and the rest.
+        packed: Integers of any width are stored without gaps; otherwise grids are of whole bytes.
 
     Raises:
         ConverterError: See :func:`converter_lite.quantization.run.quantize`.
     """
     if plan is None and isinstance(choice.settings, WeightSettings) and choice.settings.mixed is None:
         plan = decide(model, choice)
-        _choose_economical_grids(model, plan, choice.settings)
+        _choose_economical_grids(model, plan, choice.settings, packed=packed)
     return quantize(model, choice, plan=plan, resources=resources)
 
 
-def _choose_economical_grids(model: ir.Model, plan: QuantPlan, settings: WeightSettings) -> None:
+def _choose_economical_grids(model: ir.Model, plan: QuantPlan, settings: WeightSettings, *, packed: bool) -> None:
     if not settings.per_channel or settings.bits == 1:
         return
     users: dict[str, int] = {}
@@ -73,7 +83,7 @@ def _choose_economical_grids(model: ir.Model, plan: QuantPlan, settings: WeightS
             continue
         spec = QuantSpec(settings.bits, axis=axis)
         better = economical_spec(spec, channels=array.shape[axis], elements=array.size)
-        if better != spec:
+        if better != spec and (packed or better.bits in WHOLE_BYTES):
             plan.weights[weight.name or ""] = weight_params(array.astype(np.float32, copy=False), better)
 
 
