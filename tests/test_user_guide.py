@@ -19,10 +19,14 @@ NAME = re.compile(r"\w+(/\w+)+")
 
 
 def examples() -> list[tuple[str, list[str]]]:
-    """Commands and the lines that they print, without what ``...`` leaves out."""
+    """Commands and the lines that they print, without what ``...`` leaves out; clusters elsewhere are not here."""
     text = (ROOT / "docs/user_guide.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n\$ (.*?)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    return [(command, [line for line in output.splitlines() if line != "..."]) for command, output in blocks]
+    return [
+        (command, [line for line in output.splitlines() if line != "..."])
+        for command, output in blocks
+        if "--executor=dask:" not in command
+    ]
 
 
 def form(line: str) -> str:
