@@ -36,7 +36,7 @@ NORMED_SAMPLES = 16
 """Samples on which channel orders are compared where distributions are known."""
 
 FEW = 8
-"""Fewer samples say nothing about the order of channels."""
+"""Fewer samples say nothing about the order of channels; as many come first."""
 
 WORK = 6e9
 """Multiplications that may be spent: 0.1 s on one core (MobileNetV1-0.75)."""
@@ -63,6 +63,9 @@ class Doubt:
 RANGE_DOUBT = Doubt(gain=0.15, agreeing=0.6, noise=1.0)
 CHANNEL_DOUBT = Doubt(gain=0.05, agreeing=0.8, noise=4.0)
 """Exchanged channels change distances by a tenth; another range changes them many times."""
+
+LEANING = Doubt(gain=0.0, agreeing=0.5, noise=4.0)
+"""What a few samples have to show for more of them to be looked at: right samples rarely do."""
 
 FAR_BIAS, NEARER_BIAS = 2.4, 1.2
 """Log ratio of the first bias from which on a range is doubted, and by how much another one has to be nearer to zero."""
@@ -283,6 +286,8 @@ class _Examination:
         if count < FEW:
             return False
         feeds = self._feeds[:count]
+        if self._probe.known and not self._gain(*self._both_orders(wanted, feeds[:FEW]), LEANING) > 0.0:
+            return False
         mine, theirs = self._both_orders(wanted, feeds)
         if self._probe.known:
             return self._gain(mine, theirs, CHANNEL_DOUBT) > 0.0

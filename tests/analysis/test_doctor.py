@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,20 @@ import onnx_ir as ir
 import pytest
 from PIL import Image
 
-from converter_lite.analysis.doctor import SURE, Finding, Mistake, Preparation, certainty, examine, preparation_of
+from converter_lite.analysis.doctor import (
+    FEW,
+    SURE,
+    Finding,
+    Mistake,
+    Preparation,
+    _Examination,
+    certainty,
+    examine,
+    preparation_of,
+)
 from converter_lite.analysis.normalization import IMAGENET, PIXELS, SIGNED, UNIT, Normalization, View, guess
 from converter_lite.analysis.preview import picture, write_preview
-from converter_lite.analysis.probe import Probe
+from converter_lite.analysis.probe import Feeling, Probe
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import Layout
 from converter_lite.engine import DEFAULT_ENGINE
@@ -115,6 +126,21 @@ def test_exchanged_channels_are_found(order: str, advice: str) -> None:
     (finding,) = found(trained(SIGNED), feeds(pictures(), SIGNED, swapped=True), preparation)
     assert finding.mistake is Mistake.CHANNELS
     assert advice in finding.message
+
+
+def test_channels_of_right_samples_are_compared_on_a_few_of_them_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    original = _Examination._both_orders
+
+    def counting(self: _Examination, wanted: Normalization | None, feeds: Sequence[Feed]) -> tuple[Feeling, Feeling]:
+        compared.append(len(feeds))
+        return original(self, wanted, feeds)
+
+    monkeypatch.setattr(_Examination, "_both_orders", counting)
+    assert mistakes(trained(SIGNED), feeds(pictures(), SIGNED)) == set()
+    assert compared == [FEW]
+    assert mistakes(trained(SIGNED), feeds(pictures(), SIGNED, swapped=True)) == {Mistake.CHANNELS}
+    assert compared[2] > FEW
 
 
 def test_a_turned_layout_is_found_before_anything_else() -> None:

@@ -69,14 +69,16 @@ def test_a_killed_run_leaves_whole_files_and_the_next_one_the_same_bytes(
     assert whole.status == 0, whole
     new = results(shop)
     rng = random.Random(20)
-    killed = 0
+    killed, seconds = 0, whole.seconds
     for _ in range(RUNS if command is CONVERT else RUNS // 4):
         old = put_old(shop, list(new))
         for path in (shop.folder / "cache").glob("*"):
             if rng.random() < 0.3:
                 path.unlink()
-        ended = forker(shop.folder, command, after=rng.random() * whole.seconds)
+        ended = forker(shop.folder, command, after=rng.random() * seconds)
         killed += ended.status == -signal.SIGKILL
+        if ended.status == 0:  # faster than the first run: the machine is less busy now
+            seconds = ended.seconds / 2
         assert_each_is_old_or_new(results(shop), old, new)
     assert killed > 0
     assert forker(shop.folder, command).status == 0
