@@ -26,7 +26,7 @@ from converter_lite.analysis.preview import picture, write_preview
 from converter_lite.analysis.probe import Feeling, Probe
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import Layout
-from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.engine import DEFAULT_ENGINE, Feed
 from converter_lite.passes.pipeline import optimize
 from tests.support import build, normal
 
