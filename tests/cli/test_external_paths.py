@@ -7,9 +7,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from converter_lite.cli.opt import cli as opt
-from converter_lite.formats.paddle_nb.protobuf import program_bytes, tensor_bytes
 from tests.cli.workshop import FULL, Workshop, command, ini, model_proto
-from tests.frontends.paddle_models import conv, program_of, random
+from tests.frontends.paddle_models import save_with_variable
 from tests.support import normal
 
 
@@ -107,11 +106,7 @@ def test_opt_reads_outside_the_models_folder_with_permission_only(
 
 
 def test_opt_lists_operators_of_a_paddle_model_with_variables_elsewhere(workshop: Workshop) -> None:
-    weight = random(4, 3, 3, 3)
-    (workshop.folder / "zoo").mkdir()
-    (workshop.folder / "w").write_bytes(tensor_bytes(weight))
-    program = program_of([conv("image", "../w", "out")], {"../w": weight}, {"image": (1, 3, 8, 8)}, "out")
-    (workshop.folder / "zoo" / "model").write_bytes(program_bytes(program))
+    save_with_variable(workshop.folder / "zoo", "../w", workshop.folder / "w")
     flags = ["--model_dir=zoo", "--print_model_ops=true"]
     assert command(*flags, program=opt).status == 1
     assert command(*flags, "--allowExternalPaths=true", program=opt).status == 0

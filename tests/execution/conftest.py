@@ -11,11 +11,11 @@ from tests.cli.workshop import Workshop
 
 @pytest.fixture(scope="session")
 def start() -> Callable[..., AbstractContextManager[Any]]:
-    """Starts clusters on this machine."""
-    distributed = pytest.importorskip("distributed", reason="the extra converter-lite[dask] is not installed")
+    """Starts clusters on this machine; imported late: no other test needs it."""
+    from distributed import LocalCluster
 
     def start(workers: int, *, processes: bool) -> AbstractContextManager[Any]:
-        return distributed.LocalCluster(
+        return LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=processes,

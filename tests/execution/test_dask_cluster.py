@@ -46,8 +46,6 @@ from tests.cli.workshop import (
 from tests.execution.sabotage import DyingObserver, DyingRunner, Pieces
 from tests.support import build, normal, samples_of
 
-pytest.importorskip("distributed", reason="the extra converter-lite[dask] is not installed")
-
 SAMPLES = 40
 """Two shards and a half."""
 

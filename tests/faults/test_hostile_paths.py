@@ -13,12 +13,11 @@ from onnx import helper, numpy_helper
 from converter_lite.analysis.recorded import read_recorded
 from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import DataError, ModelError
-from converter_lite.formats.paddle_nb.protobuf import program_bytes, tensor_bytes
 from converter_lite.frontends.onnx import read_onnx
 from converter_lite.frontends.paddle import read_paddle
 from tests.cli.workshop import FULL, Workshop, changed, command, model_proto
 from tests.faults.hostile import VALUES, save_graph, stolen_tensor
-from tests.frontends.paddle_models import conv, program_of, random
+from tests.frontends.paddle_models import save_with_variable
 from tests.support import normal
 
 
@@ -89,12 +88,9 @@ def test_recorded_samples_are_read_from_their_own_file_only(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["../secret", "a/../../secret", "{absolute}", "link"])
 def test_parameters_of_a_paddle_model_are_read_from_its_folder_only(tmp_path: Path, name: str) -> None:
     name = name.replace("{absolute}", str(tmp_path / "secret"))
-    weight = random(4, 3, 3, 3)
-    (tmp_path / "zoo" / "a").mkdir(parents=True)
-    (tmp_path / "secret").write_bytes(tensor_bytes(weight))
+    save_with_variable(tmp_path / "zoo", name, tmp_path / "secret")
+    (tmp_path / "zoo" / "a").mkdir()
     (tmp_path / "zoo" / "link").symlink_to(tmp_path / "secret")
-    program = program_of([conv("image", name, "out")], {name: weight}, {"image": (1, 3, 8, 8)}, "out")
-    (tmp_path / "zoo" / "model").write_bytes(program_bytes(program))
     with pytest.raises(ModelError, match="outside the model's folder") as refused:
         read_paddle(tmp_path / "zoo")
     assert "--allowExternalPaths" in refused.value.hint
@@ -102,11 +98,7 @@ def test_parameters_of_a_paddle_model_are_read_from_its_folder_only(tmp_path: Pa
 
 
 def test_the_flag_reaches_paddle_models(workshop: Workshop) -> None:
-    weight = random(4, 3, 3, 3)
-    (workshop.folder / "zoo").mkdir()
-    (workshop.folder / "w").write_bytes(tensor_bytes(weight))
-    program = program_of([conv("image", "../w", "out")], {"../w": weight}, {"image": (1, 3, 8, 8)}, "out")
-    (workshop.folder / "zoo" / "model").write_bytes(program_bytes(program))
+    save_with_variable(workshop.folder / "zoo", "../w", workshop.folder / "w")
     flags = ["--fmk=PADDLE", "--modelFile=zoo", "--outputFile=out", "--saveType=ONNX"]
     assert command(*flags).status == 1
     assert command(*flags, "--allowExternalPaths").status == 0

@@ -20,7 +20,7 @@ from converter_lite.formats.paddle_nb.program import (
     ints,
     var_type,
 )
-from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes
+from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes, tensor_bytes
 
 Array = NDArray[Any]
 
@@ -53,6 +53,15 @@ def save(folder: Path, program: Program, parameters: Mapping[str, Array]) -> Pat
     (folder / "inference.pdmodel").write_bytes(program_bytes(program))
     (folder / "inference.pdiparams").write_bytes(parameter_bytes(parameters))
     return folder
+
+
+def save_with_variable(folder: Path, variable: str, file: Path) -> None:
+    """A folder with one convolution in ``model``, whose weight is ``variable`` and stands in ``file``."""
+    weight = random(4, 3, 3, 3)
+    program = program_of([conv("image", variable, "out")], {variable: weight}, {"image": (1, 3, 8, 8)}, "out")
+    folder.mkdir()
+    file.write_bytes(tensor_bytes(weight))
+    (folder / "model").write_bytes(program_bytes(program))
 
 
 def random(*shape: int, seed: int = 0) -> Array:
