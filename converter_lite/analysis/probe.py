@@ -24,7 +24,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_node, map_ordered, remove_unused
 from converter_lite.engine import Engine, Feed
 from converter_lite.loading import open_session
-from converter_lite.quantization.rescue import multiplications
+from converter_lite.quantization.work import multiplications
 
 Vector = NDArray[np.float64]
 

@@ -25,9 +25,9 @@ from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
-from converter_lite.quantization.rescue import multiplications
 from converter_lite.quantization.staged import StagedRun, mean_over_samples
 from converter_lite.quantization.weights import bias_of, weight_of
+from converter_lite.quantization.work import multiplications
 
 CORRECTION_SAMPLES = 32
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""

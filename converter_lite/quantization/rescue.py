@@ -12,14 +12,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
-from converter_lite import graph as g
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.score import Score
-from converter_lite.quantization.weights import is_recurrent, operator, stored_weight, stored_weights
+from converter_lite.quantization.weights import operator, stored_weight
+from converter_lite.quantization.work import multiplications
 from converter_lite.targets.operators import Role
 
 NODE_PRICE = 1.0
@@ -197,22 +196,3 @@ def _row(log: Log, trial: Trial, added: Sequence[str]) -> None:
     log.info(
         f"  {len(trial.skip):>8} {score.cosine:9.6f} {score.error:10.4g}  {'+ ' + shown if added else ''}".rstrip()
     )
-
-
-def multiplications(node: ir.Node) -> float:
-    """Multiplications per sample, as far as shapes are known."""
-    sizes = [size for size in (node.outputs[0].shape or ()) if isinstance(size, int)]
-    return float(np.prod(sizes)) * _per_output(node)
-
-
-def _per_output(node: ir.Node) -> float:
-    """Multiplications for one number of the result."""
-    if is_recurrent(node):
-        shapes = [shape for value in stored_weights(node) if (shape := g.static_shape(value)) is not None]
-        hidden = shapes[-1][-1] if shapes else 1
-        return sum(float(np.prod(shape[1:])) for shape in shapes) / max(hidden, 1)
-    weight = stored_weight(node)
-    shape = g.static_shape(weight) if weight is not None and node.op_type != "Gather" else None
-    if shape is None or len(shape) < 2:
-        return 1.0
-    return float(np.prod(shape[1:]) if node.op_type == "Conv" else shape[0])

@@ -15,8 +15,8 @@ from converter_lite.frontends.onnx_qdq import read_qdq
 from converter_lite.graph import constant
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.rescue import multiplications
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, left_by_filters, quantize_weights
+from converter_lite.quantization.work import multiplications
 from tests.support import Samples, build, clone, normal, operators, run, samples_of, sqnr, written
 
 ALL_KINDS = """g (float[1,3,8,8] x, int64[1,4] ids) => (float[1,24] y) {
