@@ -241,7 +241,7 @@ def quant_post_static(
         source,
         output_file=Path(quantize_model_path),
         config=_with_skipped(converter, _skipped(source, quantizable_op_type, skip_nodes)),
-        save_type=_formats(save_type),
+        save_type=save_type,  # type: ignore[arg-type]  # texts with commas are taken apart there
         calibration_data=sample_generator,
         calibration_size=None if batch_nums is None else batch_size * batch_nums,
     )
@@ -294,7 +294,7 @@ def quant_post_dynamic(
         source,
         output_file=Path(save_model_dir) / save_model_filename,
         config=_with_skipped(converter, _skipped(source, quantizable_op_type, ())),
-        save_type=_formats(save_type),
+        save_type=save_type,  # type: ignore[arg-type]  # texts with commas are taken apart there
     )
     return convert(request, log=_log(verbose))
 
@@ -307,10 +307,6 @@ def _source(model_dir: str | Path, model_filename: str | None, params_filename: 
         raise UsageError("an ONNX model has no parameter file", where="params_filename", hint="leave it out")
     weights = Path(model_dir) / params_filename if params_filename is not None else None
     return ConvertRequest(path, Path(), fmk="PADDLE" if is_paddle else "ONNX", weight_file=weights)
-
-
-def _formats(save_type: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(save_type.split(",")) if isinstance(save_type, str) else tuple(save_type)
 
 
 def _known(parameter: str, value: str, table: Mapping[str, str]) -> str:
