@@ -13,8 +13,8 @@ from converter_lite.errors import DataError
 
 Feed = dict[str, NDArray[Any]]
 
-MAX_SAMPLES = 48
-"""Samples held at most; more of them change corrections by less than the noise between calibration sets."""
+PASSING_SAMPLES = 48
+"""Samples held at most because a pass came by them; who needs more of them asks with ``head``."""
 
 MAX_BYTES = 96 << 20
 """Memory for them."""
@@ -25,13 +25,13 @@ class RememberingDataset:
 
     Args:
         dataset: Where samples come from.
-        max_samples: Samples held at most.
-        max_bytes: Memory for them.
+        passing: Samples held at most of a pass over all of them; :meth:`head` holds as many as it is asked for.
+        max_bytes: Memory for samples, whoever asks.
     """
 
-    def __init__(self, dataset: Dataset, *, max_samples: int = MAX_SAMPLES, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, dataset: Dataset, *, passing: int = PASSING_SAMPLES, max_bytes: int = MAX_BYTES) -> None:
         self._dataset = dataset
-        self._max_samples = max_samples
+        self._passing = passing
         self._room = max_bytes
         self._held: list[Feed] = []
         self._full = False
@@ -44,7 +44,7 @@ class RememberingDataset:
         start = len(self._held)
         complete = start > 0 and start == len(self)  # an empty data set says itself that it is empty
         for index, feed in enumerate(() if complete else self._dataset.tail(start), start):
-            if index == len(self._held):
+            if index == len(self._held) and index < self._passing:
                 self._hold(feed)
             yield feed
 
@@ -83,7 +83,7 @@ class RememberingDataset:
 
     def _hold(self, feed: Feed) -> None:
         size = sum(array.nbytes for array in feed.values())
-        if self._full or (self._held and (size > self._room or len(self._held) >= self._max_samples)):
+        if self._full or (self._held and size > self._room):
             self._full = True
             return
         self._held.append(feed)

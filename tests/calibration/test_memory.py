@@ -33,7 +33,7 @@ def samples():
     for i in range(count):
         yield np.random.default_rng(i).normal(size=(1, 3, 96, 96)).astype(np.float32)
 
-data = RememberingDataset(IterableDataset(samples(), input_specs(model)), max_samples=8)
+data = RememberingDataset(IterableDataset(samples(), input_specs(model)), passing=8)
 quantize_full(model, target_spec("CPU"), FullSettings(method), samples=data, engine=DEFAULT_ENGINE, threads=2, log=Log())
 assert len(data) == count
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -74,7 +74,7 @@ def test_a_pass_that_stops_early_does_no_harm() -> None:
     assert numbers(dataset.head(5)) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("limits", "held"), [({"max_samples": 3}, 3), ({"max_bytes": 100}, 2), ({"max_bytes": 1}, 1)])
+@pytest.mark.parametrize(("limits", "held"), [({"max_bytes": 100}, 2), ({"max_bytes": 1}, 1)])
 def test_memory_is_bounded_but_one_sample_is_always_held(limits: dict[str, int], held: int) -> None:
     source = Counting(6, size=10)  # 40 bytes each
     dataset = RememberingDataset(source, **limits)
@@ -82,6 +82,17 @@ def test_memory_is_bounded_but_one_sample_is_always_held(limits: dict[str, int],
     assert numbers(dataset) == list(range(6))
     assert numbers(dataset.head(6)) == list(range(held))
     assert source.decoded == [1] * held + [2] * (6 - held)
+
+
+def test_a_pass_holds_a_few_samples_and_the_head_as_many_as_it_is_asked_for() -> None:
+    source = Counting(6)
+    dataset = RememberingDataset(source, passing=2)
+    assert numbers(dataset) == list(range(6))
+    assert numbers(dataset) == list(range(6))
+    assert source.decoded == [1] * 2 + [2] * 4
+    assert numbers(dataset.head(5)) == list(range(5))
+    assert numbers(dataset) == list(range(6))
+    assert source.decoded == [1] * 2 + [3] * 4
 
 
 def test_samples_after_one_that_did_not_fit_are_not_held_out_of_order() -> None:

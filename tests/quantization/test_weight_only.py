@@ -7,6 +7,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.data.inputs import input_specs
+from converter_lite.data.iterables import IterableDataset
+from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError
 from converter_lite.formats.onnx_qdq.writer import save
@@ -51,7 +54,11 @@ KINDS = ("w_conv", "w_transposed", "w_gemm", "w_table", "w_matmul")
 
 
 def weights(
-    model: ir.Model, *, samples: Samples | None = None, plan: QuantPlan | None = None, **settings: Any
+    model: ir.Model,
+    *,
+    samples: Samples | RememberingDataset | None = None,
+    plan: QuantPlan | None = None,
+    **settings: Any,
 ) -> QuantizedModel:
     return quantize_weights(
         clone(model),
@@ -117,6 +124,25 @@ def test_corrections_work_at_every_width_with_and_without_data(bits: int, with_d
     corrected = weights(model, bits=bits, bias_correction=True, samples=samples if with_data else None)
     least = plain if with_data else -25 if bits == 1 else plain - 3
     assert sqnr(model, written(corrected), samples) > least
+
+
+@pytest.mark.parametrize(("bits", "is_fitted"), [(4, True), (8, False)])
+def test_narrow_weights_are_fitted_to_more_samples_than_a_pass_keeps_in_memory(bits: int, is_fitted: bool) -> None:
+    model = build(
+        "g (float[1,8] x) => (float[1,6] y) { y = Gemm(x, w, b) }", w=normal(8, 6, seed=1), b=normal(6, seed=2)
+    )
+
+    def corrected(later: float) -> QuantizedModel:
+        feeds = samples_of(model, 60)
+        for feed in feeds[50:]:
+            feed["x"] = feed["x"] + np.float32(later)
+        samples = RememberingDataset(IterableDataset(feeds, input_specs(model)))
+        assert len(list(samples)) == 60
+        return weights(model, samples=samples, bits=bits, bias_correction=True, adaptive_rounding=bits < 8)
+
+    biases = [constant(result.model.graph.initializers["b"]) for result in (corrected(0.0), corrected(1.0))]
+    assert biases[0] is not None and biases[1] is not None
+    assert (not np.array_equal(biases[0], biases[1])) == is_fitted
 
 
 def test_one_bit_is_zero_or_the_lower_end() -> None:
