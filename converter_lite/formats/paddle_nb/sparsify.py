@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
-from converter_lite.formats.paddle_nb.program import Block, NbFile, Operator, Variable, VarType, attr, var_type
-from converter_lite.formats.paddle_nb.sparse import LARGEST_OFFSET, encode, zero_share
+from converter_lite.formats.paddle_nb.program import Block, NbFile, Operator, Variable, attr, var_type
+from converter_lite.formats.paddle_nb.sparse import LARGEST_OFFSET, SparseWeight, encode, zero_share
 
 KERNELS = {
     "conv2d/def/4/1/1": "sparse_conv2d/def/4/1/1",
+    "conv2d/def/4/5/1": "sparse_conv2d/def/4/5/1",
     "conv2d/fp32_out/4/2/1": "sparse_conv2d/int8_fp32_out/4/2/1",
     "conv2d/int8_out/4/2/1": "sparse_conv2d/int8_int8_out/4/2/1",
 }
@@ -36,26 +37,31 @@ class Sparsity:
         candidates: How many 1x1 convolutions there are.
         sparse: How many of them became sparse.
         reasons: Why the others stay dense -> how many.
-        batch_varies: Whether one of the sparse ones may be fed more than one picture.
+        dense_bytes: Bytes of the replaced weights.
+        sparse_bytes: Bytes of what stands for them.
     """
 
     weights: set[str] = field(default_factory=set)
     candidates: int = 0
     sparse: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    batch_varies: bool = False
+    dense_bytes: int = 0
+    sparse_bytes: int = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know."""
         dense = "; ".join(f"{count} x {reason}" for reason, count in self.reasons.most_common(3))
         if not self.sparse:
-            return (f"--sparse_model: no convolution is sparse, the file is dense: {dense or 'it has none of size 1x1'}",)
-        made = f"--sparse_model: {self.sparse} of {self.candidates} 1x1 convolutions are sparse"
-        notes = [f"{made} ({dense})" if dense else made, "sparse kernels fit this input size only"]
-        if self.batch_varies:
-            notes.append("sparse kernels compute the first picture of a batch only: feed one at a time")
-        return tuple(notes)
+            return (
+                f"--sparse_model: no convolution is sparse, the file is dense: {dense or 'it has none of size 1x1'}",
+            )
+        made = (
+            f"--sparse_model: {self.sparse} of {self.candidates} 1x1 convolutions are sparse, {self.sparse_bytes} bytes "
+            f"of weights instead of {self.dense_bytes}"
+        )
+        limits = "a sparse file computes right for this input size only, and for one picture at a time"
+        return (f"{made}; {dense}" if dense else made, limits)
 
 
 def sparsify(file: NbFile, threshold: float) -> Sparsity:
@@ -68,7 +74,7 @@ def sparsify(file: NbFile, threshold: float) -> Sparsity:
     found = Sparsity()
     block = file.program.main
     dims = {variable.name: variable.dims for variable in block.variables}
-    made: dict[tuple[str, int], tuple[dict[str, list[str]], int, bool]] = {}
+    made: dict[tuple[str, int], tuple[dict[str, list[str]], SparseWeight]] = {}
     for op in block.operators:
         name = op.input("Filter")
         weight = file.parameters.get(str(name))
@@ -83,11 +89,11 @@ def sparsify(file: NbFile, threshold: float) -> Sparsity:
         pixels = picture[2] * picture[3]
         if (name, pixels) not in made:
             made[name, pixels] = _store(file, name, weight, pixels)
-        inputs, first, paired = made[name, pixels]
-        _replace(op, inputs, first=first, paired=paired)
+            found.sparse_bytes += sum(file.parameters[slot[0]].nbytes for slot in made[name, pixels][0].values())
+        _replace(op, *made[name, pixels])
         found.sparse += 1
+        found.dense_bytes += 0 if name in found.weights else weight.nbytes
         found.weights.add(name)
-        found.batch_varies |= picture[0] != 1
     _drop_unused(file, block, found.weights)
     return found
 
@@ -97,8 +103,10 @@ def _obstacle(op: Operator, weight: NDArray[Any], picture: tuple[int, ...]) -> s
     kernel = str(op.get(KERNEL_ATTRIBUTE))
     if op.get("groups") != 1 or op.get("strides") != (1, 1) or any(op.get("paddings")):
         return "it has groups, strides or paddings"
-    if kernel not in KERNELS or weight.dtype not in (np.float32, np.int8) or op.get("quantize_weight_bits"):
-        return "it has no sparse kernel"
+    if op.get("quantize_weight_bits"):
+        return "its weight is integer and its kernel float"
+    if kernel not in KERNELS or weight.dtype not in (np.float32, np.int8):
+        return f"there is no sparse kernel beside {kernel}"
     kind = op.get("act_type", "") if op.get("with_act") else ""
     if kind not in ("", *ACTIVATIONS) or (kind == "leaky_relu" and "int8_out" in kernel):
         return f"the sparse kernel does not compute its {kind}"
@@ -114,12 +122,12 @@ def _obstacle(op: Operator, weight: NDArray[Any], picture: tuple[int, ...]) -> s
 def _density(weight: NDArray[Any], threshold: float) -> str:
     """Why the values of a weight do not make it sparse; empty when they do."""
     if zero_share(weight[:, :, 0, 0]) < np.float32(threshold):
-        return f"fewer zeros than {threshold:g} of its weights"
+        return f"less than {threshold:g} of its weights can be left out"
     return "" if weight.any() else "its weights are all zero"
 
 
-def _store(file: NbFile, name: str, weight: NDArray[Any], pixels: int) -> tuple[dict[str, list[str]], int, bool]:
-    """Add the stored form of a weight; returns its input slots, its first channel, and whether rows are paired."""
+def _store(file: NbFile, name: str, weight: NDArray[Any], pixels: int) -> tuple[dict[str, list[str]], SparseWeight]:
+    """Add the stored form of a weight; returns the input slots for it, too."""
     stored = encode(weight[:, :, 0, 0], pixels)
     taken = {variable.name for variable in file.program.main.variables}
     prefix, count = name, 1
@@ -130,19 +138,20 @@ def _store(file: NbFile, name: str, weight: NDArray[Any], pixels: int) -> tuple[
         variable = f"{prefix}_{end}"
         slots[slot] = [variable]
         file.parameters[variable] = array
-        kind = VarType.FP32 if slot == "NonZeroWeights" else var_type(array.dtype)
-        file.program.main.variables.append(Variable(variable, dtype=kind, dims=array.shape, persistable=True))
-    return slots, stored.first, stored.paired
+        file.program.main.variables.append(
+            Variable(variable, dtype=var_type(array.dtype), dims=array.shape, persistable=True)
+        )
+    return slots, stored
 
 
-def _replace(op: Operator, slots: dict[str, list[str]], *, first: int, paired: bool) -> None:
+def _replace(op: Operator, slots: dict[str, list[str]], stored: SparseWeight) -> None:
     op.type = "sparse_conv2d"
     del op.inputs["Filter"]
     op.inputs.update(slots)
     op.attributes |= {
         KERNEL_ATTRIBUTE: attr(KERNELS[op.get(KERNEL_ATTRIBUTE)]),
-        "first_ic": attr(first),
-        "flag_semi": attr(int(paired)),
+        "first_ic": attr(stored.first),
+        "flag_semi": attr(int(stored.paired)),
     }
 
 
