@@ -128,13 +128,17 @@ def decode(stored: SparseWeight, channels: int, pixels: int) -> Array:
         FormatError: It contradicts itself, or the input.
     """
     outputs = len(stored.ends)
-    blocks = outputs // 2 + outputs % 2 if stored.paired else outputs
+    pairs = outputs // 2 if stored.paired else 0
+    blocks = outputs - pairs
     ends = stored.ends[:blocks].astype(np.int64)
     group = _group(stored.values.dtype, paired=stored.paired)
-    begins = np.concatenate(([0], -(-ends[:-1] // group) * group))[:blocks]
+    begins = np.concatenate(([0], -(-ends // group) * group))
+    begins, length = begins[:-1], begins[-1]
     counts = ends - begins
-    if np.any(counts < 0) or np.any(ends > len(stored.steps)) or np.any(counts > channels):
+    if np.any(counts < 0) or np.any(counts > channels) or length != len(stored.steps):
         raise FormatError("the ends of the rows of its sparse weight (OcNonZeros) make no sense")
+    if len(stored.values) != length + counts[:pairs].sum():
+        raise FormatError(f"its sparse weight has {len(stored.values)} numbers for {length} steps (NonZeroWeights)")
     rows = np.repeat(np.arange(blocks), counts)
     places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[rows]
     columns = stored.first + _offsets(stored, begins, ends, rows, places, pixels)
@@ -142,11 +146,8 @@ def decode(stored: SparseWeight, channels: int, pixels: int) -> Array:
         raise FormatError(f"a step of its sparse weight (Diffs) leads out of the {channels} input channels")
     if np.any((np.diff(columns) <= 0) & (np.diff(rows) == 0)):
         raise FormatError("the columns of its sparse weight do not ascend")
-    pairs = outputs // 2 if stored.paired else 0
     in_pair = rows < pairs
     sources = np.where(in_pair, 2 * places, places + begins[rows] * stored.paired)
-    if np.any(sources + in_pair >= len(stored.values)):
-        raise FormatError("its sparse weight (NonZeroWeights) is too short")
     targets = np.where(in_pair, 2 * rows, rows + pairs)
     dense = np.zeros((outputs, channels), stored.values.dtype)
     dense[targets, columns] = stored.values[sources]

@@ -82,7 +82,7 @@ def sparsify(file: NbFile, threshold: float) -> Sparsity:
             continue
         found.candidates += 1
         picture = dims.get(str(op.input("Input")), ())
-        reason = _obstacle(op, weight, picture) or _density(weight, threshold)
+        reason = _density(weight, threshold) or _obstacle(op, weight, picture)
         if reason:
             found.reasons[reason] += 1
             continue

@@ -31,6 +31,8 @@ def dense_filter(importer: Importer, op: Operator, data: ir.Value) -> str:
     values, ends, steps = (importer.array(op.input(slot)) for slot in SLOTS)
     if values is None or ends is None or steps is None or {ends.dtype, steps.dtype} != {np.dtype(np.int32)}:
         raise ModelError("its sparse weight is not three constants, two of them int32")
+    if values.dtype not in (np.float32, np.int8):
+        raise ModelError(f"its sparse weight is {values.dtype}, neither float32 nor int8")
     shape = importer.shape(data) or []
     if len(shape) != 4 or min(shape[1:]) < 1:
         hint = "give --inputShape with the size that the file was made for"
