@@ -128,7 +128,7 @@ def _scaled(
     """Scale, bias, function, and where the kernel gives int8, rounding; all in units of the output."""
     s_in = np.float32(op.get("Input0_scale")[0])
     s_w = np.asarray(op.get(f"{weight}0_scale"), np.float32)
-    to_int8 = "int8" in op.get(KERNEL_ATTRIBUTE).split("/")[1]
+    to_int8 = op.get(KERNEL_ATTRIBUTE).split("/")[1] in ("int8_out", "int8out", "int8_int8_out")
     s_out = np.float32(op.get(f"{out}0_scale")[0]) if to_int8 else np.float32(1)
     result = total.astype(np.float32) * (s_in * s_w / s_out).reshape(shape)
     if op.inputs.get("Bias"):
