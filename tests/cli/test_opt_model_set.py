@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.paddle_nb.parse import parse
 from tests.cli.test_opt import run
+from tests.formats.paddle_nb.models import small_network
 from tests.frontends.paddle_models import conv, fake_quantized_model, float_model, program_of, random, save
 
 TAILORING = [
@@ -113,6 +115,15 @@ def test_files_of_other_names_are_named_once_for_all_models(tmp_path: Path) -> N
     flags = (f"--model_set_dir={tmp_path / 'models'}", f"--optimize_out={tmp_path / 'out'}")
     assert run(*flags) == 1
     assert run(*flags, "--model_filename=net.topology", "--param_filename=net.weights") == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.nb", "b.nb"]
+
+
+def test_the_models_of_a_set_may_be_onnx_files(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+        ir.save(small_network(), tmp_path / "models" / name / "net.onnx")
+    flags = ("--model_filename=net.onnx", "--valid_targets=x86")
+    assert run(f"--model_set_dir={tmp_path / 'models'}", f"--optimize_out={tmp_path / 'out'}", *flags) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.nb", "b.nb"]
 
 
