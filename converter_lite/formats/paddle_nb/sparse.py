@@ -95,7 +95,7 @@ def encode(weight: Array, pixels: int) -> SparseWeight:
     last = ends[ends > 0] - 1
     returning = steps[-1]
     steps[last] = jumps[last]
-    if group == 1:
+    if group == 1:  # no row follows whose place the last sum would say; as the original leaves it
         steps[-1] = returning
     stored_ends = np.zeros(len(weight), np.int32)
     stored_ends[: len(ends)] = ends
