@@ -15,7 +15,6 @@ from converter_lite.formats.paddle_nb.sparse import LARGEST_OFFSET, SparseWeight
 
 KERNELS = {
     "conv2d/def/4/1/1": "sparse_conv2d/def/4/1/1",
-    "conv2d/def/4/5/1": "sparse_conv2d/def/4/5/1",
     "conv2d/fp32_out/4/2/1": "sparse_conv2d/int8_fp32_out/4/2/1",
     "conv2d/int8_out/4/2/1": "sparse_conv2d/int8_int8_out/4/2/1",
 }
