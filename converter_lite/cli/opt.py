@@ -48,7 +48,6 @@ OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 
 QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
 NOT_AVAILABLE = {
-    "enable_fp16": "files with float16 kernels are not written",
     "sparse_model": "sparse convolutions are not written",
     "model_set_dir": "tailoring of a set of models is not there; convert each with --record_tailoring_info",
     "model_set": "tailoring of a set of models is not there; convert each with --record_tailoring_info",
@@ -114,6 +113,7 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("valid_targets", "arm, x86, host: comma or blank between them, the first counts.", "arm", metavar="TARGETS")
 @_option("quant_model", "Store weights as integers: true or false.", "false", metavar="BOOL")
 @_option("quant_type", "QUANT_INT8 or QUANT_INT16.", "QUANT_INT16", metavar="TYPE")
+@_option("enable_fp16", "arm: compute in float16 where there are kernels for it.", "false", metavar="BOOL")
 @_option("print_supported_ops", "Table of the operators of valid_targets.", "false", metavar="BOOL")
 @_option("print_all_ops", "Table of all operators and targets.", "false", metavar="BOOL")
 @_option("print_all_ops_in_md_format", "The same in Markdown.", "false", metavar="BOOL")
@@ -130,7 +130,6 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
     "false",
     metavar="BOOL",
 )
-@_option("enable_fp16", "Known, not available.", "false", hidden=True)
 @_option("sparse_model", "Known, not available.", "false", hidden=True)
 @_option("sparse_threshold", "Used with sparse_model only.", "0.6", hidden=True, type=click.FloatRange(0, 1))
 @_option("model_filename", "Declared by the original, unused.", hidden=True)
@@ -219,6 +218,7 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
         meta_version=1 if OLDER_LAYOUT in os.environ else 2,
         protobuf=protobuf,
         allow_external_paths=options["allowExternalPaths"] == "true",
+        half=options["enable_fp16"] == "true",
     )
 
 

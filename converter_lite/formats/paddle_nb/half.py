@@ -50,6 +50,7 @@ EITHER = frozenset(
 HALF_MAX = float(np.finfo(np.float16).max)
 _RESULTS = ("Out", "Output", "Y")
 
+ONLY_ON_ARM = "float16 kernels exist for ARM only"
 TOO_LARGE = "numbers beyond 65504, the largest of float16"
 VANISHES = "numbers that are 0 in float16"
 NOT_CONVERTED = "constants that the library does not convert for such operators"
@@ -75,8 +76,9 @@ def _notes(file: NbFile, refused: Counter[str], count: int) -> Iterator[str]:
     computing = [op for op in file.program.main.operators if op.type not in ("feed", "fetch", "calib")]
     keys = {(op.type, str(op.get(KERNEL_ATTRIBUTE))) for op in file.program.main.operators}
     releases = [name for mark, name in RELEASES.items() if all(exists(kind, key, mark) for kind, key in keys)]
+    named = " or ".join(filter(None, (", ".join(releases[:-1]), releases[-1])))
     yield (
-        f"{count} of {len(computing)} operators compute in float16: the file needs Paddle-Lite {' or '.join(releases)} "
+        f"{count} of {len(computing)} operators compute in float16: the file needs Paddle-Lite {named} "
         "built with float16 kernels (--with_arm82_fp16=ON), and a processor that has them"
     )
     for reason, times in refused.most_common():
@@ -175,7 +177,7 @@ class _Rewriting:
                     yield slot, name
 
     def _largest(self, op: Operator, name: str) -> float:
-        """Largest finite absolute value of a constant. (An infinite one stays what it is.)"""
+        """Largest finite absolute value of a constant. (An infinite one stays what it is.)."""
         array = self._parameters[name]
         if array.dtype != np.float32:
             scales = op.get(f"{name}_quant_scale", ())
