@@ -67,22 +67,24 @@ def to_half(file: NbFile) -> tuple[NbFile, tuple[str, ...]]:
         return file, ("the model computes with integers; float16 kernels are not used beside them",)
     work = _Rewriting(file)
     made = work.run()
+    kept = tuple(
+        f"{n} operators with a float16 kernel compute in float32: {why}" for why, n in work.refused.most_common()
+    )
     if not work.chosen:
-        return file, ("no operator of the model has a float16 kernel; the file is float32",)
-    return made, tuple(_notes(made, work.refused, len(work.chosen)))
+        return file, ("no operator of the model computes in float16; the file is float32", *kept)
+    return made, (_requirement(made, len(work.chosen)), *kept)
 
 
-def _notes(file: NbFile, refused: Counter[str], count: int) -> Iterator[str]:
-    computing = [op for op in file.program.main.operators if op.type not in ("feed", "fetch", "calib")]
-    keys = {(op.type, str(op.get(KERNEL_ATTRIBUTE))) for op in file.program.main.operators}
+def _requirement(file: NbFile, count: int) -> str:
+    operators = file.program.main.operators
+    total = sum(op.type not in ("feed", "fetch", "calib") for op in operators)
+    keys = {(op.type, str(op.get(KERNEL_ATTRIBUTE))) for op in operators}
     releases = [name for mark, name in RELEASES.items() if all(exists(kind, key, mark) for kind, key in keys)]
     named = " or ".join(filter(None, (", ".join(releases[:-1]), releases[-1])))
-    yield (
-        f"{count} of {len(computing)} operators compute in float16: the file needs Paddle-Lite {named} "
-        "built with float16 kernels (--with_arm82_fp16=ON), and a processor that has them"
+    return (
+        f"{count} of {total} operators compute in float16: the file needs Paddle-Lite {named} built with float16 kernels"
+        " (--with_arm82_fp16=ON), and a processor that has them"
     )
-    for reason, times in refused.most_common():
-        yield f"{times} operators with a float16 kernel compute in float32: {reason}"
 
 
 def half_kernel(op: Operator) -> str | None:
