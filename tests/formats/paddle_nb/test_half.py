@@ -250,7 +250,7 @@ def test_a_model_without_any_float16_kernel_stays_float32_and_says_so() -> None:
 )
 def test_a_note_names_the_releases_that_have_all_kernels(body: str, releases: str) -> None:
     note = to_half(float_file(graph(f"g (float[2,3] x) => (float[2,3] y) {{ {body} }}")))[1][0]
-    assert note.startswith("1 of 1 operators compute in float16")
+    assert note.startswith("1 of 1 operators that compute do so in float16")
     assert f"Paddle-Lite {releases} built with" in note
 
 
