@@ -13,7 +13,6 @@ import pytest
 from converter_lite.cli.opt import NOT_AVAILABLE, cli
 from converter_lite.cli.opt_arguments import normalize
 from converter_lite.errors import UsageError
-from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.reader import read
 from tests.formats.paddle_nb.models import small_network
@@ -168,8 +167,6 @@ def test_a_blank_behind_the_equals_sign_does_no_harm(paddle_folder: Path, tmp_pa
         (["--param_file=m.pdiparams"], "--param_file is not read"),
         (["--quant_type=QUANT_INT8"], "weights stay float"),
         (["--model_filename=m"], "--model_filename changes nothing"),
-        (["--enable_fp16=true", "--valid_targets=x86"], "float16 kernels exist for ARM only"),
-        (["--enable_fp16=true", "--valid_targets=opencl x86,arm"], "float16 kernels exist for ARM only"),
     ],
 )
 def test_a_flag_without_effect_is_told(
@@ -177,18 +174,6 @@ def test_a_flag_without_effect_is_told(
 ) -> None:
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out'}", *flags) == 0
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("more", [[], ["--quant_model=true", "--quant_type=QUANT_INT8"]], ids=["float", "integers"])
-def test_float16_kernels_are_written_and_what_the_file_needs_is_told(
-    more: list[str], onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "half"
-    assert run(f"--model_file={onnx_file}", f"--optimize_out={out}", "--enable_fp16=true", *more) == 0
-    assert "7 of 7 operators that compute do so in float16" in capsys.readouterr().err
-    operators = parse(out.with_suffix(".nb").read_bytes()).program.main.operators
-    keys = [str(op.get(KERNEL_ATTRIBUTE)) for op in operators if op.type not in ("feed", "fetch")]
-    assert [key for key in keys if not key.endswith("/4/5/1")] == ["flatten_contiguous_range/def/1/4/2"]
 
 
 @pytest.mark.parametrize("flag", NOT_AVAILABLE)

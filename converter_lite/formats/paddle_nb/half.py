@@ -80,10 +80,11 @@ def _requirement(file: NbFile, count: int) -> str:
     total = sum(op.type not in ("feed", "fetch", "calib", "shape", *EITHER) for op in operators)
     keys = {(op.type, str(op.get(KERNEL_ATTRIBUTE))) for op in operators}
     releases = [name for mark, name in RELEASES.items() if all(exists(kind, key, mark) for kind, key in keys)]
-    named = " or ".join(filter(None, (", ".join(releases[:-1]), releases[-1])))
+    named = " or ".join(filter(None, (", ".join(releases[:-1]), *releases[-1:])))
+    library = f"Paddle-Lite {named}".rstrip()
     return (
-        f"{count} of {total} operators that compute do so in float16: the file needs Paddle-Lite {named} built with float16 kernels"
-        " (--with_arm82_fp16=ON), and a processor that has them"
+        f"{count} of {total} operators that compute do so in float16: the file needs {library} built with float16"
+        " kernels (--with_arm82_fp16=ON), and a processor that has them"
     )
 
 

@@ -125,11 +125,13 @@ class NbFormat:
         Raises:
             TargetError: The plan cannot be expressed.
         """
-        del log
         file = build(quantized, options=NbOptions(target=self.target))
         file, notes = to_half(file) if self.half else (file, ())
         path.write_bytes(serialize(file))
-        return Written([path], notes)
+        if log is not None:
+            for note in notes:
+                log.warning(note)
+        return Written([path])
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
         """What the file says, as a serialized ONNX model; what a device holds in float16 is rounded to that.

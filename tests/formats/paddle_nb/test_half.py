@@ -228,6 +228,59 @@ def test_the_float_file_is_left_as_it_was() -> None:
     assert file.parameters.keys() == before.parameters.keys()
 
 
+def without_border(file: NbFile) -> None:
+    operators = file.program.main.operators
+    border = next(op for op in operators if op.type == "calib")
+    operators.remove(border)
+    for op in operators:
+        op.inputs = {k: border.inputs["Input"] if v == border.outputs["Out"] else v for k, v in op.inputs.items()}
+
+
+def unmarked(file: NbFile) -> None:
+    op = next(op for op in file.program.main.operators if op.type == "conv2d")
+    del op.attributes[f"{op.inputs['Filter'][0]}_fp16"]
+
+
+def marked_for_float(file: NbFile) -> None:
+    op = next(op for op in file.program.main.operators if op.type == "conv2d")
+    op.attributes[KERNEL_ATTRIBUTE] = attr("conv2d/def/4/1/1")
+
+
+def declared_as_float(file: NbFile) -> None:
+    for variable in file.program.main.variables:
+        variable.dtype = VarType.FP32
+
+
+def fused_constant(file: NbFile) -> None:
+    op = next(op for op in file.program.main.operators if op.type == "elementwise_add")
+    op.type = "fusion_elementwise_add_activation"
+    op.inputs["Y"] = [next(name for name in file.parameters)]
+    op.attributes |= {"act_type": attr("relu"), KERNEL_ATTRIBUTE: attr(f"{op.type}/def/4/5/1")}
+
+
+def mixed(file: NbFile) -> None:
+    op = next(op for op in file.program.main.operators if op.type == "flatten_contiguous_range")
+    op.inputs["X"] = [*op.inputs["X"], "x"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (without_border, "conv2d reads x in the wrong precision"),
+        (unmarked, "is converted for a kernel of another precision, or not converted"),
+        (marked_for_float, "in the wrong precision"),
+        (declared_as_float, "is declared in the wrong precision"),
+        (fused_constant, "is read as float16, and never converted"),
+        (mixed, "moves float16 and float32 at once"),
+    ],
+)
+def test_the_rules_find_what_a_device_would_compute_wrongly(damage: Callable[[NbFile], None], problem: str) -> None:
+    file = half(small_network())
+    assert violations(file) == []
+    damage(file)
+    assert problem in " ".join(violations(file))
+
+
 def test_a_file_of_integer_kernels_stays_what_it_is_and_says_so() -> None:
     file = float_file(small_network())
     file.program.main.operators[1].attributes["enable_int8"] = attr(True)
@@ -307,3 +360,4 @@ def test_inspect_shows_the_precision_of_kernels_and_constants() -> None:
     text = describe(half(small_network()))
     assert "arm float16 def" in text
     assert "arm float16 fp32_to_fp16" in text
+    assert text.count("float16 when loaded") == 7
