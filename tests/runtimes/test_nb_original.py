@@ -176,6 +176,7 @@ def test_the_lines_about_quantized_models_are_those_of_the_original(
         ["--valid_targets=arm"],
         ["--valid_targets=x86", "--quant_model=true", "--quant_type=QUANT_INT8"],
         ["--valid_targets=arm", "--record_tailoring_info=true"],
+        ["--valid_targets=arm", "--enable_fp16=true", "--record_tailoring_info=true"],
         ["--valid_targets=arm,x86", "--print_model_ops=true"],
         ["--valid_targets=x86", "--print_model_ops=true"],
     ],
