@@ -36,6 +36,9 @@ CONVERTED = frozenset(
 )
 """Operators whose constants the library converts; in any other, a float16 kernel would take float32 bytes for float16."""
 
+CONVERTS_ITSELF = frozenset({"sparse_conv2d"})
+"""Operators whose float16 kernels convert their constants. This one also halves the steps of its weight, in place."""
+
 READS_FLOAT = frozenset({"batch_norm"})
 """Operators whose float16 kernels take their constants as float32."""
 
@@ -51,6 +54,7 @@ HALF_MAX = float(np.finfo(np.float16).max)
 _RESULTS = ("Out", "Output", "Y")
 
 ONLY_ON_ARM = "float16 kernels exist for ARM only"
+SHARED_STEPS = "steps of a sparse weight that other operators read too"
 TOO_LARGE = "numbers beyond 65504, the largest of float16"
 VANISHES = "numbers that are 0 in float16"
 NOT_CONVERTED = "constants that the library does not convert for such operators"
@@ -115,6 +119,7 @@ class _Rewriting:
     refused: Counter[str] = field(default_factory=Counter)
     _parameters: dict[str, NDArray[Any]] = field(init=False)
     _variables: dict[str, Variable] = field(init=False)
+    _readers: Counter[str | None] = field(init=False)
     _operators: list[Operator] = field(default_factory=list)
     _fetched: frozenset[str] = frozenset()
     _halves: dict[str, str] = field(default_factory=dict)
@@ -124,6 +129,8 @@ class _Rewriting:
 
     def __post_init__(self) -> None:
         self._parameters = dict(self.file.parameters)
+        operators = self.file.program.main.operators
+        self._readers = Counter(name for op in operators for names in op.inputs.values() for name in names)
         self._variables = {variable.name: replace(variable) for variable in self.file.program.main.variables}
 
     def run(self) -> NbFile:
@@ -162,8 +169,10 @@ class _Rewriting:
         if any(number and not np.float16(number) for number in numbers):
             return VANISHES
         constants = list(self._constants(op))
-        if constants and op.type not in CONVERTED:
+        if constants and op.type not in CONVERTED | CONVERTS_ITSELF:
             return NOT_CONVERTED
+        if op.type in CONVERTS_ITSELF and self._readers[op.input("Diffs")] > 1:
+            return SHARED_STEPS
         if any(self._largest(op, name) > HALF_MAX for _, name in constants):
             return TOO_LARGE
         divisors = [self._parameters[name] for slot, name in constants if (op.type, slot) == ("elementwise_div", "Y")]
@@ -191,7 +200,7 @@ class _Rewriting:
         """Float constants that one operator reads as float16 and another as float32."""
         uses: dict[bool, set[str]] = {True: set(), False: set()}
         for index, op in enumerate(operators):
-            converts = index in self.chosen and op.type in CONVERTED
+            converts = index in self.chosen and op.type in CONVERTED | CONVERTS_ITSELF
             uses[converts].update(name for _, name in self._constants(op))
         return uses[True] & uses[False]
 
@@ -220,11 +229,11 @@ class _Rewriting:
 
     def _half(self, op: Operator, kernel: str) -> Operator:
         attributes = {**op.attributes, KERNEL_ATTRIBUTE: attr(kernel)}
-        converts = op.type in CONVERTED
+        converts = op.type in CONVERTED | CONVERTS_ITSELF
         inputs = {}
         for slot, names in op.inputs.items():
             inputs[slot] = [self._half_input(name, converts=converts) for name in names]
-        if converts:
+        if op.type in CONVERTED:
             for _, name in self._constants(Operator(op.type, inputs)):
                 attributes[f"{name}_fp16"] = attr("fp16")
         return Operator(op.type, inputs, self._half_results(op), attributes)

@@ -16,6 +16,9 @@ LOADED_AS_HALF = (
 )
 """Operators whose constants the library converts where an attribute says so."""
 
+CONVERTS_ITSELF = ("sparse_conv2d",)
+"""Operators whose float16 kernels convert what they read, and change the steps of a sparse weight."""
+
 TAKES_EITHER = {
     **dict.fromkeys(("assign", "concat", "flatten2", "flatten_contiguous_range", "gather", "reshape2"), "X"),
     **dict.fromkeys(("squeeze2", "transpose2", "unsqueeze2"), "X"),
@@ -71,16 +74,22 @@ def _constants(file: NbFile, op: Operator, *, is_half: bool) -> Iterator[str]:
             marked = op.attributes.get(f"{name}_fp16")
             if marked is not None and (marked.type, marked.value) != (AttrType.STRING, "fp16"):
                 yield f"{name}_fp16 is {marked}"
-            if is_half and op.type not in (*LOADED_AS_HALF, "batch_norm"):
+            if is_half and op.type not in (*LOADED_AS_HALF, *CONVERTS_ITSELF, "batch_norm"):
                 yield f"{op.type} {slot} is read as float16, and never converted"
             elif (marked is not None) != (is_half and op.type in LOADED_AS_HALF):
                 yield f"{op.type} {slot} is converted for a kernel of another precision, or not converted"
 
 
 def _readers(file: NbFile) -> Iterator[str]:
-    """A constant is converted for all that read it."""
+    """A constant is converted for all that read it; steps of a sparse weight are changed for one."""
     operators = file.program.main.operators
-    for name in file.parameters:
+    alone = [
+        op for op in operators if op.type in CONVERTS_ITSELF and str(op.get(KERNEL_ATTRIBUTE)).split("/")[3] == "5"
+    ]
+    for name, array in file.parameters.items():
         readers = [op for op in operators if any(name in names for names in op.inputs.values())]
-        if len({f"{name}_fp16" in op.attributes for op in readers}) > 1:
+        converted = {f"{name}_fp16" in op.attributes or op in alone for op in readers}
+        if len(converted) > 1 and array.dtype.kind == "f":
             yield f"{name} is read as float16 and as float32"
+        if len(readers) > 1 and any(op.input("Diffs") == name for op in alone):
+            yield f"{name} is halved by one of its readers"

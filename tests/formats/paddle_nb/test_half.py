@@ -20,6 +20,7 @@ from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from tests.formats.paddle_nb.device_rules import violations
+from tests.formats.paddle_nb.half_rules import precision_violations
 from tests.formats.paddle_nb.models import random, small_network
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.test_nb_operators import CASES, NO_ARM_KERNEL, run
@@ -210,6 +211,40 @@ def test_a_constant_that_is_read_in_both_precisions_is_stored_twice() -> None:
     ]
     assert np.array_equal(file.parameters["c"], file.parameters["c.fp16"])
     assert violations(file) == []
+
+
+def sparse_file(*, shared: bool) -> NbFile:
+    """Two 1x1 convolutions as sparse ones; they may read the same weight."""
+    model = graph(
+        "g (float[1,4,4,4] x) => (float[1,4,4,4] y) { a = Conv(x, w) y = Conv(a, v) }",
+        w=random(4, 4, 1, 1),
+        v=random(4, 4, 1, 1, seed=4),
+    )
+    file = float_file(model)
+    for index, op in enumerate(op for op in file.program.main.operators if op.type == "conv2d"):
+        name, op.type = op.inputs.pop("Filter")[0], "sparse_conv2d"
+        for slot, kind in (("NonZeroWeights", np.float32), ("OcNonZeros", np.int32), ("Diffs", np.int32)):
+            op.inputs[slot] = [f"{slot}{'' if shared else index}"]
+            file.parameters[op.inputs[slot][0]] = np.ones(4, kind)
+        op.attributes[KERNEL_ATTRIBUTE] = attr("sparse_conv2d/def/4/1/1")
+        del file.parameters[name]
+    names = {variable.name for variable in file.program.main.variables}
+    new = (Variable(name, persistable=True) for name in file.parameters if name not in names)
+    file.program.main.variables.extend(new)
+    return file
+
+
+def test_sparse_convolutions_convert_their_own_constants() -> None:
+    file = to_half(sparse_file(shared=False))[0]
+    assert [kernel for kernel in kernels(file) if "sparse" in kernel] == ["sparse_conv2d def half"] * 2
+    assert not any(name.endswith("_fp16") for op in file.program.main.operators for name in op.attributes)
+    assert list(precision_violations(file)) == []
+
+
+def test_sparse_weights_that_are_shared_stay_float32_since_a_float16_kernel_changes_their_steps() -> None:
+    file, notes = to_half(sparse_file(shared=True))
+    assert [kernel for kernel in kernels(file) if "sparse" in kernel] == ["sparse_conv2d def float"] * 2
+    assert "steps of a sparse weight" in notes[-1]
 
 
 def test_integer_weights_are_dequantized_and_then_converted() -> None:
