@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError, UsageError
+from converter_lite.formats.paddle_nb.capability import weight_of
 from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan, obstacles
 from converter_lite.formats.paddle_nb.parse import check_written, parse
@@ -29,6 +30,7 @@ from converter_lite.preparing import optimized as optimize_for
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 if TYPE_CHECKING:
+    from converter_lite.formats.paddle_nb.sparsify import Sparsity
     from converter_lite.request import OutputAccuracy
 
 PROTOBUF_NAMES = ("model", "params")
@@ -58,6 +60,7 @@ class NbRequest:
         protobuf: Write a folder with a program and its parameters as Paddle stores them, instead of one ``.nb`` file.
         allow_external_paths: Read parameters, external data and calibration files that lie outside their folder too.
         half: Compute in float16 where there are kernels for it; no other target than ``arm`` has any.
+        sparse_threshold: Share of zeros from which a 1x1 convolution for ARM becomes sparse; ``None`` leaves all dense.
     """
 
     model: Path
@@ -72,6 +75,7 @@ class NbRequest:
     protobuf: bool = False
     allow_external_paths: bool = False
     half: bool = False
+    sparse_threshold: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,8 @@ def convert_to_nb(request: NbRequest, log: Log | None = None) -> NbResult:
     quantized, notes = prepare(source, request)
     file = build(quantized, options=NbOptions(request.target, request.meta_version))
     _refuse_nan(file)
+    if request.sparse_threshold is not None:
+        notes += _sparsified(file, request.sparse_threshold).notes
     if request.half and request.target == "arm":
         from converter_lite.formats.paddle_nb.half import to_half
 
@@ -143,6 +149,12 @@ def _contents(file: NbFile, request: NbRequest) -> list[bytes]:
     data = serialize(file)
     check_written(data, file, where=str(request.output))
     return [data]
+
+
+def _sparsified(file: NbFile, threshold: float) -> Sparsity:
+    from converter_lite.formats.paddle_nb.sparsify import sparsify  # few conversions ask for it
+
+    return sparsify(file, threshold)
 
 
 def _refuse_nan(file: NbFile) -> None:
@@ -229,9 +241,21 @@ def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel,
     model = optimized(source.model)
     if request.weight_bits is None:
         return QuantizedModel(model, QuantPlan(request.target)), ()
-    quantized = plan_weights(model, target=request.target, bits=request.weight_bits)
+    sparse = _sparse_nodes(model, request)
+    quantized = plan_weights(model, target=request.target, bits=request.weight_bits, skip=frozenset(sparse))
+    for node in sparse.values():
+        quantized.plan.keep_float(node, "its weight is sparse")
     notes = () if quantized.plan.weights else ("no weight was quantized: " + _top_reasons(quantized.plan),)
     return quantized, notes
+
+
+def _sparse_nodes(model: ir.Model, request: NbRequest) -> dict[str, ir.Node]:
+    """Nodes by name whose weights are stored without their zeros: as float, in a weight-only file of the original too."""
+    if request.sparse_threshold is None:
+        return {}
+    file = build(QuantizedModel(model, QuantPlan(request.target)), options=NbOptions(request.target))
+    weights = _sparsified(file, request.sparse_threshold).weights
+    return {str(node.name): node for node in model.graph if (v := weight_of(node)) is not None and v.name in weights}
 
 
 def _prepare_quantized(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel, tuple[str, ...]]:

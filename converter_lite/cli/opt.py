@@ -17,8 +17,8 @@ from converter_lite import __version__
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
-from converter_lite.cli.opt_arguments import normalize, refuse_contradictions, without_effect
-from converter_lite.cli.opt_listings import draw, print_tables, record_tailoring
+from converter_lite.cli.opt_arguments import normalize, refuse_contradictions, sparse_threshold, without_effect
+from converter_lite.cli.opt_listings import SAVED, announce, draw, print_tables, record_tailoring, tell
 from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import (
     EXIT_DEFECT,
@@ -48,10 +48,7 @@ OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 
 QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
 NOT_AVAILABLE = {
-    "sparse_model": "sparse convolutions are not written",
-    "model_set_dir": "tailoring of a set of models is not there; convert each with --record_tailoring_info",
-    "model_set": "tailoring of a set of models is not there; convert each with --record_tailoring_info",
-    "nnadapter_mixed_precision_quantization_config_path": "files for NNAdapter devices are not written",
+    "nnadapter_mixed_precision_quantization_config_path": "files for NNAdapter devices need the original's opt",
 }
 """Flags that are known and refused, with the reason."""
 
@@ -130,12 +127,14 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
     "false",
     metavar="BOOL",
 )
-@_option("sparse_model", "Known, not available.", "false", hidden=True)
-@_option("sparse_threshold", "Used with sparse_model only.", "0.6", hidden=True, type=click.FloatRange(0, 1))
-@_option("model_filename", "Declared by the original, unused.", hidden=True)
-@_option("param_filename", "Declared by the original, unused.", hidden=True)
-@_option("model_set_dir", "Known, not available.", hidden=True)
-@_option("model_set", "Known, not available.", hidden=True)
+@_option(
+    "sparse_model", "Target arm: store 1x1 convolutions without the zeros of their weights.", "false", metavar="BOOL"
+)
+@_option("sparse_threshold", "Least share of zeros for that, 0 to 1.", "0.6", metavar="SHARE")
+@_option("model_set_dir", "Directory of model directories: each becomes a .nb file in optimize_out.", metavar="DIR")
+@_option("model_set", "The same.", metavar="DIR")
+@_option("model_filename", "Name of the program file in each directory of model_set_dir.", metavar="NAME")
+@_option("param_filename", "Name of the parameter file there.", metavar="NAME")
 @_option("nnadapter_mixed_precision_quantization_config_path", "Known, not available.", hidden=True)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> int:
@@ -143,12 +142,17 @@ def cli(context: click.Context, /, **options: Any) -> int:
     given = {name for name in options if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     for name, reason in NOT_AVAILABLE.items():
         if options[name] not in ("", "false"):
-            raise UsageError(reason, where=f"--{name}={options[name]}")
+            raise UsageError(reason, where=f"--{name}={options[name]}", hint="leave the flag out")
     targets = target_names(options["valid_targets"])
+    sparse_threshold(options, targets)
     if print_tables(options, targets):
         return 0
     if options["optimized_nb_model_path"] or options["visualization_file_output_path"]:
         return draw(options)
+    if options["model_set_dir"] or options["model_set"]:
+        from converter_lite.cli.opt_model_set import convert_set
+
+        return convert_set(options, given, targets, _request({**options, "optimize_out": "unused"}, targets))
     if not options["model_file"] and not options["model_dir"]:
         if given:
             raise UsageError("there is no model", where="opt", hint="give --model_dir or --model_file")
@@ -157,7 +161,7 @@ def cli(context: click.Context, /, **options: Any) -> int:
     if options["print_model_ops"] == "true":
         return _print_model(options, targets)
     refuse_contradictions(options, given)
-    for note in without_effect(options, given):
+    for note in without_effect(options, given, targets):
         click.echo(f"Warning: {note}", err=True)
     if Path(options["optimize_out"]).name in ("", ".nb") or options["optimize_out"].endswith("/"):
         raise UsageError("a file name is required; .nb is appended", where=f"--optimize_out={options['optimize_out']}")
@@ -191,9 +195,9 @@ def written_target(names: Sequence[str]) -> str:
     written = [name for name in names if name in WRITABLE]
     if not written:
         raise TargetError(
-            f"files for {', '.join(names)} need graph passes that only the original has",
+            f"files for {', '.join(names)} need graph passes that only the original's opt has",
             where="--valid_targets",
-            hint="arm, x86 and host can be written",
+            hint="use arm, x86 or host here, or that opt",
         )
     for name in names:
         if name in REFUSED_TARGETS:
@@ -219,6 +223,7 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
         protobuf=protobuf,
         allow_external_paths=options["allowExternalPaths"] == "true",
         half=options["enable_fp16"] == "true",
+        sparse_threshold=sparse_threshold(options, targets),
     )
 
 
@@ -239,34 +244,21 @@ def _input_shapes(text: str) -> dict[str, tuple[int, ...]]:
     return parse_input_shape(text)
 
 
-def _announce(request: NbRequest) -> None:
-    from converter_lite.nb_conversion import SINGLE_FILES, source_files
-
-    program, parameters = source_files(request.model, request.params)
-    click.echo(f"Loading topology data from {program}")
-    if parameters is not None:
-        click.echo(f"Loading params data from {parameters}")
-    elif program.suffix not in SINGLE_FILES:
-        click.echo(f"Loading non-combined params data from {program.parent}")
-
-
 def _convert(options: dict[str, Any], targets: list[str]) -> int:
     with interruptions_wait():
         from converter_lite.log import Log
         from converter_lite.nb_conversion import convert_to_nb
 
     request = _request(options, targets)
-    _announce(request)
+    announce(request)
     result = convert_to_nb(request, Log(shows_progress=True))
-    click.echo("1. Model is successfully loaded!")
-    for note in result.notes:
-        click.echo(f"Warning: {note}", err=True)
+    tell(result)
     for output in result.accuracy:
         click.echo(f"output {output.name}: cosine {output.cosine:.6f} with the float model", err=True)
     if not request.protobuf:
-        click.echo(f"2. Model is optimized and saved into {result.path} successfully")
+        click.echo(SAVED.format(result.path))
     if options["record_tailoring_info"] == "true":
-        record_tailoring(result.path.with_suffix(""), result.file.program)
+        record_tailoring(result.path.with_suffix(""), [result.file.program])
     return 0
 
 

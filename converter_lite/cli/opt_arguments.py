@@ -79,6 +79,12 @@ def refuse_contradictions(options: Mapping[str, str], given: Collection[str]) ->
             where=f"--configFile={options['configFile']}",
             hint="leave one of them out",
         )
+    if options["configFile"] and options["sparse_model"] == "true":
+        raise UsageError(
+            "--sparse_model is a step of its own behind a configuration file",
+            where=f"--configFile={options['configFile']}",
+            hint="convert with the file first, then its result: --model_file=result.nb --sparse_model=true",
+        )
     folder = options["optimize_out"].removesuffix(".nb")
     if options["record_tailoring_info"] == "true" and Path(folder).is_file():
         raise UsageError(
@@ -88,7 +94,24 @@ def refuse_contradictions(options: Mapping[str, str], given: Collection[str]) ->
         )
 
 
-def without_effect(options: Mapping[str, str], given: Collection[str]) -> Iterator[str]:
+def sparse_threshold(options: Mapping[str, str], targets: Collection[str]) -> float | None:
+    """Share of zeros from which a 1x1 convolution becomes sparse; ``None`` where no file of the targets has sparse ones.
+
+    Raises:
+        UsageError: It is no share.
+    """
+    text = str(options["sparse_threshold"])
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        hint = "0.6, the default, makes convolutions sparse of whose weights 60 % or more are zero"
+        raise UsageError("the threshold is not from 0 to 1", where=f"--sparse_threshold={text}", hint=hint)
+    return share if options["sparse_model"] == "true" and set(targets) == {"arm"} else None
+
+
+def without_effect(options: Mapping[str, str], given: Collection[str], targets: Collection[str]) -> Iterator[str]:
     """Sentences about flags that were given and change nothing."""
     from converter_lite.nb_conversion import SINGLE_FILES
 
@@ -99,6 +122,11 @@ def without_effect(options: Mapping[str, str], given: Collection[str]) -> Iterat
         yield "--enable_fp16 changes nothing for these targets: float16 kernels exist for ARM only"
     if "quant_type" in given and options["quant_model"] != "true":
         yield "--quant_type changes nothing without --quant_model=true: weights stay float"
+    if "sparse_threshold" in given and options["sparse_model"] != "true":
+        yield "--sparse_threshold changes nothing without --sparse_model=true: convolutions stay dense"
+    others = ", ".join(name for name in targets if name != "arm")
+    if options["sparse_model"] == "true" and others:
+        yield f"--sparse_model is for arm only, and --valid_targets names {others}: the file is dense, as the original's"
     for name in ("model_filename", "param_filename"):
-        if options[name]:
-            yield f"--{name} changes nothing, as in the original; --model_file and --param_file name files"
+        if options[name] and not (options["model_set_dir"] or options["model_set"]):
+            yield f"--{name} changes nothing without --model_set_dir; --model_file and --param_file name files"

@@ -1,7 +1,8 @@
-"""What ``opt`` prints and writes about operators and kernels: tables, tailoring lists, drawings."""
+"""What ``opt`` prints in the original's words, and what it writes about operators: tables, tailoring lists, drawings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,33 @@ from converter_lite.errors import UsageError
 
 if TYPE_CHECKING:
     from converter_lite.formats.paddle_nb.program import Program
+    from converter_lite.nb_conversion import NbRequest, NbResult
+    from converter_lite.output import Transaction
+
+SAVED = "2. Model is optimized and saved into {} successfully"
+"""Line about a written file, in the original's words."""
 
 TABLES = ("print_all_ops", "print_all_ops_in_md_format", "print_supported_ops", "display_kernels")
 """Flags that print a table and end the program, in the original's order."""
+
+
+def announce(request: NbRequest) -> None:
+    """Say which files are read, in the original's words."""
+    from converter_lite.nb_conversion import SINGLE_FILES, source_files
+
+    program, parameters = source_files(request.model, request.params)
+    click.echo(f"Loading topology data from {program}")
+    if parameters is not None:
+        click.echo(f"Loading params data from {parameters}")
+    elif program.suffix not in SINGLE_FILES:
+        click.echo(f"Loading non-combined params data from {program.parent}")
+
+
+def tell(result: NbResult, *, of: str = "") -> None:
+    """Say that a model could be read, and what the user should know, naming the model if it has a name."""
+    click.echo("1. Model is successfully loaded!")
+    for note in result.notes:
+        click.echo(f"Warning: {of}: {note}" if of else f"Warning: {note}", err=True)
 
 
 def print_tables(options: dict[str, Any], targets: list[str]) -> bool:
@@ -33,13 +58,28 @@ def print_tables(options: dict[str, Any], targets: list[str]) -> bool:
     return True
 
 
-def record_tailoring(folder: Path, program: Program) -> None:
-    """Lists of operators, kernels and their sources beside a file, for a library built for it."""
-    from converter_lite.formats.paddle_nb.tailoring import tailoring_lists
-    from converter_lite.output import write_text
+def record_tailoring(folder: Path, programs: Sequence[Program]) -> None:
+    """Lists of operators, kernels and their sources in a folder, for a library built for these programs."""
+    from converter_lite.output import transaction
 
-    for name, lines in tailoring_lists(program).items():
-        write_text(folder / name, "\n".join(lines) + "\n")
+    with transaction(folder) as files:
+        stage_tailoring(files, folder, programs)
+        files.commit()
+    tell_tailoring(folder)
+
+
+def stage_tailoring(files: Transaction, folder: Path, programs: Sequence[Program]) -> None:
+    """Add the lists of :func:`record_tailoring` to a transaction of their folder."""
+    from converter_lite.formats.paddle_nb.tailoring import tailoring_lists
+
+    for name, lines in tailoring_lists(programs).items():
+        made = files.work / name
+        made.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+        files.add(made, folder / name)
+
+
+def tell_tailoring(folder: Path) -> None:
+    """Say where the lists are, in the original's words."""
     for what, name in (("operators", ".tailored_ops_list"), ("kernels", ".tailored_kernels_list")):
         click.echo(f"{what} information of tailored model is stored into: {folder / name}")
 

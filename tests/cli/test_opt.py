@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.cli.opt import NOT_AVAILABLE, cli
+from converter_lite.cli.opt import NOT_AVAILABLE, REFUSED_TARGETS, cli
 from converter_lite.cli.opt_arguments import normalize
 from converter_lite.errors import UsageError
 from converter_lite.formats.paddle_nb.parse import parse
@@ -112,13 +112,22 @@ def test_the_first_of_several_targets_counts(targets: list[str], target: str, on
     assert read((tmp_path / "t.nb").read_bytes()).plan.target == target
 
 
-def test_a_target_that_only_the_original_can_write_is_refused_or_left_out(
+@pytest.mark.parametrize("target", REFUSED_TARGETS)
+def test_a_target_that_only_the_original_can_write_is_refused_with_what_to_do(
+    target: str, onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 't'}", f"--valid_targets={target}") == 1
+    assert capsys.readouterr().err == (
+        f"Error: --valid_targets: files for {target} need graph passes that only the original's opt has\n"
+        "  use arm, x86 or host here, or that opt\n"
+    )
+    assert not (tmp_path / "t.nb").exists()
+
+
+def test_a_target_that_only_the_original_can_write_is_left_out_beside_another(
     onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = f"--optimize_out={tmp_path / 't'}"
-    assert run(f"--model_file={onnx_file}", out, "--valid_targets=opencl") == 1
-    assert "only the original has" in capsys.readouterr().err
-    assert not (tmp_path / "t.nb").exists()
     assert run(f"--model_file={onnx_file}", out, "--valid_targets=opencl,arm") == 0
     assert "opencl cannot be used" in capsys.readouterr().err
 
@@ -130,7 +139,10 @@ def test_a_target_that_only_the_original_can_write_is_refused_or_left_out(
         (["--quant_type=QUANT_INT4", "--model_file=m", "--optimize_out=o"], "QUANT_INT4"),
         (["--optimized_nb_model_path=m.nb"], "both flags"),
         (["--optimized_nb_model_path=m.nb", "--visualization_file_output_path=d"], "does not exist"),
-        (["--sparse_threshold=7"], "sparse_threshold"),
+        (["--sparse_threshold=7"], "--sparse_threshold=7: the threshold is not from 0 to 1"),
+        (["--sparse_threshold=nan"], "--sparse_threshold=nan: the threshold is not from 0 to 1"),
+        (["--sparse_threshold=a lot"], "--sparse_threshold=a lot: the threshold is not from 0 to 1"),
+        (["--model_file=m.onnx", "--optimize_out=o", "--configFile=c", "--sparse_model"], "--model_file=result.nb"),
         (["--optimize_out_type=buffer", "--model_file=m", "--optimize_out=o"], "buffer"),
         (["--unknown_flag=1"], "unknown_flag"),
         (["--model_dir=nowhere", "--optimize_out=o"], "nowhere"),
@@ -167,6 +179,7 @@ def test_a_blank_behind_the_equals_sign_does_no_harm(paddle_folder: Path, tmp_pa
         (["--param_file=m.pdiparams"], "--param_file is not read"),
         (["--quant_type=QUANT_INT8"], "weights stay float"),
         (["--model_filename=m"], "--model_filename changes nothing"),
+        (["--sparse_threshold=0.5"], "--sparse_threshold changes nothing without --sparse_model=true"),
     ],
 )
 def test_a_flag_without_effect_is_told(
@@ -180,7 +193,7 @@ def test_a_flag_without_effect_is_told(
 def test_a_known_flag_without_its_feature_is_refused_with_a_sentence(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(f"--{flag}={'true' if flag == 'sparse_model' else 'x'}") == 2
+    assert run(f"--{flag}=x") == 2
     assert NOT_AVAILABLE[flag] in capsys.readouterr().err
 
 
@@ -224,19 +237,24 @@ def test_a_quantized_paddle_model_is_full_int8_on_arm_and_weights_only_on_x86(
     assert "saturate" in capsys.readouterr().err
 
 
-@pytest.fixture
-def full_config(tmp_path: Path) -> Path:
-    """Full quantization with samples for :func:`small_network`."""
-    data = tmp_path / "data"
+def calibrated(folder: Path, shape: tuple[int, ...]) -> Path:
+    """A configuration file for full quantization with samples for input ``x``."""
+    data = folder / "data"
     data.mkdir()
     for index in range(4):
-        np.random.default_rng(index).standard_normal((1, 3, 12, 12)).astype(np.float32).tofile(data / f"{index}.bin")
-    config = tmp_path / "full_quant.cfg"
+        np.random.default_rng(index).standard_normal(shape).astype(np.float32).tofile(data / f"{index}.bin")
+    config = folder / "full_quant.cfg"
     config.write_text(
         "[common_quant_param]\nquant_type=FULL_QUANT\n[full_quant_param]\nactivation_quant_method=MAX_MIN\n"
         f"[data_preprocess_param]\ncalibrate_path=x:{data}\ncalibrate_size=4\ninput_type=BIN\n"
     )
     return config
+
+
+@pytest.fixture
+def full_config(tmp_path: Path) -> Path:
+    """Full quantization with samples for :func:`small_network`."""
+    return calibrated(tmp_path, (1, 3, 12, 12))
 
 
 def test_full_int8_in_one_step_from_a_configuration_file(

@@ -42,7 +42,7 @@ from converter_lite.log import Log
 from converter_lite.quantization.plan import load_plans
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, ini, model_proto
 from tests.formats.mindspore_ms.models import convolutional, floating, weights_quantized
-from tests.formats.paddle_nb.models import small_network
+from tests.formats.paddle_nb.models import small_network, sparse_file
 from tests.frontends.paddle_models import (
     fake_quantized_model,
     float_model,
@@ -139,7 +139,8 @@ def _ms_seeds() -> list[bytes]:
 
 def _nb_seeds() -> list[bytes]:
     quantized = plan_weights(small_network(), target="x86", bits=8)
-    return [write_nb(quantized, options=NbOptions("x86", meta_version=version)) for version in (1, 2)]
+    weights = [write_nb(quantized, options=NbOptions("x86", meta_version=version)) for version in (1, 2)]
+    return [*weights, sparse_file()]
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------

@@ -144,3 +144,15 @@ def test_the_releases_that_a_note_names_load_the_file_and_others_do_not(
     results = run_cases(release, [Case(serialize(file), [x]) for file, _ in files], tmp_path)
     loaded = [not isinstance(result, str) for result in results]
     assert loaded == [release in note for _, (note,) in files]
+
+
+def test_sparse_convolutions_are_float16_as_in_the_original(folder: Path, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    weight = random.standard_normal((32, 32, 1, 1)).astype("f") * (random.random((32, 32, 1, 1)) > 0.9)
+    model = graph("g (float[1,32,8,8] x) => (float[1,32,8,8] y) { a = Tanh(x) b = Conv(a, w) y = Tanh(b) }", w=weight)
+    for name, data in zip(PROTOBUF, protobuf_files(float_file(model)), strict=True):
+        (tmp_path / name).write_bytes(data)
+    theirs = original(tmp_path, tmp_path / "theirs", *FLAGS, "--sparse_model=true", files=PROTOBUF)
+    request = NbRequest(tmp_path, tmp_path / "ours.nb", half=True, sparse_threshold=0.6)
+    assert list(differences(convert_to_nb(request).file, theirs)) == []
+    assert "sparse_conv2d/def/4/5/1" in kernels(theirs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, Precision
 from converter_lite.formats.paddle_nb.program import NbFile, Operator, VarType
 from converter_lite.formats.paddle_nb.reader import target_name
@@ -32,7 +34,8 @@ def _operators(file: NbFile) -> Iterator[str]:
     shapes = {v.name: _shape(v.dims) for v in file.program.main.variables if v.kind == VarType.LOD_TENSOR}
     rows: list[tuple[str, ...]] = [("", "operator", "kernel", "inputs", "outputs", "quantization")]
     for index, op in enumerate(file.program.main.operators):
-        rows.append((str(index), op.type, _kernel(op), *_ends(op, file, shapes), _quantization(op)))
+        notes = ", ".join(note for note in (_sparsity(op, file), _quantization(op)) if note)
+        rows.append((str(index), op.type, _kernel(op), *_ends(op, file, shapes), notes))
     yield from _columns(rows)
 
 
@@ -49,6 +52,13 @@ def _kernel(op: Operator) -> str:
     precision = _PRECISION.get(Precision(int(parts[3])), "any") if parts[3].isdigit() else "?"
     place = {"1": "host", "2": "x86", "4": "arm"}.get(parts[2], parts[2])
     return f"{place} {precision} {parts[1]}"
+
+
+def _sparsity(op: Operator, file: NbFile) -> str:
+    stored = file.parameters.get(op.input("NonZeroWeights") or "")
+    if stored is None:
+        return ""
+    return f"sparse, {np.count_nonzero(stored)} weights{' in pairs' if op.get('flag_semi') else ''}"
 
 
 def _quantization(op: Operator) -> str:

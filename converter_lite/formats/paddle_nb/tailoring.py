@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,9 +44,14 @@ class TailoredKernel:
         return f"{stems.get(self.target) or stems.get('', self.operator)}_compute.cc"
 
 
-def tailoring_lists(program: Program) -> dict[str, list[str]]:
-    """File name -> lines: operators and kernels of a program, and the source files that they come from."""
-    operators, kernels = model_operators(program), _kernels(program)
+def tailoring_lists(programs: Iterable[Program]) -> dict[str, list[str]]:
+    """File name -> lines: operators and kernels of all programs, and the source files that they come from.
+
+    A line of sources belongs to the operator or kernel in the same line of the other list.
+    """
+    programs = list(programs)
+    operators = sorted({operator for program in programs for operator in model_operators(program)})
+    kernels = sorted({kernel for program in programs for kernel in _kernels(program)}, key=str)
     return {
         ".tailored_ops_list": operators,
         ".tailored_ops_source_list": [_operator_source(operator) for operator in operators],
@@ -54,13 +60,11 @@ def tailoring_lists(program: Program) -> dict[str, list[str]]:
     }
 
 
-def _kernels(program: Program) -> list[TailoredKernel]:
-    found = set()
+def _kernels(program: Program) -> Iterator[TailoredKernel]:
     for operator in program.main.operators:
         kind, alias, target, precision, layout = str(operator.get(KERNEL_ATTRIBUTE)).split("/")
         place = (TARGETS[int(target)], PRECISIONS[Precision(int(precision))], LAYOUTS[int(layout)])
-        found.add(TailoredKernel(kind, *place, alias))
-    return sorted(found, key=str)
+        yield TailoredKernel(kind, *place, alias)
 
 
 def _operator_source(operator: str) -> str:

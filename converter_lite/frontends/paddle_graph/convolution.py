@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,16 @@ def _adaptive(importer: Importer, value: ir.Value, size: list[int]) -> dict[str,
     return {"kernel_shape": window, "strides": window, "pads": [0, 0, 0, 0]}
 
 
+def _sparse_convolution(importer: Importer, op: Operator) -> None:
+    """A convolution whose filter is stored without its zeros, as the dense one that it was made from."""
+    from converter_lite.frontends.paddle_graph.sparse import dense_filter  # few files have one
+
+    filters = dense_filter(importer, op, importer.value(op.input("Input")))
+    _convolution(importer, replace(op, type="conv2d", inputs={**op.inputs, "Filter": [filters]}))
+
+
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d", "conv2d_transpose", "depthwise_conv2d_transpose"), _convolution),
+    "sparse_conv2d": _sparse_convolution,
     "pool2d": _pool,
 }

@@ -68,6 +68,8 @@ class Importer:
         parameters: Constants of the program by variable name.
         target: Name of the plan's target.
         where: Name of the file for messages.
+        dense_filters: What a sparse filter was made from -> the constant that it became.
+        dense_left: Elements that further ones may have; ``None`` before the first.
     """
 
     parameters: dict[str, Array]
@@ -78,6 +80,8 @@ class Importer:
     q_weights: dict[str, NDArray[np.integer]] = field(default_factory=dict)
     initializers: dict[str, ir.Value] = field(default_factory=dict)
     inputs: list[ir.Value] = field(default_factory=list)
+    dense_filters: dict[tuple[object, ...], str] = field(default_factory=dict)
+    dense_left: int | None = None
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)

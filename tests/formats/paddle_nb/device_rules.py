@@ -41,6 +41,7 @@ _COMPARE = "axis:i force_cpu:b"
 ATTRIBUTES: dict[str, str] = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d"), f"{_CONV} {_WEIGHT_ONLY}"),
     "conv2d_transpose": f"{_CONV} output_padding?:I output_size?:I",
+    "sparse_conv2d": f"{_CONV} first_ic:i flag_semi:i",
     "fc": f"in_num_col_dims:i activation_type?:s alpha?:f {_INT8} W0_scale?:F {_WEIGHT_ONLY}",
     "matmul": "transpose_X:b transpose_Y:b alpha:f",
     **dict.fromkeys(("lookup_table", "lookup_table_v2"), f"padding_idx:l {_WEIGHT_ONLY}"),
@@ -121,7 +122,7 @@ def violations(file: NbFile) -> list[str]:
     found = list(_variables(file))
     for index, op in enumerate(file.program.main.operators):
         rules = (_attributes(op), _kernel(op), _outputs(op), _fusion(file, op), _weights(file, op), _int8(file, op))
-        found.extend(f"{index} {op.type}: {problem}" for rule in rules for problem in rule)
+        found.extend(f"{index} {op.type}: {problem}" for rule in (*rules, _sparse(file, op)) for problem in rule)
     return [*found, *precision_violations(file)]
 
 
@@ -190,9 +191,28 @@ def _outputs(op: Operator) -> Iterator[str]:
             yield f"output {slot} is not named"
 
 
+def _sparse(file: NbFile, op: Operator) -> Iterator[str]:
+    """The kernel takes one picture of one size in steps of one pixel, and leaves out functions that it does not know."""
+    if op.type != "sparse_conv2d":
+        return
+    if op.get("groups") != 1 or op.get("strides") != (1, 1) or any(op.get("paddings")):
+        yield "groups, strides and paddings are ignored"
+    kind = op.get("act_type") if op.get("with_act") else None
+    if kind not in (None, *ON_EVERY_CONVOLUTION, "hard_swish"):
+        yield f"{kind} is left out"
+    if kind == "leaky_relu" and "int8_int8_out" in op.get(KERNEL_ATTRIBUTE):
+        yield "its slope is divided by the scale of the output"
+    dims = next(variable.dims for variable in file.program.main.variables if variable.name == op.input("Input"))
+    if dims[0] > 1 or min(dims[2:]) < 1:
+        yield f"one picture of one size is computed, not {dims}"
+    for slot in ("OcNonZeros", "Diffs"):
+        if file.parameters[op.inputs[slot][0]].dtype != np.int32:
+            yield f"{slot} is not int32"
+
+
 def _fusion(file: NbFile, op: Operator) -> Iterator[str]:
     kind = op.get("act_type") if op.get("with_act") else None
-    if kind and "conv2d" in op.type:
+    if kind and "conv2d" in op.type and op.type != "sparse_conv2d":
         filters = file.parameters[op.inputs["Filter"][0]]
         is_depthwise = op.get("groups") == len(filters) > 1
         allowed = kind in ON_EVERY_CONVOLUTION or (kind == "hard_swish" and op.type == "conv2d" and not is_depthwise)
@@ -244,7 +264,7 @@ def _int8(file: NbFile, op: Operator) -> Iterator[str]:
     kinds = {v.name: v.dtype for v in file.program.main.variables if not v.persistable}
     alias, _, precision = str(op.get(KERNEL_ATTRIBUTE)).split("/")[1:4]
     takes_int8 = op.get("enable_int8", False) or alias == "int8_to_fp32"
-    gives_int8 = alias in ("int8_out", "int8out", "fp32_to_int8")
+    gives_int8 = alias in ("int8_out", "int8out", "int8_int8_out", "fp32_to_int8")
     if op.type in MOVES_INTEGERS:
         return
     if "int8" in alias and op.type.startswith("calib") and op.get("scale") is None:
@@ -265,11 +285,15 @@ def _int8(file: NbFile, op: Operator) -> Iterator[str]:
 
 def _scales(file: NbFile, op: Operator, *, gives_int8: bool) -> Iterator[str]:
     slot = "W" if op.type == "fc" else "Filter"
-    weight = file.parameters[op.inputs[slot][0]]
+    weight = file.parameters[(op.inputs.get(slot) or op.inputs["NonZeroWeights"])[0]]
     if weight.dtype != np.int8 or int(weight.min()) < -127:
         yield "its weight is not int8 within 127"
-    channels = {"fc": weight.shape[-1], "conv2d_transpose": weight.shape[1] * op.get("groups", 1)}
-    if len(op.get(f"{slot}0_scale", ())) != channels.get(op.type, weight.shape[0]):
+    channels = weight.shape[-1] if op.type == "fc" else weight.shape[0]
+    if op.type == "conv2d_transpose":
+        channels = weight.shape[1] * op.get("groups", 1)
+    if op.type == "sparse_conv2d":
+        channels = len(file.parameters[op.inputs["OcNonZeros"][0]])
+    if len(op.get(f"{slot}0_scale", ())) != channels:
         yield "its weight has another number of scales than channels"
     if len(op.get("Input0_scale", ())) != 1 or (gives_int8 and len(op.get("Output0_scale", ())) != 1):
         yield "a scale of its data is missing, and would be 1"

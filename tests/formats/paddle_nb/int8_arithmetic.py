@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle_nb.program import NbFile, Operator
+from converter_lite.formats.paddle_nb.sparse import SparseWeight
 from converter_lite.kernels.quantize import round_half_away
 
 Array = NDArray[Any]
@@ -37,6 +38,9 @@ def compute(op: Operator, values: dict[str, Array]) -> tuple[str, Array]:
     if op.type in ("conv2d", "depthwise_conv2d"):
         scaled = _scaled if op.get("enable_int8") else _in_floats
         return op.outputs["Output"][0], scaled(op, values, convolve(op, values), "Filter", (1, -1, 1, 1), "Output")
+    if op.type == "sparse_conv2d":
+        scaled = _scaled if op.get("enable_int8") else _in_floats
+        return op.outputs["Output"][0], scaled(op, values, sparse_sums(op, values), "Filter", (1, -1, 1, 1), "Output")
     if op.type == "fc":
         data = values[op.inputs["Input"][0]]
         rows = data.reshape(*data.shape[: op.get("in_num_col_dims")], -1).astype(np.float64)
@@ -85,13 +89,46 @@ def convolve(op: Operator, values: dict[str, Array]) -> Array:
     return total
 
 
+def sparse_sums(op: Operator, values: dict[str, Array]) -> Array:
+    """Sums of a sparse convolution of one picture."""
+    weights, ends, steps = (values[op.inputs[slot][0]] for slot in ("NonZeroWeights", "OcNonZeros", "Diffs"))
+    x = values[op.inputs["Input"][0]]
+    assert len(x) == 1, "the kernel computes one picture"
+    stored = SparseWeight(weights, ends, steps, op.get("first_ic"), bool(op.get("flag_semi")))
+    return walk(stored, x.reshape(x.shape[1], -1)).reshape(1, len(ends), *x.shape[2:])
+
+
+def walk(stored: SparseWeight, planes: Array) -> Array:
+    """A sparse weight times input planes, (I, pixels) -> (O, pixels), with the steps through memory that the kernel takes.
+
+    The kernel starts every row, or pair of rows, from the plane of the very first weight.
+    """
+    plane = planes.shape[1] * stored.values.dtype.itemsize
+    pairs = len(stored.ends) // 2 if stored.paired else 0
+    aligned = 1 if stored.paired or stored.values.dtype == np.int8 else 4
+    sums = np.zeros((len(stored.ends), planes.shape[1]))
+    for block in range(len(stored.ends) - pairs):
+        before = int(stored.ends[block - 1]) if block else 0
+        begin = -(-before // aligned) * aligned
+        address = stored.first * plane + (int(stored.steps[before - 1]) if before else 0)
+        rows = (2 * block, 2 * block + 1) if block < pairs else (block + pairs,)
+        weight = 2 * begin if stored.paired else begin
+        for step in range(begin, int(stored.ends[block])):
+            assert address % plane == 0
+            for row in rows:
+                sums[row] += float(stored.values[weight]) * planes[address // plane]
+                weight += 1
+            address += int(stored.steps[step])
+    return sums
+
+
 def _scaled(
     op: Operator, values: dict[str, Array], total: Array, weight: str, shape: tuple[int, ...], out: str
 ) -> Array:
     """Scale, bias, function, and where the kernel gives int8, rounding; all in units of the output."""
     s_in = np.float32(op.get("Input0_scale")[0])
     s_w = np.asarray(op.get(f"{weight}0_scale"), np.float32)
-    to_int8 = "int8" in op.get(KERNEL_ATTRIBUTE).split("/")[1]
+    to_int8 = op.get(KERNEL_ATTRIBUTE).split("/")[1] in ("int8_out", "int8out", "int8_int8_out")
     s_out = np.float32(op.get(f"{out}0_scale")[0]) if to_int8 else np.float32(1)
     result = total.astype(np.float32) * (s_in * s_w / s_out).reshape(shape)
     if op.inputs.get("Bias"):

@@ -5,6 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite.formats.paddle_nb.serialize import serialize
+from converter_lite.formats.paddle_nb.sparsify import sparsify
+from converter_lite.formats.paddle_nb.writer import NbOptions
+from converter_lite.formats.paddle_nb.writer import build as build_nb
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from tests.support import build
 
 
@@ -37,3 +42,43 @@ def small_network() -> ir.Model:
         zero=np.float32(0),
         six=np.float32(6),
     )
+
+
+def pruned(*shape: int, zeros: float = 0.75, seed: int = 3) -> np.ndarray:
+    """Random weights of which a share is zero."""
+    kept = np.random.default_rng(seed).random(shape) >= zeros
+    return random(*shape, seed=seed) * kept.astype(np.float32)
+
+
+def pruned_in_pairs(rows: int, columns: int, *, seed: int = 3) -> np.ndarray:
+    """Random 1x1 filters where zeros stand in the same columns of two neighbouring rows."""
+    kept = np.repeat(pruned(-(-rows // 2), columns, seed=seed) != 0, 2, axis=0)[:rows]
+    return (random(rows, columns, seed=seed + 1) * kept)[:, :, None, None]
+
+
+def sparse_network() -> ir.Model:
+    """1x1 convolutions with zeros anywhere, with zeros in pairs of rows, and with none; a 3x3 one with zeros."""
+    return build(
+        """g (float[1,8,6,5] x) => (float[1,6] y) {
+            a = Conv(x, w1, b1)
+            b = Relu(a)
+            c = Conv<pads=[1,1,1,1]>(b, w2)
+            d = Conv(c, w3, b3)
+            e = Conv(d, w4)
+            f = GlobalAveragePool(e)
+            y = Flatten(f)
+        }""",
+        w1=pruned(12, 8, 1, 1),
+        b1=random(12),
+        w2=pruned(8, 12, 3, 3),
+        w3=pruned_in_pairs(11, 8),
+        b3=random(11, seed=4),
+        w4=random(6, 11, 1, 1, seed=5),
+    )
+
+
+def sparse_file() -> bytes:
+    """:func:`sparse_network` with its sparse convolutions."""
+    file = build_nb(QuantizedModel(sparse_network(), QuantPlan("arm")), options=NbOptions())
+    sparsify(file, 0.6)
+    return serialize(file)

@@ -16,7 +16,7 @@ from converter_lite.formats.paddle_nb.parse import HEADER, is_nb, parse
 from converter_lite.formats.paddle_nb.reader import read
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, write
-from tests.formats.paddle_nb.models import small_network
+from tests.formats.paddle_nb.models import small_network, sparse_file
 from tests.mutation import mutations
 
 CASES = int(os.environ.get("FUZZ_CASES", "1000"))
@@ -26,6 +26,16 @@ CASES = int(os.environ.get("FUZZ_CASES", "1000"))
 def seed_file(meta_version: int) -> bytes:
     quantized = plan_weights(small_network(), target="x86", bits=8)
     return write(quantized, options=NbOptions("x86", meta_version=meta_version))
+
+
+def test_a_mutated_file_with_sparse_weights_is_read_or_refused_with_a_format_error() -> None:
+    refused = 0
+    for data in mutations(sparse_file(), CASES, seed=3):
+        try:
+            read(data)
+        except FormatError:
+            refused += 1
+    assert refused > CASES // 3
 
 
 @pytest.mark.parametrize("meta_version", [1, 2])

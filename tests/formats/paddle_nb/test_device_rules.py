@@ -9,12 +9,15 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.paddle_nb.full_plan import plan_full
-from converter_lite.formats.paddle_nb.program import NbFile, attr, floats, long
+from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
+from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle_nb.program import Attribute, NbFile, attr, floats, ints, long
+from converter_lite.formats.paddle_nb.sparsify import sparsify
 from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from tests.formats.paddle_nb.device_rules import violations
-from tests.formats.paddle_nb.models import random, small_network
+from tests.formats.paddle_nb.models import random, small_network, sparse_file
 from tests.formats.paddle_nb.test_quantized import full_network, ranges_of
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.test_nb_models import MODELS, feed_of, graph_of
@@ -67,6 +70,18 @@ def test_full_int8_graphs_of_every_shape_keep_the_rules_of_the_device(body: str)
     assert violations(build(quantized, options=ARM)) == []
 
 
+@pytest.mark.parametrize("integer", [False, True], ids=["float", "int8"])
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_sparse_graphs_of_every_shape_keep_the_rules_of_the_device(body: str, integer: bool) -> None:
+    model = optimizable(body)
+    quantized = QuantizedModel(model, QuantPlan("arm"))
+    if integer:
+        quantized = plan_full(model, ranges_of(model, "arm", {"x": random(1, 8, 4, 4)}), target="arm")
+    file = build(quantized, options=ARM)
+    assert sparsify(file, 0.0).sparse > 0
+    assert violations(file) == []
+
+
 def optimizable(body: str) -> ir.Model:
     constants = {"w": random(8, 8, 1, 1), "d": random(8, 1, 1, 1), "m": random(4, 4)}
     bounds = {"low": np.zeros((), np.float32), "high": np.full((), 6, np.float32)}
@@ -113,6 +128,32 @@ def test_a_broken_rule_is_found(rule: str) -> None:
     assert violations(file) == []
     BREAKS[rule](file)
     assert any(rule in violation for violation in violations(file))
+
+
+SPARSE_BREAKS: dict[str, dict[str, Attribute | None]] = {
+    "first_ic is missing": {"first_ic": None},
+    "paddings are ignored": {"paddings": ints((0, 0, 1, 0))},
+    "sigmoid is left out": {"act_type": attr("sigmoid")},
+    "slope is divided": {
+        "act_type": attr("leaky_relu"),
+        KERNEL_ATTRIBUTE: attr("sparse_conv2d/int8_int8_out/4/2/1"),
+    },
+}
+
+
+@pytest.mark.parametrize("rule", SPARSE_BREAKS)
+def test_a_broken_rule_of_sparse_convolutions_is_found(rule: str) -> None:
+    file = parse(sparse_file())
+    assert violations(file) == []
+    for name, value in SPARSE_BREAKS[rule].items():
+        change(file, "sparse_conv2d", name, value)
+    assert any(rule in violation for violation in violations(file))
+
+
+def test_sparse_convolutions_of_several_pictures_are_found() -> None:
+    file = parse(sparse_file())
+    next(variable for variable in file.program.main.variables if variable.name == "x").dims = (2, 8, 6, 5)
+    assert any("one picture" in violation for violation in violations(file))
 
 
 def test_a_weight_that_is_explained_twice_is_found() -> None:

@@ -1,0 +1,139 @@
+"""``opt --model_set_dir``: every model of a directory in one run, for a library that is tailored to all of them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from converter_lite.cli.opt_arguments import refuse_contradictions, without_effect
+from converter_lite.cli.opt_listings import SAVED, announce, stage_tailoring, tell, tell_tailoring
+from converter_lite.errors import ConverterError, UsageError
+from converter_lite.interruptions import interruptions_wait
+from converter_lite.output import Transaction, refuse_overwrite, transaction
+
+if TYPE_CHECKING:
+    from converter_lite.formats.paddle_nb.program import Program
+    from converter_lite.nb_conversion import NbRequest
+
+OF_ONE_MODEL = ("model_dir", "model_file", "param_file", "configFile")
+"""Flags that speak of a single model."""
+
+
+def convert_set(options: Mapping[str, str], given: Collection[str], targets: Collection[str], base: NbRequest) -> int:
+    """Convert the model in every directory of a directory to ``<optimize_out>/<its name>.nb``; returns the exit status.
+
+    All or nothing: if one model cannot be converted the others are still tried, so that every such model is named, and
+    no file is written.
+
+    Args:
+        options: Values of all flags.
+        given: Names of those that were given.
+        targets: Values of ``--valid_targets``.
+        base: What the flags ask for every model.
+
+    Raises:
+        UsageError: A flag is missing, or speaks of a single model; there are no models.
+        ConverterError: A model cannot be converted.
+    """
+    folder = _set_folder(options)
+    out = Path(options["optimize_out"])
+    if not options["optimize_out"] or out.is_file():
+        hint = "it gets one .nb file for each model"
+        raise UsageError("a directory is required", where=f"--optimize_out={options['optimize_out']}", hint=hint)
+    refuse_contradictions(options, given)
+    for note in without_effect(options, given, targets):
+        click.echo(f"Warning: {note}", err=True)
+    requests = {path.name: _request(base, path, out / path.name, options) for path in _models(folder, out)}
+    with transaction(out) as files:
+        programs = _convert_all(requests, files)
+        if options["record_tailoring_info"] == "true":
+            stage_tailoring(files, out, programs)
+        files.commit()
+    for request in requests.values():
+        if not request.protobuf:
+            click.echo(SAVED.format(request.output))
+    if options["record_tailoring_info"] == "true":
+        tell_tailoring(out)
+    return 0
+
+
+def _set_folder(options: Mapping[str, str]) -> Path:
+    named = {options[name] for name in ("model_set_dir", "model_set") if options[name]}
+    if len(named) > 1:
+        raise UsageError("--model_set_dir and --model_set mean the same and differ", where=" and ".join(sorted(named)))
+    for name in OF_ONE_MODEL:
+        if options[name]:
+            hint = "leave one of them out; --model_filename and --param_filename name files in each directory of a set"
+            raise UsageError(f"--{name} is for a single model, --model_set_dir for a set", where="opt", hint=hint)
+    if options["print_model_ops"] == "true":
+        raise UsageError("--print_model_ops shows a single model", where="opt", hint="give it with --model_dir")
+    return Path(named.pop())
+
+
+def _models(folder: Path, out: Path) -> list[Path]:
+    """Directories of models, sorted by name; hidden ones and that of the results are none."""
+    if not folder.is_dir():
+        raise UsageError("the directory of models does not exist", where=str(folder))
+    found = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+    models = [path for path in found if path.resolve() != out.resolve()]
+    if not models:
+        raise UsageError("the directory holds no model", where=str(folder), hint="each model is a directory in it")
+    return models
+
+
+def _request(base: NbRequest, model: Path, output: Path, options: Mapping[str, str]) -> NbRequest:
+    """The request for one directory; its output is where the result will stand at the end."""
+    program, parameters = options["model_filename"], options["param_filename"]
+    request = replace(
+        base,
+        model=model / program if program else model,
+        params=model / parameters if parameters else None,
+        output=output if base.protobuf else output.with_name(f"{output.name}.nb"),
+    )
+    if not request.protobuf:
+        refuse_overwrite(request.output, [request.model])
+    return request
+
+
+def _convert_all(requests: Mapping[str, NbRequest], files: Transaction) -> list[Program]:
+    """Convert every model into the work directory of ``files``.
+
+    Raises:
+        ConverterError: At least one cannot be converted; all such models are named.
+    """
+    with interruptions_wait():
+        from converter_lite.log import Log
+        from converter_lite.nb_conversion import convert_to_nb
+
+    programs, failures = [], []
+    for name, request in requests.items():
+        try:
+            announce(request)
+            result = convert_to_nb(replace(request, output=files.work / request.output.name), Log(shows_progress=True))
+        except ConverterError as error:
+            failures.append(f"{name}: {error}")
+            continue
+        tell(result, of=name)
+        programs.append(result.file.program)
+        _stage(result.path, request.output, files)
+    if failures:
+        raise ConverterError(
+            f"{len(failures)} of {len(requests)} models cannot be converted, and no file was written:\n"
+            + textwrap.indent("\n".join(failures), "  ")
+        )
+    return programs
+
+
+def _stage(made: Path, destination: Path, files: Transaction) -> None:
+    """Register a file, or the files of a protobuf result."""
+    if made.is_file():
+        files.add(made, destination)
+        return
+    destination.mkdir(parents=True, exist_ok=True)
+    for part in sorted(made.iterdir()):
+        files.add(part, destination / part.name)
