@@ -54,6 +54,7 @@ class Converter:
         save_type: Output format, or several.
         ms_compat: "device", or "wheel" for ``.ms`` files that the released desktop packages load too.
         nb_target: "arm" or "x86": processors that a ``.nb`` file is for.
+        nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
         min_cosine: Quality gate; ``None`` takes the default rule.
         threads: Worker threads; 0 = one per core.
         calibration_data: Samples from Python instead of ``calibrate_path``.
@@ -72,6 +73,7 @@ class Converter:
     save_type: str | Sequence[str] = DEFAULT_SAVE_TYPE
     ms_compat: str = "device"
     nb_target: str = "arm"
+    nb_fp16: bool = False
     min_cosine: float | None = None
     threads: int = 0
     calibration_data: Samples | None = None
@@ -124,6 +126,7 @@ class Converter:
             save_type=self.save_type,  # type: ignore[arg-type]  # texts with commas are taken apart there
             ms_compat=self.ms_compat,
             nb_target=self.nb_target,
+            nb_fp16=self.nb_fp16,
             infer=self.infer,
             min_cosine=self.min_cosine,
             threads=self.threads,

@@ -95,6 +95,7 @@ class _Conversion:
             encode=self.config is None or self.config.common_quant_param.enable_encode,
             ms_compat=request.ms_compat,
             nb_target=request.nb_target,
+            nb_fp16=request.nb_fp16,
         )
         self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
 

@@ -59,6 +59,7 @@ class NbRequest:
         meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
         protobuf: Write a folder with a program and its parameters as Paddle stores them, instead of one ``.nb`` file.
         allow_external_paths: Read parameters, external data and calibration files that lie outside their folder too.
+        half: Compute in float16 where there are kernels for it; no other target than ``arm`` has any.
         sparse_threshold: Share of zeros from which a 1x1 convolution for ARM becomes sparse; ``None`` leaves all dense.
     """
 
@@ -73,6 +74,7 @@ class NbRequest:
     meta_version: int = 2
     protobuf: bool = False
     allow_external_paths: bool = False
+    half: bool = False
     sparse_threshold: float | None = None
 
 
@@ -123,6 +125,11 @@ def convert_to_nb(request: NbRequest, log: Log | None = None) -> NbResult:
     _refuse_nan(file)
     if request.sparse_threshold is not None:
         notes += _sparsified(file, request.sparse_threshold).notes
+    if request.half and request.target == "arm":
+        from converter_lite.formats.paddle_nb.half import to_half
+
+        file, more = to_half(file)
+        notes += more
     contents = _contents(file, request)
     with transaction(targets[0].parent) as files:
         for target, data in zip(targets, contents, strict=True):
@@ -193,6 +200,7 @@ def _by_config(request: NbRequest, config_file: Path, log: Log) -> NbResult:
             input_shape={name: tuple(shape) for name, shape in request.input_shapes.items()},
             save_type=("NAIVE_BUFFER",),
             nb_target=request.target,
+            nb_fp16=request.half and request.target == "arm",
             threads=request.threads,
             allow_external_paths=request.allow_external_paths,
         ),

@@ -99,6 +99,7 @@ class ConvertRequest:
         save_type: Output formats, in order.
         ms_compat: Runtimes that a ``.ms`` file is for: ``device``, or ``wheel`` for the released desktop packages too.
         nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
+        nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
         infer: Run the result once on random data even where there are calibration samples.
         min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
@@ -131,6 +132,7 @@ class ConvertRequest:
     save_type: tuple[str, ...] = DEFAULT_SAVE_TYPE
     ms_compat: str = "device"
     nb_target: str = "arm"
+    nb_fp16: bool = False
     infer: bool = False
     min_cosine: float | None = None
     plan: Path | None = None
@@ -170,6 +172,7 @@ class ConvertRequest:
         """Texts such as "off" or "4" would pass for true, or for a defect later on."""
         for name, kinds, wanted in (
             ("fp16", bool, "True or False"),
+            ("nb_fp16", bool, "True or False"),
             ("infer", bool, "True or False"),
             ("dry_run", bool, "True or False"),
             ("threads", int, "a whole number"),

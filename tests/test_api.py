@@ -214,6 +214,7 @@ def test_converter_has_no_attribute_that_it_would_ignore() -> None:
         ("optimize_transformer", True),
         ("device", "Ascend"),
         ("weight_fp16", "off"),
+        ("nb_fp16", "off"),
         ("infer", "false"),
         ("threads", "4"),
         ("min_cosine", "0.9"),

@@ -126,6 +126,7 @@ class _Command(click.Group):
 @option("saveType", f"Output formats, comma separated: {', '.join(SAVE_TYPES)}.", ",".join(DEFAULT_SAVE_TYPE))
 @option("msCompat", "Runtimes of a .ms file: device, or wheel (also the released desktop packages).", "device")
 @option("nbTarget", "Processors of a .nb file: arm or x86.", "arm")
+@option("nbFp16", "on: a .nb file for arm computes in float16 where there are kernels for it.", "off")
 @option("infer", "true: run the result once on random data too.", "false")
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
@@ -236,6 +237,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         save_type=options["save_type"],
         ms_compat=options["ms_compat"],
         nb_target=options["nb_target"],
+        nb_fp16=switch(options["nb_fp16"], "--nbFp16", on="on", off="off"),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
         plan=path_of(options["plan"]),

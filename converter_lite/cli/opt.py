@@ -48,7 +48,6 @@ OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 
 QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
 NOT_AVAILABLE = {
-    "enable_fp16": "files with float16 kernels are not written",
     "nnadapter_mixed_precision_quantization_config_path": "files for NNAdapter devices need the original's opt",
 }
 """Flags that are known and refused, with the reason."""
@@ -111,6 +110,7 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
 @_option("valid_targets", "arm, x86, host: comma or blank between them, the first counts.", "arm", metavar="TARGETS")
 @_option("quant_model", "Store weights as integers: true or false.", "false", metavar="BOOL")
 @_option("quant_type", "QUANT_INT8 or QUANT_INT16.", "QUANT_INT16", metavar="TYPE")
+@_option("enable_fp16", "arm: compute in float16 where there are kernels for it.", "false", metavar="BOOL")
 @_option("print_supported_ops", "Table of the operators of valid_targets.", "false", metavar="BOOL")
 @_option("print_all_ops", "Table of all operators and targets.", "false", metavar="BOOL")
 @_option("print_all_ops_in_md_format", "The same in Markdown.", "false", metavar="BOOL")
@@ -127,7 +127,6 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
     "false",
     metavar="BOOL",
 )
-@_option("enable_fp16", "Known, not available.", "false", hidden=True)
 @_option(
     "sparse_model", "Target arm: store 1x1 convolutions without the zeros of their weights.", "false", metavar="BOOL"
 )
@@ -223,6 +222,7 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
         meta_version=1 if OLDER_LAYOUT in os.environ else 2,
         protobuf=protobuf,
         allow_external_paths=options["allowExternalPaths"] == "true",
+        half=options["enable_fp16"] == "true",
         sparse_threshold=sparse_threshold(options, targets),
     )
 

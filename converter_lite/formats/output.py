@@ -26,6 +26,7 @@ class FileOptions:
         encode: Store weights in the smallest encoding (``.ms``).
         ms_compat: Runtimes that a ``.ms`` file is for: ``device`` or ``wheel``.
         nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
+        nb_fp16: A ``.nb`` file for ARM computes in float16.
     """
 
     io_types: IoTypes = UNCHANGED_TYPES
@@ -33,6 +34,7 @@ class FileOptions:
     encode: bool = True
     ms_compat: str = "device"
     nb_target: str = "arm"
+    nb_fp16: bool = False
 
 
 @dataclass(frozen=True, slots=True)

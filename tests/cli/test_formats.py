@@ -109,6 +109,7 @@ def test_an_open_length_needs_a_shape_in_a_ms_file(workshop: Workshop) -> None:
         (["--saveType=NAIVE_BUFFER"], changed(FULL, full_quant_param={"target_device": "DSP"}), "DSP"),
         (["--msCompat=desktop"], None, "--msCompat"),
         (["--nbTarget=gpu"], None, "--nbTarget"),
+        (["--saveType=NAIVE_BUFFER", "--nbTarget=x86", "--nbFp16=on"], None, "for ARM only"),
     ],
 )
 def test_what_a_format_does_not_have_is_refused_with_a_sentence(
@@ -139,6 +140,33 @@ def test_the_target_of_a_nb_file_is_arm_unless_asked_otherwise(workshop: Worksho
     workshop.succeed("--saveType=NAIVE_BUFFER", "--nbTarget=x86", output="x86")
     for name in ("arm", "x86"):
         assert command("inspect", f"{name}.nb").out.startswith(f"Paddle-Lite model: target {name},")
+
+
+@pytest.mark.parametrize("config", [None, WEIGHT], ids=["float", "weight"])
+def test_a_nb_file_with_float16_kernels_is_proven_with_its_rounding(workshop: Workshop, config: Config | None) -> None:
+    cosines = []
+    for half in ("off", "on"):
+        flags = ("--saveType=NAIVE_BUFFER", f"--nbFp16={half}", "--infer=true", "--json=r.json")
+        outcome = workshop.convert(*flags, config=config)
+        assert outcome.status == 0, outcome
+        assert ("operators that compute do so in float16" in outcome.out) == (half == "on")
+        (artefact,) = json.loads(Path("r.json").read_text(encoding="utf-8"))["artefacts"]
+        cosines.append(artefact["accuracy"][0]["cosine"])
+    assert 0.999 < cosines[1] != cosines[0]
+
+
+def test_a_full_quantization_has_no_float16_kernels_and_says_so(workshop: Workshop) -> None:
+    outcome = workshop.convert("--saveType=NAIVE_BUFFER", "--nbFp16=on", config=FULL)
+    assert outcome.status == 0
+    assert "float16 kernels are not used beside them" in outcome.out
+    assert "float16" not in command("inspect", "out.nb").out
+
+
+def test_values_that_leave_the_range_of_float16_are_an_error(workshop: Workshop) -> None:
+    graph = "g (float[2,3] x) => (float[2,3] y) { a = Mul(x, c) b = Mul(a, a) y = Relu(b) }"
+    onnx.save(build_proto(graph, c=np.full(3, 3e4, np.float32)), workshop.model)
+    workshop.succeed("--saveType=NAIVE_BUFFER", "--infer=true", output="float")
+    assert "NaN or infinite" in workshop.fail(1, "--saveType=NAIVE_BUFFER", "--nbFp16=on", "--infer=true")
 
 
 def test_an_x86_nb_file_of_a_full_quantization_holds_integer_weights_and_says_so(workshop: Workshop) -> None:

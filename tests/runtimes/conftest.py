@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+
+from tests.runtimes.paddle import PADDLE_MODELS, interpreter
 
 REQUIRED = tuple(os.environ.get("CONVERTER_LITE_RUNTIMES_REQUIRED", "").split())
 """Names of runtimes that have to be there; CI sets it."""
@@ -30,6 +33,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
             report.outcome = "failed"
             report.longrepr = f"the runtime can be made here, and is missing ({reason})"
     return report
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where files of the original ``opt`` are made."""
+    if interpreter("2.12") is None:
+        pytest.skip("Paddle-Lite 2.12 is not installed; make runtimes")
+    if not PADDLE_MODELS.is_dir():
+        pytest.skip("the Paddle models are not beside the checkout")
+    return tmp_path_factory.mktemp("opt")
 
 
 QUICK_MODELS = ("ultraface", "resnet8", "resnet8_cifar10.onnx")

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support import MODELS
+
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("paddle_child.py")
+PADDLE_MODELS = MODELS / "paddle_mobilenet_v1_075"
 RELEASES = {"2.10": "pd210", "2.12": "pd212", "2.13rc0": "pd213"}
 
 

@@ -23,13 +23,13 @@ from converter_lite.formats.paddle_nb.writer import NbOptions, write
 from converter_lite.frontends.paddle import read_paddle
 from converter_lite.nb_conversion import NbRequest, convert_to_nb
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
+from tests.runtimes.paddle import PADDLE_MODELS as PADDLE
 from tests.runtimes.paddle import RELEASES, Case, interpreter, run_cases
 from tests.runtimes.test_nb_models import relative_error, run
-from tests.support import MODELS, shared_model
+from tests.support import shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared]
 
-PADDLE = MODELS / "paddle_mobilenet_v1_075"
 IGNORED = frozenset(
     {
         *(
@@ -59,17 +59,11 @@ WITHOUT_EFFECT = {
 }
 """Attributes that the original has beyond ours, and why ours need not have them."""
 
+NAMED = ("_quant_scale", "_fp16")
+"""Ends of attributes that are called after a variable."""
+
 INFORMATIVE = ("quantization_type", "padding_algorithm", "data_format", "out_h", "out_w")
 """Attributes whose value the runtime does not use for these operators."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if interpreter("2.12") is None:
-        pytest.skip("Paddle-Lite 2.12 is not installed; make runtimes")
-    if not PADDLE.is_dir():
-        pytest.skip("the Paddle models are not beside the checkout")
-    return tmp_path_factory.mktemp("opt")
 
 
 def source(kind: str, folder: Path) -> Path:
@@ -91,8 +85,8 @@ def original(
     return parse(out.with_name(out.name + ".nb").read_bytes())
 
 
-def ours(model: Path, out: Path, target: str, bits: int | None = None) -> NbFile:
-    convert_to_nb(NbRequest(model=model, output=out.with_suffix(".nb"), target=target, weight_bits=bits))
+def ours(model: Path, out: Path, target: str, bits: int | None = None, *, half: bool = False) -> NbFile:
+    convert_to_nb(NbRequest(model=model, output=out.with_suffix(".nb"), target=target, weight_bits=bits, half=half))
     return parse(out.with_suffix(".nb").read_bytes())
 
 
@@ -104,14 +98,13 @@ def differences(mine: NbFile, theirs: NbFile) -> Iterator[str]:
     of the output; an adaptive pool to 1x1 is a global one.
     """
     operators = [op for op in theirs.program.main.operators if not is_identity(op)]
-    kinds = [(op.type, op.get(KERNEL_ATTRIBUTE)) for op in operators]
     own = mine.program.main.operators
-    if [(op.type, op.get(KERNEL_ATTRIBUTE)) for op in own] != kinds:
+    if kernels(mine) != kernels(theirs):
         yield "operators or kernels"
         return
     for a, b in zip(own, operators, strict=True):
         for name, attribute in a.attributes.items():
-            if name in INFORMATIVE or name.endswith("_quant_scale"):
+            if name in INFORMATIVE or name.endswith(NAMED):
                 continue
             if name in ("adaptive", "global_pooling") and a.get("ksize") == b.get("ksize") == (1, 1):
                 continue
@@ -119,15 +112,27 @@ def differences(mine: NbFile, theirs: NbFile) -> Iterator[str]:
             if other is None or other.type != attribute.type or not same(name, attribute.value, other.value):
                 yield f"{a.type} {name}: {attribute} and {other}"
         unexplained = b.attributes.keys() - a.attributes.keys() - IGNORED - WITHOUT_EFFECT.keys()
-        if unexplained - {name for name in b.attributes if name.endswith("_quant_scale")}:
+        if unexplained - {name for name in b.attributes if name.endswith(NAMED)}:
             yield f"{a.type}: the original also has {sorted(unexplained)}"
         if {slot for slot, names in b.inputs.items() if names} != {slot for slot, names in a.inputs.items() if names}:
             yield f"{a.type}: other inputs"
+        if in_float16(a) != in_float16(b):
+            yield f"{a.type}: other constants become float16"
         for slot in ("Filter", "Bias", "W"):
             if a.input(slot) is not None and a.inputs[slot][0] in mine.parameters:
                 first, second = mine.parameters[a.inputs[slot][0]], theirs.parameters[b.inputs[slot][0]]
                 if first.dtype != second.dtype or not np.allclose(first, second, rtol=1e-5, atol=1e-5):
                     yield f"{a.type} {slot}"
+
+
+def kernels(file: NbFile) -> list[str]:
+    """Kernel strings in running order."""
+    return [str(op.get(KERNEL_ATTRIBUTE)) for op in file.program.main.operators if not is_identity(op)]
+
+
+def in_float16(op: Operator) -> list[str]:
+    """Slots of the constants that the library is to convert."""
+    return [slot for slot, names in sorted(op.inputs.items()) if any(f"{name}_fp16" in op.attributes for name in names)]
 
 
 def is_identity(op: Operator) -> bool:
@@ -171,6 +176,7 @@ def test_the_lines_about_quantized_models_are_those_of_the_original(
         ["--valid_targets=arm"],
         ["--valid_targets=x86", "--quant_model=true", "--quant_type=QUANT_INT8"],
         ["--valid_targets=arm", "--record_tailoring_info=true"],
+        ["--valid_targets=arm", "--enable_fp16=true", "--record_tailoring_info=true"],
         ["--valid_targets=arm,x86", "--print_model_ops=true"],
         ["--valid_targets=x86", "--print_model_ops=true"],
     ],

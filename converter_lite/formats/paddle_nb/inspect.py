@@ -77,9 +77,11 @@ def _quantization(op: Operator) -> str:
 
 
 def _parameters(file: NbFile) -> Iterator[str]:
+    attributes = {name for op in file.program.main.operators for name in op.attributes}
     rows: list[tuple[str, ...]] = [("", "parameter", "type", "shape", "bytes", "")]
     for name, array in sorted(file.parameters.items()):
-        rows.append(("", name, str(array.dtype), _shape(array.shape), str(array.nbytes), ""))
+        loaded = "float16 when loaded" if f"{name}_fp16" in attributes else ""
+        rows.append(("", name, str(array.dtype), _shape(array.shape), str(array.nbytes), loaded))
     yield ""
     yield from _columns(rows)
 

@@ -13,9 +13,11 @@ from converter_lite.formats.form import GraphForm
 from converter_lite.formats.output import FileOptions, Written
 from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.full_plan import adapt_plan
+from converter_lite.formats.paddle_nb.half import ONLY_ON_ARM, to_half
 from converter_lite.formats.paddle_nb.quantize import decide_for_nb, quantize_for_nb, refuse_settings
 from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.formats.paddle_nb.writer import NbOptions, refuse_unwritable, write
+from converter_lite.formats.paddle_nb.serialize import serialize
+from converter_lite.formats.paddle_nb.writer import NbOptions, build, refuse_unwritable
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
@@ -30,9 +32,11 @@ class NbFormat:
 
     Attributes:
         target: ``arm``, ``x86`` or ``host``; ``--nbTarget``.
+        half: Compute in float16 where ARM has kernels for it; ``--nbFp16``.
     """
 
     target: str = "arm"
+    half: bool = False
     name: str = "NAIVE_BUFFER"
     suffix: str = ".nb"
     form: GraphForm = NB_FORM
@@ -46,7 +50,13 @@ class NbFormat:
             TargetError: An option asks for what the format does not have.
         """
         if options.fp16:
-            raise TargetError("a .nb file has no float16 constants", where="--fp16=on", hint="use --fp16=off")
+            raise TargetError(
+                "a .nb file has no float16 constants",
+                where="--fp16=on",
+                hint="use --fp16=off; --nbFp16=on computes in float16",
+            )
+        if options.nb_fp16 and options.nb_target != "arm":
+            raise TargetError(ONLY_ON_ARM, where="--nbFp16=on", hint="use --nbTarget=arm, or leave --nbFp16 out")
         asked = options.io_types
         for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
             if word != "DEFAULT":
@@ -55,7 +65,7 @@ class NbFormat:
                     where=f"--{kind}DataType={word}",
                     hint="leave it at DEFAULT, or use --saveType=ONNX",
                 )
-        return cls(options.nb_target)
+        return cls(options.nb_target, options.nb_fp16)
 
     def check(self, model: ir.Model) -> None:
         """Refuse a model that the target cannot express.
@@ -115,18 +125,22 @@ class NbFormat:
         Raises:
             TargetError: The plan cannot be expressed.
         """
-        del log
-        path.write_bytes(write(quantized, options=NbOptions(target=self.target)))
+        file = build(quantized, options=NbOptions(target=self.target))
+        file, notes = to_half(file) if self.half else (file, ())
+        path.write_bytes(serialize(file))
+        if log is not None:
+            for note in notes:
+                log.warning(note)
         return Written([path])
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
-        """What the file says, as a serialized ONNX model.
+        """What the file says, as a serialized ONNX model; what a device holds in float16 is rounded to that.
 
         Raises:
             FormatError: The file is not valid.
         """
-        from converter_lite.formats.onnx_qdq.writer import build
+        from converter_lite.formats.onnx_qdq.writer import build as build_onnx
 
         shapes = {str(v.name): tuple(v.shape.numpy()) for v in like.graph.inputs if v.shape and v.shape.is_static()}
-        quantized = read(path.read_bytes(), where=str(path), input_shapes=shapes)
-        return ir.to_proto(build(quantized)).SerializeToString()
+        quantized = read(path.read_bytes(), where=str(path), input_shapes=shapes, rounded=True)
+        return ir.to_proto(build_onnx(quantized)).SerializeToString()

@@ -12,26 +12,36 @@ from converter_lite.frontends.paddle_graph.program import to_quantized_model
 from converter_lite.quantization.plan import QuantizedModel
 
 
-def read(data: bytes, *, where: str = "", input_shapes: Mapping[str, Sequence[int]] | None = None) -> QuantizedModel:
+def read(
+    data: bytes, *, where: str = "", input_shapes: Mapping[str, Sequence[int]] | None = None, rounded: bool = False
+) -> QuantizedModel:
     """Graph and plan of a file, written by this program or by an ``opt`` from 2.7 on.
+
+    Operators with float16 kernels compute in float32 in the graph. ``rounded`` rounds their constants and results to
+    float16, which is what a device loses at least, and where values leave the range of float16.
 
     Raises:
         FormatError: The file is damaged, or holds an operator that cannot be translated.
     """
-    return to_graph(parse(data, where=where), where=where, input_shapes=input_shapes)
+    return to_graph(parse(data, where=where), where=where, input_shapes=input_shapes, rounded=rounded)
 
 
 def to_graph(
-    file: NbFile, *, where: str = "", input_shapes: Mapping[str, Sequence[int]] | None = None
+    file: NbFile, *, where: str = "", input_shapes: Mapping[str, Sequence[int]] | None = None, rounded: bool = False
 ) -> QuantizedModel:
-    """Graph and plan of a parsed file.
+    """Graph and plan of a parsed file; see :func:`read`.
 
     Raises:
         FormatError: It holds an operator that cannot be translated.
     """
     try:
         return to_quantized_model(
-            file.program, file.parameters, target=target_name(file), where=where, input_shapes=input_shapes
+            file.program,
+            file.parameters,
+            target=target_name(file),
+            where=where,
+            input_shapes=input_shapes,
+            rounded=rounded,
         )
     except ModelError as error:
         raise FormatError(error.message, where=error.where, hint=error.hint) from None

@@ -21,6 +21,7 @@ def to_quantized_model(
     target: str,
     where: str = "",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    rounded: bool = False,
 ) -> QuantizedModel:
     """The main block as an ONNX graph (opset 20), with what its attributes say about quantization as the plan.
 
@@ -30,6 +31,7 @@ def to_quantized_model(
         target: Name for the plan.
         where: Name of the file for messages.
         input_shapes: Shapes of inputs that replace the declared ones.
+        rounded: Round what a device holds in float16 to float16.
 
     Raises:
         ModelError: The program has no inputs or outputs, or an operator that cannot be translated; it is named.
@@ -44,7 +46,13 @@ def to_quantized_model(
         kind = VarType.FP32 if variable.dtype in (VarType.FP16, VarType.INT8) else variable.dtype
         importer.add_input(name, kind, dims)
     operators = [op for op in program.main.operators if op.type not in ("feed", "fetch")]
-    run(importer, operators, HANDLERS)
+    handlers = HANDLERS
+    if rounded:
+        from converter_lite.frontends.paddle_graph.rounding import round_constants, with_rounding
+
+        round_constants(importer.parameters, operators)
+        handlers = with_rounding(handlers)
+    run(importer, operators, handlers)
     return importer.model(fetches)
 
 

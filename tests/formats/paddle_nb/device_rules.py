@@ -13,6 +13,7 @@ import numpy as np
 
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, exists
 from converter_lite.formats.paddle_nb.program import AttrType, NbFile, Operator, VarType
+from tests.formats.paddle_nb.half_rules import precision_violations
 
 RELEASE_2_12 = "2"
 TYPES = {
@@ -92,7 +93,7 @@ ATTRIBUTES: dict[str, str] = {
     **{f"reduce_{kind}": _REDUCE for kind in ("mean", "sum", "max", "min", "prod")},
     "arg_max": "axis:l keepdims:b dtype:i flatten:b",
     "rnn": "mode:s hidden_size:i input_size:i num_layers:i is_bidirec:b dropout_prob:f seed:i is_test:b",
-    **dict.fromkeys(("calib", "calib_once"), "scale:f"),
+    **dict.fromkeys(("calib", "calib_once"), "scale?:f"),
     **dict.fromkeys(("feed", "fetch"), "col:i"),
 }
 """Operator -> the attributes that it asks for, with their types; those with a question mark may be missing."""
@@ -122,7 +123,7 @@ def violations(file: NbFile) -> list[str]:
     for index, op in enumerate(file.program.main.operators):
         rules = (_attributes(op), _kernel(op), _outputs(op), _fusion(file, op), _weights(file, op), _int8(file, op))
         found.extend(f"{index} {op.type}: {problem}" for rule in (*rules, _sparse(file, op)) for problem in rule)
-    return found
+    return [*found, *precision_violations(file)]
 
 
 def _names(slots: dict[str, list[str]]) -> Iterator[str]:
@@ -169,6 +170,8 @@ def _attributes(op: Operator) -> Iterator[str]:
     allowed = {name.removesuffix("?") for name in known} | {KERNEL_ATTRIBUTE}
     for name, attribute in op.attributes.items():
         if name.endswith("_quant_scale") and attribute.type is AttrType.FLOATS:
+            continue
+        if name.endswith("_fp16") and name.removesuffix("_fp16") in _names(op.inputs):
             continue
         if name not in allowed:
             yield f"nothing asks for {name}"
@@ -264,6 +267,8 @@ def _int8(file: NbFile, op: Operator) -> Iterator[str]:
     gives_int8 = alias in ("int8_out", "int8out", "int8_int8_out", "fp32_to_int8")
     if op.type in MOVES_INTEGERS:
         return
+    if "int8" in alias and op.type.startswith("calib") and op.get("scale") is None:
+        yield "scale is missing"
     data = [name for slot in ("Input", "X") for name in op.inputs.get(slot, ())]
     for name in data:
         if name in kinds and (kinds[name] == VarType.INT8) != bool(takes_int8):
