@@ -390,6 +390,14 @@ _DYNAMIC = Section(
             "get a scale per row, where that lowers the estimated noise.",
             is_ours=True,
         ),
+        Key(
+            "attention_operator",
+            Kind.BOOLEAN,
+            True,
+            "ONNX: attentions are written as one operator, which is faster. It belongs to operator set 23 (onnxruntime 1.23); "
+            "false for runtimes older than that.",
+            is_ours=True,
+        ),
     ),
     (Use(DYNAMIC),),
 )

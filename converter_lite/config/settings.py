@@ -119,6 +119,7 @@ class DynamicQuantParam:
 
     quant_strategy: DynamicQuantStrategy
     smoothing: bool
+    attention_operator: bool
 
 
 @dataclass(frozen=True, slots=True)

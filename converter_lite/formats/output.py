@@ -27,6 +27,7 @@ class FileOptions:
         ms_compat: Runtimes that a ``.ms`` file is for: ``device`` or ``wheel``.
         nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
         nb_fp16: A ``.nb`` file for ARM computes in float16.
+        attention_operator: Write attentions as one operator where that is faster (ONNX, dynamic quantization).
     """
 
     io_types: IoTypes = UNCHANGED_TYPES
@@ -35,6 +36,7 @@ class FileOptions:
     ms_compat: str = "device"
     nb_target: str = "arm"
     nb_fp16: bool = False
+    attention_operator: bool = True
 
 
 @dataclass(frozen=True, slots=True)

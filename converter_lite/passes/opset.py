@@ -82,6 +82,7 @@ def _convert(model: ir.Model, current: int, target: int) -> ir.Model:
     _carry_over(model, converted)
     lift_constants(converted)
     infer_shapes(converted)
+    _carry_over_symbols(model, converted)
     assign_names(converted)
     return converted
 
@@ -125,3 +126,23 @@ def _carry_over(old: ir.Model, new: ir.Model) -> None:
             if value.name in values:
                 value.meta.update(values[value.name].meta)
                 value.shape = value.shape or values[value.name].shape
+
+
+def _carry_over_symbols(old: ir.Model, new: ir.Model) -> None:
+    """Let unknown sizes keep their names: equal names tell equal sizes, and inference may find fewer of them in the new set."""
+    shapes = {value.name: value.shape for node in all_nodes(old.graph) for value in node.outputs}
+    for node in all_nodes(new.graph):
+        for value in node.outputs:
+            before = shapes.get(value.name)
+            if before is None or value.shape is None or len(before) != len(value.shape):
+                continue
+            value.shape = ir.Shape(
+                [
+                    now if isinstance(now, int) else _known(was, now)
+                    for now, was in zip(value.shape, before, strict=True)
+                ]
+            )
+
+
+def _known(first: int | ir.SymbolicDim, second: ir.SymbolicDim) -> int | ir.SymbolicDim:
+    return first if isinstance(first, int) or first.value is not None else second

@@ -70,7 +70,7 @@ def find_heads(product: ir.Node) -> Heads | None:
     while (node := g.single_consumer(nodes[-1].outputs[0])) is not None:
         if is_op(node, "Transpose"):
             return Heads(tuple(nodes), node) if _order(node) in TURNED else None
-        if not (_adds_vector(node) or _splits_last_axis(node, x)):
+        if not (_adds_vector(node) or splits_last_axis(node, x)):
             return None
         nodes.append(node)
     return None
@@ -86,7 +86,7 @@ def _adds_vector(node: ir.Node) -> bool:
     return operands is not None and len(g.static_shape(operands[1]) or ()) == 1
 
 
-def _splits_last_axis(node: ir.Node, x: ir.Value) -> bool:
+def splits_last_axis(node: ir.Node, x: ir.Value) -> bool:
     """Whether a Reshape keeps the first two axes, which are those of ``x``, and makes four."""
     if not is_op(node, "Reshape") or g.int_attribute(node, "allowzero", 0):
         return False

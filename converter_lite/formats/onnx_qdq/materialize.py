@@ -26,6 +26,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.formats.onnx_qdq.attention import fuse_attentions
 from converter_lite.formats.onnx_qdq.dynamic import DynamicWriter
 from converter_lite.quantization.decide import clamp_bounds, is_fused_clamp, reads_integer
 from converter_lite.quantization.params import QuantParams, QuantSpec
@@ -80,9 +81,14 @@ def required_opset(plan: QuantPlan, narrowest: int = NARROWEST) -> int:
     return 13 if any(spec.axis is not None for spec in specs) else 10
 
 
-def materialize(quantized: QuantizedModel, *, narrowest: int = NARROWEST) -> ir.Model:
-    """A new model with the plan written into it; the float model is left as it is (its tensors are shared)."""
+def materialize(quantized: QuantizedModel, *, narrowest: int = NARROWEST, attention: bool = False) -> ir.Model:
+    """A new model with the plan written into it; the float model is left as it is (its tensors are shared).
+
+    With ``attention``, attentions in float become the operator of this name, which the model's operator set has.
+    """
     model = quantized.model.clone()
+    if attention:
+        fuse_attentions(model.graph, quantized.plan)
     _Materializer(model, quantized, narrowest).run()
     return model
 

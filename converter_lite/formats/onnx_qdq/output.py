@@ -23,6 +23,10 @@ ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
 
 ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
 TWO_BITS_NOTE = "weights are stored in two bits (operator set 25): runtimes older than that do not load the file"
+ATTENTION_NOTE = (
+    "{} x Attention is written as one operator (operator set 23): runtimes older than that do not load the file "
+    "([dynamic_quant_param] attention_operator=false for them)"
+)
 FOUR_BITS_NOTE = "weights are stored in four bits: {}"
 
 
@@ -71,7 +75,7 @@ class OnnxFormat:
         from converter_lite.formats.onnx_qdq import writer
         from converter_lite.passes.half import store_constants_as_float16
 
-        model, notes = _built(quantized)
+        model, notes = _built(quantized, attention=self.options.attention_operator)
         change_io_types(model, self.options.io_types)
         if self.options.fp16:
             store_constants_as_float16(model)
@@ -89,8 +93,12 @@ class OnnxFormat:
         return path
 
 
-def _built(quantized: QuantizedModel) -> tuple[ir.Model, tuple[str, ...]]:
-    """The graph, and what is to be told: integers of one or two bits take two where everything here can read them."""
+def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tuple[str, ...]]:
+    """The graph, and what is to be told.
+
+    Integers of one or two bits take two, and attentions of dynamic quantization (which is for speed) become one operator,
+    where everything here can read that.
+    """
     from converter_lite.formats.onnx_qdq import writer
     from converter_lite.formats.onnx_qdq.narrow import narrowest_width
 
@@ -103,4 +111,18 @@ def _built(quantized: QuantizedModel) -> tuple[ir.Model, tuple[str, ...]]:
             return writer.build(quantized, narrowest=2), (TWO_BITS_NOTE,)
         except ModelError as error:
             return writer.build(quantized), (FOUR_BITS_NOTE.format(error.message),)
+    if attention and any(node.mode is NodeMode.DYNAMIC for node in quantized.plan.nodes.values()):
+        return _with_attention(quantized)
+    return writer.build(quantized), ()
+
+
+def _with_attention(quantized: QuantizedModel) -> tuple[ir.Model, tuple[str, ...]]:
+    from converter_lite.formats.onnx_qdq import attention, writer
+
+    count = len(attention.find_attentions(quantized.model.graph, quantized.plan))
+    if count and attention.knows_attention():
+        try:
+            return writer.build(quantized, attention=True), (ATTENTION_NOTE.format(count),)
+        except ModelError:
+            return writer.build(quantized), ()
     return writer.build(quantized), ()

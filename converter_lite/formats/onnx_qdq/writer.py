@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import FormatError
+from converter_lite.formats.onnx_qdq.attention import ATTENTION_OPSET
 from converter_lite.formats.onnx_qdq.heads import KNOWN_RANK
 from converter_lite.formats.onnx_qdq.materialize import NARROWEST, materialize, required_opset
 from converter_lite.loading import constant_bytes
@@ -27,14 +28,20 @@ EXTERNAL_FROM = 1024
 PRODUCER = "converter_lite"
 
 
-def build(quantized: QuantizedModel, *, narrowest: int = NARROWEST) -> ir.Model:
-    """The ONNX graph of a quantized model, at the operator set it needs; integers have ``narrowest`` bits at least.
+def build(quantized: QuantizedModel, *, narrowest: int = NARROWEST, attention: bool = False) -> ir.Model:
+    """The ONNX graph of a quantized model, at the operator set it needs.
+
+    Args:
+        quantized: Its model is raised to that operator set.
+        narrowest: Least width of stored integers.
+        attention: Whether to write attentions in float as one operator.
 
     Raises:
         ModelError: An operator cannot be expressed in the operator set that the plan needs.
     """
-    quantized.model = raise_opset(quantized.model, required_opset(quantized.plan, narrowest))
-    return materialize(quantized, narrowest=narrowest)
+    opset = required_opset(quantized.plan, narrowest)
+    quantized.model = raise_opset(quantized.model, max(opset, ATTENTION_OPSET) if attention else opset)
+    return materialize(quantized, narrowest=narrowest, attention=attention)
 
 
 def save(model: ir.Model, path: Path, log: Log | None = None) -> list[Path]:
