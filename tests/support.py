@@ -200,20 +200,32 @@ def optimized(model: ir.Model, folder: Path) -> Counter[str]:
     return Counter(node.op_type for node in onnx.load(folder / "optimized.onnx").graph.node)
 
 
-def attention(batch: str = "B", positions: str = "S", *, opset: int = 14) -> ir.Model:
+SCORES = "s = MatMul(q, k) p = Softmax<axis=-1>(s)"
+"""From queries and keys to the weights of the values."""
+
+
+def attention(
+    batch: str = "B",
+    positions: str = "S",
+    *,
+    opset: int = 14,
+    scores: str = SCORES,
+    inputs: str = "",
+    outputs: str = "",
+    **constants: ArrayLike,
+) -> ir.Model:
     """An attention over two heads of eight channels, with what follows it: ``x (batch, positions, 16)`` to ``y``."""
     x = f"float[{batch},{positions},16]"
     return build(
-        f"""g ({x} x) => ({x} y) {{
+        f"""g ({x} x{inputs}) => ({x} y{outputs}) {{
             q0 = MatMul(x, wq) q1 = Add(bq, q0) q2 = Reshape(q1, heads) q = Transpose<perm=[0,2,1,3]>(q2)
             k0 = MatMul(x, wk) k1 = Add(k0, bk) k2 = Reshape(k1, heads) k = Transpose<perm=[0,2,3,1]>(k2)
             v0 = MatMul(x, wv) v1 = Add(v0, bv) v2 = Reshape(v1, heads) v = Transpose<perm=[0,2,1,3]>(v2)
-            s = MatMul(q, k) p = Softmax<axis=-1>(s)
+            {scores}
             c0 = MatMul(p, v) c1 = Transpose<perm=[0,2,1,3]>(c0) c = Reshape(c1, joined)
             o = MatMul(c, wo) y = Add(o, x) }}""",
         opset=opset,
         **{f"w{name}": normal(16, 16, seed=i) * 0.3 for i, name in enumerate("qkvo")},
         **{f"b{name}": normal(16, seed=i + 9) for i, name in enumerate("qkv")},
-        heads=np.array([0, 0, 2, 8], np.int64),
-        joined=np.array([0, 0, 16], np.int64),
+        **{"heads": np.array([0, 0, 2, 8], np.int64), "joined": np.array([0, 0, 16], np.int64), **constants},
     )

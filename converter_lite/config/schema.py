@@ -394,8 +394,8 @@ _DYNAMIC = Section(
             "attention_operator",
             Kind.BOOLEAN,
             True,
-            "ONNX: attentions are written as one operator, which is faster. It belongs to operator set 23 (onnxruntime 1.23); "
-            "false for runtimes older than that.",
+            "ONNX: attentions are written as one operator, which is faster. It belongs to operator set 23: "
+            "false for runtimes older than onnxruntime 1.24.",
             is_ours=True,
         ),
     ),

@@ -104,6 +104,7 @@ GOOD: dict[Slot, list[tuple[str, Any]]] = {
     ("data_preprocess_param", "center_crop_height"): [("1", 1), ("65535", 65535)],
     ("dynamic_quant_param", "quant_strategy"): [(word.value, word) for word in names.DynamicQuantStrategy],
     ("dynamic_quant_param", "smoothing"): [("false", False)],
+    ("dynamic_quant_param", "attention_operator"): [("false", False)],
     ("ascend_context", "provider"): [("ge", names.Provider.GE)],
     ("ascend_context", "input_shape"): [
         ("input_1:[-1,32,32,4]", (InputShape("input_1", (-1, 32, 32, 4)),)),
@@ -175,6 +176,7 @@ BAD: dict[Slot, list[str]] = {
     ("data_preprocess_param", "center_crop_height"): ["0", *INTEGERS],
     ("dynamic_quant_param", "quant_strategy"): ["alwc", "MAX_MIN"],
     ("dynamic_quant_param", "smoothing"): BOOLEANS,
+    ("dynamic_quant_param", "attention_operator"): BOOLEANS,
     ("ascend_context", "provider"): ["GE", "acl"],
     ("ascend_context", "input_shape"): ["[1,2]", "a:1,2", "a:[]", "a:[0]", "a:[-2]", "a:[1],a:[2]", "a:[1]b:[2]"],
     ("ascend_context", "dynamic_dims"): [

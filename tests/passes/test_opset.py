@@ -115,3 +115,23 @@ def test_a_refusal_names_the_node() -> None:
         raise_opset(model, 13)
     assert caught.value.where == "BatchNormalization_1 (BatchNormalization)"
     assert "opset 13 or newer" in caught.value.hint
+
+
+def test_sizes_that_were_known_to_be_equal_still_are() -> None:
+    model = build(
+        """g (float[B,S,4] x) => (float[B,T,4] y) {
+            s = Shape(x) b = Gather(s, zero) n = Gather(s, one) t = Concat<axis = 0>(b, n, minus)
+            h = Reshape(x, halves) r = Reshape(h, t) m = ReduceMean<axes = [-1]>(r) y = Add(r, m) }""",
+        opset=14,
+        zero=np.array([0]),
+        one=np.array([1]),
+        minus=np.array([-1]),
+        halves=np.array([0, 0, 2, 2]),
+    )
+
+    def sizes(model: ir.Model) -> list[str]:
+        return [str(dim) for node in model.graph if node.op_type == "Reshape" for dim in node.outputs[0].shape or ()]
+
+    before = sizes(model)
+    assert before[:2] == before[4:6] == ["B", "S"]
+    assert sizes(raise_opset(model, 23)) == before

@@ -21,9 +21,8 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.engine import DEFAULT_ENGINE, Engine
-from converter_lite.errors import ModelError
 from converter_lite.formats.onnx_qdq.heads import splits_last_axis
-from converter_lite.passes.opset import minimal_ir_version
+from converter_lite.formats.onnx_qdq.known import is_known
 from converter_lite.passes.rewrite import bypass, constant_operand, input_at, int_values, is_op, number, remove
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.weights import FLOAT_TYPES
@@ -69,12 +68,13 @@ class _Heads:
 
 
 def knows_attention(engine: Engine = DEFAULT_ENGINE) -> bool:
-    """Whether the operator can be written and run here, as every result is before it is put into place."""
-    try:
-        engine.session(_smallest_model(), threads=1)
-    except ModelError:
-        return False
-    return True
+    """Whether ``onnx`` and the engine know the operator, and QuantizeLinear beside it (onnxruntime 1.23 knows the first only)."""
+    ones = ir.Tensor(np.ones((1, 1, 1), np.float32))
+    one_head = {"q_num_heads": 1, "kv_num_heads": 1}
+    scale = ir.Tensor(np.ones((), np.float32))
+    return is_known("Attention", (ones,) * 3, opset=ATTENTION_OPSET, attributes=one_head, engine=engine) and is_known(
+        "QuantizeLinear", (ones, scale), opset=ATTENTION_OPSET, result=ir.DataType.UINT8, engine=engine
+    )
 
 
 def find_attentions(graph: ir.Graph, plan: QuantPlan) -> list[Attention]:
@@ -244,16 +244,3 @@ def _remove_unread(node: ir.Node) -> None:
     for producer in dict.fromkeys(producers):
         if producer is not None and producer.graph is not None:
             _remove_unread(producer)
-
-
-def _smallest_model() -> bytes:
-    """An Attention over one head of one channel."""
-    graph = ir.Graph([], [], nodes=[], opset_imports={"": ATTENTION_OPSET}, name="attention")
-    ones = g.add_initializer(graph, "ones", np.ones((1, 1, 1), np.float32))
-    node = ir.node("Attention", [ones, ones, ones], attributes={"q_num_heads": 1, "kv_num_heads": 1})
-    output = node.outputs[0]
-    output.name, output.dtype, output.shape = "result", ir.DataType.FLOAT, ir.Shape([1, 1, 1])
-    graph.append(node)
-    graph.outputs.append(output)
-    model = ir.Model(graph, ir_version=minimal_ir_version(ATTENTION_OPSET))
-    return ir.to_proto(model).SerializeToString()

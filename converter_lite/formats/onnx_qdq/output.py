@@ -24,8 +24,8 @@ ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
 ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
 TWO_BITS_NOTE = "weights are stored in two bits (operator set 25): runtimes older than that do not load the file"
 ATTENTION_NOTE = (
-    "{} x Attention is written as one operator (operator set 23): runtimes older than that do not load the file "
-    "([dynamic_quant_param] attention_operator=false for them)"
+    "{} x Attention is written as one operator (operator set 23): runtimes older than onnxruntime 1.24 do not load the "
+    "file; [dynamic_quant_param] attention_operator=false for them"
 )
 FOUR_BITS_NOTE = "weights are stored in four bits: {}"
 
