@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.errors import ModelError
 from converter_lite.formats.onnx_qdq import writer
 from converter_lite.graph import assign_names
 from converter_lite.log import Log
@@ -198,6 +199,13 @@ def optimized(model: ir.Model, folder: Path) -> Counter[str]:
     options.optimized_model_filepath = str(folder / "optimized.onnx")
     ort.InferenceSession(ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
     return Counter(node.op_type for node in onnx.load(folder / "optimized.onnx").graph.node)
+
+
+class OldEngine:
+    """An engine that knows no operator set of today."""
+
+    def session(self, *_: Any, **__: Any) -> Any:
+        raise ModelError("the operator set is under development")
 
 
 SCORES = "s = MatMul(q, k) p = Softmax<axis=-1>(s)"

@@ -93,7 +93,8 @@ def fuse_attentions(graph: ir.Graph, plan: QuantPlan) -> int:
 
 
 def _match(softmax: ir.Node) -> Attention | None:
-    axis = g.int_attribute(softmax, "axis", -1)
+    since_13 = softmax.graph is not None and softmax.graph.opset_imports.get("", 1) >= 13
+    axis = g.int_attribute(softmax, "axis", -1 if since_13 else 1)
     scores, product = softmax.inputs[0], g.single_consumer(softmax.outputs[0])
     if axis not in (-1, 3) or scores is None or product is None or product.inputs[0] is not softmax.outputs[0]:
         return None
@@ -112,8 +113,9 @@ def _match(softmax: ir.Node) -> Attention | None:
         if query is None or key is None or not query.heads == key.heads == values.heads or query.width != key.width:
             continue
         inputs = (query.source, key.source, values.source)
-        nodes = (first, softmax, product, turned)
-        return Attention(inputs, mask, score[1] * by * and_by, query.heads, nodes, joining)
+        scale = score[1] * by * and_by
+        if scale > 0 and _same(query.source, key.source, 0) and _same(query.source, values.source, 0):
+            return Attention(inputs, mask, scale, query.heads, (first, softmax, product, turned), joining)
     return None
 
 
@@ -229,10 +231,15 @@ def _keeps_shape(reshape: ir.Node) -> bool:
         return False
     if (int_values(reshape.inputs[1]) or ())[:2] == (0, 0):
         return True
-    same = [
-        a == b and (isinstance(a, int) or a.value is not None) for a, b in zip(source.shape, result.shape, strict=True)
-    ]
-    return all(same[:2])
+    return _same(source, result, 0) and _same(source, result, 1)
+
+
+def _same(first: ir.Value, second: ir.Value, axis: int) -> bool:
+    """Whether two tensors are known to have the same size along an axis."""
+    if first.shape is None or second.shape is None:
+        return False
+    one, other = first.shape[axis], second.shape[axis]
+    return one == other and (isinstance(one, int) or one.value is not None)
 
 
 def _remove_unread(node: ir.Node) -> None:

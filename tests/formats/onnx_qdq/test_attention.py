@@ -20,7 +20,7 @@ from converter_lite.graph import opset
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from tests.support import SCORES, attention, build, clone, normal, operators, random_feed, run, written
+from tests.support import SCORES, OldEngine, attention, build, clone, normal, operators, random_feed, run, written
 
 known = pytest.mark.skipif(not knows_attention(), reason="the libraries here have no Attention operator")
 
@@ -125,12 +125,21 @@ REFUSED = {
         "scores": "s0 = MatMul(q, k) s = Div(f, s0) p = Softmax<axis=-1>(s)",
         "f": np.float32(2),
     },
+    "a factor below zero": {
+        "scores": "s0 = MatMul(q, k) s = Mul(s0, f) p = Softmax<axis=-1>(s)",
+        "f": np.float32(-0.5),
+    },
+    "the same keys for all samples": {
+        "scores": "z0 = Reshape(z, heads) z1 = Transpose<perm=[0,2,3,1]>(z0) s = MatMul(q, z1) p = Softmax<axis=-1>(s)",
+        "inputs": ", float[1,S,16] z",
+    },
+    "softmax over three axes at once": {"scores": "s = MatMul(q, k) p = Softmax(s)", "opset": 12},
     "keys and queries exchanged": {"scores": "s0 = MatMul(k, q) s = MatMul(q, s0) p = Softmax<axis=-1>(s)"},
     "a mask of unknown rank": {
         "scores": "m = Reshape(n, r) s0 = MatMul(q, k) s = Add(s0, m) p = Softmax<axis=-1>(s)",
         "inputs": ", float[N] n, int64[R] r",
     },
-    "a sum with more axes": {"joined": np.array([0, 0, 0, 8], np.int64)},
+    "heads that are not joined": {"joined": np.array([0, 0, 0, 8], np.int64)},
 }
 
 
@@ -160,15 +169,8 @@ def test_the_file_says_so_and_the_key_prevents_it(tmp_path: Path) -> None:
     assert onnx.load(plain.files[0]).opset_import[0].version == 14
 
 
-class _Refusing:
-    """An engine that is too old."""
-
-    def session(self, *_: Any, **__: Any) -> Any:
-        raise ModelError("opset 23 is under development")
-
-
 def test_an_engine_that_does_not_know_the_operator_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not knows_attention(_Refusing())
+    assert not knows_attention(OldEngine())
     monkeypatch.setattr(attention_module, "knows_attention", lambda: False)
     made = OnnxFormat().write(dynamic(attention()), tmp_path / "plain.onnx")
     assert made.notes == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -21,7 +20,7 @@ from converter_lite.graph import opset
 from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.params import QuantSpec
 from tests.quantization.test_weight_only import weights
-from tests.support import build, normal, random_feed, run, written
+from tests.support import OldEngine, build, normal, random_feed, run, written
 
 two_bits = pytest.mark.skipif(narrowest_width() > 2, reason="the libraries here have no two-bit integers")
 
@@ -37,15 +36,8 @@ def integer_bytes(path: Path) -> int:
     )
 
 
-class _Refusing:
-    """An engine that is too old."""
-
-    def session(self, *_: Any, **__: Any) -> Any:
-        raise ModelError("opset 25 is under development")
-
-
 def test_an_engine_that_refuses_two_bits_gets_four() -> None:
-    assert narrowest_width(_Refusing()) == 4
+    assert narrowest_width(OldEngine()) == 4
 
 
 def test_libraries_without_two_bit_types_give_four(monkeypatch: pytest.MonkeyPatch) -> None:
