@@ -14,7 +14,7 @@ from converter_lite.formats.paddle_nb.capability import capability, weight_of
 from converter_lite.formats.paddle_nb.lowering import constant
 from converter_lite.kernels.quantize import along_axis, round_half_away
 from converter_lite.quantization.params import MIN_SCALE, QuantParams, QuantSpec
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import Integers, NodeMode, QuantizedModel, QuantPlan
 
 MIN_ELEMENTS = 64
 """Smaller weights stay float: their scales and attributes cost what the integers save."""
@@ -101,7 +101,7 @@ def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantP
     return params, _rounded(array, params)
 
 
-def round_planned(model: ir.Model, plan: QuantPlan) -> dict[str, NDArray[np.integer]]:
+def round_planned(model: ir.Model, plan: QuantPlan) -> dict[str, Integers]:
     """Integers of all weights of a given plan, rounded as :func:`plan_weights` rounds: initializer name -> integers."""
     arrays = {name: model.graph.initializers[name].const_value for name in plan.weights}
     return {
