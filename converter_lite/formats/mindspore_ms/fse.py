@@ -53,13 +53,15 @@ def normalized_frequencies(counts: NDArray[np.int64], log: int) -> NDArray[np.in
     return scaled
 
 
-def _spread(frequencies: NDArray[np.int64], log: int) -> NDArray[np.int64]:
+def _spread(frequencies: NDArray[np.integer], log: int) -> NDArray[np.uint16]:
     """Symbol of every slot."""
     size = 1 << log
     step = (size >> 1) + (size >> 3) + 3
-    slots = (np.arange(size) * step) % size
-    symbols = np.empty(size, np.int64)
-    symbols[slots] = np.repeat(np.arange(len(frequencies)), frequencies)
+    ordered = np.repeat(np.arange(len(frequencies), dtype=np.uint16), frequencies)
+    symbols = np.empty(size, np.uint16)
+    for start in range(0, size, _BLOCK):
+        part = ordered[start : start + _BLOCK]
+        symbols[(np.arange(start, start + len(part)) * step) % size] = part
     return symbols
 
 
@@ -218,19 +220,19 @@ class FseStream:
             yield slice(count - len(passed), count), symbols[np.array(passed[::-1], np.int64)]
             count -= len(passed)
 
-    def _tables(self) -> tuple[NDArray[np.unsignedinteger], list[int], array[int]]:
+    def _tables(self) -> tuple[NDArray[np.unsignedinteger], bytearray, array[int]]:
         """By state: its symbol, how many bits follow, and what they are added to."""
-        frequencies = self.frequencies.astype(np.int64)
-        symbols = _spread(frequencies, self.log)
-        order = np.argsort(symbols, kind="stable")
-        numbers = frequencies[symbols]
-        numbers[order] += np.arange(len(symbols)) - np.repeat(np.cumsum(frequencies) - frequencies, frequencies)
-        widths = self.log - _floor_log2(numbers)
-        bases = array("i", ((numbers << widths) - (1 << self.log)).astype(np.intc).tobytes())
-        return symbols.astype(self.dtype), widths.tolist(), bases
+        symbols, size = _spread(self.frequencies, self.log), 1 << self.log
+        numbers, widths, bases = self.frequencies.tolist(), bytearray(size), array("i", bytes(4 * size))
+        for state, symbol in enumerate(array("H", symbols.tobytes())):
+            number = numbers[symbol]
+            numbers[symbol] = number + 1
+            width = widths[state] = self.log + 1 - number.bit_length()
+            bases[state] = (number << width) - size
+        return symbols.astype(self.dtype), widths, bases
 
     def _block(
-        self, widths: list[int], bases: array[int], state: int, position: int, count: int
+        self, widths: bytearray, bases: array[int], state: int, position: int, count: int
     ) -> tuple[list[int], int, int]:
         """Up to ``count`` states, the next state, and the place of its bits; negative when the stream ended before."""
         low = max(0, position - _BLOCK)
