@@ -22,6 +22,9 @@ _COUNT_FIELD = 32
 _MAX_COORDINATE = 16
 """Largest width of a distance that is tried; longer ones never pay."""
 
+_BLOCK = 1 << 16
+"""Integers that are counted at a time."""
+
 WHOLE_BYTES = (8, 16)
 """Widths that are stored raw: packing has nothing to gain."""
 
@@ -47,13 +50,21 @@ def store(q: NDArray[np.int32], quant: MsQuant, *, encode: bool) -> Encoded:
     if not encode:
         return best
     size = len(best.data)
-    used = int(np.count_nonzero(np.bincount(q.reshape(-1) + (1 << (bits - 1)))))
+    used = _count_used(q.reshape(-1), bits)
     if indexing_bytes(q.size, used, bits) < size:
         best, size = Encoded(encode_indexing(q, bits), Compression.INDEXING), indexing_bytes(q.size, used, bits)
     gap = _best_gap_width(q, quant, used)
     if gap is not None and gap[1] < size:
         best = Encoded(encode_sparse(q, quant, gap_width=gap[0]), Compression.SPARSE)
     return best
+
+
+def _count_used(q: NDArray[np.int32], bits: int) -> int:
+    """Number of different integers."""
+    seen = np.zeros(1 << bits, np.bool_)
+    for start in range(0, q.size, _BLOCK):
+        seen[q[start : start + _BLOCK] + (1 << (bits - 1))] = True
+    return int(np.count_nonzero(seen))
 
 
 Part = tuple[slice | NDArray[np.int64], NDArray[np.integer]]
