@@ -7,7 +7,8 @@ Names: after :func:`assign_names` every node and value has a unique non-empty na
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 
 ALIASES = "aliases"
 """Key of ``node.meta``: names of original nodes and tensors whose work this node does now."""
+
+KEPT_BELOW = 1 << 19
+"""Elements from which on a weight that is decoded when it is read is decoded each time."""
 
 
 def assign_names(model: ir.Model) -> None:
@@ -127,6 +131,19 @@ def add_tensor(graph: ir.Graph, name: str, tensor: ir.TensorProtocol, *, names: 
     )
     graph.register_initializer(value)
     return value
+
+
+def lazy_tensor(
+    make: Callable[[], NDArray[np.generic]],
+    dtype: ir.DataType,
+    shape: Sequence[int],
+    *,
+    name: str = "",
+    keep_small: bool = False,
+) -> ir.LazyTensor:
+    """A constant that ``make`` gives whenever it is read, or the first time (``keep_small``, below ``KEPT_BELOW`` elements)."""
+    kept = keep_small and prod(shape) < KEPT_BELOW
+    return ir.LazyTensor(lambda: ir.Tensor(make(), dtype=dtype), dtype, ir.Shape(shape), cache=kept, name=name)
 
 
 class Names:

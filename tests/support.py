@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.errors import ModelError
+from converter_lite.errors import ConverterError, ModelError
 from converter_lite.formats.onnx_qdq import writer
 from converter_lite.graph import assign_names
 from converter_lite.log import Log
@@ -29,6 +31,27 @@ Feed = Mapping[str, NDArray[Any]]
 _ROOT = Path(__file__).resolve().parents[1]
 MODELS = next((p for up in (1, 2) if (p := _ROOT.parents[up - 1] / "shared/data/models").is_dir()), Path("absent"))
 """Real models beside the checkout, where there are any."""
+
+
+READING_WORKSPACE = 1 << 20
+"""Bytes that reading a model file may take beside those that grow with the file: numbers that are decoded at a time as Python
+objects, states of an entropy decoder, and the objects of a small graph."""
+
+
+def reading_limit(data: bytes) -> int:
+    """Bytes that reading a device file may take."""
+    return 10 * len(data) + READING_WORKSPACE
+
+
+def traced_peak(work: Callable[[], object]) -> int:
+    """Most bytes that Python and NumPy held for a call, whether it ended or refused what it was given."""
+    tracemalloc.start()
+    try:
+        with suppress(ConverterError):
+            work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def shared_model(name: str) -> Path:

@@ -5,6 +5,7 @@ Scales and zero points are scalars (per tensor) or vectors along one axis (per c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,40 @@ def quantize(
     Returns:
         int32 array of the shape of ``values`` (the caller narrows it to its storage type).
     """
-    grid = (along_axis(scale, values.ndim, axis), along_axis(zero_point, values.ndim, axis), qmin, qmax)
+
+    def rounded(part: FloatArray, scales: FloatArray, zero_points: IntArray) -> NDArray[np.floating]:
+        return _quantize(part, scales, zero_points, qmin, qmax)
+
+    return in_slices(rounded, values, scale, zero_point, axis=axis)
+
+
+def in_slices(
+    rounding: Callable[[Any, Any, Any], NDArray[np.floating]],
+    values: NDArray[np.floating],
+    scale: FloatArray,
+    zero_point: IntArray,
+    *,
+    axis: int | None,
+    dtype: type[np.signedinteger] = np.int32,
+) -> NDArray[np.signedinteger]:
+    """``rounding(values, scale, zero_point)`` as integers, a few rows of large arrays at a time.
+
+    Args:
+        rounding: Given values with scales and zero points that broadcast.
+        values: Of any shape.
+        scale: A scalar, or ``(values.shape[axis],)``.
+        zero_point: Likewise.
+        axis: Of the channels.
+        dtype: Holds every result.
+    """
+    grid = [along_axis(part, values.ndim, axis) for part in (scale, zero_point)]
     if values.nbytes <= SLICED_FROM or values.ndim == 0:
-        return _quantize(values, *grid).astype(np.int32)
-    result = np.empty(values.shape, np.int32)
+        return rounding(values, *grid).astype(dtype)
+    result = np.empty(values.shape, dtype)
     rows = max(1, len(values) * SLICED_FROM // values.nbytes)
     for start in range(0, len(values), rows):
         part = slice(start, start + rows)
-        s, z = (g[part] if g.ndim and g.shape[0] > 1 else g for g in grid[:2])
-        result[part] = _quantize(values[part], s, z, qmin, qmax)
+        result[part] = rounding(values[part], *(g[part] if g.ndim and g.shape[0] > 1 else g for g in grid))
     return result
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from converter_lite.engine import DEFAULT_ENGINE, Engine
 from converter_lite.errors import ModelError
-from converter_lite.graph import absorb_names, constant, is_constant, opset
+from converter_lite.graph import absorb_names, constant, is_constant, lazy_tensor, opset
 from converter_lite.passes.rewrite import consumers, has_subgraph, is_op, remove
 
 _log = logging.getLogger(__name__)
@@ -102,8 +102,7 @@ def _widened(value: ir.Value | None) -> ir.TensorProtocol | None:
     if _is_exotic(value):
         return ir.Tensor(tensor.numpy().astype(np.float32))
     if tensor.dtype == ir.DataType.FLOAT16 and tensor.size >= LAZY_FROM:
-        shape = ir.Shape(tensor.shape.numpy())
-        return ir.LazyTensor(lambda: ir.Tensor(tensor.numpy().astype(np.float32)), ir.DataType.FLOAT, shape)
+        return lazy_tensor(lambda: tensor.numpy().astype(np.float32), ir.DataType.FLOAT, tensor.shape.numpy())
     return None
 
 

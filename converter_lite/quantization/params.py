@@ -53,6 +53,12 @@ class QuantSpec:
         """Highest integer of the grid."""
         return 2**self.bits - 1 if not self.signed else 2 ** (self.bits - 1) - 1
 
+    @property
+    def integer_type(self) -> type[np.signedinteger]:
+        """The narrowest signed type that holds the grid: integers of all weights are in memory until a file is written."""
+        types = (np.int8, np.int16, np.int32, np.int64)
+        return next(t for t in types if np.iinfo(t).min <= self.qmin and self.qmax <= np.iinfo(t).max)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorRange:

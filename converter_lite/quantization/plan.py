@@ -10,8 +10,9 @@ from __future__ import annotations
 import enum
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError, ConfigError
+from converter_lite.graph import lazy_tensor
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.suggest import did_you_mean
 
@@ -174,6 +176,10 @@ class QuantPlan:
         return plan
 
 
+Integers = NDArray[np.integer] | ir.TensorProtocol
+"""Integers of a weight: an array, or a tensor that makes them when it is read."""
+
+
 @dataclass(slots=True)
 class QuantizedModel:
     """A float graph (with its corrections applied), its plan, and integers chosen otherwise than by rounding to nearest.
@@ -189,35 +195,41 @@ class QuantizedModel:
 
     model: ir.Model
     plan: QuantPlan
-    q_weights: dict[str, NDArray[np.integer]] = field(default_factory=dict)
+    q_weights: dict[str, Integers] = field(default_factory=dict)
     reference: ir.Model | None = None
     sensitivity: dict[str, float] = field(default_factory=dict)
 
     def integers(self, name: str) -> NDArray[np.int32]:
         """Stored integers of a planned weight."""
-        if name in self.q_weights:
-            return self.q_weights[name].astype(np.int32, copy=False)
-        tensor = self.model.graph.initializers[name].const_value
-        assert tensor is not None
-        return self.plan.weights[name].quantize(tensor.numpy().astype(np.float32, copy=False))
+        return self._integers_of(name)()
 
     def stored(self, name: str, dtype: ir.DataType) -> ir.TensorProtocol:
         """The integers of a planned weight as a tensor.
 
-        Large weights that are rounded to nearest are rounded whenever the tensor is read, so that writing a file holds one
-        of them at a time.
+        Large weights that are rounded to nearest, and those that a file holds encoded, are made whenever the tensor is read,
+        so that writing a file holds one of them at a time.
         """
-        weight = self.model.graph.initializers[name].const_value
+        weight, chosen = self.model.graph.initializers[name].const_value, self.q_weights.get(name)
         assert weight is not None
-        if name in self.q_weights or weight.size < LAZY_FROM:
-            return ir.Tensor(self.integers(name).astype(dtype.numpy()), dtype=dtype, name=name)
-        params = self.plan.weights[name]
+        integers = self._integers_of(name)
 
-        def rounded() -> ir.TensorProtocol:
-            integers = params.quantize(weight.numpy().astype(np.float32, copy=False))
-            return ir.Tensor(integers.astype(dtype.numpy()), dtype=dtype, name=name)
+        def made() -> NDArray[np.generic]:
+            return integers().astype(dtype.numpy())
 
-        return ir.LazyTensor(rounded, dtype, ir.Shape(weight.shape.numpy()), name=name)
+        if isinstance(chosen, np.ndarray) or (chosen is None and weight.size < LAZY_FROM):
+            return ir.Tensor(made(), dtype=dtype, name=name)
+        return lazy_tensor(made, dtype, weight.shape.numpy(), name=name)
+
+    def _integers_of(self, name: str) -> Callable[[], NDArray[np.int32]]:
+        """How to get the integers of a weight, also when the graph has it no more."""
+        chosen = self.q_weights.get(name)
+        if isinstance(chosen, np.ndarray):
+            return partial(chosen.astype, np.int32, copy=False)
+        if chosen is not None:
+            return lambda: chosen.numpy().astype(np.int32)
+        weight, params = self.model.graph.initializers[name].const_value, self.plan.weights[name]
+        assert weight is not None
+        return lambda: params.quantize(weight.numpy().astype(np.float32, copy=False))
 
 
 def _names(names: set[str | None]) -> list[str]:

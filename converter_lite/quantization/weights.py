@@ -104,14 +104,14 @@ def is_depthwise(node: ir.Node) -> bool:
     return node.op_type == "Conv" and shape is not None and shape[1] == 1 and g.int_attribute(node, "group", 1) > 1
 
 
-def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:
+def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.signedinteger]:
     """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
     value, spec = node.inputs[1], params.spec
     axis = (output_channel_axis(node, value) if value is not None else None) or 0
     weight = weight if params.factors is None else weight / params.factors
     scale = np.broadcast_to(along_axis(params.scale.astype(np.float64), weight.ndim, spec.axis), weight.shape)
     zero = np.broadcast_to(along_axis(params.zero_point, weight.ndim, spec.axis), weight.shape)
-    q = np.empty(weight.shape, np.int32)
+    q = np.empty(weight.shape, spec.integer_type)
     front, front_scale, front_zero, front_q = (np.moveaxis(array, axis, 0) for array in (weight, scale, zero, q))
     channels = max(BLOCK_VALUES * len(front) // max(weight.size, 1), 1)
     for start in range(0, len(front), channels):

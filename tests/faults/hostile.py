@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -10,20 +10,19 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from converter_lite.errors import ConverterError
-from tests.support import normal
+from tests.support import normal, traced_peak
 
 VALUES = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
 
 
-def peak_of(work: object, *arguments: object) -> int:
+def peak_of(work: Callable[..., object], *arguments: object) -> int:
     """Most bytes that Python and NumPy held while a call was refused."""
-    tracemalloc.start()
-    try:
+
+    def refused() -> None:
         with pytest.raises(ConverterError):
-            work(*arguments)  # type: ignore[operator]
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+            work(*arguments)
+
+    return traced_peak(refused)
 
 
 def save_graph(path: Path, nodes: list[onnx.NodeProto], **more: object) -> Path:

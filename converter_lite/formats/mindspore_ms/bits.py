@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 14
 """Values that are spread into single bits at a time; a multiple of 8, so that chunks end at byte borders."""
 
 
@@ -18,8 +20,8 @@ def pack_low_first(values: NDArray[np.integer], width: int) -> bytes:
     return b"".join(np.packbits(c.reshape(-1), bitorder="little").tobytes() for c in chunks)
 
 
-def unpack_low_first(data: bytes | memoryview, width: int, count: int) -> NDArray[np.int32]:
-    """Inverse of :func:`pack_low_first`.
+def low_first(data: bytes | memoryview, width: int, count: int) -> Iterator[NDArray[np.int32]]:
+    """What :func:`pack_low_first` packed, a part at a time.
 
     Raises:
         FormatError: The data are too short.
@@ -27,13 +29,11 @@ def unpack_low_first(data: bytes | memoryview, width: int, count: int) -> NDArra
     raw = np.frombuffer(data, np.uint8)
     if raw.size * 8 < count * width:
         raise FormatError(f"{count} packed weights of {width} bits do not fit into {raw.size} bytes")
-    values = np.empty(count, np.int32)
     for start in range(0, count, _CHUNK):
         size = min(_CHUNK, count - start)
         piece = raw[start * width // 8 : -(-(start + size) * width // 8)]
         fields = np.unpackbits(piece, bitorder="little", count=size * width).reshape(size, width)
-        values[start : start + size] = _collect(fields[:, ::-1])
-    return values
+        yield _collect(fields[:, ::-1])
 
 
 def _spread(values: NDArray[np.integer], width: int) -> NDArray[np.uint8]:
@@ -43,10 +43,12 @@ def _spread(values: NDArray[np.integer], width: int) -> NDArray[np.uint8]:
 
 
 def _collect(fields: NDArray[np.uint8]) -> NDArray[np.int32]:
-    values = np.zeros(len(fields), np.int64)
+    """Numbers of up to 32 bits; the longest come out negative where their first bit is set."""
+    values = np.zeros(len(fields), np.uint32)
     for column in range(fields.shape[1]):
-        values = (values << 1) | fields[:, column]
-    return values.astype(np.int32)
+        values <<= 1
+        values |= fields[:, column]
+    return values.view(np.int32)
 
 
 class BitWriter:
@@ -71,27 +73,33 @@ class BitReader:
         self._raw = np.frombuffer(data, np.uint8)
         self._position = 0
 
+    def parts(self, width: int, count: int) -> Iterator[NDArray[np.int32]]:
+        """The next fields of one width, a part at a time; what is read after them does not wait for that.
+
+        Raises:
+            FormatError: The stream ends before.
+        """
+        start, self._position = self._position, self._position + width * count
+        if self._position > self._raw.size * 8:
+            raise FormatError(f"an encoded weight ends after {self._raw.size} bytes")
+        return (
+            self._fields(start + first * width, width, min(_CHUNK, count - first)) for first in range(0, count, _CHUNK)
+        )
+
     def read(self, width: int, count: int) -> NDArray[np.int32]:
         """The next fields of one width.
 
         Raises:
             FormatError: The stream ends before.
         """
-        end = self._position + width * count
-        if end > self._raw.size * 8:
-            raise FormatError(f"an encoded weight ends after {self._raw.size} bytes")
-        if width == 0:
-            return np.zeros(count, np.int32)
-        values = np.empty(count, np.int32)
-        for start in range(0, count, _CHUNK):
-            size = min(_CHUNK, count - start)
-            first = self._position + start * width
-            bits = np.unpackbits(self._raw[first // 8 : -(-(first + size * width) // 8)])
-            fields = bits[first % 8 : first % 8 + size * width].reshape(size, width)
-            values[start : start + size] = _collect(fields)
-        self._position = end
-        return values
+        return np.concatenate([np.zeros(0, np.int32), *self.parts(width, count)])
 
     def one(self, width: int) -> int:
         """The next field."""
-        return int(self.read(width, 1).astype(np.int64)[0])
+        return int(self.read(width, 1).view(np.uint32)[0])
+
+    def _fields(self, start: int, width: int, count: int) -> NDArray[np.int32]:
+        if width == 0:
+            return np.zeros(count, np.int32)
+        bits = np.unpackbits(self._raw[start // 8 : -(-(start + count * width) // 8)])
+        return _collect(bits[start % 8 : start % 8 + count * width].reshape(count, width))

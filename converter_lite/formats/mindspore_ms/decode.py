@@ -20,6 +20,11 @@ _SCALARS = {"bool": "<?", "byte": "<b", "int": "<i", "uint": "<I", "long": "<q",
 _MAX_STRING = 1 << 16
 _BUDGET_FACTOR = 4
 _BUDGET_BASE = 1 << 16
+_COLUMNS = ("scale", "zeroPoint", "numBits", "varCorr", "meanCorr")
+"""Fields of the parameters that are read."""
+_COLUMNS_WIDTH = sum(
+    np.dtype(COLUMN_TYPES[field.kind]).itemsize for field in fields("QuantParam") if field.name in _COLUMNS
+)
 
 
 def decode_root(data: bytes, table: str) -> dict[str, Any]:
@@ -106,14 +111,15 @@ class _Decoder:
         starts = position + 4 + 4 * np.arange(len(offsets), dtype=np.int64) + offsets
         vtables = starts - self._gather(starts, "<i4")
         layout = fields("QuantParam")
-        columns = {f.name: np.full(len(starts), f.default, COLUMN_TYPES[f.kind]) for f in layout}
+        self._spend(_COLUMNS_WIDTH * len(starts), "QuantParam")
+        columns = {f.name: np.full(len(starts), f.default, COLUMN_TYPES[f.kind]) for f in layout if f.name in _COLUMNS}
         order = np.argsort(
             vtables, kind="stable"
         )  # not a search per layout: a damaged file may have as many as entries
         for rows in np.split(order, np.flatnonzero(np.diff(vtables[order])) + 1) if len(starts) else ():
             places = self._places_at(int(vtables[rows[0]]))
             for index, field in enumerate(layout[: len(places)]):
-                if places[index]:
+                if places[index] and field.name in columns:
                     columns[field.name][rows] = self._gather(starts[rows] + places[index], COLUMN_TYPES[field.kind])
         return columns
 
@@ -128,7 +134,10 @@ class _Decoder:
         width = np.dtype(dtype).itemsize
         if positions.size and (positions.min() < 0 or positions.max() + width > len(self._data)):
             raise FormatError("a QuantParam table lies outside of the file")
-        return self._array[positions[:, None] + np.arange(width)].reshape(-1).view(dtype)
+        rows = np.empty((len(positions), width), np.uint8)
+        for place in range(width):
+            rows[:, place] = self._array[positions + place]
+        return rows.reshape(-1).view(dtype)
 
     def _follow(self, position: int) -> int:
         return position + int(self._unpack("<I", position))

@@ -6,13 +6,14 @@ sections "Compressed weights"; verified by decoding in the released runtime.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.mindspore_ms.bits import BitReader, BitWriter, pack_low_first, unpack_low_first
+from converter_lite.formats.mindspore_ms.bits import BitReader, BitWriter, low_first, pack_low_first
 from converter_lite.formats.mindspore_ms.container import MsQuant
 from converter_lite.formats.mindspore_ms.enums import Compression
 
@@ -20,6 +21,9 @@ _COORDINATE_FIELD = 8
 _COUNT_FIELD = 32
 _MAX_COORDINATE = 16
 """Largest width of a distance that is tried; longer ones never pay."""
+
+_BLOCK = 1 << 16
+"""Integers that are counted at a time."""
 
 WHOLE_BYTES = (8, 16)
 """Widths that are stored raw: packing has nothing to gain."""
@@ -46,7 +50,7 @@ def store(q: NDArray[np.int32], quant: MsQuant, *, encode: bool) -> Encoded:
     if not encode:
         return best
     size = len(best.data)
-    used = int(np.count_nonzero(np.bincount(q.reshape(-1) + (1 << (bits - 1)))))
+    used = _count_used(q.reshape(-1), bits)
     if indexing_bytes(q.size, used, bits) < size:
         best, size = Encoded(encode_indexing(q, bits), Compression.INDEXING), indexing_bytes(q.size, used, bits)
     gap = _best_gap_width(q, quant, used)
@@ -55,19 +59,68 @@ def store(q: NDArray[np.int32], quant: MsQuant, *, encode: bool) -> Encoded:
     return best
 
 
-def restore(data: bytes | memoryview, compression: Compression, quant: MsQuant, count: int) -> NDArray[np.int32]:
-    """The integers of an encoded weight, flat.
+def _count_used(q: NDArray[np.int32], bits: int) -> int:
+    """Number of different integers."""
+    seen = np.zeros(1 << bits, np.bool_)
+    for start in range(0, q.size, _BLOCK):
+        seen[q[start : start + _BLOCK] + (1 << (bits - 1))] = True
+    return int(np.count_nonzero(seen))
+
+
+Part = tuple[slice | NDArray[np.int64], NDArray[np.integer]]
+"""Places in a flat weight, and its integers there."""
+
+
+def parts(data: bytes | memoryview, compression: Compression, quant: MsQuant, count: int) -> Iterator[Part]:
+    """The integers of an encoded weight, a bounded number at a time; what no part tells is the zero point.
 
     Raises:
         FormatError: The bytes do not hold ``count`` weights in this encoding.
     """
     if not 1 <= quant.bits <= 16:
         raise FormatError(f"a weight has {quant.bits} bits")
-    if compression is Compression.INDEXING:
-        return decode_indexing(data, quant.bits, count)
     if compression is Compression.SPARSE:
-        return decode_sparse(data, quant, count)
-    return unpack(data, quant.bits, count)
+        return _sparse_parts(data, quant, count)
+    if compression is Compression.INDEXING:
+        return _in_order(_indexed(BitReader(data), quant.bits, count))
+    if quant.bits in WHOLE_BYTES:
+        return _in_order(iter([_whole(data, quant.bits, count)]))
+    middle = 1 << (quant.bits - 1)
+    return _in_order(values - middle for values in low_first(data, quant.bits, count))
+
+
+def restore(data: bytes | memoryview, compression: Compression, quant: MsQuant, count: int) -> NDArray[np.integer]:
+    """The integers of an encoded weight, flat; int8 up to 8 bits, else int16.
+
+    Raises:
+        FormatError: The bytes do not hold ``count`` weights in this encoding.
+    """
+    pieces = parts(data, compression, quant, count)
+    if is_plain(compression, quant):
+        return _whole(data, quant.bits, count)
+    flat: NDArray[np.integer] = np.empty(count, integer_type(quant.bits))
+    if compression is Compression.SPARSE:
+        flat.reshape(len(_channels(quant, count)), -1)[:] = _channels(quant, count)[:, None]
+    for places, values in pieces:
+        flat[places] = values
+    return flat
+
+
+def is_plain(compression: Compression, quant: MsQuant) -> bool:
+    """Whether the integers lie in the file as they are."""
+    return compression not in (Compression.INDEXING, Compression.SPARSE) and quant.bits in WHOLE_BYTES
+
+
+def integer_type(bits: int) -> np.dtype[np.integer]:
+    """What holds integers of so many bits."""
+    return np.dtype("<i1" if bits <= 8 else "<i2")
+
+
+def _in_order(pieces: Iterator[NDArray[np.integer]]) -> Iterator[Part]:
+    start = 0
+    for values in pieces:
+        yield slice(start, start + len(values)), values
+        start += len(values)
 
 
 def pack(q: NDArray[np.int32], bits: int) -> bytes:
@@ -78,14 +131,10 @@ def pack(q: NDArray[np.int32], bits: int) -> bytes:
     return data + b"\0" * (len(data) % 2) if bits > 8 else data
 
 
-def unpack(data: bytes | memoryview, bits: int, count: int) -> NDArray[np.int32]:
-    """Inverse of :func:`pack`."""
-    if bits in WHOLE_BYTES:
-        values = np.frombuffer(data, f"<i{bits // 8}", len(data) // (bits // 8))
-        if len(values) < count:
-            raise FormatError(f"{count} weights of {bits} bits do not fit into {len(data)} bytes")
-        return values[:count].astype(np.int32)
-    return unpack_low_first(data, bits, count) - (1 << (bits - 1))
+def _whole(data: bytes | memoryview, bits: int, count: int) -> NDArray[np.integer]:
+    if len(data) * 8 < count * bits:
+        raise FormatError(f"{count} weights of {bits} bits do not fit into {len(data)} bytes")
+    return np.frombuffer(data, integer_type(bits), count)
 
 
 def index_width(used: int) -> int:
@@ -107,11 +156,10 @@ def encode_indexing(q: NDArray[np.int32], bits: int) -> bytes:
     return stream.bytes()
 
 
-def decode_indexing(data: bytes | memoryview, bits: int, count: int) -> NDArray[np.int32]:
-    """Inverse of :func:`encode_indexing`, flat."""
-    stream = BitReader(data)
+def _indexed(stream: BitReader, bits: int, count: int) -> Iterator[NDArray[np.int32]]:
+    """A table of values, and the values that indices into it stand for."""
     used = _read_values(stream, bits)
-    return _look_up(used, stream.read(index_width(len(used)), count))
+    return (_look_up(used, indices) for indices in stream.parts(index_width(len(used)), count))
 
 
 def _write_values(stream: BitWriter, used: NDArray[np.int32], bits: int) -> None:
@@ -130,14 +178,11 @@ def _look_up(used: NDArray[np.int32], indices: NDArray[np.int32]) -> NDArray[np.
     return used[indices]
 
 
-def _zero_points(quant: MsQuant, count: int) -> NDArray[np.int32]:
-    """Zero point of every weight; channels are blocks of equal length."""
-    channels = len(quant.zero_point)
-    if channels == 1:
-        return np.full(count, quant.zero_point[0], np.int32)
-    if count % channels:
-        raise FormatError(f"{count} weights do not divide into {channels} channels")
-    return np.repeat(quant.zero_point, count // channels).astype(np.int32)
+def _channels(quant: MsQuant, count: int) -> NDArray[np.int32]:
+    """Zero points of blocks of equal length."""
+    if count % len(quant.zero_point):
+        raise FormatError(f"{count} weights do not divide into {len(quant.zero_point)} channels")
+    return quant.zero_point
 
 
 def _stored_positions(differs: NDArray[np.intp], gap_width: int, count: int) -> NDArray[np.int64]:
@@ -174,7 +219,7 @@ def _best_gap_width(q: NDArray[np.int32], quant: MsQuant, used: int) -> tuple[in
 def encode_sparse(q: NDArray[np.int32], quant: MsQuant, *, gap_width: int) -> bytes:
     """The distinct values, then index and distance of every stored weight; the others equal their zero point."""
     flat = q.reshape(-1)
-    differs = np.flatnonzero(flat != _zero_points(quant, flat.size))
+    differs = np.flatnonzero(flat.reshape(len(quant.zero_point), -1) != quant.zero_point[:, None])
     positions = _stored_positions(differs, gap_width, flat.size)
     used, indices = np.unique(flat, return_inverse=True)
     gaps = np.diff(positions, prepend=-1) - 1
@@ -187,17 +232,17 @@ def encode_sparse(q: NDArray[np.int32], quant: MsQuant, *, gap_width: int) -> by
     return stream.bytes()
 
 
-def decode_sparse(data: bytes | memoryview, quant: MsQuant, count: int) -> NDArray[np.int32]:
-    """Inverse of :func:`encode_sparse`, flat."""
+def _sparse_parts(data: bytes | memoryview, quant: MsQuant, count: int) -> Iterator[Part]:
     stream = BitReader(data)
-    gap_width, stored = stream.one(_COORDINATE_FIELD), stream.one(_COUNT_FIELD) & 0xFFFFFFFF
+    gap_width, stored = stream.one(_COORDINATE_FIELD), stream.one(_COUNT_FIELD)
     if stored > count or gap_width > _COUNT_FIELD:
         raise FormatError(f"a sparse weight stores {stored} of {count} values")
-    used = _read_values(stream, quant.bits)
-    values = _look_up(used, stream.read(index_width(len(used)), stored))
-    positions = np.cumsum(stream.read(gap_width, stored).astype(np.int64) + 1) - 1
-    if positions.size and (positions[-1] >= count or positions.min() < 0):
-        raise FormatError("a sparse weight is longer than its shape")
-    flat = _zero_points(quant, count)
-    flat[positions] = values
-    return flat
+    _channels(quant, count)
+    values, gaps = _indexed(stream, quant.bits, stored), stream.parts(gap_width, stored)
+    end = 0
+    for part, distances in zip(values, gaps, strict=True):
+        positions = end + np.cumsum(distances.view(np.uint32).astype(np.int64) + 1) - 1
+        end = int(positions[-1]) + 1
+        if end > count:
+            raise FormatError("a sparse weight is longer than its shape")
+        yield positions, part

@@ -7,6 +7,8 @@ backwards, so the runtime fills the weight from its end.
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,7 @@ MAX_SYMBOLS = 65535
 """The symbol count is a 16-bit number."""
 
 _MAX_TABLE_LOG = 16
-_BLOCK = 1 << 15
+_BLOCK = 1 << 13
 """Symbols or bits that are worked on at a time, to bound the memory of Python numbers."""
 
 _HEADER = struct.Struct("<HHI")
@@ -51,13 +53,15 @@ def normalized_frequencies(counts: NDArray[np.int64], log: int) -> NDArray[np.in
     return scaled
 
 
-def _spread(frequencies: NDArray[np.int64], log: int) -> NDArray[np.int64]:
+def _spread(frequencies: NDArray[np.integer], log: int) -> NDArray[np.uint16]:
     """Symbol of every slot."""
     size = 1 << log
     step = (size >> 1) + (size >> 3) + 3
-    slots = (np.arange(size) * step) % size
-    symbols = np.empty(size, np.int64)
-    symbols[slots] = np.repeat(np.arange(len(frequencies)), frequencies)
+    ordered = np.repeat(np.arange(len(frequencies), dtype=np.uint16), frequencies)
+    symbols = np.empty(size, np.uint16)
+    for start in range(0, size, _BLOCK):
+        part = ordered[start : start + _BLOCK]
+        symbols[(np.arange(start, start + len(part)) * step) % size] = part
     return symbols
 
 
@@ -154,88 +158,116 @@ def _padded(data: bytes) -> bytes:
     return data + b"\0" * (-len(data) % 8)
 
 
-def decode_fse(data: bytes | memoryview, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Symbol numbers in C order and the value of each symbol.
+@dataclass(frozen=True, slots=True, eq=False)
+class FseStream:
+    """An entropy coded weight: the value of each symbol, and the symbols in their bits.
+
+    Attributes:
+        frequencies: Of each symbol; their sum is the number of states.
+        centroids: Value of each symbol.
+        log: Logarithm of the number of states.
+        words: The bits, most significant first in every word.
+        size: Number of bits.
+    """
+
+    frequencies: NDArray[np.uint32]
+    centroids: NDArray[np.float32]
+    log: int
+    words: NDArray[np.uint64]
+    size: int
+
+    @classmethod
+    def of(cls, data: bytes | memoryview) -> FseStream:
+        """Views of the bytes of a weight.
+
+        Raises:
+            FormatError: The head is damaged.
+        """
+        if len(data) < _HEADER.size:
+            raise FormatError("an entropy coded weight is too short")
+        count, log, words = _HEADER.unpack_from(data)
+        values_at = _HEADER.size + -(-4 * count // 8) * 8
+        words_at = values_at + -(-4 * count // 8) * 8
+        if words < 1 or count < 1 or log > _MAX_TABLE_LOG or words_at + 8 * words + 1 > len(data):
+            raise FormatError("the head of an entropy coded weight is damaged")
+        frequencies = np.frombuffer(data, "<u4", count, _HEADER.size)
+        if int(frequencies.sum(dtype=np.int64)) != 1 << log or frequencies.min() < 1:
+            raise FormatError("the frequencies of an entropy coded weight are damaged")
+        size = 64 * (words - 1) + min(data[words_at + 8 * words], 64)
+        if size < log:
+            raise FormatError("an entropy coded weight has no final state")
+        centroids = np.frombuffer(data, "<f4", count, values_at)
+        return cls(frequencies, centroids, log, np.frombuffer(data, "<u8", words, words_at), size)
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The narrowest type of a symbol."""
+        return np.dtype(np.uint8 if len(self.centroids) <= 1 << 8 else np.uint16)
+
+    def parts(self, count: int) -> Iterator[tuple[slice, NDArray[np.unsignedinteger]]]:
+        """Symbols with their places in a flat weight, from its end on, a bounded number at a time.
+
+        Raises:
+            FormatError: The stream holds fewer than ``count`` symbols.
+        """
+        symbols, widths, bases = self._tables()
+        position = self.size - self.log
+        state = int(self._windows(self.size, self.size)[0]) & ((1 << self.log) - 1)
+        while count:
+            passed, state, position = self._block(widths, bases, state, position, min(count, _BLOCK))
+            if position < 0:
+                raise FormatError("an entropy coded weight ends before its last value")
+            yield slice(count - len(passed), count), symbols[np.array(passed[::-1], np.int64)]
+            count -= len(passed)
+
+    def _tables(self) -> tuple[NDArray[np.unsignedinteger], bytearray, array[int]]:
+        """By state: its symbol, how many bits follow, and what they are added to."""
+        symbols, size = _spread(self.frequencies, self.log), 1 << self.log
+        numbers, widths, bases = self.frequencies.tolist(), bytearray(size), array("i", bytes(4 * size))
+        for state, symbol in enumerate(array("H", symbols.tobytes())):
+            number = numbers[symbol]
+            numbers[symbol] = number + 1
+            width = widths[state] = self.log + 1 - number.bit_length()
+            bases[state] = (number << width) - size
+        return symbols.astype(self.dtype), widths, bases
+
+    def _block(
+        self, widths: bytearray, bases: array[int], state: int, position: int, count: int
+    ) -> tuple[list[int], int, int]:
+        """Up to ``count`` states, the next state, and the place of its bits; negative when the stream ended before."""
+        low = max(0, position - _BLOCK)
+        windows = self._windows(low, position).tolist()
+        place = position - low
+        passed: list[int] = []
+        while place >= 0 and len(passed) < count:
+            passed.append(state)
+            width = widths[state]
+            state = bases[state] + (windows[place] & ((1 << width) - 1))
+            place -= width
+            if place < _MAX_TABLE_LOG and low:
+                break
+        return passed, state, place + low
+
+    def _windows(self, low: int, high: int) -> NDArray[np.int32]:
+        """For every position from ``low`` to ``high`` the 16 bits that end before it, as a number."""
+        first = max(0, low - _MAX_TABLE_LOG) // 64
+        bits = np.unpackbits(self.words[first : -(-high // 64)].astype(">u8").view(np.uint8))
+        values = np.zeros(high - low + 1, np.int32)
+        for place in range(min(_MAX_TABLE_LOG, high)):
+            start = max(low, place + 1)
+            values[start - low :] |= (
+                bits[start - 1 - place - 64 * first : high - place - 64 * first].astype(np.int32) << place
+            )
+        return values
+
+
+def decode_fse(stream: FseStream, count: int) -> NDArray[np.unsignedinteger]:
+    """Symbols of a weight in C order, flat.
 
     Raises:
-        FormatError: The stream is damaged, or shorter than ``count`` symbols.
+        FormatError: The stream holds fewer than ``count`` symbols.
     """
-    frequencies, centroids, log, bits = _parse(bytes(data))
-    symbols = _spread(frequencies, log)
-    order = np.argsort(symbols, kind="stable")
-    rank = np.empty(len(symbols), np.int64)
-    rank[order] = np.arange(len(symbols)) - np.repeat(np.cumsum(frequencies) - frequencies, frequencies)
-    numbers = rank + frequencies[symbols]
-    widths = log - _floor_log2(numbers)
-    bases = (numbers << widths) - (1 << log)
-    return _walk(symbols, widths, bases, bits, log, count), centroids
-
-
-def _parse(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.float32], int, NDArray[np.uint8]]:
-    if len(data) < _HEADER.size:
-        raise FormatError("an entropy coded weight is too short")
-    count, log, words = _HEADER.unpack_from(data)
-    values_at = _HEADER.size + -(-4 * count // 8) * 8
-    words_at = values_at + -(-4 * count // 8) * 8
-    if words < 1 or count < 1 or log > _MAX_TABLE_LOG or words_at + 8 * words + 1 > len(data):
-        raise FormatError("the head of an entropy coded weight is damaged")
-    frequencies = np.frombuffer(data, "<u4", count, _HEADER.size).astype(np.int64)
-    if int(frequencies.sum()) != 1 << log or frequencies.min() < 1:
-        raise FormatError("the frequencies of an entropy coded weight are damaged")
-    centroids = np.frombuffer(data, "<f4", count, values_at)
-    rest = data[words_at + 8 * words]
-    raw = np.frombuffer(data, "<u8", words, words_at).astype(">u8").view(np.uint8)
-    bits = np.unpackbits(raw)[: 64 * (words - 1) + min(rest, 64)]
-    return frequencies, centroids, log, bits
-
-
-def _walk(
-    symbols: NDArray[np.int64],
-    widths: NDArray[np.int64],
-    bases: NDArray[np.int64],
-    bits: NDArray[np.uint8],
-    log: int,
-    count: int,
-) -> NDArray[np.int64]:
-    """Follow the states backwards through the bits, a block at a time."""
-    position = len(bits) - log
-    if position < 0:
-        raise FormatError("an entropy coded weight has no final state")
-    state = int(_windows(bits, len(bits), len(bits))[0]) & ((1 << log) - 1)
-    decoded = np.empty(count, np.int64)
-    left, tables = count, (widths.tolist(), bases.tolist())
-    while left:
-        passed, state, position = _block(tables, bits, state, position, min(left, _BLOCK))
-        if position < 0:
-            raise FormatError("an entropy coded weight ends before its last value")
-        decoded[left - len(passed) : left] = symbols[np.array(passed[::-1], np.int64)]
-        left -= len(passed)
-    return decoded
-
-
-def _block(
-    tables: tuple[list[int], list[int]], bits: NDArray[np.uint8], state: int, position: int, count: int
-) -> tuple[list[int], int, int]:
-    """Up to ``count`` states, the next state, and the place of its bits; negative when the stream ended before."""
-    widths, bases = tables
-    low = max(0, position - _BLOCK)
-    windows = _windows(bits, low, position).tolist()
-    place = position - low
-    passed: list[int] = []
-    while place >= 0 and len(passed) < count:
-        passed.append(state)
-        width = widths[state]
-        state = bases[state] + (windows[place] & ((1 << width) - 1))
-        place -= width
-        if place < _MAX_TABLE_LOG and low:
-            break
-    return passed, state, place + low
-
-
-def _windows(bits: NDArray[np.uint8], low: int, high: int) -> NDArray[np.int32]:
-    """For every position from ``low`` to ``high`` the 16 bits that end before it, as a number."""
-    values = np.zeros(high - low + 1, np.int32)
-    for place in range(min(_MAX_TABLE_LOG, high)):
-        first = max(low, place + 1)
-        values[first - low :] |= bits[first - 1 - place : high - place].astype(np.int32) << place
-    return values
+    symbols: NDArray[np.unsignedinteger] = np.empty(count, stream.dtype)
+    for places, values in stream.parts(count):
+        symbols[places] = values
+    return symbols

@@ -16,7 +16,7 @@ from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_ms.options import Compatibility
 from converter_lite.formats.mindspore_ms.permutation import Perm
 from converter_lite.graph import constant, label
-from converter_lite.kernels.quantize import along_axis, round_half_away
+from converter_lite.kernels.quantize import along_axis, in_slices, round_half_away
 from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
@@ -112,12 +112,17 @@ def stored_integers(quantized: QuantizedModel, name: str) -> NDArray[np.int32]:
     else:
         tensor = quantized.model.graph.initializers[name].const_value
         assert tensor is not None
-        steps = tensor.numpy().astype(np.float64)
-        steps /= along_axis(params.scale.astype(np.float64), steps.ndim, spec.axis)
-        steps += along_axis(params.zero_point, steps.ndim, spec.axis)
-        steps += np.copysign(0.5, steps)
-        q = np.clip(np.trunc(steps, out=steps), spec.qmin, spec.qmax, out=steps).astype(np.int32)
-    return q - _shift(params)
+
+        def rounded(
+            part: NDArray[np.floating], scale: NDArray[np.float32], zero_point: NDArray[np.int32]
+        ) -> NDArray[np.float64]:
+            steps = part.astype(np.float64)
+            steps /= scale
+            steps += zero_point
+            return np.clip(round_half_away(steps), spec.qmin, spec.qmax, out=steps)
+
+        q = in_slices(rounded, tensor.numpy(), params.scale, params.zero_point, axis=spec.axis)
+    return q - _shift(params) if _shift(params) else q
 
 
 def _shift(params: QuantParams) -> int:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from converter_lite.errors import CalibrationError
 from converter_lite.formats.paddle_nb.capability import capability, weight_of
 from converter_lite.formats.paddle_nb.lowering import constant
-from converter_lite.kernels.quantize import along_axis, round_half_away
+from converter_lite.kernels.quantize import in_slices, round_half_away
 from converter_lite.quantization.params import MIN_SCALE, QuantParams, QuantSpec
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import Integers, NodeMode, QuantizedModel, QuantPlan
 
 MIN_ELEMENTS = 64
 """Smaller weights stay float: their scales and attributes cost what the integers save."""
@@ -84,7 +84,7 @@ def plan_weight(quantized: QuantizedModel, value: ir.Value, spec: QuantSpec) -> 
     return True
 
 
-def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantParams, NDArray[np.int32]]:
+def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantParams, NDArray[np.signedinteger]]:
     """Parameters and integers of a weight, rounded half away from zero; an all-zero channel has scale 1.
 
     Raises:
@@ -101,7 +101,7 @@ def quantize_weight(array: NDArray[np.float32], spec: QuantSpec) -> tuple[QuantP
     return params, _rounded(array, params)
 
 
-def round_planned(model: ir.Model, plan: QuantPlan) -> dict[str, NDArray[np.integer]]:
+def round_planned(model: ir.Model, plan: QuantPlan) -> dict[str, Integers]:
     """Integers of all weights of a given plan, rounded as :func:`plan_weights` rounds: initializer name -> integers."""
     arrays = {name: model.graph.initializers[name].const_value for name in plan.weights}
     return {
@@ -111,11 +111,15 @@ def round_planned(model: ir.Model, plan: QuantPlan) -> dict[str, NDArray[np.inte
     }
 
 
-def _rounded(array: NDArray[np.float32], params: QuantParams) -> NDArray[np.int32]:
+def _rounded(array: NDArray[np.float32], params: QuantParams) -> NDArray[np.signedinteger]:
     spec = params.spec
-    steps = round_half_away(array / along_axis(params.scale, array.ndim, spec.axis))
-    steps += along_axis(params.zero_point, array.ndim, spec.axis)
-    return np.clip(steps, spec.qmin, spec.qmax, out=steps).astype(np.int32)
+
+    def steps(part: NDArray[np.float32], scale: NDArray[np.float32], zero: NDArray[np.int32]) -> NDArray[np.float32]:
+        rounded = round_half_away(part / scale)
+        rounded += zero
+        return np.clip(rounded, spec.qmin, spec.qmax, out=rounded)
+
+    return in_slices(steps, array, params.scale, params.zero_point, axis=spec.axis, dtype=spec.integer_type)
 
 
 def _candidates(quantized: QuantizedModel, target: str, skip: frozenset[str]) -> Iterator[_Weight]:

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ConverterError, ModelError
 from converter_lite.formats.paddle_nb.program import MISFITS, Operator, numpy_type
+from converter_lite.frontends.paddle_graph.weights import are_finite, products
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.quantization.params import QuantParams, QuantSpec
-from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 
 OPSET = 20
 """Operator set of imported graphs: the first with Gelu, besides LayerNormalization and HardSwish."""
@@ -77,7 +78,7 @@ class Importer:
     where: str = ""
     nodes: list[ir.Node] = field(default_factory=list)
     plan: QuantPlan = field(init=False)
-    q_weights: dict[str, NDArray[np.integer]] = field(default_factory=dict)
+    q_weights: dict[str, Integers] = field(default_factory=dict)
     initializers: dict[str, ir.Value] = field(default_factory=dict)
     inputs: list[ir.Value] = field(default_factory=list)
     dense_filters: dict[tuple[object, ...], str] = field(default_factory=dict)
@@ -138,10 +139,13 @@ class Importer:
 
     def initializer(self, hint: str, array: Array) -> ir.Value:
         """A constant of the graph under a fresh name."""
-        native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        return self._initializer(hint, ir.Tensor(np.ascontiguousarray(array, array.dtype.newbyteorder("="))))
+
+    def _initializer(self, hint: str, tensor: ir.TensorProtocol) -> ir.Value:
         name = self.fresh(hint)
-        tensor = ir.Tensor(native, name=name)
-        value = ir.Value(name=name, shape=ir.Shape(native.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+        tensor.name = name
+        shape = ir.Shape(tensor.shape.numpy())
+        value = ir.Value(name=name, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
         self.initializers[name] = value
         return value
 
@@ -278,14 +282,13 @@ class Importer:
         spec = QuantSpec(
             bits, signed=True, symmetric=True, narrow_range=bool(array.min() > -(2 ** (bits - 1))), axis=per_channel
         )
-        with np.errstate(over="ignore"):
-            values = array.astype(np.float32) * along_axis(scales, array.ndim, per_channel)
-        if not np.all(np.isfinite(values)):
+        factors = along_axis(scales, array.ndim, per_channel)
+        if not are_finite(array, factors, per_channel):
             raise ModelError(f"its weight {name} has a scale that is too large")
-        made = self.initializer(name, values)
+        made = self._initializer(name, products(array, factors))
         key = str(made.name)
         self.plan.weights[key] = QuantParams(scales.copy(), np.zeros(scales.shape, np.int32), spec)
-        self.q_weights[key] = array.astype(np.int32)
+        self.q_weights[key] = array
         return made
 
     def activation(self, value: ir.Value, scale: float) -> None:

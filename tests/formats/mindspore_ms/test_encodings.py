@@ -9,18 +9,16 @@ from numpy.typing import NDArray
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_ms.container import MsQuant
 from converter_lite.formats.mindspore_ms.encodings import (
-    decode_indexing,
-    decode_sparse,
     encode_indexing,
     encode_sparse,
     indexing_bytes,
     pack,
     restore,
     store,
-    unpack,
 )
 from converter_lite.formats.mindspore_ms.enums import Compression
 from converter_lite.formats.mindspore_ms.fse import (
+    FseStream,
     decode_fse,
     encode_fse,
     estimated_bytes,
@@ -63,20 +61,23 @@ def test_every_encoding_is_its_own_inverse_whether_it_pays_or_not(
     case: tuple[NDArray[np.int32], MsQuant], gap_width: int
 ) -> None:
     q, quant = case
-    np.testing.assert_array_equal(unpack(pack(q, quant.bits), quant.bits, q.size), q.reshape(-1))
-    data = encode_indexing(q, quant.bits)
-    assert len(data) == indexing_bytes(q.size, len(np.unique(q)), quant.bits)
-    np.testing.assert_array_equal(decode_indexing(data, quant.bits, q.size), q.reshape(-1))
-    data = encode_sparse(q, quant, gap_width=gap_width)
-    np.testing.assert_array_equal(decode_sparse(data, quant, q.size), q.reshape(-1))
+    indexed = encode_indexing(q, quant.bits)
+    assert len(indexed) == indexing_bytes(q.size, len(np.unique(q)), quant.bits)
+    forms = {
+        Compression.BITPACKING: pack(q, quant.bits),
+        Compression.INDEXING: indexed,
+        Compression.SPARSE: encode_sparse(q, quant, gap_width=gap_width),
+    }
+    for compression, data in forms.items():
+        np.testing.assert_array_equal(restore(data, compression, quant, q.size), q.reshape(-1))
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(ANY_WEIGHTS)
 def test_entropy_coding_is_exact(case: tuple[NDArray[np.int32], MsQuant]) -> None:
     used, symbols = np.unique(case[0], return_inverse=True)
-    decoded, centroids = decode_fse(encode_fse(symbols, used.astype(np.float32)), symbols.size)
-    np.testing.assert_array_equal(centroids[decoded], case[0].reshape(-1))
+    stream = FseStream.of(encode_fse(symbols, used.astype(np.float32)))
+    np.testing.assert_array_equal(stream.centroids[decode_fse(stream, symbols.size)], case[0].reshape(-1))
 
 
 def test_packed_bits_come_least_significant_first() -> None:
@@ -138,13 +139,13 @@ def test_a_cut_entropy_coded_weight_is_refused() -> None:
     data = encode_fse(symbols, used.astype(np.float32))
     for size in (3, 40, len(data) // 2, len(data) - 1):
         with pytest.raises(FormatError):
-            decode_fse(data[:size], q.size)
+            decode_fse(FseStream.of(data[:size]), q.size)
 
 
 def test_more_symbols_than_a_stream_holds_are_refused() -> None:
     data = encode_fse(np.array([0, 1, 2, 1]), np.arange(3, dtype=np.float32))
     with pytest.raises(FormatError):
-        decode_fse(data, 5000)
+        decode_fse(FseStream.of(data), 5000)
 
 
 @settings(derandomize=True, max_examples=50, deadline=None)

@@ -72,7 +72,7 @@ def test_rebuilt_weights_are_the_dequantized_integers(bits: int, per_channel: bo
         assert (spec.bits, spec.axis is not None) == (bits, per_channel)
         tensor = rebuilt.model.graph.initializers[name].const_value
         assert tensor is not None
-        back = rebuilt.plan.weights[name].dequantize(rebuilt.q_weights[name])
+        back = rebuilt.plan.weights[name].dequantize(rebuilt.integers(name))
         np.testing.assert_allclose(tensor.numpy(), back, rtol=1e-5, atol=1e-7)
 
 
@@ -115,7 +115,7 @@ def test_integer_files_give_their_plan_back() -> None:
     scales = {float(p.scale) for p in rebuilt.plan.activations.values()}
     assert scales == {float(p.scale) for p in quantized.plan.activations.values()}
     for name in ("w0", "w1", "w2"):
-        np.testing.assert_array_equal(rebuilt.q_weights[name], quantized.integers(name))
+        np.testing.assert_array_equal(rebuilt.integers(name), quantized.integers(name))
     expected, got = run(quantized.model, image())["y"], run(rebuilt.model, image())["y"]
     np.testing.assert_allclose(got, expected, atol=0.1)
 

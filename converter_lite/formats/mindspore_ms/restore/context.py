@@ -17,12 +17,19 @@ from numpy.typing import NDArray
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.channels import channel_axis
-from converter_lite.formats.mindspore_ms.container import MsModel, MsNode, MsQuant
+from converter_lite.formats.mindspore_ms.container import MsModel, MsNode
 from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
 from converter_lite.formats.mindspore_ms.permutation import Perm
-from converter_lite.formats.mindspore_ms.stored import Stored, load
-from converter_lite.quantization.params import QuantParams, QuantSpec
-from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan
+from converter_lite.formats.mindspore_ms.restore.constants import (
+    activation_params,
+    constant_tensor,
+    integers,
+    reals,
+    to_float32,
+    weight_params,
+)
+from converter_lite.formats.mindspore_ms.stored import Room, Stored, load
+from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 
 OPSET = 20
 
@@ -47,23 +54,13 @@ _MODES = {
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 
 
-_BLOCK = 1 << 16
-"""Elements that are turned into reals at a time."""
-
-LAZY_FROM = 1 << 19
-"""Elements of a quantized weight from which on its reals are computed whenever they are read."""
-
-ELEMENTS_PER_BYTE = 64
-"""Elements that all constants of a file may have together, per byte of the file: weights that are mostly zero take little."""
-
-
 class Restoring:
     """Builds a :class:`QuantizedModel` from a ``.ms`` model, one node after the other."""
 
     def __init__(self, ms: MsModel, *, file_size: int) -> None:
         self.ms = ms
         self.plan = QuantPlan("ms")
-        self.q_weights: dict[str, NDArray[np.integer]] = {}
+        self.q_weights: dict[str, Integers] = {}
         self.nodes: list[ir.Node] = []
         self.inputs: list[ir.Value] = []
         self._initializers: dict[str, ir.Value] = {}
@@ -72,7 +69,7 @@ class Restoring:
         self._constants: dict[tuple[Any, ...], ir.Value] = {}
         self._names: set[str] = set()
         self._node_names: set[str] = set()
-        self._room = ELEMENTS_PER_BYTE * file_size
+        self._room = Room.of(file_size)
         self._node = MsNode("", "", [], [])
         self._reason = "float in the file"
 
@@ -88,8 +85,7 @@ class Restoring:
         if tensor.data is None:
             raise FormatError(f"{tensor.name or index} must be constant", where=self.where)
         if index not in self._stored:
-            self._stored[index] = load(tensor, limit=self._room)
-            self._room -= self._stored[index].array.size
+            self._stored[index] = load(tensor, self._room)
         return self._stored[index]
 
     def is_constant(self, index: int) -> bool:
@@ -98,12 +94,7 @@ class Restoring:
 
     def array(self, index: int) -> NDArray[Any]:
         """A constant as numbers; quantized ones as the reals that they stand for."""
-        stored, tensor = self.stored(index), self.ms.tensors[index]
-        return (
-            stored.array
-            if stored.quant is None
-            else _real(stored.array, stored.quant, self._weight_axis(index), tensor.dims)
-        )
+        return reals(self.stored(index), self._weight_axis(index))
 
     def ints(self, index: int) -> list[int]:
         """A constant vector of integers."""
@@ -138,8 +129,7 @@ class Restoring:
             FormatError: No node has made the tensor yet.
         """
         if self.is_constant(index):
-            order = perm or pm.identity(self.array(index).ndim)
-            return self.initializer(self.array(index).transpose(order), self.ms.tensors[index].name, key=(index, order))
+            return self.constant(index, perm or pm.identity(len(self.ms.tensors[index].dims)))
         forms = self._forms[index]
         if not forms:
             raise FormatError(f"{self.ms.tensors[index].name or index} is used before it is made", where=self.where)
@@ -214,10 +204,17 @@ class Restoring:
         """A constant; the same ``key`` gives the same one."""
         if key is not None and key in self._constants:
             return self._constants[key]
-        array = np.asarray(array, np.float32 if array.dtype == np.float16 else None, order="C")
-        return self._constant(ir.Tensor(array), name, key)
+        return self._initializer(ir.Tensor(np.asarray(array, order="C")), name, key)
 
-    def _constant(self, tensor: ir.TensorProtocol, name: str, key: tuple[Any, ...] | None) -> ir.Value:
+    def constant(self, index: int, order: Perm, *, use: str = "") -> ir.Value:
+        """A constant of the file in another order of axes, behind axes of length 1 where the order has more."""
+        key = (index, use, order)
+        if key in self._constants:
+            return self._constants[key]
+        tensor = constant_tensor(self.stored(index), self._weight_axis(index), order)
+        return self._initializer(tensor, self.ms.tensors[index].name, key)
+
+    def _initializer(self, tensor: ir.TensorProtocol, name: str, key: tuple[Any, ...] | None) -> ir.Value:
         unique = self._unique(name or "constant")
         tensor.name = unique
         shape = ir.Shape(tensor.shape.numpy())
@@ -238,40 +235,27 @@ class Restoring:
             return self.int64(self.ints(index), name)
         return self.add("Cast", [self.value(index)], name=f"{self._node.name}_{name}", to=ir.DataType.INT64.value)
 
-    def weight(self, index: int, order: Perm, shape: Sequence[int] | None = None) -> ir.Value:
+    def weight(self, index: int, order: Perm) -> ir.Value:
         """A weight in the order of ONNX; its integers and parameters go to the plan where ONNX can hold them."""
-        stored = self.stored(index)
-        real = self.array(index).transpose(order)
-        target = tuple(shape or real.shape)
-        axis, dims = self._weight_axis(index), self.ms.tensors[index].dims
-        key = (index, order, target)
-        if stored.quant is None or real.size < LAZY_FROM or key in self._constants:
-            value = self.initializer(real.reshape(target), self.ms.tensors[index].name, key=key)
-        else:
-            quant = stored.quant
-
-            def again() -> ir.TensorProtocol:
-                return ir.Tensor(_real(stored.array, quant, axis, dims).transpose(order).reshape(target))
-
-            lazy = ir.LazyTensor(again, ir.DataType.FLOAT, ir.Shape(target))
-            value = self._constant(lazy, self.ms.tensors[index].name, key)
-        params = _weight_params(stored, None if axis is None else order.index(axis))
+        stored, axis = self.stored(index), self._weight_axis(index)
+        value = self.constant(index, order, use="weight")
+        params = weight_params(stored, None if axis is None else order.index(axis))
         if params is None:
             self._reason = self._reason or "the weight's corrections have no integer form in ONNX"
         elif value.name and self._node.quant_type is not QuantType.NONE:
             self.plan.weights[value.name] = params
-            self.q_weights[value.name] = stored.array.transpose(order).reshape(target)
+            self.q_weights[value.name] = integers(stored, order)
         return value
 
     def bias(self, index: int) -> ir.Value:
         """The bias of the node at work; integers without parameters are in units of input scale times weight scale."""
         tensor = self.ms.tensors[index]
         x, w = (self.ms.tensors[i].quant for i in self._node.inputs[:2])
-        if not tensor.is_constant or self.stored(index).array.dtype.kind == "f":
+        if not tensor.is_constant or self.stored(index).dtype.kind == "f":
             return self.value(index)
-        if x is None or w is None or len(w.scale) not in (1, self.stored(index).array.size):
+        if x is None or w is None or len(w.scale) not in (1, self.stored(index).size):
             raise FormatError("an integer bias needs the parameters of input and weight", where=self.where)
-        real = _float32(self.stored(index).array * (x.scale[0] * w.scale))
+        real = to_float32(self.stored(index).array * (x.scale[0] * w.scale))
         return self.initializer(real, tensor.name, key=(index, "bias", self._node.inputs[0], self._node.inputs[1]))
 
     def _weight_axis(self, index: int) -> int | None:
@@ -279,7 +263,10 @@ class Restoring:
         stored = self.stored(index)
         if stored.quant is None or len(stored.quant.scale) == 1:
             return None
-        return channel_axis(self.ms, index) % max(1, len(self.ms.tensors[index].dims))
+        axis, channels = channel_axis(self.ms, index) % max(1, len(stored.dims)), len(stored.quant.scale)
+        if not stored.dims or stored.dims[axis] != channels:
+            raise FormatError(f"{channels} scales for a weight of {list(stored.dims)}", where=self.where)
+        return axis
 
     def _take_params(self, index: int, value: ir.Value) -> None:
         tensor = self.ms.tensors[index]
@@ -359,65 +346,3 @@ def _unique(name: str, taken: set[str]) -> str:
 def _normal(perm: Perm | None) -> Perm:
     """Orders as keys: the order of the file is empty, so that it needs no rank."""
     return () if perm is None or perm == pm.identity(len(perm)) else perm
-
-
-def _real(q: NDArray[Any], quant: MsQuant, axis: int | None, dims: tuple[int, ...]) -> NDArray[np.float32]:
-    """Reals behind stored integers; corrections count only for per-channel parameters, as in the runtimes."""
-    if axis is None:
-        return _float32_blocks(q, [quant.zero_point[:1], quant.scale[:1]])
-    if dims[axis] != len(quant.scale):
-        raise FormatError(f"{len(quant.scale)} scales for {dims[axis]} channels")
-    shape = [1] * len(dims)
-    shape[axis] = -1
-    columns = (quant.zero_point, quant.scale, quant.var_corr, quant.mean_corr)
-    return _float32_blocks(q, [column.reshape(shape) for column in columns])
-
-
-def _float32_blocks(q: NDArray[Any], columns: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
-    """``(q - zero) * scale`` (``* variance + mean``), in float64, a few rows at a time to spare memory."""
-    real = np.empty(q.shape, np.float32)
-    rows = max(1, _BLOCK // max(1, q[:1].size)) if q.ndim else 1
-    for start in range(0, len(q) if q.ndim else 1, rows):
-        part = (slice(start, start + rows),) if q.ndim else ()
-        zero, scale, *corrections = (c[part] if c.ndim == q.ndim and len(c) == len(q) > 1 else c for c in columns)
-        block = (q[part].astype(np.float64) - zero) * scale
-        if corrections:
-            block = block * corrections[0] + corrections[1]
-        real[part] = _float32(block).reshape(real[part].shape)
-    return real
-
-
-def _float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Damaged scales may be of any size; infinite weights are for the caller's checks."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype(np.float32)
-
-
-def _weight_params(stored: Stored, axis: int | None) -> QuantParams | None:
-    """Parameters of ONNX; a correction of the mean has no place there, one of the variance is part of the scale."""
-    quant = stored.quant
-    if quant is None or not 1 <= quant.bits <= 16 or (axis is not None and np.any(quant.mean_corr != 0)):
-        return None
-    scale, zero = _float32(quant.scale * (quant.var_corr if axis is not None else 1.0)), quant.zero_point
-    if not np.all(np.isfinite(scale)) or np.any(scale <= 0):
-        return None
-    symmetric = bool(np.all(zero == 0))
-    spec = QuantSpec(quant.bits, symmetric=symmetric, axis=axis)
-    if np.any(zero < spec.qmin) or np.any(zero > spec.qmax):
-        return None
-    if axis is None:
-        return QuantParams(np.array(scale[0], np.float32), np.array(zero[0], np.int32), spec)
-    return QuantParams(scale, zero.astype(np.int32), spec)
-
-
-def activation_params(quant: MsQuant, name: str) -> QuantParams:
-    """Parameters of an int8 activation.
-
-    Raises:
-        FormatError: They are not usable.
-    """
-    scale = _float32(quant.scale[:1])[0]
-    if not np.isfinite(scale) or scale <= 0:
-        raise FormatError(f"the scale of {name} is {quant.scale[0]}")
-    zero = int(quant.zero_point[0])
-    return QuantParams(np.array(scale, np.float32), np.array(zero, np.int32), QuantSpec(8, symmetric=zero == 0))

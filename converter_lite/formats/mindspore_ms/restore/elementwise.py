@@ -49,11 +49,9 @@ def operands(ctx: Restoring, indices: list[int]) -> tuple[list[ir.Value], Perm |
         if not ctx.is_constant(index):
             values.append(ctx.value(index, order))
             continue
-        array = ctx.array(index)
-        if array.ndim > len(order):
+        if len(ctx.ms.tensors[index].dims) > len(order):
             return [ctx.value(i) for i in indices], None
-        lifted = array.reshape((1,) * (len(order) - array.ndim) + array.shape).transpose(order)
-        values.append(ctx.initializer(lifted, ctx.ms.tensors[index].name, key=(index, "lifted", order)))
+        values.append(ctx.constant(index, order, use="lifted"))
     return values, order
 
 
