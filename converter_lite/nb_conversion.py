@@ -115,10 +115,7 @@ def convert_to_nb(request: NbRequest, log: Log | None = None) -> NbResult:
     """
     if request.config_file is not None:
         return _by_config(request, request.config_file, Log() if log is None else log)
-    inputs = [path for path in (request.model, request.params) if path is not None]
-    targets = [request.output / name for name in PROTOBUF_NAMES] if request.protobuf else [request.output]
-    for target in targets:
-        refuse_overwrite(target, inputs)
+    targets = output_files(request)
     source = load_model(request)
     quantized, notes = prepare(source, request)
     file = build(quantized, options=NbOptions(request.target, request.meta_version))
@@ -138,6 +135,19 @@ def convert_to_nb(request: NbRequest, log: Log | None = None) -> NbResult:
             files.add(made, target)
         files.commit()
     return NbResult(request.output, sum(map(len, contents)), quantized.plan, file, notes)
+
+
+def output_files(request: NbRequest) -> list[Path]:
+    """Files that a request writes.
+
+    Raises:
+        UsageError: One of them is a file of the model, or the model does not exist.
+    """
+    targets = [request.output / name for name in PROTOBUF_NAMES] if request.protobuf else [request.output]
+    inputs = [path for path in source_files(request.model, request.params) if path is not None]
+    for target in targets:
+        refuse_overwrite(target, inputs)
+    return targets
 
 
 def _contents(file: NbFile, request: NbRequest) -> list[bytes]:
@@ -182,10 +192,16 @@ def unknown_operators(operators: Sequence[str]) -> list[str]:
 def _by_config(request: NbRequest, config_file: Path, log: Log) -> NbResult:
     """Quantize as a configuration file says, in one step with the conversion."""
     from converter_lite.conversion import run
-    from converter_lite.request import ConvertRequest
+    from converter_lite.request import NB_TARGETS, ConvertRequest
 
     if request.protobuf:
         raise UsageError("a protobuf result is not quantized in the same step", where=str(config_file))
+    if request.target not in NB_TARGETS:
+        raise UsageError(
+            f"a configuration file is for {' and '.join(NB_TARGETS)}, not for {request.target}",
+            where=str(config_file),
+            hint="put one of them in front in --valid_targets, or leave --configFile out",
+        )
     if request.model.suffix == ".nb":
         raise UsageError(
             "a .nb file is not quantized again", where=str(request.model), hint="start from the model it was made from"
@@ -201,6 +217,7 @@ def _by_config(request: NbRequest, config_file: Path, log: Log) -> NbResult:
             save_type=("NAIVE_BUFFER",),
             nb_target=request.target,
             nb_fp16=request.half and request.target == "arm",
+            nb_meta_version=request.meta_version,
             threads=request.threads,
             allow_external_paths=request.allow_external_paths,
         ),
@@ -295,7 +312,7 @@ def source_files(model: Path, params: Path | None) -> tuple[Path, Path | None]:
     Raises:
         UsageError: A file does not exist.
     """
-    if model.suffix in SINGLE_FILES:
+    if model.suffix in SINGLE_FILES and not model.is_dir():
         if not model.is_file():
             raise UsageError("the model file does not exist", where=str(model))
         return model, None

@@ -100,6 +100,7 @@ class ConvertRequest:
         ms_compat: Runtimes that a ``.ms`` file is for: ``device``, or ``wheel`` for the released desktop packages too.
         nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
         nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
+        nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
         infer: Run the result once on random data even where there are calibration samples.
         min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
@@ -133,6 +134,7 @@ class ConvertRequest:
     ms_compat: str = "device"
     nb_target: str = "arm"
     nb_fp16: bool = False
+    nb_meta_version: int = 2
     infer: bool = False
     min_cosine: float | None = None
     plan: Path | None = None

@@ -14,7 +14,7 @@ from converter_lite.cli.opt_arguments import refuse_contradictions, without_effe
 from converter_lite.cli.opt_listings import SAVED, announce, stage_tailoring, tell, tell_tailoring
 from converter_lite.errors import ConverterError, UsageError
 from converter_lite.interruptions import interruptions_wait
-from converter_lite.output import Transaction, refuse_overwrite, transaction
+from converter_lite.output import Transaction, transaction
 
 if TYPE_CHECKING:
     from converter_lite.formats.paddle_nb.program import Program
@@ -48,7 +48,7 @@ def convert_set(options: Mapping[str, str], given: Collection[str], targets: Col
     refuse_contradictions(options, given)
     for note in without_effect(options, given, targets):
         click.echo(f"Warning: {note}", err=True)
-    requests = {path.name: _request(base, path, out / path.name, options) for path in _models(folder, out)}
+    requests = {path.name: _request(base, path, out / path.name, options) for path in _models(folder, out, options)}
     with transaction(out) as files:
         programs = _convert_all(requests, files)
         if options["record_tailoring_info"] == "true":
@@ -75,29 +75,40 @@ def _set_folder(options: Mapping[str, str]) -> Path:
     return Path(named.pop())
 
 
-def _models(folder: Path, out: Path) -> list[Path]:
-    """Directories of models, sorted by name; hidden ones and that of the results are none."""
+def _models(folder: Path, out: Path, options: Mapping[str, str]) -> list[Path]:
+    """Directories of models, sorted by name; hidden ones and that of the results are none.
+
+    Raises:
+        UsageError: There are none, or the results would stand in one of them.
+    """
     if not folder.is_dir():
         raise UsageError("the directory of models does not exist", where=str(folder))
     found = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
     models = [path for path in found if path.resolve() != out.resolve()]
+    if len(models) < len(found) and _is_model(out, options):
+        hint = "choose another directory; one beside the models is fine"
+        raise UsageError("the results would stand among the files of a model", where=f"--optimize_out={out}", hint=hint)
     if not models:
         raise UsageError("the directory holds no model", where=str(folder), hint="each model is a directory in it")
     return models
 
 
+def _is_model(folder: Path, options: Mapping[str, str]) -> bool:
+    from converter_lite.frontends.paddle import is_paddle_path
+
+    program = options["model_filename"]
+    return (folder / program).is_file() if program else is_paddle_path(folder)
+
+
 def _request(base: NbRequest, model: Path, output: Path, options: Mapping[str, str]) -> NbRequest:
     """The request for one directory; its output is where the result will stand at the end."""
     program, parameters = options["model_filename"], options["param_filename"]
-    request = replace(
+    return replace(
         base,
         model=model / program if program else model,
         params=model / parameters if parameters else None,
         output=output if base.protobuf else output.with_name(f"{output.name}.nb"),
     )
-    if not request.protobuf:
-        refuse_overwrite(request.output, [request.model])
-    return request
 
 
 def _convert_all(requests: Mapping[str, NbRequest], files: Transaction) -> list[Program]:
@@ -108,24 +119,27 @@ def _convert_all(requests: Mapping[str, NbRequest], files: Transaction) -> list[
     """
     with interruptions_wait():
         from converter_lite.log import Log
-        from converter_lite.nb_conversion import convert_to_nb
+        from converter_lite.nb_conversion import convert_to_nb, output_files
 
-    programs, failures = [], []
+    programs, made, failures = [], [], []
     for name, request in requests.items():
         try:
             announce(request)
+            output_files(request)  # what is written below goes elsewhere first
             result = convert_to_nb(replace(request, output=files.work / request.output.name), Log(shows_progress=True))
         except ConverterError as error:
             failures.append(f"{name}: {error}")
             continue
         tell(result, of=name)
         programs.append(result.file.program)
-        _stage(result.path, request.output, files)
+        made.append((result.path, request.output))
     if failures:
         raise ConverterError(
             f"{len(failures)} of {len(requests)} models cannot be converted, and no file was written:\n"
             + textwrap.indent("\n".join(failures), "  ")
         )
+    for path, destination in made:
+        _stage(path, destination, files)
     return programs
 
 

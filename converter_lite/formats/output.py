@@ -27,6 +27,7 @@ class FileOptions:
         ms_compat: Runtimes that a ``.ms`` file is for: ``device`` or ``wheel``.
         nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
         nb_fp16: A ``.nb`` file for ARM computes in float16.
+        nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
         attention_operator: Write attentions as one operator where that is faster (ONNX, dynamic quantization).
     """
 
@@ -36,6 +37,7 @@ class FileOptions:
     ms_compat: str = "device"
     nb_target: str = "arm"
     nb_fp16: bool = False
+    nb_meta_version: int = 2
     attention_operator: bool = True
 
 

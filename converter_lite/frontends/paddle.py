@@ -64,9 +64,9 @@ def locate(model: Path, params: Path | None) -> tuple[Path, Path | None]:
     if model.is_dir():
         program, found = find_files(model)
         return program, params or found
-    for path, what in ((model, "model"), (params, "parameter")):
+    for path, what in ((model, "model file or directory"), (params, "parameter file")):
         if path is not None and not path.is_file():
-            raise UsageError(f"the {what} file does not exist", where=str(path))
+            raise UsageError(f"the {what} does not exist", where=str(path))
     return model, params if params is not None else find_parameters(model)
 
 

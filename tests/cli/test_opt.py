@@ -237,73 +237,6 @@ def test_a_quantized_paddle_model_is_full_int8_on_arm_and_weights_only_on_x86(
     assert "saturate" in capsys.readouterr().err
 
 
-def calibrated(folder: Path, shape: tuple[int, ...]) -> Path:
-    """A configuration file for full quantization with samples for input ``x``."""
-    data = folder / "data"
-    data.mkdir()
-    for index in range(4):
-        np.random.default_rng(index).standard_normal(shape).astype(np.float32).tofile(data / f"{index}.bin")
-    config = folder / "full_quant.cfg"
-    config.write_text(
-        "[common_quant_param]\nquant_type=FULL_QUANT\n[full_quant_param]\nactivation_quant_method=MAX_MIN\n"
-        f"[data_preprocess_param]\ncalibrate_path=x:{data}\ncalibrate_size=4\ninput_type=BIN\n"
-    )
-    return config
-
-
-@pytest.fixture
-def full_config(tmp_path: Path) -> Path:
-    """Full quantization with samples for :func:`small_network`."""
-    return calibrated(tmp_path, (1, 3, 12, 12))
-
-
-def test_full_int8_in_one_step_from_a_configuration_file(
-    onnx_file: Path, full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 0
-    operators = parse((tmp_path / "full.nb").read_bytes()).program.main.operators
-    assert [op.type for op in operators if op.get("enable_int8")] == ["conv2d", "depthwise_conv2d", "conv2d", "fc"]
-    assert "output y: cosine 0.99" in capsys.readouterr().err
-
-
-def test_x86_computes_with_integers_only_if_the_configuration_names_it(
-    onnx_file: Path, full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = (f"--model_file={onnx_file}", f"--configFile={full_config}", "--valid_targets=x86")
-    assert run(*flags, f"--optimize_out={tmp_path / 'weights'}") == 0
-    assert "target_device=X86 asks for them" in capsys.readouterr().err
-    text = full_config.read_text()
-    full_config.write_text(text.replace("[full_quant_param]\n", "[full_quant_param]\ntarget_device=X86\n"))
-    assert run(*flags, f"--optimize_out={tmp_path / 'integers'}") == 0
-    counts = [
-        sum(bool(op.get("enable_int8")) for op in parse((tmp_path / name).read_bytes()).program.main.operators)
-        for name in ("weights.nb", "integers.nb")
-    ]
-    assert counts[0] == 0
-    assert counts[1] > 0
-
-
-def test_a_result_below_the_quality_gate_is_not_handed_out(
-    onnx_file: Path,
-    full_config: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("converter_lite.proving.DEFAULT_MIN_COSINE", 1.01)
-    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 1
-    assert "quality gate" in capsys.readouterr().err
-    assert not (tmp_path / "full.nb").exists()
-
-
-def test_a_quantized_model_is_not_quantized_by_a_configuration_again(
-    full_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = save(tmp_path / "ptq", *fake_quantized_model())
-    assert run(f"--model_dir={folder}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 1
-    assert "quantized already" in capsys.readouterr().err
-
-
 def test_a_protobuf_result_is_a_folder_that_reads_back_as_the_same_function(
     paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -318,6 +251,25 @@ def test_a_protobuf_result_is_a_folder_that_reads_back_as_the_same_function(
         for name in ("direct.nb", "again.nb")
     ]
     assert kinds[0] == kinds[1]
+
+
+def test_a_protobuf_result_does_not_replace_the_model_it_is_made_from(
+    paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "made"
+    flags = (f"--optimize_out={made}", "--optimize_out_type=protobuf")
+    assert run(f"--model_dir={paddle_folder}", *flags) == 0
+    before = {path: path.read_bytes() for path in made.iterdir()}
+    assert run(f"--model_dir={made}", *flags, "--valid_targets=x86", "--quant_model") == 2
+    assert f"{made}/model: the output would overwrite an input" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in made.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["net.nb", "net.onnx"])
+def test_the_directory_of_a_model_may_be_called_like_a_file(name: str, tmp_path: Path) -> None:
+    folder = save(tmp_path / name, *float_model())
+    assert run(f"--model_dir={folder}", f"--optimize_out={tmp_path / 'out'}") == 0
+    assert (tmp_path / "out.nb").is_file()
 
 
 def test_a_paddle_model_with_integer_weights_keeps_them(onnx_file: Path, tmp_path: Path) -> None:
@@ -385,6 +337,26 @@ def test_operators_of_a_model_are_listed_and_judged(
     assert shown.endswith("Paddle-Lite supports this model!\n")
     assert run(f"--model_file={onnx_file}", "--print_model_ops=true", "--valid_targets=x86") == 0
     assert "depthwise_conv2d" in capsys.readouterr().out
+
+
+def test_operators_of_a_program_are_listed_before_a_target_is_refused(
+    paddle_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"--model_dir={paddle_folder}", "--print_model_ops=true", "--valid_targets=opencl") == 1
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[1].split() == ["OP_name", "kARM", "kHost", "kOpenCL"]
+    assert "supports this model" not in shown.out
+    assert shown.err.startswith("Error: --valid_targets: files for opencl need graph passes")
+
+
+def test_operators_of_a_model_come_before_a_drawing(
+    paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The original's order."""
+    drawing = ("--optimized_nb_model_path=m.nb", f"--visualization_file_output_path={tmp_path / 'drawing'}")
+    assert run(f"--model_dir={paddle_folder}", "--print_model_ops=true", *drawing) == 0
+    assert capsys.readouterr().out.endswith("Paddle-Lite supports this model!\n")
+    assert not (tmp_path / "drawing").exists()
 
 
 def test_help_and_version_need_nothing_heavy() -> None:

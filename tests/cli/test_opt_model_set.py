@@ -75,15 +75,16 @@ def test_the_lists_for_tailoring_are_one_union_over_all_models(
     ]
 
 
+@pytest.mark.parametrize("kind", ["naive_buffer", "protobuf"])
 def test_if_one_model_fails_all_such_models_are_named_and_nothing_is_written(
-    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "out"
     program = models / "float.v1" / "inference.pdmodel"
     program.write_bytes(program.read_bytes()[:200])
     (models / "no_model").mkdir()
     flags = (f"--model_set_dir={models}", f"--optimize_out={out}", "--record_tailoring_info=true")
-    assert run(*flags) == 1
+    assert run(*flags, f"--optimize_out_type={kind}") == 1
     told = capsys.readouterr()
     assert "2 of 4 models cannot be converted, and no file was written:\n  float.v1: " in told.err
     assert "\n  no_model: " in told.err
@@ -137,6 +138,25 @@ def test_protobuf_results_are_a_folder_for_each_model(
         f"{name}/{part}" for name in ("float.v1", "int8", "small") for part in ("model", "params")
     ]
     assert "saved into" not in capsys.readouterr().out
+
+
+def test_protobuf_results_do_not_replace_the_models(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--optimize_out_type=protobuf", "--valid_targets=arm")
+    assert run(f"--model_set_dir={models}", f"--optimize_out={tmp_path / 'made'}", *flags) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
+    assert run(f"--model_set_dir={tmp_path / 'made'}", f"--optimize_out={tmp_path / 'made'}", *flags) == 1
+    assert capsys.readouterr().err.count("the output would overwrite an input") == 3
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_results_have_no_place_in_the_directory_of_a_model(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be taken for that of the results, and its model left out."""
+    before = sorted(models.rglob("*"))
+    assert run(f"--model_set_dir={models}", f"--optimize_out={models / 'small'}") == 2
+    assert "the results would stand among the files of a model" in capsys.readouterr().err
+    assert sorted(models.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

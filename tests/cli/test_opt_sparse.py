@@ -12,7 +12,8 @@ from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import Operator
 from converter_lite.formats.paddle_nb.reader import read
-from tests.cli.test_opt import calibrated, run
+from tests.cli.test_opt import run
+from tests.cli.test_opt_config import calibrated
 from tests.formats.paddle_nb.models import random, sparse_file, sparse_network
 from tests.support import run as run_model
 

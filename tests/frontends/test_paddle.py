@@ -177,7 +177,7 @@ def test_files_are_found_beside_each_other_or_named(tmp_path: Path) -> None:
         locate(tmp_path, None)
     with pytest.raises(UsageError, match="parameter file"):
         locate(program, folder / "absent")
-    with pytest.raises(UsageError, match="model file does not exist"):
+    with pytest.raises(UsageError, match="the model file or directory does not exist"):
         read_paddle(tmp_path / "absent")
 
 

@@ -33,10 +33,12 @@ class NbFormat:
     Attributes:
         target: ``arm``, ``x86`` or ``host``; ``--nbTarget``.
         half: Compute in float16 where ARM has kernels for it; ``--nbFp16``.
+        meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
     """
 
     target: str = "arm"
     half: bool = False
+    meta_version: int = 2
     name: str = "NAIVE_BUFFER"
     suffix: str = ".nb"
     form: GraphForm = NB_FORM
@@ -65,7 +67,7 @@ class NbFormat:
                     where=f"--{kind}DataType={word}",
                     hint="leave it at DEFAULT, or use --saveType=ONNX",
                 )
-        return cls(options.nb_target, options.nb_fp16)
+        return cls(options.nb_target, options.nb_fp16, options.nb_meta_version)
 
     def check(self, model: ir.Model) -> None:
         """Refuse a model that the target cannot express.
@@ -125,7 +127,7 @@ class NbFormat:
         Raises:
             TargetError: The plan cannot be expressed.
         """
-        file = build(quantized, options=NbOptions(target=self.target))
+        file = build(quantized, options=NbOptions(self.target, self.meta_version))
         file, notes = to_half(file) if self.half else (file, ())
         path.write_bytes(serialize(file))
         if log is not None:
