@@ -46,6 +46,9 @@ REFUSED_TARGETS = (
 OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 """Environment variable of the original: if it is set, files have the layout of release 2.7."""
 
+MODELS = (("model_file", "model_dir"), ("model_set_dir", "model_set"))
+"""Flags that name a model, and a set of them."""
+
 QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
 NOT_AVAILABLE = {
     "nnadapter_mixed_precision_quantization_config_path": "files for NNAdapter devices need the original's opt",
@@ -147,19 +150,20 @@ def cli(context: click.Context, /, **options: Any) -> int:
     sparse_threshold(options, targets)
     if print_tables(options, targets):
         return 0
+    has_model, has_set = (bool(options[one] or options[other]) for one, other in MODELS)
+    if options["print_model_ops"] == "true" and has_model and not has_set:
+        return _print_model(options, targets)
     if options["optimized_nb_model_path"] or options["visualization_file_output_path"]:
         return draw(options)
-    if options["model_set_dir"] or options["model_set"]:
+    if has_set:
         from converter_lite.cli.opt_model_set import convert_set
 
         return convert_set(options, given, targets, _request({**options, "optimize_out": "unused"}, targets))
-    if not options["model_file"] and not options["model_dir"]:
+    if not has_model:
         if given:
             raise UsageError("there is no model", where="opt", hint="give --model_dir or --model_file")
         click.echo(f"paddlelite opt version:converter_lite {__version__}\n{context.get_help()}")
         return 0
-    if options["print_model_ops"] == "true":
-        return _print_model(options, targets)
     refuse_contradictions(options, given)
     for note in without_effect(options, given, targets):
         click.echo(f"Warning: {note}", err=True)
@@ -263,16 +267,22 @@ def _convert(options: dict[str, Any], targets: list[str]) -> int:
 
 
 def _print_model(options: dict[str, Any], targets: list[str]) -> int:
-    """The operators of a model beside the targets' kernels, and whether a file for the first target can be written."""
+    """The operators of a model beside the targets' kernels, and whether a file for the first target can be written.
+
+    A Paddle program is shown before a target is refused: what the original has for it is known.
+    """
     from converter_lite.formats.paddle_nb import tables
     from converter_lite.frontends.paddle import load
     from converter_lite.nb_conversion import SINGLE_FILES, float_file, source_files, unknown_operators
 
-    request = _request({**options, "optimize_out": options["optimize_out"] or "unused"}, targets)
-    program_file, parameter_file = source_files(request.model, request.params)
+    asked = {**options, "optimize_out": options["optimize_out"] or "unused"}
+    parameters = Path(options["param_file"]) if options["param_file"] else None
+    program_file, parameter_file = source_files(Path(options["model_file"] or options["model_dir"]), parameters)
     is_paddle = program_file.suffix not in SINGLE_FILES
-    confined = not request.allow_external_paths
-    program = load(program_file, parameter_file, confined=confined)[0] if is_paddle else float_file(request).program
+    if is_paddle:
+        program = load(program_file, parameter_file, confined=options["allowExternalPaths"] != "true")[0]
+    else:
+        program = float_file(_request(asked, targets)).program
     operators = tables.model_operators(program)
     click.echo("OPs in the input model include:")
     click.echo(tables.model_table(operators, targets))
@@ -285,7 +295,7 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
         )
         return 1
     if is_paddle:
-        float_file(request)
+        float_file(_request(asked, targets))
     click.echo("Paddle-Lite supports this model!")
     return 0
 

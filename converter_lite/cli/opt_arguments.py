@@ -117,7 +117,6 @@ def without_effect(options: Mapping[str, str], given: Collection[str], targets: 
 
     if options["param_file"] and PurePath(options["model_file"] or options["model_dir"]).suffix in SINGLE_FILES:
         yield "--param_file is not read: an ONNX or .nb file holds its parameters"
-    targets = re.split(r"[,\s]+", options["valid_targets"])
     if options["enable_fp16"] == "true" and next((n for n in targets if n in ("arm", "x86", "host")), "arm") != "arm":
         yield "--enable_fp16 changes nothing for these targets: float16 kernels exist for ARM only"
     if "quant_type" in given and options["quant_model"] != "true":
