@@ -152,7 +152,7 @@ def same(name: str, first: Any, second: Any) -> bool:
 def lines(command: list[str], out: Path) -> list[str]:
     """What a command prints, whatever its output is called."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [line.replace(str(out), "OUT").rstrip() for line in done.stdout.splitlines() if line.strip()]
+    return done.stdout.replace(str(out), "OUT").splitlines()
 
 
 TAILORING = tuple(f".tailored_{what}_list" for what in ("ops", "kernels", "ops_source", "kernels_source"))

@@ -113,8 +113,8 @@ def markdown_table() -> str:
     """The table of ``--print_all_ops_in_md_format``, with the number of operators before it."""
     table = _table()
     lines = [f"The number of supported operators is : {len(table)}"]
-    lines.append("| OP_name | " + " | ".join(COLUMNS.values()))
-    lines.append("|-:|-|" + " -|" * (len(COLUMNS) - 1))
+    lines.append("| OP_name | " + " | ".join(COLUMNS.values()) + " ")
+    lines.append("|-:|-|" + " -|" * (len(COLUMNS) - 1) + " ")
     for operator, found in table.items():
         lines.append(f"| {operator} | " + " | ".join("Y" if name in found else " " for name in COLUMNS) + " |")
     return "\n".join(lines)
@@ -123,7 +123,7 @@ def markdown_table() -> str:
 def kernel_list() -> str:
     """The list of ``--display_kernels``: operators that have a kernel of their own, not only a device's compiler."""
     found = {operator for operator, places in _table().items() if places & KERNEL_COLUMNS}
-    return "\n".join(f" - {operator}" for operator in sorted(found | KERNELS_WITHOUT_OPERATOR))
+    return "".join(f" - {operator}\n" for operator in sorted(found | KERNELS_WITHOUT_OPERATOR))
 
 
 def model_operators(program: Program) -> list[str]:
