@@ -18,6 +18,7 @@ from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import NbFile, Operator
 from converter_lite.formats.paddle_nb.protobuf import parameter_bytes
 from converter_lite.formats.paddle_nb.reader import to_graph
+from converter_lite.formats.paddle_nb.sparse import SLOTS
 from converter_lite.frontends.paddle import read_paddle
 from converter_lite.frontends.paddle_files import read_combined, read_program
 from converter_lite.nb_conversion import NbRequest, convert_to_nb
@@ -28,8 +29,6 @@ from tests.runtimes.test_nb_models import run
 from tests.runtimes.test_nb_original import PADDLE, differences, lines, original, take_rounding
 
 pytestmark = pytest.mark.runtime
-
-SLOTS = ("NonZeroWeights", "OcNonZeros", "Diffs")
 
 
 @pytest.fixture(scope="module")

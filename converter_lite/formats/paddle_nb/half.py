@@ -51,7 +51,8 @@ EITHER = frozenset(
 """Operators that move data of slot X of either precision. ``shape`` looks at none at all."""
 
 HALF_MAX = float(np.finfo(np.float16).max)
-_RESULTS = ("Out", "Output", "Y")
+RESULTS = ("Out", "Output", "Y")
+"""Slots of what a float16 kernel computes."""
 
 ONLY_ON_ARM = "float16 kernels exist for ARM only"
 SHARED_STEPS = "steps of a sparse weight that other operators read too"
@@ -71,9 +72,7 @@ def to_half(file: NbFile) -> tuple[NbFile, tuple[str, ...]]:
         return file, ("the model computes with integers; float16 kernels are not used beside them",)
     work = _Rewriting(file)
     made = work.run()
-    kept = tuple(
-        f"{n} operators with a float16 kernel compute in float32: {why}" for why, n in work.refused.most_common()
-    )
+    kept = tuple(f"float32 in spite of a float16 kernel: {count} x {why}" for why, count in work.refused.most_common())
     if not work.chosen:
         return file, ("no operator of the model computes in float16; the file is float32", *kept)
     return made, (_requirement(made, len(work.chosen)), *kept)
@@ -247,7 +246,7 @@ class _Rewriting:
         """Output slots; the result is float16, under a name of its own where the model's output has the name."""
         outputs = {}
         for slot, names in op.outputs.items():
-            outputs[slot] = [self._half_result(name) for name in names] if slot in _RESULTS else names
+            outputs[slot] = [self._half_result(name) for name in names] if slot in RESULTS else names
         return outputs
 
     def _half_result(self, name: str) -> str:

@@ -16,6 +16,9 @@ from converter_lite.errors import FormatError
 
 Array = NDArray[Any]
 
+SLOTS = {"NonZeroWeights": "nonzeros_output", "OcNonZeros": "oc_nonzeros", "Diffs": "ic_diffs"}
+"""Slot of a stored part -> end of its variable's name, as the original names them."""
+
 FLOAT_GROUP = 4
 """Float rows that are stored one by one begin at multiples of this many weights; zeros fill the gaps."""
 

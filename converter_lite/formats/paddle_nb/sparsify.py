@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle_nb.program import Block, NbFile, Operator, Variable, attr, var_type
-from converter_lite.formats.paddle_nb.sparse import LARGEST_OFFSET, SparseWeight, encode, zero_share
+from converter_lite.formats.paddle_nb.sparse import LARGEST_OFFSET, SLOTS, SparseWeight, encode, zero_share
 
 KERNELS = {
     "conv2d/def/4/1/1": "sparse_conv2d/def/4/1/1",
@@ -22,9 +22,6 @@ KERNELS = {
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "hard_swish")
 """Fused functions that the sparse kernels apply; they leave out others without a word."""
-
-SLOTS = {"NonZeroWeights": "nonzeros_output", "OcNonZeros": "oc_nonzeros", "Diffs": "ic_diffs"}
-"""Slot -> end of its variable's name, as the original names them."""
 
 
 @dataclass(slots=True)

@@ -10,12 +10,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite.formats.paddle_nb.half import RESULTS
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, Precision
 from converter_lite.formats.paddle_nb.program import Operator
 from converter_lite.frontends.paddle_graph.importer import Handler, Importer
-
-RESULTS = ("Out", "Output", "Y")
-"""Slots of what a float16 kernel computes."""
 
 
 def with_rounding(handlers: Mapping[str, Handler]) -> dict[str, Handler]:

@@ -7,10 +7,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator
-from converter_lite.formats.paddle_nb.sparse import SparseWeight, decode
+from converter_lite.formats.paddle_nb.sparse import SLOTS, SparseWeight, decode
 from converter_lite.frontends.paddle_graph.importer import Importer
-
-SLOTS = ("NonZeroWeights", "OcNonZeros", "Diffs")
 
 DENSE_PER_STORED = 64
 """Elements of dense filters per stored number that a file may ask for: no sparser one is worth its file."""
@@ -47,7 +45,7 @@ def dense_filter(importer: Importer, op: Operator, data: ir.Value) -> str:
     key = (*(op.input(slot) for slot in SLOTS), stored.first, stored.paired, *shape[1:])
     if key not in importer.dense_filters:
         _spend(importer, ends.size * shape[1])
-        name = str(op.input("NonZeroWeights")).removesuffix("_nonzeros_output")
+        name = str(op.input("NonZeroWeights")).removesuffix(f"_{SLOTS['NonZeroWeights']}")
         while importer.array(name) is not None:
             name += ".dense"
         importer.parameters[name] = decode(stored, shape[1], shape[2] * shape[3])[:, :, None, None]
