@@ -17,7 +17,13 @@ from converter_lite import __version__
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
-from converter_lite.cli.opt_arguments import normalize, refuse_contradictions, sparse_threshold, without_effect
+from converter_lite.cli.opt_arguments import (
+    normalize,
+    refuse_contradictions,
+    refuse_output,
+    sparse_threshold,
+    without_effect,
+)
 from converter_lite.cli.opt_listings import SAVED, announce, draw, print_tables, record_tailoring, tell
 from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import (
@@ -167,8 +173,7 @@ def cli(context: click.Context, /, **options: Any) -> int:
     refuse_contradictions(options, given)
     for note in without_effect(options, given, targets):
         click.echo(f"Warning: {note}", err=True)
-    if Path(options["optimize_out"]).name in ("", ".nb") or options["optimize_out"].endswith("/"):
-        raise UsageError("a file name is required; .nb is appended", where=f"--optimize_out={options['optimize_out']}")
+    refuse_output(options)
     return _convert(options, targets)
 
 

@@ -94,6 +94,20 @@ def refuse_contradictions(options: Mapping[str, str], given: Collection[str]) ->
         )
 
 
+def refuse_output(options: Mapping[str, str]) -> None:
+    """Refuse a value of ``--optimize_out`` that names no file, or no directory for a protobuf result.
+
+    Raises:
+        UsageError: It does not.
+    """
+    output = options["optimize_out"]
+    if options["optimize_out_type"] == "protobuf":
+        if not output:
+            raise UsageError("a directory is required", where="--optimize_out=", hint="it gets model and params")
+    elif PurePath(output).name in ("", "..", ".nb") or output.endswith("/"):
+        raise UsageError("a file name is required; .nb is appended", where=f"--optimize_out={output}")
+
+
 def sparse_threshold(options: Mapping[str, str], targets: Collection[str]) -> float | None:
     """Share of zeros from which a 1x1 convolution becomes sparse; ``None`` where no file of the targets has sparse ones.
 

@@ -149,6 +149,8 @@ def test_a_target_that_only_the_original_can_write_is_left_out_beside_another(
         (["--model_file=nowhere.onnx", "--optimize_out=o"], "does not exist"),
         (["--model_file=m.onnx"], "optimize_out"),
         (["--model_file=m.onnx", "--optimize_out=folder/"], "a file name is required"),
+        (["--model_file=m.onnx", "--optimize_out=.."], "a file name is required"),
+        (["--model_file=m.onnx", "--optimize_out_type=protobuf"], "a directory is required"),
         (["--print_model_ops=true"], "there is no model"),
         (["--param_file=m.pdiparams", "--optimize_out=o"], "there is no model"),
         (["--valid_targets=arm"], "there is no model"),
@@ -241,7 +243,7 @@ def test_a_protobuf_result_is_a_folder_that_reads_back_as_the_same_function(
     paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = (f"--model_dir={paddle_folder}", "--valid_targets=x86")
-    assert run(*flags, f"--optimize_out={tmp_path / 'made'}", "--optimize_out_type=protobuf") == 0
+    assert run(*flags, f"--optimize_out={tmp_path / 'made'}/", "--optimize_out_type=protobuf") == 0
     assert capsys.readouterr().out.splitlines()[-1] == "1. Model is successfully loaded!"
     assert sorted(path.name for path in (tmp_path / "made").iterdir()) == ["model", "params"]
     assert run(*flags, f"--optimize_out={tmp_path / 'direct'}") == 0
