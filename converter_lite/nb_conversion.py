@@ -262,8 +262,12 @@ def prepare(source: QuantizedModel, request: NbRequest) -> tuple[QuantizedModel,
     quantized = plan_weights(model, target=request.target, bits=request.weight_bits, skip=frozenset(sparse))
     for node in sparse.values():
         quantized.plan.keep_float(node, "its weight is sparse")
-    notes = () if quantized.plan.weights else ("no weight was quantized: " + _top_reasons(quantized.plan),)
-    return quantized, notes
+    notes = []
+    if sparse:
+        notes.append(f"{len(sparse)} sparse convolutions keep float weights: --quant_model is for the dense ones")
+    if not quantized.plan.weights:
+        notes.append("no weight was quantized: " + _top_reasons(quantized.plan))
+    return quantized, tuple(notes)
 
 
 def _sparse_nodes(model: ir.Model, request: NbRequest) -> dict[str, ir.Node]:
