@@ -32,6 +32,7 @@ class Sparsity:
         weights: Variables whose weights were replaced.
         candidates: How many 1x1 convolutions there are.
         sparse: How many of them became sparse.
+        paired: How many of these are stored in pairs of rows.
         reasons: Why the others stay dense -> how many.
         dense_bytes: Bytes of the replaced weights.
         sparse_bytes: Bytes of what stands for them.
@@ -40,6 +41,7 @@ class Sparsity:
     weights: set[str] = field(default_factory=set)
     candidates: int = 0
     sparse: int = 0
+    paired: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     dense_bytes: int = 0
     sparse_bytes: int = 0
@@ -56,8 +58,14 @@ class Sparsity:
             f"--sparse_model: {self.sparse} of {self.candidates} 1x1 convolutions are sparse, {self.sparse_bytes} bytes "
             f"of weights instead of {self.dense_bytes}"
         )
-        limits = "a sparse file computes right for this input size only, and for one picture at a time"
-        return (f"{made}; {dense}" if dense else made, limits)
+        notes = [f"{made}; {dense}" if dense else made]
+        notes.append("a sparse file computes right for this input size only, and for one picture at a time")
+        if self.paired:
+            notes.append(
+                f"the file needs Paddle-Lite 2.11 or newer: weights of {self.paired} sparse convolutions are stored in pairs"
+                " of rows, which 2.10 takes for single ones without an error"
+            )
+        return tuple(notes)
 
 
 def sparsify(file: NbFile, threshold: float) -> Sparsity:
@@ -88,6 +96,7 @@ def sparsify(file: NbFile, threshold: float) -> Sparsity:
             found.sparse_bytes += sum(file.parameters[slot[0]].nbytes for slot in made[name, pixels][0].values())
         _replace(op, *made[name, pixels])
         found.sparse += 1
+        found.paired += made[name, pixels][1].paired
         found.dense_bytes += 0 if name in found.weights else weight.nbytes
         found.weights.add(name)
     _drop_unused(file, block, found.weights)

@@ -144,6 +144,9 @@ def test_notes_say_what_became_sparse_and_why_others_did_not() -> None:
     assert notes[0].startswith("--sparse_model: 2 of 3 1x1 convolutions are sparse, ")
     assert notes[0].endswith("; 1 x less than 0.6 of its weights can be left out")
     assert "this input size only" in notes[1]
+    assert "needs Paddle-Lite 2.11 or newer: weights of 1 sparse convolutions" in notes[2]
+    alone = np.eye(8, dtype=np.float32)[:, :, None, None]
+    assert len(sparsify(convolution(alone), 0.6).notes) == 2
     (note,) = sparsify(float_file(), 1.0).notes
     assert note == (
         "--sparse_model: no convolution is sparse, the file is dense: 3 x less than 1 of its weights can be left out"
