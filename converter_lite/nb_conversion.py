@@ -141,12 +141,18 @@ def output_files(request: NbRequest) -> list[Path]:
     """Files that a request writes.
 
     Raises:
-        UsageError: One of them is a file of the model, or the model does not exist.
+        UsageError: One of them is a file of the model, or would be found in its place; or the model does not exist.
     """
     targets = [request.output / name for name in PROTOBUF_NAMES] if request.protobuf else [request.output]
-    inputs = [path for path in source_files(request.model, request.params) if path is not None]
+    program, parameters = source_files(request.model, request.params)
     for target in targets:
-        refuse_overwrite(target, inputs)
+        refuse_overwrite(target, [program] if parameters is None else [program, parameters])
+    if request.protobuf and program.suffix not in SINGLE_FILES and request.output.resolve() == program.parent.resolve():
+        raise UsageError(
+            "a protobuf result beside its model would be found in its place",
+            where=str(request.output),
+            hint="choose another directory",
+        )
     return targets
 
 

@@ -259,6 +259,9 @@ def test_a_protobuf_result_does_not_replace_the_model_it_is_made_from(
     paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = tmp_path / "made"
+    assert run(f"--model_dir={paddle_folder}", f"--optimize_out={paddle_folder}", "--optimize_out_type=protobuf") == 2
+    assert "would be found in its place" in capsys.readouterr().err
+    assert len(list(paddle_folder.iterdir())) == 2
     flags = (f"--optimize_out={made}", "--optimize_out_type=protobuf")
     assert run(f"--model_dir={paddle_folder}", *flags) == 0
     before = {path: path.read_bytes() for path in made.iterdir()}

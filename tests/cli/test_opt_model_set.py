@@ -148,6 +148,8 @@ def test_protobuf_results_do_not_replace_the_models(
     before = {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
     assert run(f"--model_set_dir={tmp_path / 'made'}", f"--optimize_out={tmp_path / 'made'}", *flags) == 1
     assert capsys.readouterr().err.count("the output would overwrite an input") == 3
+    assert run(f"--model_set_dir={models}", f"--optimize_out={models}", *flags) == 1
+    assert capsys.readouterr().err.count("would be found in its place") == 3
     assert {path: path.read_bytes() for path in before} == before
 
 
