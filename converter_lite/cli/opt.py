@@ -220,9 +220,10 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
     protobuf = _one_of(options, "optimize_out_type", ("naive_buffer", "protobuf")) == "protobuf"
     bits = QUANT_BITS[_one_of(options, "quant_type", QUANT_TYPES)]
     output = options["optimize_out"]
+    model, params = _model_paths(options)
     return NbRequest(
-        model=Path(options["model_file"] or options["model_dir"]),
-        params=Path(options["param_file"]) if options["param_file"] else None,
+        model=model,
+        params=params,
         output=Path(output if protobuf or output.endswith(".nb") else f"{output}.nb"),
         target=written_target(targets),
         weight_bits=bits if options["quant_model"] == "true" else None,
@@ -234,6 +235,12 @@ def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
         half=options["enable_fp16"] == "true",
         sparse_threshold=sparse_threshold(options, targets),
     )
+
+
+def _model_paths(options: dict[str, Any]) -> tuple[Path, Path | None]:
+    """Model file or directory, and the file with its parameters if it was named."""
+    parameters = options["param_file"]
+    return Path(options["model_file"] or options["model_dir"]), Path(parameters) if parameters else None
 
 
 def _one_of(options: dict[str, Any], name: str, allowed: Sequence[str]) -> str:
@@ -281,8 +288,7 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
     from converter_lite.nb_conversion import SINGLE_FILES, float_file, source_files, unknown_operators
 
     asked = {**options, "optimize_out": options["optimize_out"] or "unused"}
-    parameters = Path(options["param_file"]) if options["param_file"] else None
-    program_file, parameter_file = source_files(Path(options["model_file"] or options["model_dir"]), parameters)
+    program_file, parameter_file = source_files(*_model_paths(options))
     is_paddle = program_file.suffix not in SINGLE_FILES
     if is_paddle:
         program = load(program_file, parameter_file, confined=options["allowExternalPaths"] != "true")[0]

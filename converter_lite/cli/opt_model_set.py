@@ -79,7 +79,7 @@ def _models(folder: Path, out: Path, options: Mapping[str, str]) -> list[Path]:
     """Directories of models, sorted by name; hidden ones and that of the results are none.
 
     Raises:
-        UsageError: There are none, or the results would stand in one of them.
+        UsageError: There are none, or the results would stand in the directory of one.
     """
     if not folder.is_dir():
         raise UsageError("the directory of models does not exist", where=str(folder))
