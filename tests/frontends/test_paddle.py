@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ModelError, UsageError
-from converter_lite.formats.paddle_nb.program import Operator, Program, VarType, attr
+from converter_lite.formats.paddle_nb.program import Operator, Program, VarType, attr, ints
 from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes, tensor_bytes
 from converter_lite.frontends.paddle import is_paddle_path, locate, read_paddle
 from converter_lite.frontends.paddle_files import read_combined, read_program
@@ -262,6 +263,21 @@ def test_input_shapes_replace_the_declared_ones(tmp_path: Path) -> None:
     folder = save(tmp_path / "m", *float_model())
     model = read_paddle(folder, input_shapes={"image": (1, 3, 8, 8)}).model
     assert model.graph.inputs[0].shape == ir.Shape((1, 3, 8, 8))
+
+
+@pytest.mark.parametrize(("shape", "count"), [((5000, 5000), 1), ((1000, 1000), 40)])
+def test_constants_of_one_number_cannot_fill_the_memory(shape: tuple[int, int], count: int, tmp_path: Path) -> None:
+    """16,777,216 elements in all, however they are spread over operators."""
+    attributes = {"shape": ints(shape), "value": attr(1.0), "dtype": attr(5)}
+    filled = [Operator("fill_constant", {}, {"Out": [f"k{i}"]}, attributes) for i in range(count)]
+    used = Operator("sum", {"X": ["x", *(f"k{i}" for i in range(count))]}, {"Out": ["y"]})
+    folder = save(tmp_path / "m", program_of([*filled, used], {}, {"x": shape}, "y"), {})
+    tracemalloc.start()
+    with pytest.raises(ModelError, match="far more numbers than it holds"):
+        read_paddle(folder)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * (1 << 24)
 
 
 @pytest.mark.parametrize("part", ["inference.pdmodel", "inference.pdiparams"])

@@ -113,9 +113,11 @@ def _same(importer: Importer, op: Operator) -> None:
 def _constant(importer: Importer, op: Operator) -> None:
     dtype = numpy_type(int(op.get("dtype", 5)))
     shape = [int(size) for size in op.get("shape", (1,))]
-    if any(size < 0 for size in shape) or int(np.prod(shape, dtype=np.float64)) > 1 << 24:
-        raise ModelError(f"a constant of shape {shape}")
+    elements = np.prod(shape, dtype=np.float64)
+    if any(size < 0 for size in shape) or elements > importer.filled_left:
+        raise ModelError(f"a constant of shape {shape}: the model describes far more numbers than it holds")
     if op.type == "fill_constant":
+        importer.filled_left -= int(elements)
         array = np.full(shape, op.get("value", 0.0), dtype)
     else:
         keys = ("fp32_values", "int32_values", "int64_values", "bool_values")

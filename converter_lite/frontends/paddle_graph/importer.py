@@ -32,6 +32,9 @@ INPUT_LIMIT = 4096
 FLOAT_LIMIT = 16
 """The same for others: scales of a Resize, bounds of a Range."""
 
+FILLED_LIMIT = 1 << 24
+"""Elements of all constants of which the file holds one number only."""
+
 Array = NDArray[Any]
 
 _INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
@@ -71,6 +74,7 @@ class Importer:
         where: Name of the file for messages.
         dense_filters: What a sparse filter was made from -> the constant that it became.
         dense_left: Elements that further ones may have; ``None`` before the first.
+        filled_left: Elements that further constants may have of which the file holds one number only.
     """
 
     parameters: dict[str, Array]
@@ -83,6 +87,7 @@ class Importer:
     inputs: list[ir.Value] = field(default_factory=list)
     dense_filters: dict[tuple[object, ...], str] = field(default_factory=dict)
     dense_left: int | None = None
+    filled_left: int = FILLED_LIMIT
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)
