@@ -23,8 +23,11 @@ SMALL_RESULT = 64 * 1024
 """Bytes; a result up to this size is always stored."""
 
 MAX_GROWTH = 4
-"""A larger result may be this many times as large as its largest input: widening float16 or int8 to float32 fits,
-expanding a number to a picture does not."""
+"""A larger result may be this many times as large as the largest constant of the model that it is made of: widening
+float16 or int8 to float32 fits, expanding a number to a picture does not, nor does a chain of expansions."""
+
+MADE_OF = "bytes of the largest constant that it is made of"
+"""Key of what a computed value, and the constant that takes its place, remember for the next round."""
 
 FEED_ABOVE = 1024
 """Bytes; larger constants are fed to the runtime instead of being copied into a message."""
@@ -118,18 +121,22 @@ def _foldable(graph: ir.Graph) -> list[ir.Node]:
     nodes = []
     for node in graph:
         inputs = [value for value in node.inputs if value is not None]
-        if all(value in known or is_constant(value) for value in inputs) and _is_worth_folding(node, inputs):
+        if not all(value in known or is_constant(value) for value in inputs):
+            continue
+        made_of = max((int(value.meta.get(MADE_OF, _bytes(value) or 0)) for value in inputs), default=0)
+        if _is_worth_folding(node, inputs, limit=max(SMALL_RESULT, MAX_GROWTH * made_of)):
             nodes.append(node)
             known.update(node.outputs)
+            for value in node.outputs:
+                value.meta[MADE_OF] = max(made_of, min(_bytes(value) or 0, SMALL_RESULT))
     return nodes
 
 
-def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value]) -> bool:
+def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value], *, limit: int) -> bool:
     if node.domain not in ("", "ai.onnx") or node.op_type in NEVER_FOLDED or has_subgraph(node) or not inputs:
         return False
     if any(_is_exotic(value) for value in inputs):
         return False
-    limit = max(SMALL_RESULT, MAX_GROWTH * max(_bytes(value) or 0 for value in inputs))
     for value in node.outputs:
         size = _bytes(value)
         if value.is_graph_output() or size is None or size > limit:
@@ -203,4 +210,6 @@ def _store(graph: ir.Graph, value: ir.Value, tensor: ir.TensorProtocol) -> None:
     shape = ir.Shape(tensor.shape.numpy())
     stored = ir.Value(name=name, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(stored)
+    if MADE_OF in value.meta:
+        stored.meta[MADE_OF] = value.meta[MADE_OF]
     value.replace_all_uses_with(stored)

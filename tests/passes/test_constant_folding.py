@@ -117,6 +117,20 @@ def test_small_expansions_are_folded() -> None:
     assert_applies(fold_constants, model, 1)
 
 
+def test_a_chain_of_expansions_does_not_grow_with_its_length() -> None:
+    """Round by round, too: what was folded before does not count as a constant of the model."""
+    body = " ".join(f"t{index + 1} = Tile(t{index}, four)" for index in range(9))
+    model = build(
+        f"g (float[1,4] x) => (float[1,4] y) {{ {body} m = ReduceMax(t9) y = Add(x, m) }}",
+        t0=np.ones((1, 16384), np.float32),
+        four=np.array([1, 4]),
+    )
+    infer_shapes(model)
+    while fold_constants(model):
+        infer_shapes(model)
+    assert operators(model) == {"Tile": 8, "ReduceMax": 1, "Add": 1}
+
+
 def test_a_large_intermediate_keeps_what_depends_on_it() -> None:
     model = build(
         """g (float[300] x) => (float[300] y) {
