@@ -83,6 +83,9 @@ class _Command(click.Command):
             status = error.exit_status
         except BrokenPipeError:
             status = 1
+        except MemoryError:
+            click.echo("Error: out of memory", err=True)
+            status = 1
         except OSError as error:
             click.echo(f"Error: {refused_by_system(error)}", err=True)
             status = 1

@@ -319,6 +319,17 @@ def test_nothing_is_written_where_the_lists_for_tailoring_have_no_place(
     assert not (tmp_path / "t.nb").exists()
 
 
+def test_too_little_memory_is_no_defect(
+    onnx_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("converter_lite.nb_conversion.build", full)
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out'}") == 1
+    assert capsys.readouterr().err == "Error: out of memory\n"
+
+
 def test_tables_list_operators_and_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--print_all_ops=true") == 0
     lines = capsys.readouterr().out.splitlines()
