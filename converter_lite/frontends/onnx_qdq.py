@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.onnx_qdq.materialize import TWO_BITS_TYPES
+from converter_lite.formats.onnx_qdq.parts import UPPER, joined, joined_params
 from converter_lite.kernels.quantize import dequantize
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -73,10 +74,15 @@ def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
     stored = g.constant(source)
     if stored is not None:
         value = _float_weight(quantized, source, stored, params, where)
-        multiply = g.single_consumer(node.outputs[0])
+        reader = g.single_consumer(node.outputs[0])
         _replace(quantized.model.graph, node, value)
-        if multiply is not None and multiply.op_type == "Mul":
-            _fold_factors(quantized, multiply, value)
+        if reader is not None and reader.op_type == "Add":
+            add, whole = reader, _joined_parts(quantized, reader)
+            if whole is not None:
+                value, reader = whole, g.single_consumer(add.outputs[0])
+                _replace(quantized.model.graph, add, whole)
+        if reader is not None and reader.op_type == "Mul":
+            _fold_factors(quantized, reader, value)
         return
     producer = source.producer()
     if producer is None or producer.op_type != "QuantizeLinear" or producer.inputs[0] is None:
@@ -84,6 +90,23 @@ def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
     value = producer.inputs[0]
     quantized.plan.activations[str(value.name)] = params
     _replace(quantized.model.graph, node, value)
+
+
+def _joined_parts(quantized: QuantizedModel, add: ir.Node) -> ir.Value | None:
+    """The weight whose two parts a node adds, ``None`` if it adds something else or the other part is not there yet."""
+    plan, names = quantized.plan, [str(value.name) for value in add.inputs if value is not None]
+    if len(set(names)) < 2 or not all(name in plan.weights for name in names):
+        return None
+    params = joined_params(*(plan.weights[name] for name in names))
+    if params is None:
+        return None
+    for name in names:
+        del plan.weights[name]
+    integers = joined(*(np.asarray(quantized.q_weights.pop(name), np.int32) for name in names))
+    values = dequantize(integers, params.scale, params.zero_point, axis=params.spec.axis)
+    made = g.add_initializer(quantized.model.graph, names[0].removesuffix(UPPER), values)
+    plan.weights[str(made.name)], quantized.q_weights[str(made.name)] = params, integers
+    return made
 
 
 def _fold_factors(quantized: QuantizedModel, multiply: ir.Node, weight: ir.Value) -> None:

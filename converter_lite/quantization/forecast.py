@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.formats.onnx_qdq.materialize import NARROWEST, storage_bits
+from converter_lite.formats.onnx_qdq.parts import has_two_parts
 from converter_lite.quantization.decide import is_fused_clamp
 from converter_lite.quantization.params import QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantPlan
@@ -68,9 +69,13 @@ def stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: boo
     elements = 1
     for size in shape:
         elements *= size
-    width = storage_bits(QuantSpec(bits=bits), narrowest)
     channels = _channels(node, weight) if per_channel else 1
-    return elements * width // 8 + channels * (4 + width // 8) + _named(STORED_BYTES, STORED_NAMES, weight)
+    spec = QuantSpec(bits=bits)
+    widths = (4, 2) if has_two_parts(spec, narrowest) else (storage_bits(spec, narrowest),)
+    return sum(
+        elements * width // 8 + channels * (4 + width // 8) + _named(STORED_BYTES, STORED_NAMES, weight)
+        for width in widths
+    )
 
 
 def _node_bytes(node: ir.Node) -> int:

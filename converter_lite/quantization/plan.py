@@ -179,6 +179,9 @@ class QuantPlan:
 Integers = NDArray[np.integer] | ir.TensorProtocol
 """Integers of a weight: an array, or a tensor that makes them when it is read."""
 
+Part = Callable[[NDArray[np.int32]], NDArray[np.int32]]
+"""What is taken of each integer of a weight."""
+
 
 @dataclass(slots=True)
 class QuantizedModel:
@@ -203,8 +206,8 @@ class QuantizedModel:
         """Stored integers of a planned weight."""
         return self._integers_of(name)()
 
-    def stored(self, name: str, dtype: ir.DataType) -> ir.TensorProtocol:
-        """The integers of a planned weight as a tensor.
+    def stored(self, name: str, dtype: ir.DataType, part: Part | None = None) -> ir.TensorProtocol:
+        """The integers of a planned weight as a tensor, or what ``part`` takes of each of them.
 
         Large weights that are rounded to nearest, and those that a file holds encoded, are made whenever the tensor is read,
         so that writing a file holds one of them at a time.
@@ -214,7 +217,8 @@ class QuantizedModel:
         integers = self._integers_of(name)
 
         def made() -> NDArray[np.generic]:
-            return integers().astype(dtype.numpy())
+            found = integers()
+            return (found if part is None else part(found)).astype(dtype.numpy())
 
         if isinstance(chosen, np.ndarray) or (chosen is None and weight.size < LAZY_FROM):
             return ir.Tensor(made(), dtype=dtype, name=name)

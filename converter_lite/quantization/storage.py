@@ -7,6 +7,7 @@ from typing import Protocol
 
 import onnx_ir as ir
 
+from converter_lite.formats.onnx_qdq.materialize import NARROWEST
 from converter_lite.quantization.forecast import stored_bytes
 from converter_lite.quantization.params import QuantSpec
 
@@ -34,10 +35,15 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OnnxStorage:
-    """Integer types of ONNX."""
+    """Integer types of ONNX.
+
+    Attributes:
+        narrowest: Least width of stored integers; with 2, six bits are stored in two parts.
+    """
 
     widths: tuple[int, ...] = WIDTHS
     measured: tuple[int, ...] = WIDTHS[:-1]
+    narrowest: int = NARROWEST
 
     def spec(self, spec: QuantSpec, *, channels: int, elements: int) -> QuantSpec:
         """As it is."""
@@ -45,7 +51,11 @@ class OnnxStorage:
 
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
         """See :func:`~converter_lite.quantization.forecast.stored_bytes`."""
-        return stored_bytes(node, weight, bits, per_channel=per_channel)
+        return stored_bytes(node, weight, bits, per_channel=per_channel, narrowest=self.narrowest)
 
 
 ONNX_STORAGE = OnnxStorage()
+"""Types of operator set 21."""
+
+NEWER_ONNX_STORAGE = OnnxStorage(widths=(4, 6, 8, 16), narrowest=2)
+"""Types of operator set 25."""

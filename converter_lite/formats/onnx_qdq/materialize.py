@@ -5,8 +5,8 @@ Rules:
 1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the tensor
    comes from an integer node (whose float result then needs not exist).
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
-3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear (and a Mul, where its elements have
-   factors), stored once for all its readers.
+3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear (two and an Add where it has two parts;
+   and a Mul, where its elements have factors), stored once for all its readers.
 4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.formats.onnx_qdq.dynamic`.
 5. Graph inputs and outputs keep their names.
 6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.formats.onnx_qdq.attention import fuse_attentions
 from converter_lite.formats.onnx_qdq.dynamic import DynamicWriter
+from converter_lite.formats.onnx_qdq.parts import LOWER, UPPER, has_two_parts, lower, parts_of, upper
 from converter_lite.quantization.decide import clamp_bounds, is_fused_clamp, reads_integer
 from converter_lite.quantization.params import QuantParams, QuantSpec
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.weights import operator, weight_of
 from converter_lite.targets.operators import Role
 
@@ -56,6 +57,9 @@ STORAGE: dict[tuple[int, bool], ir.DataType] = {
 }
 """(bits, signed) -> ONNX element type of a grid's integers and of its zero point."""
 
+RESULTS = {"DequantizeLinear": "dequantized", "Add": "added", "Mul": "multiplied"}
+"""Operator that restores a weight -> end of its result's name."""
+
 NARROWEST = 4
 """Least width of stored integers unless a file may be newer: 2-bit types came with operator set 25."""
 
@@ -74,7 +78,7 @@ def required_opset(plan: QuantPlan, narrowest: int = NARROWEST) -> int:
     """Lowest ONNX operator set for the plan: 10; 13 with per-axis scales; 21 with 4- or 16-bit types; 25 with 2-bit types."""
     specs = [p.spec for p in (*plan.activations.values(), *plan.weights.values())]
     widths = {storage_bits(spec, narrowest) for spec in specs}
-    if 2 in widths:
+    if 2 in widths or any(has_two_parts(params.spec, narrowest) for params in plan.weights.values()):
         return TWO_BITS_OPSET
     if widths & {4, 16}:
         return 21
@@ -142,23 +146,34 @@ class _Materializer:
         readers = [(user, i) for user, i in value.uses() if self._reads_stored(user, i)]
         if not readers:
             return
-        integers = self.quantized.stored(name, storage_type(params.spec, self.narrowest))
-        stored = g.add_tensor(self.graph, f"{name}_quantized", integers, names=self.names)
-        scale, zero_point = self._grid(name, params)
-        node = _node("DequantizeLinear", [stored, scale, zero_point], f"{name}_dequantize", axis=params.spec.axis)
         first = min((user for user, _ in readers), key=self.order.__getitem__)
-        self.graph.insert_before(first, node)
-        _describe(node.outputs[0], value, self.names.unique(f"{name}_dequantized"))
-        if params.factors is not None:
-            node = self._multiplied(node, name, params.factors)
+        nodes = self._restoring(name, params)
+        for node in nodes:
             self.graph.insert_before(first, node)
-            _describe(node.outputs[0], value, self.names.unique(f"{name}_multiplied"))
+            _describe(node.outputs[0], value, self.names.unique(f"{name}_{RESULTS[node.op_type]}"))
         for user, i in readers:
-            user.replace_input_with(i, node.outputs[0])
+            user.replace_input_with(i, nodes[-1].outputs[0])
 
-    def _multiplied(self, dequantize: ir.Node, name: str, factors: NDArray[np.float32]) -> ir.Node:
-        constant = g.add_initializer(self.graph, f"{name}_factors", factors, names=self.names)
-        return _node("Mul", [dequantize.outputs[0], constant], f"{name}_multiply")
+    def _restoring(self, name: str, params: QuantParams) -> list[ir.Node]:
+        """What gives a weight back from its integers; the last node gives the weight."""
+        if has_two_parts(params.spec, self.narrowest):
+            high, low = parts_of(params)
+            nodes = [self._dequantize(name, UPPER, high, upper), self._dequantize(name, LOWER, low, lower)]
+            nodes.append(_node("Add", [node.outputs[0] for node in nodes], f"{name}_add"))
+        else:
+            nodes = [self._dequantize(name, "", params)]
+        if params.factors is not None:
+            factors = g.add_initializer(self.graph, f"{name}_factors", params.factors, names=self.names)
+            nodes.append(_node("Mul", [nodes[-1].outputs[0], factors], f"{name}_multiply"))
+        return nodes
+
+    def _dequantize(self, name: str, part: str, params: QuantParams, taken: Part | None = None) -> ir.Node:
+        """A DequantizeLinear of a weight's integers, or of what ``taken`` takes of them."""
+        integers = self.quantized.stored(name, storage_type(params.spec, self.narrowest), taken)
+        stored = g.add_tensor(self.graph, f"{name}{part}_quantized", integers, names=self.names)
+        scale, zero_point = self._grid(f"{name}{part}", params)
+        inputs = [stored, scale, zero_point]
+        return _node("DequantizeLinear", inputs, f"{name}{part}_dequantize", axis=params.spec.axis)
 
     def _reads_stored(self, node: ir.Node, position: int) -> bool:
         mode = self.plan.mode(node)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.form import GraphForm
+from converter_lite.formats.onnx_qdq.parts import TWO_PARTS
 from converter_lite.formats.output import FileOptions, Written
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
@@ -16,18 +17,19 @@ from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, quantize
+from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.quantization.weight_only import WeightSettings
 
 ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
 """Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
 
 ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
-TWO_BITS_NOTE = "weights are stored in two bits (operator set 25): runtimes older than that do not load the file"
+TWO_BITS_NOTE = "weights are stored in {} (operator set 25): runtimes older than that do not load the file"
 ATTENTION_NOTE = (
     "{} x Attention is written as one operator (operator set 23): runtimes older than onnxruntime 1.24 do not load the "
     "file; [dynamic_quant_param] attention_operator=false for them"
 )
-FOUR_BITS_NOTE = "weights are stored in four bits: {}"
+WIDER_NOTE = "weights are stored in four bits or eight, though they need less: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,16 @@ class OnnxFormat:
         """Every ONNX model can be written as ONNX."""
 
     def restrict(self, choice: Choice) -> Choice:
-        """Every device table can be expressed; a weight's columns may have factors."""
+        """Every device table can be expressed; a weight's columns may have factors, and its bits two parts."""
+        from converter_lite.formats.onnx_qdq.narrow import narrowest_width
+
         settings = choice.settings
-        return (
-            replace(choice, settings=replace(settings, factors=True))
-            if isinstance(settings, WeightSettings)
-            else choice
-        )
+        if not isinstance(settings, WeightSettings):
+            return choice
+        mixed = settings.mixed
+        if mixed is not None and narrowest_width() == 2:
+            mixed = replace(mixed, storage=NEWER_ONNX_STORAGE)
+        return replace(choice, settings=replace(settings, factors=True, mixed=mixed))
 
     def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
@@ -96,24 +101,32 @@ class OnnxFormat:
 def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tuple[str, ...]]:
     """The graph, and what is to be told.
 
-    Integers of one or two bits take two, and attentions of dynamic quantization (which is for speed) become one operator,
-    where everything here can read that.
+    Integers of one or two bits take two, those of five or six are stored in two parts, and attentions of dynamic quantization
+    (which is for speed) become one operator, where everything here can read that.
     """
     from converter_lite.formats.onnx_qdq import writer
     from converter_lite.formats.onnx_qdq.narrow import narrowest_width
 
-    if any(params.spec.bits <= 2 for params in quantized.plan.weights.values()):
+    stored = _newer_forms({params.spec.bits for params in quantized.plan.weights.values()})
+    if stored:
         if narrowest_width() > 2:
-            return writer.build(quantized), (
-                FOUR_BITS_NOTE.format("two-bit integers are newer than the libraries here"),
-            )
+            return writer.build(quantized), (WIDER_NOTE.format("two-bit integers are newer than the libraries here"),)
         try:
-            return writer.build(quantized, narrowest=2), (TWO_BITS_NOTE,)
+            return writer.build(quantized, narrowest=2), (TWO_BITS_NOTE.format(stored),)
         except ModelError as error:
-            return writer.build(quantized), (FOUR_BITS_NOTE.format(error.message),)
+            return writer.build(quantized), (WIDER_NOTE.format(error.message),)
     if attention and any(node.mode is NodeMode.DYNAMIC for node in quantized.plan.nodes.values()):
         return _with_attention(quantized)
     return writer.build(quantized), ()
+
+
+def _newer_forms(widths: set[int]) -> str:
+    """How weights are stored that need two-bit integers, empty without such weights."""
+    forms = {
+        "two bits": any(bits <= 2 for bits in widths),
+        "parts of four and two bits": not widths.isdisjoint(TWO_PARTS),
+    }
+    return " or ".join(form for form, is_there in forms.items() if is_there)
 
 
 def _with_attention(quantized: QuantizedModel) -> tuple[ir.Model, tuple[str, ...]]:
