@@ -12,7 +12,7 @@ from converter_lite.formats.form import DEVICE_FUSED, DEVICE_OPSET, GraphForm
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.narrowing import NARROWED
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
-from converter_lite.formats.mindspore_ms.planning import adapt_plan, for_device, quantize_for_ms
+from converter_lite.formats.mindspore_ms.planning import adapt_plan, draft_for_ms, for_device, quantize_for_ms
 from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import check, refusal, write
 from converter_lite.formats.output import FileOptions, Written
@@ -83,6 +83,16 @@ class MsFormat:
     ) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
         return quantize_for_ms(model, choice, plan=plan, resources=resources, packed=self.options.encode)
+
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """Bytes of a file with stand-in parameters.
+
+        Raises:
+            ConverterError: Such a file cannot be written.
+        """
+        if choice is not None:
+            quantized = draft_for_ms(quantized.model, quantized.plan, choice, packed=self.options.encode)
+        return len(write(quantized, options=self.options))
 
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
