@@ -100,6 +100,15 @@ def test_a_shape_that_is_not_fixed_is_a_problem() -> None:
     assert "not fixed" in check(model)[0].reason
 
 
+def test_integers_that_are_clipped_are_told() -> None:
+    constants = {"far": np.array([2**40]), "near": np.array([2**30])}
+    nodes = [helper.make_node("Add", ["x", name], [f"y_{name}"]) for name in constants]
+    model = from_nodes(nodes, {"x": (2,)}, dict(constants), ["y_far", "y_near"], kinds={"x": 7})
+    notes: list[str] = []
+    write(floating(model), notes=notes)
+    assert notes == ["far: integers beyond 32 bits are clipped, the runtimes have no wider ones"]
+
+
 def test_an_input_without_elements_is_a_problem() -> None:
     model = from_nodes([helper.make_node("Relu", ["x"], ["y"])], {"x": (0, 3)}, {}, ["y"])
     assert [str(problem) for problem in check(model)] == ["x (input): its shape [0, 3] holds no element"]
