@@ -23,8 +23,6 @@ from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ModelError, QualityError, UsageError
-from converter_lite.formats.onnx_qdq.materialize import NARROWEST
-from converter_lite.formats.onnx_qdq.narrow import narrowest_width
 from converter_lite.formats.output import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format
 from converter_lite.frontends.ascend import apply_ascend_context, effective_context
@@ -35,7 +33,6 @@ from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
-from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.run import Resources
@@ -344,25 +341,24 @@ class _Conversion:
                 plan.check(model)
             else:
                 plan = job.format.decide(model, choice)
-            bits = choice.settings.bits if choice is not None and isinstance(choice.settings, WeightSettings) else 8
-            result.forecast_bytes[job.format.name] = forecast_bytes(
-                model,
-                plan,
-                bits=bits,
-                narrowest=narrowest_width(self.engine) if bits <= 2 else NARROWEST,
-                per_channel=choice is not None and choice.is_per_channel,
-                integer_bias=choice is not None and choice.target.quantize_bias,
-            )
             if choice is not None:
                 result.plans[job.format.name] = plan
                 self._report_plan(plan, job)
                 _refuse_nothing(plan)
+            result.forecast_bytes[job.format.name] = self._forecast(job, plan)
         with ExitStack() as stack:
             others = self._open_others(stack)
             self._finished(result)
             for path, folder, text in others:
                 stage_text(folder, path, text(result)).commit()
         return result
+
+    def _forecast(self, job: _Job, plan: QuantPlan) -> int:
+        copy = job.prepared.copy()
+        if job.choice is None:
+            return job.format.forecast(job.format.adapt(copy) if plan.quantized_nodes else copy, None)
+        job.choice.prepare(copy.model)
+        return job.format.forecast(QuantizedModel(copy.model, plan), job.choice)
 
     # -- work -----------------------------------------------------------------------------------------------------
 

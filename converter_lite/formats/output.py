@@ -99,6 +99,17 @@ class OutputFormat(Protocol):
             ConverterError: It cannot be done; the reason is given.
         """
 
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """Expected bytes of the file, for a dry run.
+
+        Args:
+            quantized: The graph with decisions of :meth:`decide`, or what :meth:`adapt` gives.
+            choice: What was decided by; ``None`` = nothing is quantized anew.
+
+        Raises:
+            ConverterError: Such a file cannot be written.
+        """
+
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
         """The plan of a model that was quantized already, within what the format can hold."""
 

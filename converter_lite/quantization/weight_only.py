@@ -322,7 +322,7 @@ def _quantize_weight(
     assert array is not None
     values = array.astype(np.float32, copy=False)
     try:
-        params = known or _grid(values, spec)
+        params = known or weight_grid(values, spec)
     except CalibrationError as error:
         raise CalibrationError(
             error.message, where=f"constant {weight.name}", hint="repair the model's weights"
@@ -334,7 +334,8 @@ def _quantize_weight(
         quantized.q_weights[weight.name] = compensated_integers(node, values, params)
 
 
-def _grid(values: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
+def weight_grid(values: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
+    """Parameters that cover a weight; one bit has two levels only."""
     if spec.bits == 1:
         return one_bit_params(values, spec)
     return weight_params(values, spec)

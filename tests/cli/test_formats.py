@@ -214,6 +214,27 @@ def test_a_dry_run_forecasts_every_format(workshop: Workshop) -> None:
     assert written(workshop) == set()
 
 
+@pytest.mark.parametrize("config", [None, WEIGHT, FULL], ids=["float", "weight", "full"])
+def test_the_forecast_of_device_files_is_what_they_take(workshop: Workshop, config: Config | None) -> None:
+    workshop.succeed(ALL, "--dryRun", "--json=r.json", config=config)
+    forecast = json.loads(Path("r.json").read_text(encoding="utf-8"))["forecast_bytes"]
+    workshop.succeed(ALL, config=config)
+    for name in ("MINDIR_LITE", "NAIVE_BUFFER"):
+        assert forecast[name] == pytest.approx(Path(f"out{SUFFIXES[name]}").stat().st_size, rel=0.02)
+
+
+@pytest.mark.parametrize("flags", [(), ("--msCompat=wheel",), ("--fp16=on",)], ids=["device", "wheel", "half"])
+@pytest.mark.parametrize("bits", ["1", "4", "12"])
+def test_the_forecast_of_packed_weights_is_what_they_take(
+    workshop: Workshop, bits: str, flags: tuple[str, ...]
+) -> None:
+    config = changed(WEIGHT, common_quant_param={"bit_num": bits})
+    workshop.succeed("--saveType=MINDIR_LITE", *flags, "--dryRun", "--json=r.json", config=config)
+    forecast = json.loads(Path("r.json").read_text(encoding="utf-8"))["forecast_bytes"]["MINDIR_LITE"]
+    workshop.succeed("--saveType=MINDIR_LITE", *flags, "--minCosine=-1", config=config)
+    assert forecast == pytest.approx(Path("out.ms").stat().st_size, rel=0.02)
+
+
 def test_debug_reports_have_a_folder_for_each_format(workshop: Workshop) -> None:
     workshop.succeed(ALL, config=changed(FULL, common_quant_param={"debug_info_save_path": "reports"}))
     assert {path.name for path in Path("reports").iterdir()} == {*SUFFIXES, "report.html"}

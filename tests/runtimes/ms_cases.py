@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from tests.runtimes.ms_case import IMAGE, Array, Case, case, const, ints, values
+from tests.runtimes.ms_cases_sharing import sharing
 
 
 def convolutions() -> Iterator[Case]:
@@ -33,6 +34,9 @@ def convolutions() -> Iterator[Case]:
     ):
         yield case(f"conv_{name}", "Conv", x, const(shape), const(shape[:1], 2), **attributes)
     yield case("conv_without_bias", "Conv", x, const((5, 4, 3, 3)), **plain)
+    yield case("conv_variable_bias", "Conv", x, const((5, 4, 3, 3)), values((5,), 2), **plain)
+    yield case("conv_1d_variable_bias", "Conv", values((2, 4, 9)), const((5, 4, 3)), values((5,), 2))
+    yield case("deconv_variable_bias", "ConvTranspose", x, const((4, 5, 3, 3)), values((5,), 2), **plain)
     yield case("conv_1d", "Conv", values((2, 4, 9)), const((5, 4, 3)), const((5,), 2), pads=[1, 1], strides=[2])
     yield case("conv_1d_depthwise", "Conv", values((1, 4, 9)), const((4, 1, 3)), group=4, dilations=[2])
     yield case("conv_batch", "Conv", values((3, 4, 5, 5)), const((2, 4, 3, 3)))
@@ -330,6 +334,7 @@ FAMILIES = (
     normalizations,
     resizes,
     recurrent,
+    sharing,
 )
 
 

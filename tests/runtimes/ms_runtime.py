@@ -33,11 +33,12 @@ class Platform:
 
     name: str
     missing: Callable[[], str]
+    missing_shim: Callable[[], str]
     run: Callable[..., dict[str, Outcome]]
 
-    def skip_if_missing(self) -> None:
-        """Skip the calling test, with the reason, where the runtime is not installed."""
-        reason = self.missing()
+    def skip_if_missing(self, *, shim: bool = False) -> None:
+        """Skip the calling test, with the reason, where the runtime (or the shim for packed weights) is not installed."""
+        reason = self.missing() or (self.missing_shim() if shim else "")
         if reason:
             pytest.skip(reason)
 
@@ -67,6 +68,12 @@ def arm_missing() -> str:
     return "" if shutil.which("qemu-aarch64-static") else "qemu-aarch64-static is missing (package qemu-user-static)"
 
 
+def arm_shim_missing() -> str:
+    """Why files with packed weights cannot be run under emulation; empty if they can."""
+    shim = ARM / X86_SHIM.name
+    return arm_missing() or ("" if shim.exists() else f"{shim} is missing: make runtimes needs the ARM compiler")
+
+
 def run_x86(cases: Mapping[str, RuntimeCase], folder: Path, *, shim: bool = False) -> dict[str, Outcome]:
     """Run many files in as few processes as possible; a crash costs only its own case."""
     for name, (data, feed) in cases.items():
@@ -92,7 +99,7 @@ def run_arm(cases: Mapping[str, RuntimeCase], folder: Path, *, shim: bool = Fals
             (folder / f"{name}.in{place}").write_bytes(np.ascontiguousarray(array, tensor.dtype.numpy).tobytes())
         lines.append(f"{name} {len(model.inputs)}\n")
     (folder / "list").write_text("".join(lines))
-    preload = ["-E", f"LD_PRELOAD={ARM / 'ms_weight_cache_shim.so'}"] if shim else []
+    preload = ["-E", f"LD_PRELOAD={ARM / X86_SHIM.name}"] if shim else []
     environment = {"PATH": os.environ["PATH"], "GLOG_v": "3", "LD_LIBRARY_PATH": str(ARM / "mindspore_lite" / "lib")}
     command = ["qemu-aarch64-static", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu", *preload]
     _run_until_done([*command, str(ARM / "ms_arm_child"), str(folder)], folder, environment, len(cases))
@@ -144,5 +151,8 @@ def _arm_outputs(folder: Path, name: str) -> Arrays | None:
     return outputs
 
 
-PLATFORMS = (Platform("x86", x86_missing, run_x86), Platform("arm", arm_missing, run_arm))
+PLATFORMS = (
+    Platform("x86", x86_missing, shim_missing, run_x86),
+    Platform("arm", arm_missing, arm_shim_missing, run_arm),
+)
 """Every runtime that the tests know."""

@@ -16,7 +16,7 @@ from converter_lite.formats.mindspore_ms.format import MsFormat
 from converter_lite.formats.paddle_nb.output import NbFormat
 from converter_lite.frontends.onnx import read_onnx
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini
-from tests.runtimes.ms_runtime import PLATFORMS, Platform, shim_missing
+from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.runtimes.paddle import Case, interpreter, run_cases
 from tests.support import MODELS, shared_model
 
@@ -104,17 +104,15 @@ def configuration(name: str, kind: str) -> Config | None:
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
 def test_a_ms_file_gives_its_numbers(platform: Platform, name: str, kind: str, compat: str, tmp_path: Path) -> None:
-    platform.skip_if_missing()
-    packs = kind in ("weight", "mixed")
-    if compat == "device" and platform.name == "x86" and shim_missing():
-        pytest.skip(shim_missing())
+    needs_shim = kind in ("weight", "mixed") and compat == "device"
+    platform.skip_if_missing(shim=needs_shim)
     config = configuration(name, kind)
     path = convert(name, "MINDIR_LITE", config, tmp_path, f"--msCompat={compat}").with_suffix(".ms")
     like = read_onnx(shared_model(FILES[name][0]), input_shapes=FILES[name][1])
     expected = DEFAULT_ENGINE.session(MsFormat().runnable(path, like=like), optimize=False).run(sample(name))
     work = tmp_path / "run"
     work.mkdir()
-    outcome = platform.run({"m": (path.read_bytes(), sample(name))}, work, shim=packs and compat == "device")["m"]
+    outcome = platform.run({"m": (path.read_bytes(), sample(name))}, work, shim=needs_shim)["m"]
     assert not outcome.error, outcome.error
     least = 0.9999 if kind != "full" else 0.99
     for output, array in expected.items():

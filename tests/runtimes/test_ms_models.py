@@ -158,7 +158,7 @@ FEW_WIDTHS = {"minilm": 4}
 def test_weight_quantized_files_compute_what_they_hold(
     name: str, first: int, wheel: bool, platform: Platform, tmp_path: Path
 ) -> None:
-    platform.skip_if_missing()
+    platform.skip_if_missing(shim=not wheel)
     model, sample = optimized(name), feeds(name, 1, start=20)[0]
     options = WHEEL if wheel else MsOptions()
     widths = range(first, first + FEW_WIDTHS.get(name, 16))
@@ -192,7 +192,7 @@ def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp
 
 @on_both
 def test_widths_and_granularities_can_be_mixed(platform: Platform, tmp_path: Path) -> None:
-    platform.skip_if_missing()
+    platform.skip_if_missing(shim=True)
     model, sample = optimized("ultraface"), feeds("ultraface", 1, start=20)[0]
     quantized = weights_quantized(model, 8)
     for number, (name, params) in enumerate(quantized.plan.weights.items()):

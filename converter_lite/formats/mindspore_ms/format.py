@@ -10,8 +10,9 @@ import onnx_ir as ir
 from converter_lite.errors import TargetError
 from converter_lite.formats.form import DEVICE_FUSED, DEVICE_OPSET, GraphForm
 from converter_lite.formats.mindspore_ms import permutation as pm
+from converter_lite.formats.mindspore_ms.narrowing import NARROWED
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
-from converter_lite.formats.mindspore_ms.planning import adapt_plan, for_device, quantize_for_ms
+from converter_lite.formats.mindspore_ms.planning import adapt_plan, draft_for_ms, for_device, quantize_for_ms
 from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import check, refusal, write
 from converter_lite.formats.output import FileOptions, Written
@@ -83,6 +84,16 @@ class MsFormat:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
         return quantize_for_ms(model, choice, plan=plan, resources=resources, packed=self.options.encode)
 
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """Bytes of a file with stand-in parameters.
+
+        Raises:
+            ConverterError: Such a file cannot be written.
+        """
+        if choice is not None:
+            quantized = draft_for_ms(quantized.model, quantized.plan, choice, packed=self.options.encode)
+        return len(write(quantized, options=self.options))
+
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
         return adapt_plan(quantized)
@@ -118,21 +129,21 @@ class MsFormat:
 def rebuild(data: bytes, *, like: ir.Model) -> QuantizedModel:
     """The content of a file with the interface of the model that it was written from.
 
-    Inputs that the file has in NHWC and ``like`` in NCHW become NCHW again, and narrowed integers int64, so that both
-    take the same samples.
+    Inputs that the file has in NHWC and ``like`` in NCHW become NCHW again, and those whose elements were narrowed
+    (int64, float16, double) get their type back, so that both take the same samples.
 
     Raises:
         FormatError: The file is not valid.
     """
     model = read(data)
     inputs = {value.name: value for value in like.graph.inputs}
-    turned, narrowed = [], []
+    turned, types = [], {}
     for index in model.inputs:
         tensor = model.tensors[index]
         value = inputs.get(tensor.name)
         shape = static_shape(value)
         if shape is not None and len(shape) == 4 and tensor.dims != shape and tensor.dims == pm.permute(shape, pm.NHWC):
             turned.append(tensor.name)
-        if value is not None and value.dtype is ir.DataType.INT64:
-            narrowed.append(tensor.name)
-    return to_quantized_model(data, nchw_inputs=turned, int64_inputs=narrowed)
+        if value is not None and value.dtype is not None and NARROWED.get(value.dtype) is tensor.dtype:
+            types[tensor.name] = value.dtype
+    return to_quantized_model(data, nchw_inputs=turned, input_types=types)

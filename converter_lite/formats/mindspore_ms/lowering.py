@@ -129,7 +129,9 @@ class Lowering:
 
     def constant(self, array: NDArray[Any], name: str) -> int:
         """Add a constant; 64-bit numbers become 32-bit ones, and integers outside of that range are clipped to it."""
-        array = narrow(np.asarray(array))
+        given, array = np.asarray(array), narrow(np.asarray(array))
+        if given.dtype.kind in "iu" and not np.array_equal(given, array):
+            self.notes.append(f"{name}: integers beyond 32 bits are clipped, the runtimes have no wider ones")
         return self.tensor(MsTensor(name, FROM_NUMPY[array.dtype], array.shape, np.ascontiguousarray(array)))
 
     def int_constant(self, values: Sequence[int], name: str) -> int:

@@ -15,6 +15,7 @@ from converter_lite.formats.mindspore_ms.encodings import WHOLE_BYTES
 from converter_lite.formats.mindspore_ms.ops.activation import inner_activation
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.clamps import restore_clamps
+from converter_lite.quantization.draft import draft
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -64,6 +65,18 @@ def quantize_for_ms(
         plan = decide(model, choice)
         _choose_economical_grids(model, plan, choice.settings, packed=packed)
     return quantize(model, choice, plan=plan, resources=resources)
+
+
+def draft_for_ms(model: ir.Model, plan: QuantPlan, choice: Choice, *, packed: bool) -> QuantizedModel:
+    """Decisions with the grids that :func:`quantize_for_ms` would take, and stand-ins for ranges of activations.
+
+    Raises:
+        CalibrationError: A weight is empty, or not finite.
+    """
+    if not plan.weights and isinstance(choice.settings, WeightSettings) and choice.settings.mixed is None:
+        plan = replace(plan, weights={})
+        _choose_economical_grids(model, plan, choice.settings, packed=packed)
+    return draft(model, plan, choice)
 
 
 def _choose_economical_grids(model: ir.Model, plan: QuantPlan, settings: WeightSettings, *, packed: bool) -> None:

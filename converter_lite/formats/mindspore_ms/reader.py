@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+import onnx_ir as ir
 
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_ms.container import MsModel, MsNode, from_bytes
-from converter_lite.formats.mindspore_ms.enums import DataType
 from converter_lite.formats.mindspore_ms.restore import elementwise, general, image
 from converter_lite.formats.mindspore_ms.restore.context import Restoring
 from converter_lite.formats.mindspore_ms.restore.elementwise import Restore
@@ -26,7 +27,7 @@ def read(data: bytes) -> MsModel:
 
 
 def to_quantized_model(
-    data: bytes | MsModel, *, nchw_inputs: Collection[str] = (), int64_inputs: Collection[str] = ()
+    data: bytes | MsModel, *, nchw_inputs: Collection[str] = (), input_types: Mapping[str, ir.DataType] | None = None
 ) -> QuantizedModel:
     """The graph in ONNX, with dequantized weights, and the plan that says what the file holds as integers.
 
@@ -34,7 +35,8 @@ def to_quantized_model(
         data: The file, or what :func:`read` made of it.
         nchw_inputs: Names of inputs that are NHWC in the file and shall be NCHW in the graph, as they were in the
             ONNX model that the file was made from.
-        int64_inputs: Names of inputs that are int32 in the file and shall be int64 in the graph.
+        input_types: Element types of inputs that are not those of the file, by name: int64 where it has int32, float16
+            where it has float32.
 
     Raises:
         FormatError: The file is damaged, or an operator has no counterpart; all of those are named.
@@ -47,8 +49,8 @@ def to_quantized_model(
     ctx = Restoring(model, file_size=size)
     for index in model.inputs:
         tensor = model.tensors[index]
-        nchw, int64 = tensor.name in nchw_inputs and len(tensor.dims) == 4, tensor.name in int64_inputs
-        ctx.add_input(index, nchw=nchw, int64=int64 and tensor.dtype is DataType.INT32)
+        nchw = tensor.name in nchw_inputs and len(tensor.dims) == 4
+        ctx.add_input(index, nchw=nchw, kind=(input_types or {}).get(tensor.name))
     for node in model.nodes:
         _restore(ctx, node)
     return ctx.finish()

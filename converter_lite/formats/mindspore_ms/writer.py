@@ -16,6 +16,7 @@ from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_ms.ops.common import Lower
 from converter_lite.formats.mindspore_ms.ops.table import LOWERINGS
 from converter_lite.formats.mindspore_ms.options import MsOptions, Problem
+from converter_lite.formats.mindspore_ms.unsharing import give_each_use_its_weight
 from converter_lite.graph import is_constant
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
@@ -117,6 +118,8 @@ def _input(ctx: Lowering, value: ir.Value) -> None:
     if is_constant(value):
         return
     shape = ctx.shape(value)
+    if 0 in shape:
+        raise Unsupported(f"its shape {list(shape)} holds no element")
     nhwc = len(shape) == 4 and not ctx.options.nchw_inputs and not _channels_last(shape)
     perm = pm.NHWC if nhwc else pm.identity(len(shape))
     image = Format.NHWC if nhwc or len(shape) != 4 or _channels_last(shape) else Format.NCHW
@@ -138,6 +141,7 @@ def _outputs(ctx: Lowering, graph: ir.Graph) -> list[Problem]:
             problems.append(Problem(value.name or "", "output", str(reason)))
     _name_outputs(ctx, graph)
     _merge_constants(ctx.ms)
+    ctx.notes += give_each_use_its_weight(ctx.ms)
     _prune(ctx.ms)
     if ctx.options.float16:
         _halve(ctx.ms)

@@ -14,6 +14,7 @@ from converter_lite.formats.output import FileOptions, Written
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, quantize
@@ -70,6 +71,24 @@ class OnnxFormat:
     ) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
         return quantize(model, choice, plan=plan, resources=resources)
+
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """See :func:`~converter_lite.quantization.forecast.forecast_bytes`: nothing is rounded, however large the weights."""
+        from converter_lite.formats.onnx_qdq.materialize import NARROWEST
+        from converter_lite.formats.onnx_qdq.narrow import narrowest_width
+
+        settings = choice.settings if choice is not None else None
+        weights = settings if isinstance(settings, WeightSettings) else WeightSettings()
+        widths = {weights.bits, *(params.spec.bits for params in quantized.plan.weights.values())}
+        return forecast_bytes(
+            quantized.model,
+            quantized.plan,
+            bits=weights.bits,
+            narrowest=narrowest_width() if _newer_forms(widths) else NARROWEST,
+            per_channel=choice is not None and choice.is_per_channel,
+            integer_bias=choice is not None and choice.target.quantize_bias,
+            factors=weights.factors and weights.adaptive_rounding,
+        )
 
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
         """The plan as it is."""

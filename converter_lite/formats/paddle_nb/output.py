@@ -17,6 +17,7 @@ from converter_lite.formats.paddle_nb.half import ONLY_ON_ARM, to_half
 from converter_lite.formats.paddle_nb.quantize import decide_for_nb, quantize_for_nb, refuse_settings
 from converter_lite.formats.paddle_nb.reader import read
 from converter_lite.formats.paddle_nb.serialize import serialize
+from converter_lite.formats.paddle_nb.weight_plan import round_planned
 from converter_lite.formats.paddle_nb.writer import NbOptions, build, refuse_unwritable
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
@@ -117,6 +118,16 @@ class NbFormat:
             executor=resources.executor,
         )
 
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """Bytes of a file with stand-in parameters.
+
+        Raises:
+            ConverterError: Such a file cannot be written.
+        """
+        if choice is not None:
+            quantized = replace(quantized, q_weights=round_planned(quantized.model, quantized.plan))
+        return len(self._bytes(quantized)[0])
+
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
         """The plan within what the target computes; on x86 weights stay integers and the computation is float."""
         return adapt_plan(quantized, self.target, integer=self.target == "arm")
@@ -127,13 +138,18 @@ class NbFormat:
         Raises:
             TargetError: The plan cannot be expressed.
         """
-        file = build(quantized, options=NbOptions(self.target, self.meta_version))
-        file, notes = to_half(file) if self.half else (file, ())
-        path.write_bytes(serialize(file))
+        data, notes = self._bytes(quantized)
+        path.write_bytes(data)
         if log is not None:
             for note in notes:
                 log.warning(note)
         return Written([path])
+
+    def _bytes(self, quantized: QuantizedModel) -> tuple[bytes, tuple[str, ...]]:
+        """The file, and what is to be told about it."""
+        file = build(quantized, options=NbOptions(self.target, self.meta_version))
+        file, notes = to_half(file) if self.half else (file, ())
+        return serialize(file), tuple(notes)
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
         """What the file says, as a serialized ONNX model; what a device holds in float16 is rounded to that.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import TargetError
@@ -54,6 +54,16 @@ def test_indices_stay_64_bits_wide_outside(tmp_path: Path) -> None:
     (path,) = MsFormat().write(floating(model), tmp_path / "model.ms").files
     got = DEFAULT_ENGINE.session(MsFormat().runnable(path, like=model)).run(ids)["y"]
     np.testing.assert_array_equal(got, DEFAULT_ENGINE.session(proto(model)).run(ids)["y"])
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.DOUBLE], ids=["float16", "double"])
+def test_inputs_of_other_float_types_take_the_samples_of_the_model(kind: int, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Cast", ["x"], ["c"], to=TensorProto.FLOAT), helper.make_node("Neg", ["c"], ["y"])]
+    model = from_nodes(nodes, {"x": (1, 3, 8, 8)}, {}, ["y"], kinds={"x": kind})
+    sample = {"x": image()["x"].astype(helper.tensor_dtype_to_np_dtype(kind))}
+    (path,) = MsFormat().write(floating(model), tmp_path / "model.ms").files
+    got = DEFAULT_ENGINE.session(MsFormat().runnable(path, like=model)).run(sample)["y"]
+    np.testing.assert_allclose(got, -sample["x"], rtol=1e-6)
 
 
 def test_a_model_that_does_not_fit_is_refused_at_once() -> None:

@@ -8,6 +8,7 @@ import pytest
 from onnx import helper
 
 from converter_lite.errors import TargetError
+from converter_lite.formats.mindspore_ms.container import MsModel
 from converter_lite.formats.mindspore_ms.enums import Compression, DataType, QuantType
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_ms.reader import read
@@ -97,6 +98,63 @@ def test_a_shape_that_is_not_fixed_is_a_problem() -> None:
     model = from_nodes([helper.make_node("Relu", ["x"], ["y"])], {"x": (2, 3)}, {}, ["y"])
     model.graph.inputs[0].shape = ir.Shape(["batch", 3])
     assert "not fixed" in check(model)[0].reason
+
+
+def test_integers_that_are_clipped_are_told() -> None:
+    constants = {"far": np.array([2**40]), "near": np.array([2**30])}
+    nodes = [helper.make_node("Add", ["x", name], [f"y_{name}"]) for name in constants]
+    model = from_nodes(nodes, {"x": (2,)}, dict(constants), ["y_far", "y_near"], kinds={"x": 7})
+    notes: list[str] = []
+    write(floating(model), notes=notes)
+    assert notes == ["far: integers beyond 32 bits are clipped, the runtimes have no wider ones"]
+
+
+def test_an_input_without_elements_is_a_problem() -> None:
+    model = from_nodes([helper.make_node("Relu", ["x"], ["y"])], {"x": (0, 3)}, {}, ["y"])
+    assert [str(problem) for problem in check(model)] == ["x (input): its shape [0, 3] holds no element"]
+
+
+def test_indices_of_a_pool_that_are_an_output_are_a_problem_of_the_pool() -> None:
+    pool = helper.make_node("MaxPool", ["x"], ["y", "i"], name="pool", kernel_shape=[2, 2])
+    assert [problem.node for problem in check(from_nodes([pool], {"x": (1, 3, 8, 8)}, {}, ["y", "i"]))] == ["pool"]
+
+
+def twins(second: tuple[int, ...]) -> ir.Model:
+    """Two convolutions with one weight, the second on pictures of its own size."""
+    nodes = [helper.make_node("Conv", [x, "w"], [y], name=y) for x, y in (("a", "y"), ("b", "z"))]
+    return from_nodes(nodes, {"a": (1, 3, 8, 8), "b": second}, {"w": np.ones((2, 3, 3, 3), np.float32)}, ["y", "z"])
+
+
+def filters(ms: MsModel) -> int:
+    """Tensors that convolutions have as weights."""
+    return len({node.inputs[1] for node in ms.nodes if node.op == "Conv2DFusion"})
+
+
+def test_nodes_that_pack_a_weight_differently_get_tensors_of_their_own() -> None:
+    notes: list[str] = []
+    assert filters(lower(floating(twins((1, 3, 5, 9))), notes=notes)) == 2
+    assert notes == ["w: stored 2 times, its nodes need it in different forms"]
+
+
+def test_nodes_that_do_the_same_share_their_weight() -> None:
+    notes: list[str] = []
+    assert filters(lower(floating(twins((1, 3, 8, 8))), notes=notes)) == 1
+    assert notes == []
+
+
+def test_quantized_weights_are_shared() -> None:
+    assert filters(lower(weights_quantized(twins((1, 3, 5, 9)), 8))) == 1
+
+
+def test_an_integer_product_with_a_constant_before_it_is_computed_with_floats() -> None:
+    eye = np.eye(4, dtype=np.float32)
+    model = from_nodes([helper.make_node("MatMul", ["w", "x"], ["y"], name="p")], {"x": (4, 2)}, {"w": eye}, ["y"])
+    notes: list[str] = []
+    quantized = floating(model)
+    quantized.plan.quantize(model.graph[0], NodeMode.INTEGER)
+    ms = lower(quantized, notes=notes)
+    assert [node.quant_type for node in ms.nodes] == [QuantType.NONE]
+    assert notes == ["p (MatMul): computed with floats, its left operand is constant"]
 
 
 @pytest.mark.parametrize("bits", range(1, 17))

@@ -22,7 +22,7 @@ from converter_lite.formats.mindspore_ms.ops.common import (
 )
 from converter_lite.formats.mindspore_ms.ops.pad import pad_image
 from converter_lite.formats.mindspore_ms.weights import bias_array, int8_weight, int32_bias, scaled, weight
-from converter_lite.graph import int_attribute, ints_attribute, label
+from converter_lite.graph import int_attribute, ints_attribute, is_constant, label
 
 
 def _widened(values: Sequence[int], fill: int) -> list[int]:
@@ -68,7 +68,8 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
     ctx.array(w, "the weight")
     window = _window(ctx, node)
     integer = ctx.computes_integers(node, [x], node.outputs[0]) and _integer_filters(ctx, node, w, window.group)
-    kind, out = ctx.fused_activation(node.outputs[0], integer=integer)
+    fixed, late = _split_bias(bias)
+    kind, out = _activation_inside(ctx, node, late, integer=integer)
     image = as_image(ctx, x, integer=integer)
     if len(set(window.stride)) > 1 and len(set(window.pads)) > 1:
         image, window = _padded(ctx, image, window)
@@ -103,11 +104,27 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
         inputs = [image, _lifted(ctx, stored.index, channels)]
         if stored.channel_scale is not None:
             index = ctx.emit("Conv2DFusion", inputs, dims, **{**attributes, "activation_type": 0})
-            index = scaled(ctx, index, stored, bias_array(ctx, bias), kind)
+            index = scaled(ctx, index, stored, bias_array(ctx, fixed), kind)
         else:
-            inputs += [ctx.use(bias)] if bias is not None else []
+            inputs += [ctx.use(fixed)] if fixed is not None else []
             index = ctx.emit("Conv2DFusion", inputs, dims, quant_type=stored.mark, **attributes)
+        index = _plus_bias(ctx, index, late)
     bind_image(ctx, out, index, integer=integer)
+
+
+def _split_bias(bias: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
+    """A constant bias, which the node takes, and a computed one, which the runtimes want added behind it."""
+    return (bias, None) if bias is None or is_constant(bias) else (None, bias)
+
+
+def _activation_inside(ctx: Lowering, node: ir.Node, late: ir.Value | None, *, integer: bool) -> tuple[int, ir.Value]:
+    """The activation that the node computes itself; none where a bias comes between."""
+    return (0, node.outputs[0]) if late is not None else ctx.fused_activation(node.outputs[0], integer=integer)
+
+
+def _plus_bias(ctx: Lowering, index: int, late: ir.Value | None) -> int:
+    """A bias per channel, the last axis of an image, added to it."""
+    return index if late is None else ctx.emit("AddFusion", [index, ctx.use(late)], ctx.ms.tensors[index].dims)
 
 
 def _integer_filters(ctx: Lowering, node: ir.Node, w: ir.Value, group: int) -> bool:
@@ -153,11 +170,12 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
     stride, dilation = ints_attribute(node, "strides", ones), ints_attribute(node, "dilations", ones)
     extra = ints_attribute(node, "output_padding", (0,) * spatial)
     pads = _transposed_pads(node, shape[2:], out_shape[2:], filters[2:], stride, dilation, extra)
-    kind, out = ctx.fused_activation(node.outputs[0], integer=False)
+    fixed, late = _split_bias(bias)
+    kind, out = _activation_inside(ctx, node, late, integer=False)
     order = _weight_order(rank)
     stored = weight(ctx, node, w, order, axis=0 if depthwise else len(filters) - 1, shared=True)
     inputs = [as_image(ctx, x), _lifted(ctx, stored.index, filters)]
-    inputs += [ctx.use(bias)] if bias is not None and stored.channel_scale is None else []
+    inputs += [ctx.use(fixed)] if fixed is not None and stored.channel_scale is None else []
     result = ctx.emit(
         "Conv2dTransposeFusion",
         inputs,
@@ -176,8 +194,8 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
         output_paddings=_widened(extra, 0),
     )
     if stored.channel_scale is not None:
-        result = scaled(ctx, result, stored, bias_array(ctx, bias), kind)
-    bind_image(ctx, out, result)
+        result = scaled(ctx, result, stored, bias_array(ctx, fixed), kind)
+    bind_image(ctx, out, _plus_bias(ctx, result, late))
 
 
 def _transposed_pads(

@@ -14,7 +14,7 @@ from converter_lite.formats.mindspore_ms.enums import DataType, QuantType
 from converter_lite.formats.mindspore_ms.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_ms.ops.common import Lower, optional, required, reshape
 from converter_lite.formats.mindspore_ms.weights import Weight, int8_weight, int32_bias, scaled, weight
-from converter_lite.graph import attribute, constant, int_attribute, is_constant, single_consumer
+from converter_lite.graph import attribute, constant, int_attribute, is_constant, label, single_consumer
 from converter_lite.quantization.plan import NodeMode
 
 
@@ -102,8 +102,7 @@ def _product(
     bias: NDArray[np.float32] | None = None,
     turn: tuple[bool, bool] = (False, False),
 ) -> None:
-    variables = [v for v in (a, b) if not is_constant(v)]
-    integer = ctx.computes_integers(node, variables, out)
+    integer = _computes_integers(ctx, node, a, b, out)
     kind, out = ctx.fused_activation(out, integer=integer)
     flags: dict[str, Any] = {"transpose_a": turn[0], "transpose_b": turn[1], "activation_type": kind}
     rank = len(ctx.shape(b))
@@ -135,6 +134,13 @@ def _product(
     mark = stored.mark
     index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), dtype=DataType.FLOAT32, quant_type=mark, **flags)
     ctx.bind(out, index)
+
+
+def _computes_integers(ctx: Lowering, node: ir.Node, a: ir.Value, b: ir.Value, out: ir.Value) -> bool:
+    if is_constant(a) and ctx.mode(node) is NodeMode.INTEGER:
+        ctx.notes.append(f"{label(node)}: computed with floats, its left operand is constant")
+        return False
+    return ctx.computes_integers(node, [v for v in (a, b) if not is_constant(v)], out)
 
 
 def _integer_product(

@@ -30,7 +30,7 @@ def _pool(op: str) -> Lower:
         spatial = len(shape) - 2
         if spatial not in (1, 2):
             raise Unsupported(f"pooling over {spatial} axes")
-        if len(node.outputs) > 1 and node.outputs[1].uses():
+        if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
             raise Unsupported("the second output (indices) is used")
         ones = (1,) * spatial
         if set(ints_attribute(node, "dilations", ones)) != {1}:

@@ -283,18 +283,18 @@ class Restoring:
 
     # Ends
 
-    def add_input(self, index: int, *, nchw: bool = False, int64: bool = False) -> None:
-        """A graph input as it is stored, or in NCHW, or as 64-bit integers that are narrowed."""
+    def add_input(self, index: int, *, nchw: bool = False, kind: ir.DataType | None = None) -> None:
+        """A graph input as it is stored, or in NCHW, or in another element type, which a Cast takes back."""
         tensor = self.ms.tensors[index]
         perm = pm.NCHW_FROM_NHWC if nchw else pm.identity(len(tensor.dims))
         shape = ir.Shape([d if d >= 0 else None for d in pm.permute(tensor.dims, perm)])
-        kind = ir.DataType.INT64 if int64 else ONNX_TYPES.get(tensor.dtype, ir.DataType.FLOAT)
+        stored = ONNX_TYPES.get(tensor.dtype, ir.DataType.FLOAT)
         name = self._unique(tensor.name or f"input_{index}")
-        value = ir.Value(name=name, shape=shape, type=ir.TensorType(kind))
+        value = ir.Value(name=name, shape=shape, type=ir.TensorType(kind or stored))
         self.inputs.append(value)
-        if int64:
+        if kind not in (None, stored):
             self._reason = "float in the file"
-            value = self.add("Cast", [value], name=f"{name}_int32", to=ir.DataType.INT32.value)
+            value = self.add("Cast", [value], name=f"{name}_{stored.name.lower()}", to=stored.value)
         self._forms[index] = {_normal(perm): value}
         self._take_params(index, value)
 

@@ -1,0 +1,54 @@
+"""Decisions with stand-in parameters: what a dry run writes into memory to see how large a file would be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.decide import quantized_tensors
+from converter_lite.quantization.params import QuantSpec, params_from_range
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weight_only import WeightSettings, weight_grid
+from converter_lite.quantization.weights import stored_axis, stored_weights
+
+
+def draft(model: ir.Model, plan: QuantPlan, choice: Choice) -> QuantizedModel:
+    """The model with a copy of its plan in which every weight has the grid of its extremes, and every activation one of its own.
+
+    A file of it has the size of the real one, but for what entropy coding gains from fitted integers.
+
+    Args:
+        model: Optimized float graph, as the plan names it.
+        plan: Decisions; parameters that it holds are kept.
+        choice: Settings and device.
+
+    Raises:
+        CalibrationError: A weight is empty, or not finite.
+    """
+    filled = replace(plan, weights=dict(plan.weights), activations=dict(plan.activations))
+    for node in model.graph:
+        mode = plan.mode(node)
+        for weight in stored_weights(node) if mode is not NodeMode.FLOAT else ():
+            array = g.constant(weight)
+            if weight.name and weight.name not in filled.weights and array is not None:
+                spec = _grid(choice, mode, node, weight)
+                filled.weights[weight.name] = weight_grid(array.astype(np.float32, copy=False), spec)
+    sources = quantized_tensors(model, filled, choice.target)
+    widths = {source: 1.0 + number for number, source in enumerate(dict.fromkeys(sources.values()))}
+    for name, source in sources.items():
+        own = params_from_range(-widths[source], widths[source], choice.target.activation)
+        filled.activations.setdefault(name, own)
+    return QuantizedModel(model, filled)
+
+
+def _grid(choice: Choice, mode: NodeMode, node: ir.Node, weight: ir.Value) -> QuantSpec:
+    axis = stored_axis(node, weight) if choice.is_per_channel else None
+    if isinstance(choice.settings, WeightSettings):
+        return QuantSpec(choice.settings.bits or 8, axis=axis)
+    if mode is NodeMode.INTEGER and node.op_type not in choice.target.per_channel_operators:
+        axis = None
+    return replace(choice.target.weight, axis=axis)
