@@ -142,6 +142,7 @@ BEST_MOBILENET = full("MAX_MIN", per_channel="true")
 
 _PLAIN = full("MAX_MIN", per_channel="true", bias_correction="false")
 
+_AUTO_TUNE = {**weight(0), "mixed_bit_weight_quant_param": {"auto_tune": "true"}}
 _TARGET_ERROR = {**full(), "common_quant_param": {**full()["common_quant_param"], "target_error": "0.06"}}
 
 _MOBILENET_SPEED = (
@@ -208,6 +209,7 @@ _MOBILENET_WEIGHT = (
         for b in (6, 4)
     ),
     Case("mb_mixed", "WEIGHT mixed bits, data", OURS, "mobilenet", ini=weight(0), repeats=1),
+    Case("mb_tuned", "WEIGHT mixed bits, auto_tune", OURS, "mobilenet", ini=_AUTO_TUNE, repeats=1),
 )
 
 _SMALL_MODELS = (

@@ -82,7 +82,7 @@ _PADDLE_LITE = "Files for Paddle-Lite (`.nb`)"
 _TRANSFORMER = "Transformer (MiniLM, 128 tokens)"
 
 _FULL_METHODS = ("mb_plain", "mb_best", "mb_kl", "mb_outlier", "mb_percentile", "mb_mse", "mb_layer", "mb_dsp")
-_WEIGHT_METHODS = ("mb_w8_free", "mb_w8", "mb_w6", "mb_w4", "mb_mixed")
+_WEIGHT_METHODS = ("mb_w8_free", "mb_w8", "mb_w6", "mb_w4", "mb_mixed", "mb_tuned")
 
 _TITLES = {case.name: case.title for case in CASES}
 
@@ -130,6 +130,8 @@ GOALS: tuple[Goal, ...] = (
     _points(_WEIGHTS, "4 bits, data, top-1 lost", "mb_w4", 3),
     _least_cosine(_WEIGHTS, "mixed bits", "mb_mixed", 0.99),
     Goal(_WEIGHTS, "mixed bits, bytes against 8 bits", "mb_mixed", "bytes", 0.8, "mb_w8", "ratio"),
+    _least_cosine(_WEIGHTS, "mixed bits, auto_tune", "mb_tuned", 0.99),
+    Goal(_WEIGHTS, "mixed bits, auto_tune, bytes against 8 bits", "mb_tuned", "bytes", 0.8, "mb_w8", "ratio"),
     _least_cosine(_TRANSFORMER, "DYNAMIC ALWC", "ml_alwc", 0.985, "ml_ort_folded_channel"),
     _least_cosine(_TRANSFORMER, "DYNAMIC ALWC (second goal)", "ml_alwc", 0.997, "ml_ort_folded_channel"),
     Goal(_TRANSFORMER, "DYNAMIC ALWC, float time : ours", "ml_alwc", "latency", 2.2, "minilm/float", "speedup", True),
