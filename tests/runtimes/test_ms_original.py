@@ -17,7 +17,7 @@ from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.mindspore_ms.container import MsQuant, MsTensor
 from converter_lite.formats.mindspore_ms.enums import Compression
 from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
-from converter_lite.formats.mindspore_ms.stored import load
+from converter_lite.formats.mindspore_ms.stored import Room, load
 from converter_lite.kernels.quantize import round_half_away
 from converter_lite.quantization.params import QuantSpec, params_from_range
 from tests.cli.workshop import command
@@ -32,6 +32,11 @@ bit_num={bits}
 min_quant_weight_size=0
 min_quant_weight_channel=0
 """
+
+
+def stored(tensor: MsTensor) -> NDArray[Any]:
+    """Numbers or integers of a constant."""
+    return load(tensor, Room(elements=1 << 24, kept=1 << 24)).array
 
 
 def original(folder: Path, config: str = "", *, alone: bool = False, model: Path | None = None) -> bytes:
@@ -144,7 +149,7 @@ def test_the_same_weights_get_the_scales_zero_points_and_integers_of_the_origina
     for place, tensor in weights_of(converted(tmp_path, bits)).items():
         if tensor.quant is None:
             continue
-        real = load(floats[place], limit=1 << 24).array
+        real = stored(floats[place])
         flat = real.reshape(len(real), -1)
         params = params_from_range(flat.min(axis=1), flat.max(axis=1), QuantSpec(bits, axis=0))
         np.testing.assert_allclose(params.scale, tensor.quant.scale, rtol=1e-6)  # float32 steps there, float64 here
@@ -153,7 +158,7 @@ def test_the_same_weights_get_the_scales_zero_points_and_integers_of_the_origina
         scale, zero_point = tensor.quant.scale.reshape(shape), tensor.quant.zero_point.reshape(shape)
         steps = round_half_away(real.astype(np.float64) / scale + zero_point)
         q = np.clip(steps, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        np.testing.assert_array_equal(q, load(tensor, limit=1 << 24).array)
+        np.testing.assert_array_equal(q, stored(tensor))
         compared += 1
     assert compared >= 30
 
@@ -165,7 +170,7 @@ def convolutions(data: bytes) -> list[tuple[MsTensor, MsTensor, NDArray[Any]]]:
     for node in model.nodes:
         x, weight = model.tensors[node.inputs[0]], model.tensors[node.inputs[1]] if len(node.inputs) > 1 else None
         if node.op == "Conv2DFusion" and weight is not None and weight.quant is not None:
-            found.append((x, weight, load(weight, limit=1 << 24).array))
+            found.append((x, weight, stored(weight)))
     return found
 
 
@@ -204,7 +209,7 @@ def test_dynamic_files_of_both_hold_the_same_weights(tmp_path: Path) -> None:
     assert len(theirs) == 2
     for a, b in zip(theirs, mine, strict=True):
         assert same_grid(a.quant, b.quant)
-        np.testing.assert_array_equal(load(a, limit=1 << 24).array, load(b, limit=1 << 24).array)
+        np.testing.assert_array_equal(stored(a), stored(b))
 
 
 FULL = """[common_quant_param]
