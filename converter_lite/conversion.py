@@ -101,6 +101,8 @@ class _Conversion:
     def run(self) -> ConvertResult:
         request = self.request
         targets = self._destinations()
+        for sentence in request.without_effect:
+            self.log.warning(sentence)
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
         self._refuse_quantized(source)

@@ -170,6 +170,20 @@ class ConvertRequest:
         if not 0 <= self.threads <= MAX_THREADS:
             raise UsageError(f"'{self.threads}' is not a number of threads (0 to {MAX_THREADS})", where="--threads")
 
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """Flags that were given for kinds of files which are not written, a sentence each."""
+        given = (
+            (f"--msCompat={self.ms_compat}", self.ms_compat != "device", "MINDIR_LITE"),
+            (f"--nbTarget={self.nb_target}", self.nb_target != "arm", "NAIVE_BUFFER"),
+            ("--nbFp16=on", self.nb_fp16, "NAIVE_BUFFER"),
+        )
+        return tuple(
+            f"{flag} has no effect: --saveType does not name {kind}"
+            for flag, is_given, kind in given
+            if is_given and kind not in self.save_type
+        )
+
     def _check_types(self) -> None:
         """Texts such as "off" or "4" would pass for true, or for a defect later on."""
         for name, kinds, wanted in (

@@ -266,3 +266,17 @@ def test_a_file_that_is_no_ms_file_is_named(workshop: Workshop) -> None:
         1,
         "ERROR model.onnx: this is not a MindSpore Lite model file",
     )
+
+
+@pytest.mark.parametrize(
+    ("flag", "kind"),
+    [("--msCompat=wheel", "MINDIR_LITE"), ("--nbTarget=x86", "NAIVE_BUFFER"), ("--nbFp16=on", "NAIVE_BUFFER")],
+)
+def test_a_flag_for_a_kind_of_file_that_is_not_written_is_told(flag: str, kind: str, workshop: Workshop) -> None:
+    message = f"{flag} has no effect: --saveType does not name {kind}"
+    told, silent = (
+        workshop.convert(f"--saveType={kinds}", flag, "--dryRun", config=WEIGHT) for kinds in ("ONNX", kind)
+    )
+    assert (told.status, silent.status) == (0, 0)
+    assert message in told.out + told.err
+    assert message not in silent.out + silent.err
