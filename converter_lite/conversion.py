@@ -14,11 +14,6 @@ import onnx_ir as ir
 
 from converter_lite.calibrating import calibration_executor, statistics_cache
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.configured import configured_dataset
-from converter_lite.data.dataset import Dataset
-from converter_lite.data.inputs import format_shape, input_specs
-from converter_lite.data.iterables import IterableDataset
-from converter_lite.data.layout import Layout
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
@@ -34,20 +29,18 @@ from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan, load_plans, save_plans
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.run import Resources
-from converter_lite.quantization.weight_only import WeightSettings, left_by_filters
 from converter_lite.reading import Source, read_source
+from converter_lite.reports.plan_lines import SHOWN, refuse_nothing, report_plan
 from converter_lite.reports.reporting import Reporting
 from converter_lite.reports.summary import peak_memory, versions
 from converter_lite.request import PROOF_SAMPLES, Artefact, ConvertRequest, ConvertResult
+from converter_lite.sampling import names_files, open_samples
 
 _Text = Callable[[ConvertResult], str]
 _Told = tuple[Path, Transaction, _Text]
 """A file that tells about a finished conversion: its place, a transaction of the folder, its content."""
-
-SHOWN = 5
-"""Reasons and notes per format in the log; all of them with ``-v``."""
 
 
 def run(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -> ConvertResult:
@@ -111,7 +104,8 @@ class _Conversion:
         self._choose(jobs)
         if request.dry_run:
             return self._dry_run(jobs, result)
-        dataset = self._open_data(jobs)
+        static = next((job for job in jobs if job.format.form.static), jobs[0]).prepared.model
+        dataset = open_samples(request, self.config, static, threads=self.threads, log=self.log)
         self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
             resources = Resources(
@@ -205,37 +199,6 @@ class _Conversion:
         if context is not None:
             apply_ascend_context(source.model, context, self.request.input_shape)
 
-    def _open_data(self, jobs: list[_Job]) -> RememberingDataset | None:
-        request = self.request
-        dataset: Dataset
-        model = next((job for job in jobs if job.format.form.static), jobs[0]).prepared.model
-        specs = input_specs(model, dict(request.input_shape))
-        empty = [spec for spec in specs if 0 in spec.shape]
-        if request.calibration_data is not None:
-            dataset = IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
-        else:
-            data = self.config.data_preprocess_param if self.config is not None else None
-            layout = Layout(request.input_data_format)
-            found = configured_dataset(
-                data,
-                specs,
-                input_format=layout,
-                workers=min(self.threads, 4),
-                confined=not request.allow_external_paths,
-            )
-            if found is None:
-                return None
-            dataset = found
-        if empty:
-            raise ModelError(
-                f"it has no values: its shape is {format_shape(empty[0].shape)}", where=f"input '{empty[0].name}'"
-            )
-        for note in dataset.notes:
-            self.log.info(note)
-        for warning in dataset.warnings:
-            self.log.warning(warning)
-        return RememberingDataset(dataset)
-
     def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
         """Doubts about the prepared samples, and pictures of them."""
         preview = self.request.preview
@@ -293,7 +256,7 @@ class _Conversion:
         """How to quantize for each format, and the plans that the user gave."""
         request, config = self.request, self.config
         if config is not None:
-            has_samples = request.calibration_data is not None or _names_files(config)
+            has_samples = request.calibration_data is not None or names_files(config)
             for job in jobs:
                 choice = choose(config, job.prepared.model, job.prepared.done.vanished, has_samples=has_samples)
                 job.choice = None if choice is None else job.format.restrict(choice)
@@ -317,20 +280,8 @@ class _Conversion:
             job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
 
     def _report_plan(self, plan: QuantPlan, job: _Job) -> None:
-        name, settings = job.format.name, job.choice.settings if job.choice is not None else None
-        counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
-        stored = sum(node.mode is NodeMode.WEIGHT for node in plan.nodes.values())
-        if stored and not isinstance(settings, WeightSettings):
-            counts.append(f"{stored} with integer weights and float computation")
-        self.log.info(f"{name}: " + ", ".join(counts))
-        for reason, count in plan.float_reasons()[:SHOWN]:
-            self.log.info(f"  {count} x {reason}")
-        left = left_by_filters(job.prepared.model, settings) if isinstance(settings, WeightSettings) else ""
-        if left:
-            self.log.info(f"  {left}")
-        for node_name, node in plan.nodes.items():
-            reason = f" - {node.reason}" if node.reason else ""
-            self.log.debug(f"  {node_name} ({node.op_type}): {node.mode.value}{reason}")
+        settings = job.choice.settings if job.choice is not None else None
+        report_plan(plan, job.format.name, job.prepared.model, settings, self.log)
 
     def _dry_run(self, jobs: list[_Job], result: ConvertResult) -> ConvertResult:
         for job in jobs:
@@ -346,7 +297,7 @@ class _Conversion:
             if choice is not None:
                 result.plans[job.format.name] = plan
                 self._report_plan(plan, job)
-                _refuse_nothing(plan)
+                refuse_nothing(plan)
             result.forecast_bytes[job.format.name] = self._forecast(job, plan)
         with ExitStack() as stack:
             others = self._open_others(stack)
@@ -374,7 +325,7 @@ class _Conversion:
             return adapted
         quantized = job.format.quantize(copy.model, job.choice, plan=job.plan, resources=resources)
         self._report_plan(quantized.plan, job)
-        _refuse_nothing(quantized.plan)
+        refuse_nothing(quantized.plan)
         return quantized
 
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
@@ -432,26 +383,8 @@ def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof:
         )
 
 
-def _names_files(config: QuantizationConfig) -> bool:
-    """Whether a section names calibration files."""
-    data = config.data_preprocess_param
-    return data is not None and bool(data.calibrate_path) and data.input_type is not None
-
-
 def _is_full(job: _Job) -> bool:
     return job.choice is not None and isinstance(job.choice.settings, FullSettings)
-
-
-def _refuse_nothing(plan: QuantPlan) -> None:
-    if plan.quantized_nodes:
-        return
-    reasons = "; ".join(f"{count} x {reason}" for reason, count in plan.float_reasons()[:4])
-    hint = "choose another quant_type or target_device"
-    if "min_quant_weight_" in reasons:
-        hint += ", or lower min_quant_weight_size and min_quant_weight_channel"
-    elif "float32" in reasons:
-        hint = "only float32 is quantized: export the model in float32"
-    raise QualityError(f"nothing would be quantized: {reasons or 'no node is left after optimization'}", hint=hint)
 
 
 def _sha256(files: list[Path]) -> str:

@@ -280,6 +280,28 @@ def test_constants_of_one_number_cannot_fill_the_memory(shape: tuple[int, int], 
     assert peak < 5 * (1 << 24)
 
 
+HUGE = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "message"),
+    [
+        (Operator("fc", {"Input": ["x"], "W": ["w"]}, {"Out": ["y"]}, {"in_num_col_dims": attr(HUGE)}), "dimensions"),
+        (Operator("mul", {"X": ["x"], "Y": ["w"]}, {"Out": ["y"]}, {"x_num_col_dims": attr(HUGE)}), "dimensions"),
+        (Operator("group_norm", {"X": ["x"]}, {"Y": ["y"]}, {"groups": attr(HUGE)}), f"in {HUGE} groups"),
+        (Operator("group_norm", {"X": ["wide"]}, {"Y": ["y"]}, {"groups": attr(1)}), "far more numbers than it holds"),
+    ],
+)
+def test_numbers_in_attributes_and_shapes_cannot_fill_the_memory(operator: Operator, message: str) -> None:
+    program = program_of([operator], {"w": random(8, 4)}, {"x": (2, 8, 8, 8), "wide": (1, HUGE, 8, 8)}, "y")
+    tracemalloc.start()
+    with pytest.raises(ModelError, match=message):
+        to_quantized_model(program, {"w": random(8, 4)}, target="x")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
 @pytest.mark.parametrize("part", ["inference.pdmodel", "inference.pdiparams"])
 @pytest.mark.parametrize("maker", [float_model, fake_quantized_model, linear_quantized_model])
 def test_a_mutated_model_is_read_or_refused_with_a_model_error(maker: Maker, part: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator, numpy_type
 from converter_lite.frontends.paddle_graph.activation import NO_FUNCTION, affine, fused
+from converter_lite.frontends.paddle_graph.filled import check_filled, filled
 from converter_lite.frontends.paddle_graph.importer import Handler, Importer, step_names
 
 ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min", "pow": "Pow"}
@@ -113,13 +114,10 @@ def _same(importer: Importer, op: Operator) -> None:
 def _constant(importer: Importer, op: Operator) -> None:
     dtype = numpy_type(int(op.get("dtype", 5)))
     shape = [int(size) for size in op.get("shape", (1,))]
-    elements = np.prod(shape, dtype=np.float64)
-    if any(size < 0 for size in shape) or elements > importer.filled_left:
-        raise ModelError(f"a constant of shape {shape}: the model describes far more numbers than it holds")
     if op.type == "fill_constant":
-        importer.filled_left -= int(elements)
-        array = np.full(shape, op.get("value", 0.0), dtype)
+        array = filled(importer, shape, op.get("value", 0.0), dtype)
     else:
+        check_filled(importer, shape)
         keys = ("fp32_values", "int32_values", "int64_values", "bool_values")
         values = next((op.get(key) for key in keys if op.get(key)), ())
         array = np.asarray(values, dtype).reshape(shape)

@@ -34,6 +34,8 @@ def _fc(importer: Importer, op: Operator) -> None:
 def _rows(importer: Importer, data: ir.Value, weight: ir.Value, leading: int, name: str) -> ir.Value:
     """``data`` seen as a matrix behind its first ``leading`` dimensions, times ``weight``."""
     rank = importer.rank(data)
+    if not 0 < leading < rank:
+        raise ModelError(f"rows behind {leading} of {rank} dimensions")
     if rank != leading + 1:
         shape = [0] * leading + [-1]
         data = importer.compute("Reshape", data, importer.constant("shape", shape))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle_nb.program import Operator
 from converter_lite.frontends.paddle_graph.activation import NO_FUNCTION, fused
 from converter_lite.frontends.paddle_graph.elementwise import output
+from converter_lite.frontends.paddle_graph.filled import filled
 from converter_lite.frontends.paddle_graph.importer import Handler, Importer, step_names
 
 
@@ -23,8 +23,8 @@ def _batch_norm(importer: Importer, op: Operator) -> None:
 def _ones_and_zeros(importer: Importer, op: Operator, size: int) -> tuple[ir.Value, ir.Value]:
     """Scale and bias, 1 and 0 where the operator has none."""
     scale, bias = op.input("Scale"), op.input("Bias")
-    ones = importer.initializer("scale", np.ones(size, np.float32)) if scale is None else importer.value(scale)
-    zeros = importer.initializer("bias", np.zeros(size, np.float32)) if bias is None else importer.value(bias)
+    ones = importer.initializer("scale", filled(importer, [size], 1.0)) if scale is None else importer.value(scale)
+    zeros = importer.initializer("bias", filled(importer, [size], 0.0)) if bias is None else importer.value(bias)
     return ones, zeros
 
 
@@ -60,9 +60,11 @@ def _group_norm(importer: Importer, op: Operator) -> None:
     shape = importer.shape(value) or []
     if len(shape) < 3 or shape[1] < 1:
         raise ModelError("the number of channels is not known")
+    if groups < 1 or shape[1] % groups:
+        raise ModelError(f"{shape[1]} channels in {groups} groups")
     scale, bias = _ones_and_zeros(importer, op, shape[1])
     grouped = importer.compute("Reshape", value, importer.constant("shape", [0, groups, -1]))
-    ones, zeros = (importer.initializer(n, np.full(groups, f, np.float32)) for n, f in (("one", 1), ("zero", 0)))
+    ones, zeros = (importer.initializer(n, filled(importer, [groups], f)) for n, f in (("one", 1), ("zero", 0)))
     numbers = {"epsilon": float(op.get("epsilon", 1e-5))}
     normal = importer.node("InstanceNormalization", [grouped, ones, zeros], numbers, names=["groups"])[0]
     size = importer.compute("Shape", value)
