@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtimes.paddle import PADDLE_MODELS, interpreter
+from tests.runtimes.paddle import require, require_paddle_models
 
 REQUIRED = tuple(os.environ.get("CONVERTER_LITE_RUNTIMES_REQUIRED", "").split())
 """Names of runtimes that have to be there; CI sets it."""
@@ -38,10 +38,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where files of the original ``opt`` are made."""
-    if interpreter("2.12") is None:
-        pytest.skip("Paddle-Lite 2.12 is not installed; make runtimes")
-    if not PADDLE_MODELS.is_dir():
-        pytest.skip("the Paddle models are not beside the checkout")
+    require("2.12")
+    require_paddle_models()
     return tmp_path_factory.mktemp("opt")
 
 

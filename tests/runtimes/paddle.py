@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from tests.support import MODELS
@@ -33,6 +34,18 @@ def interpreter(release: str) -> Path | None:
     """Python of a release's environment, or ``None`` when it was not made."""
     found = ROOT / ".runtimes" / RELEASES[release] / "bin" / "python"
     return found if found.exists() else None
+
+
+def require(release: str) -> None:
+    """Skip the test where a release's environment was not made."""
+    if interpreter(release) is None:
+        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+
+
+def require_paddle_models() -> None:
+    """Skip the test where the Paddle models are not there."""
+    if not PADDLE_MODELS.is_dir():
+        pytest.skip("the Paddle models are not beside the checkout")
 
 
 def run_cases(release: str, cases: Sequence[Case], folder: Path) -> list[list[NDArray[Any]] | str]:

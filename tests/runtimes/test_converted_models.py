@@ -17,7 +17,7 @@ from converter_lite.formats.paddle_nb.output import NbFormat
 from converter_lite.frontends.onnx import read_onnx
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
-from tests.runtimes.paddle import Case, interpreter, run_cases
+from tests.runtimes.paddle import Case, require, run_cases
 from tests.support import MODELS, shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared, pytest.mark.slow]
@@ -123,8 +123,7 @@ def test_a_ms_file_gives_its_numbers(platform: Platform, name: str, kind: str, c
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("release", ["2.12", "2.13rc0"])
 def test_a_nb_file_gives_its_numbers(release: str, name: str, kind: str, tmp_path: Path) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     path = convert(name, "NAIVE_BUFFER", configuration(name, kind), tmp_path, "--nbTarget=x86").with_suffix(".nb")
     like = read_onnx(shared_model(FILES[name][0]), input_shapes=FILES[name][1])
     expected = DEFAULT_ENGINE.session(NbFormat("x86").runnable(path, like=like), optimize=False).run(sample(name))

@@ -22,7 +22,7 @@ from converter_lite.frontends.paddle import read_paddle
 from converter_lite.nb_conversion import NbRequest, convert_to_nb
 from tests.formats.paddle_nb.test_half import ON_ARM, between_tanh, float_file
 from tests.runtimes.nb_cases import NbCase
-from tests.runtimes.paddle import PADDLE_MODELS, RELEASES, Case, interpreter, run_cases
+from tests.runtimes.paddle import PADDLE_MODELS, RELEASES, Case, require, run_cases
 from tests.runtimes.test_nb_models import run
 from tests.runtimes.test_nb_original import differences, in_float16, kernels, original, ours, source
 from tests.support import build as graph
@@ -121,8 +121,7 @@ def test_integer_kernels_exclude_float16_as_in_the_original(kind: str, folder: P
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_float16_files_of_every_release_read_back_as_the_float_model(release: str, folder: Path) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     found = original(source("fp32", folder), folder / f"half_{release}", *FLAGS, release=release)
     feed: dict[str, NDArray[Any]] = {"image": np.random.default_rng(4).uniform(-1, 1, (1, 3, 224, 224)).astype("f")}
     (want,) = run(read_paddle(PADDLE_MODELS / "fp32").model, feed)
@@ -134,8 +133,7 @@ def test_float16_files_of_every_release_read_back_as_the_float_model(release: st
 def test_the_releases_that_a_note_names_load_the_file_and_others_do_not(
     release: str, folder: Path, tmp_path: Path
 ) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     x = np.ones((1, 4, 4, 4), np.float32)
     files: list[tuple[NbFile, tuple[str, ...]]] = []
     for body in ("y = Conv(x, w)", "a = Conv(x, w) y = Tanh(a)"):

@@ -22,7 +22,7 @@ from converter_lite.nb_conversion import optimized
 from converter_lite.quantization.params import TensorRange
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
-from tests.runtimes.paddle import RELEASES, Case, interpreter, run_cases
+from tests.runtimes.paddle import RELEASES, Case, require, run_cases
 from tests.support import build, shared_model
 
 Feed = dict[str, NDArray[Any]]
@@ -66,8 +66,7 @@ def relative_error(got: list[NDArray[Any]] | str, want: list[NDArray[Any]]) -> f
 
 
 def needs(release: str, name: str = "") -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     if release == "2.10" and name.startswith("minilm"):
         pytest.skip("the Python interface of 2.10 cannot feed int64")
 

@@ -19,7 +19,7 @@ from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.nb_cases_layers import layers
 from tests.runtimes.nb_cases_tensors import tensors
 from tests.runtimes.paddle import RELEASES as ENVIRONMENTS
-from tests.runtimes.paddle import Case, interpreter, run_cases
+from tests.runtimes.paddle import Case, require, run_cases
 
 CASES = [*layers().made, *tensors().made]
 NO_ARM_KERNEL = ("Softsign",)
@@ -59,8 +59,7 @@ def test_there_are_more_than_150_cases_with_names_of_their_own() -> None:
 @pytest.mark.runtime
 @pytest.mark.parametrize("release", ENVIRONMENTS)
 def test_every_operator_gives_the_float_models_numbers_in_the_runtime(release: str, tmp_path: Path) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     chosen = [case for case in CASES if release in case.releases]
     wanted = [expected(case) for case in chosen]
     files = [Case(written(c), list(c.feed.values()), len(w)) for c, w in zip(chosen, wanted, strict=True)]

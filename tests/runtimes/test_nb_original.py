@@ -22,9 +22,10 @@ from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.formats.paddle_nb.writer import NbOptions, write
 from converter_lite.frontends.paddle import read_paddle
 from converter_lite.nb_conversion import NbRequest, convert_to_nb
+from converter_lite.quantization.plan import QuantizedModel
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
 from tests.runtimes.paddle import PADDLE_MODELS as PADDLE
-from tests.runtimes.paddle import RELEASES, Case, interpreter, run_cases
+from tests.runtimes.paddle import RELEASES, Case, interpreter, require, run_cases
 from tests.runtimes.test_nb_models import relative_error, run
 from tests.support import shared_model
 
@@ -309,8 +310,7 @@ def test_a_file_of_the_original_reads_back_runs_and_can_be_written_again(folder:
 @pytest.mark.parametrize("target", ["arm", "x86"])
 @pytest.mark.parametrize("release", RELEASES)
 def test_files_of_every_release_read_back_as_the_float_model(release: str, target: str, folder: Path) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     name, flags = folder / f"{release}_{target}", [f"--valid_targets={target}"]
     file = original(source("fp32", folder), name, *flags, release=release)
     older = original(source("fp32", folder), name, *flags, release=release, PADDLE_LITE_MODEL_VERSION1="1")
@@ -321,16 +321,21 @@ def test_files_of_every_release_read_back_as_the_float_model(release: str, targe
         assert np.abs(run(to_graph(found).model, feed)[0] - want).max() < 1e-5
 
 
+def same_integers(first: QuantizedModel, second: QuantizedModel) -> int:
+    """How many weights two models have, which have to be the same in the same order."""
+    pairs = list(zip(first.plan.weights, second.plan.weights, strict=True))
+    for one, other in pairs:
+        np.testing.assert_array_equal(first.integers(one), second.integers(other))
+    return len(pairs)
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_full_int8_files_of_every_release_read_back_with_the_integers_of_their_model(
     release: str, folder: Path
 ) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     found = to_graph(original(source("ptq", folder), folder / f"{release}_ptq", "--valid_targets=arm", release=release))
     model = read_paddle(PADDLE / "ptq")
-    integers = [[q.integers(name) for name in q.plan.weights] for q in (found, model)]
-    assert len(integers[0]) == 28
-    assert all(np.array_equal(a, b) for a, b in zip(*integers, strict=True))
+    assert same_integers(found, model) == 28
     scales = [sorted(float(p.scale) for p in q.plan.activations.values()) for q in (found, model)]
     assert scales[0] == scales[1]

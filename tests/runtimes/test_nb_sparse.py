@@ -24,17 +24,16 @@ from converter_lite.frontends.paddle_files import read_combined, read_program
 from converter_lite.nb_conversion import NbRequest, convert_to_nb
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
 from tests.formats.paddle_nb.models import random, sparse_network
-from tests.runtimes.paddle import RELEASES, interpreter
+from tests.runtimes.paddle import RELEASES, interpreter, require, require_paddle_models
 from tests.runtimes.test_nb_models import run
-from tests.runtimes.test_nb_original import PADDLE, differences, lines, original, take_rounding
+from tests.runtimes.test_nb_original import PADDLE, differences, lines, original, same_integers, take_rounding
 
 pytestmark = pytest.mark.runtime
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if interpreter("2.12") is None:
-        pytest.skip("Paddle-Lite 2.12 is not installed; make runtimes")
+    require("2.12")
     return tmp_path_factory.mktemp("sparse")
 
 
@@ -47,8 +46,7 @@ def network(folder: Path) -> Path:
 
 def pruned(kind: str, folder: Path) -> Path:
     """The Paddle MobileNet with the smallest 70 % of each 1x1 filter set to zero."""
-    if not PADDLE.is_dir():
-        pytest.skip("the Paddle models are not beside the checkout")
+    require_paddle_models()
     made = paddle_twin.make(PADDLE / kind, folder / kind)
     program = read_program((made / "inference.pdmodel").read_bytes())
     parameters = read_combined(program, (made / "inference.pdiparams").read_bytes())
@@ -80,8 +78,7 @@ def stored(file: NbFile) -> Iterator[tuple[str, NDArray[Any]]]:
 
 @pytest.mark.parametrize("release", ["2.12", "2.13rc0"])
 def test_a_sparse_file_equals_the_originals_to_the_byte_of_every_stored_array(release: str, folder: Path) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     model, out = network(folder), folder / f"theirs_{release}"
     theirs = original(model, out, "--sparse_model=true", release=release, files=("model", "params"))
     mine = ours(model, folder / f"ours_{release}")
@@ -92,8 +89,7 @@ def test_a_sparse_file_equals_the_originals_to_the_byte_of_every_stored_array(re
 
 
 def test_release_2_10_stores_weights_row_by_row_as_ours_are_where_rows_are_not_paired(folder: Path) -> None:
-    if interpreter("2.10") is None:
-        pytest.skip("Paddle-Lite 2.10 is not installed; make runtimes")
+    require("2.10")
     model = network(folder)
     theirs = original(model, folder / "2.10", "--sparse_model=true", release="2.10", files=("model", "params"))
     pairs = zip(list(stored(ours(model, folder / "ours_2.10")))[:3], list(stored(theirs))[:3], strict=True)
@@ -133,8 +129,7 @@ def test_the_devices_arithmetic_gives_the_same_numbers_for_dense_and_sparse_file
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_sparse_files_of_every_release_read_back_as_the_float_model(release: str, folder: Path) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     model, out = network(folder), folder / f"back_{release}"
     theirs = original(model, out, "--sparse_model=true", release=release, files=("model", "params"))
     assert len(sparse_operators(theirs)) == 2
@@ -148,14 +143,10 @@ def test_sparse_files_of_every_release_read_back_as_the_float_model(release: str
 def test_sparse_int8_files_of_every_release_read_back_with_the_integers_of_their_model(
     release: str, folder: Path
 ) -> None:
-    if interpreter(release) is None:
-        pytest.skip(f"Paddle-Lite {release} is not installed; make runtimes")
+    require(release)
     model = pruned("ptq", folder)
     found = to_graph(original(model, folder / f"int8_{release}", "--sparse_model=true", release=release))
-    source = read_paddle(model)
-    integers = [[q.integers(name) for name in q.plan.weights] for q in (found, source)]
-    assert len(integers[0]) == 28
-    assert all(np.array_equal(a, b) for a, b in zip(*integers, strict=True))
+    assert same_integers(found, read_paddle(model)) == 28
 
 
 def test_beside_integer_weights_the_same_convolutions_are_sparse_and_float(folder: Path) -> None:
