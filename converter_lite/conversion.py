@@ -299,6 +299,10 @@ class _Conversion:
                 self._report_plan(plan, job)
                 refuse_nothing(plan)
             result.forecast_bytes[job.format.name] = self._forecast(job, plan)
+            if choice is not None and choice.chooses_widths and job.plan is None:
+                self.log.info(
+                    f"{job.format.name}: widths are not chosen in a dry run; its size is the largest possible"
+                )
         with ExitStack() as stack:
             others = self._open_others(stack)
             self._finished(result)

@@ -64,6 +64,11 @@ class Choice:
         return self.settings.per_channel
 
     @property
+    def chooses_widths(self) -> bool:
+        """Whether each weight gets a width of its own."""
+        return isinstance(self.settings, WeightSettings) and self.settings.mixed is not None
+
+    @property
     def measures(self) -> bool:
         """Whether nodes or widths are chosen by measured accuracy."""
         mixed = self.settings.mixed if isinstance(self.settings, WeightSettings) else None

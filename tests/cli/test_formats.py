@@ -280,3 +280,10 @@ def test_a_flag_for_a_kind_of_file_that_is_not_written_is_told(flag: str, kind: 
     assert (told.status, silent.status) == (0, 0)
     assert message in told.out + told.err
     assert message not in silent.out + silent.err
+
+
+@pytest.mark.parametrize(("bits", "is_open"), [("0", True), ("6", False)])
+def test_a_dry_run_says_where_its_size_is_only_a_bound(bits: str, is_open: bool, workshop: Workshop) -> None:
+    config = changed(WEIGHT, common_quant_param={"bit_num": bits})
+    told = workshop.succeed("--saveType=ONNX", "--dryRun", config=config).out
+    assert ("its size is the largest possible" in told) == is_open
