@@ -55,6 +55,7 @@ class Converter:
         ms_compat: "device", or "wheel" for ``.ms`` files that the released desktop packages load too.
         nb_target: "arm" or "x86": processors that a ``.nb`` file is for.
         nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
+        uint8_weights: ONNX: int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
         min_cosine: Quality gate; ``None`` takes the default rule.
         threads: Worker threads; 0 = one per core.
         calibration_data: Samples from Python instead of ``calibrate_path``.
@@ -74,6 +75,7 @@ class Converter:
     ms_compat: str = "device"
     nb_target: str = "arm"
     nb_fp16: bool = False
+    uint8_weights: bool = False
     min_cosine: float | None = None
     threads: int = 0
     calibration_data: Samples | None = None
@@ -127,6 +129,7 @@ class Converter:
             ms_compat=self.ms_compat,
             nb_target=self.nb_target,
             nb_fp16=self.nb_fp16,
+            uint8_weights=self.uint8_weights,
             infer=self.infer,
             min_cosine=self.min_cosine,
             threads=self.threads,

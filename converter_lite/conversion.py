@@ -87,6 +87,7 @@ class _Conversion:
             nb_target=request.nb_target,
             nb_fp16=request.nb_fp16,
             nb_meta_version=request.nb_meta_version,
+            uint8_weights=request.uint8_weights,
             attention_operator=self.config is None or self.config.dynamic_quant_param.attention_operator,
         )
         self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.engine import Engine, Session
+from converter_lite.runtime.saturation import without_saturation
 
 LARGE_MODEL = 32 << 20
 """Bytes of constants from which on they are handed over beside the message: four copies less while a session is made."""
@@ -86,12 +88,28 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
 
 
 def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = None, threads: int = 1) -> Session:
-    """A session of a graph (see :func:`message`).
+    """A session of a graph (see :func:`message`) whose integer sums are exact on every processor.
+
+    Weights that could make a kernel saturate are given to the engine in another form
+    (:func:`converter_lite.runtime.saturation.without_saturation`), so that what is judged by running a model says nothing
+    about the processor of this machine.
 
     Raises:
         ModelError: The runtime cannot load the model.
     """
-    return message(model, beside_from=beside_from).session(engine, threads=threads)
+    return message(without_saturation(model), beside_from=beside_from).session(engine, threads=threads)
+
+
+def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Session:
+    """A session of a serialized model or a file, exact like that of :func:`open_session`.
+
+    Raises:
+        ModelError: The runtime cannot load the model.
+    """
+    model = ir.load(file) if isinstance(file, Path) else ir.from_proto(onnx.load_model_from_string(file))
+    if without_saturation(model) is model:
+        return engine.session(file, threads=threads)
+    return open_session(engine, model, threads=threads)
 
 
 def constant_bytes(model: ir.Model) -> int:

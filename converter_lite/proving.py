@@ -19,7 +19,7 @@ from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import Engine, Feed, Session
 from converter_lite.errors import ConverterError, ModelError, QualityError
 from converter_lite.formats.output import OutputFormat
-from converter_lite.loading import LARGE_MODEL, constant_bytes, open_session
+from converter_lite.loading import LARGE_MODEL, constant_bytes, open_file, open_session
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
 from converter_lite.proof import compare
@@ -143,7 +143,7 @@ class Proof:
     def _session(self, runnable: bytes | Path) -> Session:
         if is_larger_than_memory(self._original) and isinstance(runnable, Path):
             return BlockSession(ir.load(runnable), engine=self._engine, threads=self._threads, log=self._log)
-        return self._engine.session(runnable, threads=self._threads)
+        return open_file(self._engine, runnable, threads=self._threads)
 
     def _feeds(
         self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model, plan: QuantPlan

@@ -101,6 +101,7 @@ class ConvertRequest:
         nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
         nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
         nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
+        uint8_weights: ONNX: int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
         infer: Run the result once on random data even where there are calibration samples.
         min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
@@ -135,6 +136,7 @@ class ConvertRequest:
     nb_target: str = "arm"
     nb_fp16: bool = False
     nb_meta_version: int = 2
+    uint8_weights: bool = False
     infer: bool = False
     min_cosine: float | None = None
     plan: Path | None = None
@@ -177,6 +179,7 @@ class ConvertRequest:
             (f"--msCompat={self.ms_compat}", self.ms_compat != "device", "MINDIR_LITE"),
             (f"--nbTarget={self.nb_target}", self.nb_target != "arm", "NAIVE_BUFFER"),
             ("--nbFp16=on", self.nb_fp16, "NAIVE_BUFFER"),
+            ("--uint8Weights=on", self.uint8_weights, "ONNX"),
         )
         return tuple(
             f"{flag} has no effect: --saveType does not name {kind}"
@@ -189,6 +192,7 @@ class ConvertRequest:
         for name, kinds, wanted in (
             ("fp16", bool, "True or False"),
             ("nb_fp16", bool, "True or False"),
+            ("uint8_weights", bool, "True or False"),
             ("infer", bool, "True or False"),
             ("dry_run", bool, "True or False"),
             ("threads", int, "a whole number"),

@@ -23,7 +23,7 @@ from converter_lite.analysis.isolation import ALONE, Isolated, fed_tensors
 from converter_lite.analysis.recorded import SET, recorded_files
 from converter_lite.engine import Engine, Feed
 from converter_lite.formats.onnx_qdq.writer import save
-from converter_lite.loading import open_session
+from converter_lite.loading import open_file, open_session
 from converter_lite.output import transaction
 from converter_lite.quantization.params import QuantParams
 from converter_lite.reports.cutting import integer_type
@@ -213,7 +213,7 @@ def _write(part: Part, reference: ir.Model, feeds: Sequence[Feed], work: Path, e
         folder = work / part.folder / kind
         folder.mkdir(parents=True)
         written += save(model, folder / "model.onnx")
-        session = engine.session(folder / "model.onnx", threads=1)
+        session = open_file(engine, folder / "model.onnx")
         order = [str(value.name) for value in model.graph.inputs]
         for index, sample in enumerate(samples):
             place = folder / SET.format(index)

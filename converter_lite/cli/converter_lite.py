@@ -127,6 +127,12 @@ class _Command(click.Group):
 @option("msCompat", "Runtimes of a .ms file: device, or wheel (also the released desktop packages).", "device")
 @option("nbTarget", "Processors of a .nb file: arm or x86.", "arm")
 @option("nbFp16", "on: a .nb file for arm computes in float16 where there are kernels for it.", "off")
+@option(
+    "uint8Weights",
+    "on: ONNX files store int8 weights with which kernels of x86 processors without VNNI could saturate as uint8: exact "
+    "everywhere, and slower.",
+    "off",
+)
 @option("infer", "true: run the result once on random data too.", "false")
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
@@ -238,6 +244,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         ms_compat=options["ms_compat"],
         nb_target=options["nb_target"],
         nb_fp16=switch(options["nb_fp16"], "--nbFp16", on="on", off="off"),
+        uint8_weights=switch(options["uint8_weights"], "--uint8Weights", on="on", off="off"),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
         plan=path_of(options["plan"]),

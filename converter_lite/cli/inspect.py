@@ -87,12 +87,17 @@ def _describe_nb(path: Path, _confined: bool) -> Iterator[str]:
 def _describe_onnx(path: Path, confined: bool) -> Iterator[str]:
     from converter_lite.formats.onnx_qdq.inspect import describe
 
-    head, operators, tensors = describe(path, confined=confined)
+    head, operators, tensors, saturating = describe(path, confined=confined)
     yield head
     yield ""
     yield from columns(operators)
     yield ""
     yield from columns(tensors)
+    if saturating:
+        yield ""
+        yield from (
+            columns(saturating) if len(saturating) > 1 else ("no integer kernel of an x86 processor can saturate",)
+        )
 
 
 _READERS: dict[str, Callable[[Path, bool], Iterator[str]]] = {

@@ -34,6 +34,7 @@ _ON_THE_FLY = Condition("weight_quant_param", "dequant_strategy", DequantStrateg
 _EVERY_TYPE = (Use(WEIGHT), Use(FULL), Use(DYNAMIC))
 _IMAGE_USES = tuple(Use(quant_type, when=(_IMAGES,)) for quant_type in QuantType)
 _AUTO_TUNE_USES = (Use(WEIGHT, when=(_MIXED, _AUTO_TUNE)),)
+_PORTABLE_USES = (Use(FULL, (TargetDevice.CPU, TargetDevice.X86)), Use(DYNAMIC))
 _FILTER_USES = (Use(WEIGHT), Use(FULL, (TargetDevice.ASCEND,)))
 
 _COMMON = Section(
@@ -94,6 +95,15 @@ _COMMON = Section(
             Kind.INTEGER,
             0,
             "Layers that target_cosine and target_error may leave in float; 0 = no limit.",
+            is_ours=True,
+        ),
+        Key(
+            "portable",
+            Kind.BOOLEAN,
+            True,
+            "ONNX: weights are chosen so that no integer kernel of an x86 processor can saturate, and the file gives the same "
+            "numbers on all of them. false: the full grid, for processors that are known to have VNNI.",
+            uses=_PORTABLE_USES,
             is_ours=True,
         ),
         Key(

@@ -54,6 +54,7 @@ class CommonQuantParam:
     target_cosine: float | None
     target_error: float | None
     max_float_nodes: int
+    portable: bool
     debug_info_save_path: str | None
     enable_encode: bool
     workspace: str | None

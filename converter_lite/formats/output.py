@@ -28,6 +28,7 @@ class FileOptions:
         nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
         nb_fp16: A ``.nb`` file for ARM computes in float16.
         nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
+        uint8_weights: Store int8 weights with which kernels of x86 processors could saturate as uint8 (ONNX).
         attention_operator: Write attentions as one operator where that is faster (ONNX, dynamic quantization).
     """
 
@@ -38,6 +39,7 @@ class FileOptions:
     nb_target: str = "arm"
     nb_fp16: bool = False
     nb_meta_version: int = 2
+    uint8_weights: bool = False
     attention_operator: bool = True
 
 

@@ -6,10 +6,13 @@ Source: Frantar et al., GPTQ: Accurate Post-Training Quantization for Generative
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from converter_lite.kernels.pairs import PAIR_LIMIT, Indices
 
 BLOCK = 64
 """Columns whose updates of later columns are gathered into one matrix product."""
@@ -54,17 +57,19 @@ def round_gptq(
     qmin: int,
     qmax: int,
     damping: float = DAMPING,
+    pairs: Sequence[Indices] = (),
 ) -> NDArray[np.int32]:
     """Integers that minimize ``|| (dequantized - weight) @ x ||`` over inputs with the given second moments.
 
     Shapes:
         weight: ``(groups, rows, columns)``; hessian: ``(groups, columns, columns)``, the mean of ``x x^T`` (covariance where a
-        bias takes the mean); scale, zero_point: broadcast to ``(groups, rows, 1)``.
+        bias takes the mean); scale, zero_point: broadcast to ``(groups, rows, 1)``; pairs: columns that must not saturate a
+        kernel together (:mod:`converter_lite.kernels.pairs`; zero points are 0 then).
 
     Returns:
         int32 of the shape of ``weight``.
     """
-    return round_with(weight, compensation(hessian, damping), scale, zero_point, qmin=qmin, qmax=qmax)
+    return round_with(weight, compensation(hessian, damping), scale, zero_point, qmin=qmin, qmax=qmax, pairs=pairs)
 
 
 def round_with(
@@ -75,18 +80,22 @@ def round_with(
     *,
     qmin: int,
     qmax: int,
+    pairs: Sequence[Indices] = (),
 ) -> NDArray[np.int32]:
     """:func:`round_gptq` for several grids with the same inputs: the factors are made once."""
     columns, order, upper = weight.shape[2], compensated.order, compensated.upper
+    earlier = _earlier_partners(order, pairs)
     w = np.take_along_axis(weight, order[:, None, :], axis=2).astype(np.float64)
     scale = np.broadcast_to(scale, (*weight.shape[:2], 1))[..., 0]
     zero = np.broadcast_to(zero_point, (*weight.shape[:2], 1))[..., 0]
-    q = np.empty_like(w)
+    q = np.zeros_like(w)
     for start in range(0, columns, BLOCK):
         end = min(start + BLOCK, columns)
         errors = np.empty((*w.shape[:2], end - start))
         for j in range(start, end):
             column = np.clip(np.rint(w[:, :, j] / scale + zero), qmin, qmax)
+            for partner in earlier:
+                column = _beside(column, q, partner[:, j])
             q[:, :, j] = column
             error = (w[:, :, j] - (column - zero) * scale) / upper[:, j, j][:, None]
             errors[:, :, j - start] = error
@@ -95,6 +104,24 @@ def round_with(
     result = np.empty_like(q)
     np.put_along_axis(result, np.broadcast_to(order[:, None, :], q.shape).copy(), q, axis=2)
     return result.astype(np.int32)
+
+
+def _earlier_partners(order: NDArray[np.intp], pairs: Sequence[Indices]) -> list[NDArray[np.intp]]:
+    """Per order of the sums and side of a pair ``(groups, columns)``: place of the partner that is rounded before, or -1."""
+    places = np.argsort(order, axis=1)
+    found = []
+    for first, second in ((p[:, a], p[:, 1 - a]) for p in pairs for a in (0, 1)):
+        partner = np.full(order.shape, -1)
+        np.put_along_axis(partner, places[:, first], places[:, second], axis=1)
+        found.append(np.where(partner < np.arange(order.shape[1]), partner, -1))
+    return found
+
+
+def _beside(column: NDArray[np.float64], q: NDArray[np.float64], partner: NDArray[np.intp]) -> NDArray[np.float64]:
+    """A column within what its partners, columns ``partner`` of ``q`` (one for each group), leave of the limit of a pair."""
+    known = np.take_along_axis(q, np.maximum(partner, 0)[:, None, None], axis=2)[:, :, 0]
+    known = np.where(partner[:, None] >= 0, known, 0.0)
+    return np.clip(column, -PAIR_LIMIT - np.minimum(known, 0), PAIR_LIMIT - np.maximum(known, 0))
 
 
 def _inverse_cholesky(hessian: NDArray[np.float64], damping: float) -> NDArray[np.float64]:

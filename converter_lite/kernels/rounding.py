@@ -10,36 +10,57 @@ channel-wise objectives).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
+
+from converter_lite.kernels.pairs import Indices, may_grow, repair_rows
 
 IntArray = NDArray[np.int32]
 
 
-def round_compensated(scaled: NDArray[np.float64], *, qmin: int, qmax: int) -> IntArray:
+def round_compensated(scaled: NDArray[np.float64], *, qmin: int, qmax: int, pairs: Sequence[Indices] = ()) -> IntArray:
     """Integers near ``scaled`` whose errors cancel within each kernel and each output channel.
 
     Args:
         scaled: ``(output channels, input channels, kernel size)``, weights in quantized steps, zero point added.
         qmin: Lowest integer.
         qmax: Highest integer.
+        pairs: Elements of an output channel that must not saturate a kernel together (:mod:`converter_lite.kernels.pairs`).
 
     Returns:
         int32 of the same shape; no element is more than one step from its exact value (beyond saturation).
     """
     q = np.clip(np.rint(scaled), qmin, qmax)
+    rows = q.reshape(len(q), -1)
+    repair_rows(rows, scaled.reshape(rows.shape), pairs)
     error = np.where((scaled < qmin) | (scaled > qmax), 0.0, q - scaled)
-    _flip_to_zero_sum(q, error, qmin=qmin, qmax=qmax)
-    flat_q, flat_error = q.reshape(q.shape[0], 1, -1), error.reshape(q.shape[0], 1, -1)
-    _flip_to_zero_sum(flat_q, flat_error, qmin=qmin, qmax=qmax)
+    flat_q, flat_error = q.reshape(len(q), 1, -1), error.reshape(len(q), 1, -1)
+    _flip_to_zero_sum(q, error, qmin=qmin, qmax=qmax, free=_free(q, pairs))
+    _flip_to_zero_sum(flat_q, flat_error, qmin=qmin, qmax=qmax, free=_free(flat_q, pairs))
     return flat_q.reshape(scaled.shape).astype(np.int32)
 
 
-def _flip_to_zero_sum(q: NDArray[np.float64], error: NDArray[np.float64], *, qmin: int, qmax: int) -> None:
+def _free(q: NDArray[np.float64], pairs: Sequence[Indices]) -> NDArray[np.bool_] | None:
+    """Elements that may move away from zero; ``None``: all of them."""
+    return may_grow(q.reshape(len(q), -1), pairs).reshape(q.shape) if pairs else None
+
+
+def _flip_to_zero_sum(
+    q: NDArray[np.float64], error: NDArray[np.float64], *, qmin: int, qmax: int, free: NDArray[np.bool_] | None
+) -> None:
     """Along the last axis, move the elements of largest error one step so that the sum of errors is within half a step.
 
     Only elements whose error has the sign of the sum, is at most one step, and whose new value is on the grid may move; the
     largest go first, so that a flip made for a kernel is taken back before another one is made for the channel.
+
+    Args:
+        q: Integers, changed.
+        error: What they are too large by, changed.
+        qmin: Lowest integer.
+        qmax: Highest integer.
+        free: Elements that may move away from zero; ``None``: all of them.
     """
     total = error.sum(axis=-1, keepdims=True)
     rows = np.rint(np.abs(total))[..., 0] > 0  # few kernels, nearly all channels
@@ -49,6 +70,8 @@ def _flip_to_zero_sum(q: NDArray[np.float64], error: NDArray[np.float64], *, qmi
     sign = np.sign(sums)
     gain = errors * sign
     movable = (gain > 0) & (gain <= 1.0) & (steps - sign >= qmin) & (steps - sign <= qmax)
+    if free is not None:
+        movable &= free[rows] | (steps * sign > 0)
     flips = np.minimum(np.rint(np.abs(sums)), movable.sum(axis=-1, keepdims=True)).astype(np.int64)
     change = np.where(_smallest(np.where(movable, -gain, np.inf), flips), sign, 0.0)
     q[rows] = steps - change

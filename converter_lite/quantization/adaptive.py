@@ -176,7 +176,9 @@ def fit_rounding(
         goal, moments = _stretched(goal, moments, params.factors.reshape(-1).astype(np.float64))
     scale, zero = _per_row(params, len(moments))
     spec = params.spec
-    return _from_rows(node, round_gptq(goal, moments, scale, zero, qmin=spec.qmin, qmax=spec.qmax, damping=0.0), weight)
+    pairs = [columns for rule in params.pair_rules for columns in rule.pairs(weight.shape)]
+    fitted = round_gptq(goal, moments, scale, zero, qmin=spec.qmin, qmax=spec.qmax, damping=0.0, pairs=pairs)
+    return _from_rows(node, fitted, weight)
 
 
 def fit_grid(

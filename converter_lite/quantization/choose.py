@@ -148,7 +148,7 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
     if common.quant_type is QuantType.DYNAMIC_QUANT:
         dynamic = config.dynamic_quant_param
         per_channel = dynamic.quant_strategy is DynamicQuantStrategy.ALWC
-        settings = DynamicSettings(per_channel, dynamic.smoothing, skip)
+        settings = DynamicSettings(per_channel, dynamic.smoothing, skip=skip, portable=common.portable)
         return Choice(settings, target_spec(TargetDevice.CPU.value))
     return _choose_weights(config, skip, has_samples=has_samples)
 
@@ -156,6 +156,7 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
 def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
     full = config.full_quant_param
     target = target_spec(full.target_device.value)
+    target = replace(target, pairs_saturate=target.pairs_saturate and config.common_quant_param.portable)
     per_channel = target.per_channel if full.per_channel is None else full.per_channel
     is_coarse = not per_channel and full.bias_correction
     settings = FullSettings(

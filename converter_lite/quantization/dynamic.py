@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,12 +11,14 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
-from converter_lite.engine import DEFAULT_ENGINE, Engine
+from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import CalibrationError
 from converter_lite.log import Log
-from converter_lite.quantization.full import refuse_broken_constants
+from converter_lite.quantization.bias_correction import correct_layers
+from converter_lite.quantization.full import avoid_saturation, check_saturation, refuse_broken_constants
 from converter_lite.quantization.params import QuantSpec, weight_params
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
+from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_products
 from converter_lite.quantization.weights import (
     FLOAT_TYPES,
@@ -40,11 +43,15 @@ class DynamicSettings:
         smoothing: Move what makes activations hard to quantize into the weights or into scales per row, where there are
             calibration samples and weights have scales per channel.
         skip: Names of nodes that stay float.
+        portable: Weights for which no integer kernel of an x86 processor can saturate.
+        adaptive_rounding: Fit the rounding of weights to calibration samples, where there are any.
     """
 
     weight_per_channel: bool = True
     smoothing: bool = True
     skip: frozenset[str] = frozenset()
+    portable: bool = True
+    adaptive_rounding: bool = True
 
 
 def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -> QuantPlan:
@@ -96,6 +103,8 @@ def quantize_dynamic(
     """
     if plan is not None:
         plan.check(model)
+        if settings.portable:
+            check_saturation(plan, _dynamic_nodes(model, plan))
         apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
         return QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
     plan = decide_dynamic(model, settings, target=target)
@@ -103,8 +112,30 @@ def quantize_dynamic(
     if settings.smoothing and settings.weight_per_channel and samples is not None:
         feeds = samples.head(SAMPLES)
         smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())
+    if settings.portable and settings.weight_per_channel:
+        reorder_channels(model, plan, per_channel=True)
     _find_params(model, plan, settings)
-    return QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
+    quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
+    if settings.adaptive_rounding and samples is not None:
+        with (log or Log()).stage("rounding"):
+            quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), engine, threads, log or Log())
+    return quantized
+
+
+def _fitted_integers(
+    quantized: QuantizedModel, feeds: Sequence[Feed], engine: Engine, threads: int, log: Log
+) -> dict[str, Integers]:
+    """Integers of weights fitted to what the layers read where only the weights before them are integers."""
+    plan = quantized.plan
+    nodes = {
+        name: NodePlan(node.op_type, NodeMode.WEIGHT)
+        if node.mode is NodeMode.DYNAMIC
+        else NodePlan(node.op_type, NodeMode.FLOAT, "not fitted")
+        for name, node in plan.nodes.items()
+    }
+    copy = QuantizedModel(quantized.model.clone(), replace(plan, nodes=nodes))
+    correct_layers(copy, feeds, biases=False, rounding=True, engine=engine, threads=threads, log=log)
+    return copy.q_weights
 
 
 def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) -> None:
@@ -126,6 +157,12 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
             plan.weights[weight.name] = weight_params(array.astype(np.float32, copy=False), spec)
         except CalibrationError as error:
             raise CalibrationError(error.message, where=f"constant {weight.name}", hint="repair the weights") from error
+    if settings.portable:
+        avoid_saturation(model, _dynamic_nodes(model, plan), plan.weights)
+
+
+def _dynamic_nodes(model: ir.Model, plan: QuantPlan) -> list[ir.Node]:
+    return [node for node in model.graph if plan.mode(node) is NodeMode.DYNAMIC]
 
 
 def _refusal(node: ir.Node) -> str:

@@ -5,7 +5,7 @@ decide -> collect ranges -> parameters of activations -> parameters of weights a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,8 +19,9 @@ from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.engine import Engine, Feed
-from converter_lite.errors import CalibrationError
+from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.execution.executor import Executor
+from converter_lite.kernels.pairs import PairRule
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.decide import (
@@ -33,12 +34,14 @@ from converter_lite.quantization.decide import (
 from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.smooth import apply_smoothing, smooth_products
 from converter_lite.quantization.weights import (
     bias_of,
     compensated_integers,
     operator,
     output_channel_axis,
+    pair_rule,
     stored_axis,
     stored_weight,
     weight_of,
@@ -121,6 +124,8 @@ def quantize_full(
     given = plan
     plan = given or decide_full(model, target, settings)
     plan.check(model)
+    if given is not None and target.pairs_saturate:
+        check_saturation(plan, (node for node in model.graph if plan.mode(node) is NodeMode.INTEGER))
     refuse_broken_constants(model, plan)
     head = samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding))
     if settings.equalization:
@@ -128,6 +133,9 @@ def quantize_full(
             per_channel = settings.per_channel
             feeds, alpha = log.track(head, "equalizing", len(head)), settings.smooth_alpha
             equalize(model, feeds, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
+        if target.pairs_saturate:
+            with log.stage("channel order"):
+                reorder_channels(model, plan, per_channel=settings.per_channel)
     _smooth(model, plan, settings, head, is_given=given is not None, engine=engine, threads=threads, log=log)
     reference = model.clone()
     if given is None:
@@ -288,6 +296,8 @@ def constant_params(
             if g.is_constant(value) and value.name is not None and value.name not in found:
                 found[value.name] = _constant(value, target.activation)
     integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
+    if target.pairs_saturate:
+        avoid_saturation(model, integer, found)
     for (
         node
     ) in integer:  # also where biases stay float: onnxruntime quantizes them by itself (seen in its graphs, 1.31)
@@ -295,6 +305,45 @@ def constant_params(
     for node in integer if target.quantize_bias else []:
         _add_bias(node, plan, found)
     return found
+
+
+def avoid_saturation(model: ir.Model, nodes: Iterable[ir.Node], found: dict[str, QuantParams]) -> None:
+    """Let steps of weights grow until no integer kernel can saturate; ``found`` is changed (initializer name -> parameters).
+
+    Args:
+        model: The graph.
+        nodes: Nodes that multiply in integers.
+        found: Parameters that cover the weights.
+    """
+    rules: dict[str, list[PairRule]] = {}
+    for node in nodes:
+        weight, rule = weight_of(node), pair_rule(node)
+        if weight is not None and weight.name in found and rule is not None:
+            rules.setdefault(weight.name or "", []).append(rule)
+    for name, given in rules.items():
+        array = g.constant(model.graph.initializers[name])
+        assert array is not None
+        found[name] = found[name].without_saturation(array.astype(np.float32, copy=False), tuple(dict.fromkeys(given)))
+
+
+def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
+    """Refuse a plan by whose weights a kernel could saturate.
+
+    Raises:
+        ConfigError: Weights have no rules for their pairs; they are named.
+    """
+    problems = []
+    for node in nodes:
+        weight = weight_of(node)
+        params = plan.weights.get(weight.name or "") if weight is not None else None
+        if weight is not None and params is not None and pair_rule(node) is not None and not params.pair_rules:
+            problems.append(f"plan: {weight.name} of {node.name} has no pair_rules")
+    if problems:
+        raise ConfigError(
+            "integer kernels of x86 processors could saturate with weights of this plan",
+            problems=tuple(problems),
+            hint="make a new plan with --savePlan, or set [common_quant_param] portable=false",
+        )
 
 
 def channel_axis(node: ir.Node, weight: ir.Value, target: TargetSpec) -> int | None:
@@ -338,7 +387,7 @@ def _widen_for_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams
     needed = values / (BIAS_LIMIT * float(activation.scale))
     widened = np.maximum(params.scale, needed if params.is_per_channel else needed.max())
     if np.any(widened > params.scale):
-        found[weight.name or ""] = QuantParams(widened.astype(np.float32), params.zero_point.copy(), params.spec)
+        found[weight.name or ""] = replace(params, scale=widened.astype(np.float32))
 
 
 def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:

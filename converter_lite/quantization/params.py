@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError
-from converter_lite.kernels.quantize import FloatArray, IntArray, dequantize, quantize
+from converter_lite.kernels.pairs import Rules, repair, step_factors
+from converter_lite.kernels.quantize import FloatArray, IntArray, along_axis, dequantize, quantize
 
 MIN_RANGE = 1e-10
 """Smallest width of a range, real units; the original widens ranges the same way (measured)."""
@@ -86,12 +87,15 @@ class QuantParams:
         spec: The grid.
         factors: float32 > 0 that broadcast to a weight, one for each of a channel's elements (their length along the
             channel axis is 1); ``None`` = all one.
+        pair_rules: Neighbours in the sums of the nodes that read a weight, of which no two may saturate a kernel
+            (:mod:`converter_lite.kernels.pairs`); empty where kernels do not saturate.
     """
 
     scale: FloatArray
     zero_point: IntArray
     spec: QuantSpec
     factors: FloatArray | None = None
+    pair_rules: Rules = ()
 
     def __post_init__(self) -> None:
         if self.scale.shape != self.zero_point.shape:
@@ -111,11 +115,26 @@ class QuantParams:
         return self.scale.ndim == 1
 
     def quantize(self, values: FloatArray) -> IntArray:
-        """Integers (int32) of ``values`` on this grid, ties to even."""
+        """Integers (int32) of ``values`` on this grid, ties to even; pairs that would saturate give way."""
         spec = self.spec
         if self.factors is not None:
             values = values / self.factors
-        return quantize(values, self.scale, self.zero_point, qmin=spec.qmin, qmax=spec.qmax, axis=spec.axis)
+        q = quantize(values, self.scale, self.zero_point, qmin=spec.qmin, qmax=spec.qmax, axis=spec.axis)
+        return repair(q, lambda: values / along_axis(self.scale, values.ndim, spec.axis), self.pair_rules)
+
+    def without_saturation(self, weight: FloatArray, rules: Rules) -> QuantParams:
+        """These parameters with larger steps, where pairs of the weight would saturate a kernel without.
+
+        Args:
+            weight: What is quantized.
+            rules: Neighbours in the sums of its readers.
+        """
+        scale = along_axis(self.scale, weight.ndim, self.spec.axis)
+        grown = self.scale
+        for rule in rules:
+            factors = step_factors(weight, scale, rule)
+            grown = np.maximum(grown, (self.scale * factors.reshape(self.scale.shape)).astype(np.float32))
+        return replace(self, scale=grown, pair_rules=rules)
 
     def dequantize(self, q_values: NDArray[np.integer]) -> FloatArray:
         """Real values of integers on this grid."""

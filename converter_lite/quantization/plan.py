@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.graph import lazy_tensor
+from converter_lite.kernels.pairs import PairRule
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.suggest import did_you_mean
 
@@ -130,10 +131,11 @@ class QuantPlan:
             value = graph.initializers.get(name)
             if value is None:
                 problems.append(f"no constant is called {name!r}{did_you_mean(name, graph.initializers)}")
-            elif params.spec.axis is not None and not _fits(value, params):
+            elif (params.spec.axis is not None or params.pair_rules) and not _fits(value, params):
                 factors = "" if params.factors is None else f" and {params.factors.size} factors"
                 problems.append(
                     f"{name}: {params.scale.size} scales{factors} do not fit the constant along axis {params.spec.axis}"
+                    + (", or its pair_rules do not" if params.pair_rules else "")
                 )
         if problems:
             raise ConfigError("the plan does not fit the model", problems=tuple(f"plan: {text}" for text in problems))
@@ -243,7 +245,11 @@ def _names(names: set[str | None]) -> list[str]:
 def _fits(value: ir.Value, params: QuantParams) -> bool:
     axis = params.spec.axis
     shape = tuple(value.shape.numpy()) if value.shape is not None else ()
-    if axis is None or not -len(shape) <= axis < len(shape) or shape[axis] != params.scale.size:
+    if any(sorted((*rule.rows, *rule.summed)) != list(range(len(shape))) for rule in params.pair_rules):
+        return False
+    if axis is None:
+        return True
+    if not -len(shape) <= axis < len(shape) or shape[axis] != params.scale.size:
         return False
     if params.factors is None:
         return True
@@ -304,7 +310,9 @@ def _params_to_json(params: QuantParams) -> dict[str, Any]:
     flags = {name: True for name in ("signed", "symmetric", "narrow_range") if getattr(spec, name)}
     axis = {} if spec.axis is None else {"axis": spec.axis}
     scale = [float(str(s)) for s in params.scale] if params.is_per_channel else float(str(params.scale))
+    rules = [{"rows": list(r.rows), "summed": list(r.summed), "restart": r.restart} for r in params.pair_rules]
     known = {"bits": spec.bits, **flags, **axis, "scale": scale, "zero_point": params.zero_point.tolist()}
+    known |= {"pair_rules": rules} if rules else {}
     if params.factors is None:
         return known
     shape, factors = list(params.factors.shape), [float(str(f)) for f in params.factors.reshape(-1)]
@@ -313,7 +321,7 @@ def _params_to_json(params: QuantParams) -> dict[str, Any]:
 
 def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
     grid = {"bits", "signed", "symmetric", "narrow_range", "axis", "scale", "zero_point"}
-    unknown = set(data) - grid - {"factors", "factors_shape"}
+    unknown = set(data) - grid - {"factors", "factors_shape", "pair_rules"}
     if unknown:
         raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
     spec = QuantSpec(
@@ -328,7 +336,12 @@ def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
     if np.any(zero_point < spec.qmin) or np.any(zero_point > spec.qmax):
         raise ValueError(f"{name}: zero_point is outside {spec.qmin}..{spec.qmax}")
     factors = np.asarray(data["factors"], np.float32).reshape(data["factors_shape"]) if "factors" in data else None
-    return QuantParams(scale, zero_point, spec, factors)
+    rules = tuple(_rule_from_json(rule) for rule in data.get("pair_rules", ()))
+    return QuantParams(scale, zero_point, spec, factors, rules)
+
+
+def _rule_from_json(data: dict[str, Any]) -> PairRule:
+    return PairRule(tuple(map(int, data["rows"])), tuple(map(int, data["summed"])), int(data["restart"]))
 
 
 def _factors_from_json(name: str, data: Any) -> NDArray[np.float32]:

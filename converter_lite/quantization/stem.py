@@ -24,7 +24,7 @@ FEW_OUTPUTS = 32
 SMALL_KERNEL = 9
 """Elements of its kernel (measured: 3 x 3; 7 x 7 and 16 x 16 are slower)."""
 
-SMALL_SHARE = 0.001
+SMALL_SHARE = 0.01
 """Of the network's weights: a network that consists of its first layers is not left in float."""
 
 

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.kernels.pairs import PairRule, convolution_rule, matrix_rule
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.kernels.rounding import round_compensated
 from converter_lite.quantization.params import QuantParams
@@ -104,6 +105,22 @@ def is_depthwise(node: ir.Node) -> bool:
     return node.op_type == "Conv" and shape is not None and shape[1] == 1 and g.int_attribute(node, "group", 1) > 1
 
 
+def pair_rule(node: ir.Node) -> PairRule | None:
+    """Neighbours in the sums of an integer kernel for Conv, Gemm or MatMul with a constant weight.
+
+    ``None`` for other nodes, and for a convolution of single channels, whose kernels do not saturate.
+    """
+    weight = weight_of(node)
+    shape = g.static_shape(weight)
+    if weight is None or shape is None or not shape:
+        return None
+    if node.op_type == "Conv":
+        return convolution_rule(shape, g.int_attribute(node, "group", 1))
+    if node.op_type not in ("Gemm", "MatMul"):
+        return None
+    return matrix_rule(len(shape), transposed=bool(g.int_attribute(node, "transB", 0)))
+
+
 def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.signedinteger]:
     """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
     value, spec = node.inputs[1], params.spec
@@ -114,9 +131,11 @@ def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: Qua
     q = np.empty(weight.shape, spec.integer_type)
     front, front_scale, front_zero, front_q = (np.moveaxis(array, axis, 0) for array in (weight, scale, zero, q))
     channels = max(BLOCK_VALUES * len(front) // max(weight.size, 1), 1)
+    pairs = [columns for rule in params.pair_rules for columns in rule.pairs(weight.shape)]
     for start in range(0, len(front), channels):
         block = slice(start, start + channels)
         scaled = front[block] / front_scale[block] + front_zero[block]
         kernels = scaled.reshape(*scaled.shape[:2], -1)
-        front_q[block] = round_compensated(kernels, qmin=spec.qmin, qmax=spec.qmax).reshape(scaled.shape)
+        integers = round_compensated(kernels, qmin=spec.qmin, qmax=spec.qmax, pairs=pairs)
+        front_q[block] = integers.reshape(scaled.shape)
     return q

@@ -34,5 +34,6 @@ CPU = TargetSpec(
     weight_only=frozenset({"ConvTranspose", "Gather"}),
     float_output=frozenset({"Gemm", "MatMul"}),
     float_stem=True,
+    pairs_saturate=True,
     note="integer kernels of onnxruntime's CPU provider",
 )

@@ -28,6 +28,8 @@ class TargetSpec:
             where they save a conversion; at the edges of the graph they stay float.
         float_stem: The layers that read a picture stay float (see :mod:`converter_lite.quantization.stem`).
         bias_correction: Whether the device takes corrected biases.
+        pairs_saturate: Kernels may add two products of a weighted sum in saturating 16 bits
+            (:mod:`converter_lite.kernels.pairs`): weights are chosen so that they never do.
         note: Where the rules come from.
     """
 
@@ -45,4 +47,5 @@ class TargetSpec:
     only_between_weighted: bool = True
     float_stem: bool = False
     bias_correction: bool = True
+    pairs_saturate: bool = False
     note: str = ""

@@ -6,4 +6,11 @@ from dataclasses import replace
 
 from converter_lite.targets.arm import ARM
 
-X86 = replace(ARM, name="X86", per_channel=False, per_channel_operators=frozenset(), note="PaddleSlim FAQ, x86 row")
+X86 = replace(
+    ARM,
+    name="X86",
+    per_channel=False,
+    per_channel_operators=frozenset(),
+    pairs_saturate=True,
+    note="PaddleSlim FAQ, x86 row",
+)

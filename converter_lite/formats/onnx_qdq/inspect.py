@@ -9,12 +9,16 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.frontends.onnx import read_onnx
 from converter_lite.frontends.onnx_qdq import GRIDS
+from converter_lite.runtime.saturation import has_integer_weights, saturating_weights
 
 Rows = list[list[str]]
 
 
-def describe(path: Path, *, confined: bool = True) -> tuple[str, Rows, Rows]:
-    """Head line, operators in the order in which they run, and tensors; each table with its own head row.
+def describe(path: Path, *, confined: bool = True) -> tuple[str, Rows, Rows, Rows]:
+    """Head line, operators in the order in which they run, tensors, and weights with which kernels can saturate.
+
+    Each table has its own head row; the last one has no other where no kernel can saturate, and is empty where nothing is
+    multiplied in integers.
 
     Args:
         path: The file.
@@ -25,7 +29,18 @@ def describe(path: Path, *, confined: bool = True) -> tuple[str, Rows, Rows]:
     """
     model = read_onnx(path, confined=confined)
     head = f"ONNX model {model.graph.name or ''!r}, operator set {g.opset(model)}, {path.stat().st_size:,} bytes"
-    return head, _operators(model), _tensors(model)
+    return head, _operators(model), _tensors(model), _saturating(model)
+
+
+def _saturating(model: ir.Model) -> Rows:
+    """Weights whose pairs saturate an x86 processor without VNNI."""
+    if not has_integer_weights(model):
+        return []
+    found = saturating_weights(model)
+    return [
+        ["saturating on x86", "weight", "pairs", "of"],
+        *([w.node, w.weight, str(w.pairs), str(w.of)] for w in found),
+    ]
 
 
 def _operators(model: ir.Model) -> Rows:

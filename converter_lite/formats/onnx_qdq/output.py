@@ -20,15 +20,28 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.run import Resources, quantize
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 
 ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
 """Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
+
+SHOWN_NODES = 3
+"""Nodes that are named."""
+
+LONGEST_NAME = 40
+"""Characters of their names."""
 
 ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
 TWO_BITS_NOTE = "weights are stored in {} (operator set 25): runtimes older than that do not load the file"
 ATTENTION_NOTE = (
     "{} x Attention is written as one operator (operator set 23): runtimes older than onnxruntime 1.24 do not load the "
     "file; [dynamic_quant_param] attention_operator=false for them"
+)
+EXACT_NOTE = "no integer kernel can saturate: the same numbers on every x86 processor"
+UINT8_NOTE = "{} weights are stored as uint8: exact on every processor, and slower than int8"
+SATURATING_NOTE = (
+    "x86 processors without VNNI saturate with {pairs} pairs of weights ({share:.1%}) in {nodes}: other numbers there than "
+    "everywhere else; --uint8Weights=on stores those weights as uint8, which is exact and slower"
 )
 WIDER_NOTE = "weights are stored in four bits or eight, though they need less: {}"
 
@@ -100,12 +113,20 @@ class OnnxFormat:
         from converter_lite.passes.half import store_constants_as_float16
 
         model, notes = _built(quantized, attention=self.options.attention_operator)
+        if self.options.uint8_weights and (changed := saturating_weights(model)):
+            model = without_saturation(model)
+            notes = (UINT8_NOTE.format(len({weight.weight for weight in changed})), *notes)
         change_io_types(model, self.options.io_types)
         if self.options.fp16:
             store_constants_as_float16(model)
         modes = {node.mode for node in quantized.plan.nodes.values()}
         if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
             notes = (ON_THE_FLY_NOTE, *notes)
+        said = _saturation(model)
+        if said and said != EXACT_NOTE and not quantized.plan.quantized_nodes and log is not None:
+            log.warning(said)  # somebody else's choice of weights
+        elif said:
+            notes = (said, *notes)
         return Written(writer.save(model, path, log), notes)
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
@@ -137,6 +158,17 @@ def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tup
     if attention and any(node.mode is NodeMode.DYNAMIC for node in quantized.plan.nodes.values()):
         return _with_attention(quantized)
     return writer.build(quantized), ()
+
+
+def _saturation(model: ir.Model) -> str:
+    """What to tell about integer kernels of x86 processors, empty for a model without any."""
+    found = saturating_weights(model)
+    if not found:
+        return EXACT_NOTE if has_integer_weights(model) else ""
+    shown = ", ".join(f"{weight.node[:LONGEST_NAME]} ({weight.pairs})" for weight in found[:SHOWN_NODES])
+    rest = f" and {len(found) - SHOWN_NODES} nodes more" if len(found) > SHOWN_NODES else ""
+    pairs = sum(weight.pairs for weight in found)
+    return SATURATING_NOTE.format(pairs=pairs, share=pairs / sum(weight.of for weight in found), nodes=shown + rest)
 
 
 def _newer_forms(widths: set[int]) -> str:

@@ -1,0 +1,109 @@
+"""Which input channels stand beside each other, so that few of the pairs that kernels add up are large together.
+
+The order of channels between two layers is free. Two neighbours cost something where their weights have the same sign and add
+up to more than a pair may have (:mod:`converter_lite.kernels.pairs`): the step of that whole sum would have to grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.kernels.pairs import PAIR_LIMIT
+
+ROUNDS = 50
+"""Rounds of exchanges at most; they settle in two or three."""
+
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def pair_costs(layers: Iterable[tuple[NDArray[np.floating], NDArray[np.floating]]]) -> Matrix:
+    """What it costs to put two channels beside each other.
+
+    The costs are whole numbers, so that no order of summation changes them.
+
+    Args:
+        layers: Per layer that reads the channels: weights in steps, ``(sums, positions of the kernel, channels)``, and the
+            importance of each sum, whole numbers ``(sums,)``.
+
+    Returns:
+        ``(channels, channels)``, symmetric.
+    """
+    costs: Matrix | None = None
+    for steps, importance in layers:
+        if costs is None:
+            costs = np.zeros((steps.shape[2],) * 2)
+        whole = np.rint(steps)
+        for signed in (np.maximum(whole, 0), np.maximum(-whole, 0)):
+            _add_costs(costs, signed, importance.astype(np.float64))
+    assert costs is not None
+    return costs
+
+
+def _add_costs(costs: Matrix, magnitudes: Matrix, importance: NDArray[np.float64]) -> None:
+    """One of two elements is large, so that only those have to be looked at; where both are, half counts for each."""
+    is_large = magnitudes > PAIR_LIMIT // 2
+    for channel in np.flatnonzero(is_large.any(axis=(0, 1))):
+        rows, positions = np.nonzero(is_large[:, :, channel])
+        others = magnitudes[rows, positions]
+        excess = np.maximum(others + (magnitudes[rows, positions, channel] - PAIR_LIMIT)[:, None], 0)
+        shares = 2 - is_large[rows, positions]
+        cost = importance[rows] @ (excess * excess * shares)
+        costs[channel] += cost
+        costs[:, channel] += cost
+
+
+def match(costs: Matrix) -> Indices:
+    """Order of channels in which neighbours (0 and 1, 2 and 3, ...) cost little together.
+
+    Each channel in turn, those that cost the most first, takes the best partner that is left; then pairs exchange partners
+    while that pays. With an odd number the last one stays alone.
+    """
+    count = len(costs)
+    costs = costs.copy()
+    np.fill_diagonal(costs, np.inf)
+    free = np.ones(count, bool)
+    pairs: list[tuple[int, int]] = []
+    hardest = np.argsort(-np.where(np.isfinite(costs), costs, 0).sum(axis=1), kind="stable")
+    for first in hardest[: count - count % 2] if count % 2 == 0 else hardest:
+        if not free[first] or free.sum() < 2:
+            continue
+        free[first] = False
+        second = int(np.argmin(np.where(free, costs[first], np.inf)))
+        free[second] = False
+        pairs.append((int(first), second))
+    order = np.array(pairs, dtype=np.intp).reshape(-1, 2)
+    for _ in range(ROUNDS):
+        if not _exchange(order, costs):
+            break
+    return np.concatenate([order.reshape(-1), np.flatnonzero(free)])
+
+
+def _exchange(pairs: Indices, costs: Matrix) -> bool:
+    """Let each pair that costs something exchange partners with the best other one, in place; whether any did."""
+    changed = False
+    current = costs[pairs[:, 0], pairs[:, 1]]
+    for index in np.argsort(-current, kind="stable"):
+        a, b = pairs[index]
+        own = costs[a, b]
+        if own == 0:
+            continue
+        first, second = pairs[:, 0], pairs[:, 1]
+        now = costs[first, second] + own
+        gains = np.stack([now - costs[a, first] - costs[b, second], now - costs[a, second] - costs[b, first]])
+        gains[:, index] = 0
+        way, other = np.unravel_index(int(np.argmax(gains)), gains.shape)
+        if gains[way, other] <= 0:
+            continue
+        c, d = pairs[other] if way == 0 else pairs[other][::-1]
+        pairs[index], pairs[other] = (a, c), (b, d)
+        changed = True
+    return changed
+
+
+def cost_of(order: Indices, costs: Matrix) -> float:
+    """What an order costs."""
+    return float(costs[order[0 : len(order) - 1 : 2], order[1::2]].sum())
