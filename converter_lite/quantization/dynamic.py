@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.blocks import is_larger_than_memory
 from converter_lite.calibration.runner import Samples
 from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import CalibrationError
@@ -29,6 +30,9 @@ from converter_lite.quantization.weights import (
     weight_of,
 )
 from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
+
+FITTED_COLUMNS = 4096
+"""Inputs of a product up to which the rounding of its weight is fitted: the time grows with their third power."""
 
 SMALL_TABLE = 1024
 """Numbers of a table that stays float: integers would spare 3 KB at most and cost two operators (MiniLM: 0.2 % of the time)."""
@@ -116,7 +120,7 @@ def quantize_dynamic(
         reorder_channels(model, plan, per_channel=True)
     _find_params(model, plan, settings)
     quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
-    if settings.adaptive_rounding and samples is not None:
+    if settings.adaptive_rounding and samples is not None and not is_larger_than_memory(model):
         with (log or Log()).stage("rounding"):
             quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), engine, threads, log or Log())
     return quantized
@@ -127,12 +131,10 @@ def _fitted_integers(
 ) -> dict[str, Integers]:
     """Integers of weights fitted to what the layers read where only the weights before them are integers."""
     plan = quantized.plan
-    nodes = {
-        name: NodePlan(node.op_type, NodeMode.WEIGHT)
-        if node.mode is NodeMode.DYNAMIC
-        else NodePlan(node.op_type, NodeMode.FLOAT, "not fitted")
-        for name, node in plan.nodes.items()
-    }
+    nodes = {name: NodePlan(node.op_type, NodeMode.FLOAT, "is not fitted") for name, node in plan.nodes.items()}
+    for node in _dynamic_nodes(quantized.model, plan):
+        if _columns(node) <= FITTED_COLUMNS:
+            nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.WEIGHT)
     copy = QuantizedModel(quantized.model.clone(), replace(plan, nodes=nodes))
     correct_layers(copy, feeds, biases=False, rounding=True, engine=engine, threads=threads, log=log)
     return copy.q_weights
@@ -159,6 +161,12 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
             raise CalibrationError(error.message, where=f"constant {weight.name}", hint="repair the weights") from error
     if settings.portable:
         avoid_saturation(model, _dynamic_nodes(model, plan), plan.weights)
+
+
+def _columns(node: ir.Node) -> int:
+    """Inputs of a product."""
+    rows, columns = g.static_shape(weight_of(node)) or (0, 0)
+    return columns if g.int_attribute(node, "transB", 0) else rows
 
 
 def _dynamic_nodes(model: ir.Model, plan: QuantPlan) -> list[ir.Node]:

@@ -79,7 +79,7 @@ def _quantization(value: ir.Value) -> str:
         if scale.size > 1:
             return f"{bits} bits, {scale.size} channels"
         point = g.constant(zero)
-        return f"{bits} bits, scale {float(scale.reshape(-1)[0]):.6g}, zero point {0 if point is None else int(point)}"
+        return f"{bits} bits, scale {float(scale.reshape(-1)[0]):.6g}, zero point {0 if point is None else int(point.reshape(-1)[0])}"
     return ""
 
 
