@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from converter_lite.kernels.pairs import PAIR_LIMIT
 
+NEGLIGIBLE = 1e-2
+"""Costs below it are none: there are many of them, and last digits should not choose."""
+
 ROUNDS = 50
 """Rounds of exchanges at most; they settle in two or three."""
 
@@ -23,11 +26,9 @@ Indices = NDArray[np.intp]
 def pair_costs(layers: Iterable[tuple[NDArray[np.floating], NDArray[np.floating]]]) -> Matrix:
     """What it costs to put two channels beside each other.
 
-    The costs are whole numbers, so that no order of summation changes them.
-
     Args:
         layers: Per layer that reads the channels: weights in steps, ``(sums, positions of the kernel, channels)``, and the
-            importance of each sum, whole numbers ``(sums,)``.
+            importance of each sum ``(sums,)``.
 
     Returns:
         ``(channels, channels)``, symmetric.
@@ -36,10 +37,10 @@ def pair_costs(layers: Iterable[tuple[NDArray[np.floating], NDArray[np.floating]
     for steps, importance in layers:
         if costs is None:
             costs = np.zeros((steps.shape[2],) * 2)
-        whole = np.rint(steps)
-        for signed in (np.maximum(whole, 0), np.maximum(-whole, 0)):
-            _add_costs(costs, signed, importance.astype(np.float64))
+        for signed in (np.maximum(steps, 0), np.maximum(-steps, 0)):
+            _add_costs(costs, signed, importance)
     assert costs is not None
+    costs[costs < NEGLIGIBLE] = 0
     return costs
 
 

@@ -20,6 +20,16 @@ from converter_lite.kernels.pairs import Indices, may_grow, repair_rows
 IntArray = NDArray[np.int32]
 
 
+def coarse(factors: NDArray[np.float64], bits: int = 6) -> NDArray[np.float64]:
+    """Positive numbers rounded up to ``bits`` binary digits behind the first.
+
+    What is found by running a float model differs in its last digits between processors. Factors without such digits give the
+    same weights, and so the same integers, on all of them.
+    """
+    mantissa, exponent = np.frexp(factors)
+    return np.ldexp(np.ceil(mantissa * 2.0 ** (bits + 1) - 1e-3) / 2.0 ** (bits + 1), exponent)
+
+
 def round_compensated(scaled: NDArray[np.float64], *, qmin: int, qmax: int, pairs: Sequence[Indices] = ()) -> IntArray:
     """Integers near ``scaled`` whose errors cancel within each kernel and each output channel.
 
@@ -32,6 +42,7 @@ def round_compensated(scaled: NDArray[np.float64], *, qmin: int, qmax: int, pair
     Returns:
         int32 of the same shape; no element is more than one step from its exact value (beyond saturation).
     """
+    scaled = np.ascontiguousarray(scaled)  # what follows changes views
     q = np.clip(np.rint(scaled), qmin, qmax)
     rows = q.reshape(len(q), -1)
     repair_rows(rows, scaled.reshape(rows.shape), pairs)

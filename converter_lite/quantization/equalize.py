@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_ranges
 from converter_lite.engine import Engine, Feed
+from converter_lite.kernels.rounding import coarse
 from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.decide import clamp_bounds
 from converter_lite.quantization.weights import bias_of, is_depthwise, weight_of
@@ -120,6 +121,11 @@ def equalize(
             change = max(change, float(np.abs(np.log(factor)).max()))
         if change < SETTLED:
             break
+    for pair in pairs:
+        name = pair.tensor.name or ""
+        rounded = coarse(total[name])
+        weights.apply(pair, rounded / total[name])
+        total[name] = rounded
     weights.store()
     return {name: factor for name, factor in total.items() if not np.allclose(factor, 1.0)}
 

@@ -17,9 +17,6 @@ from converter_lite.quantization.weights import pair_rule
 LEVELS = 127
 """Steps of the largest weight of a sum."""
 
-IMPORTANCE = 1 << 10
-"""Importance of the sum with the largest step; others have a share of it, as their squared step."""
-
 
 def reorder_channels(model: ir.Model, plan: QuantPlan, *, per_channel: bool) -> int:
     """Reorder channels in the constants of ``model``, in place.
@@ -58,5 +55,5 @@ def _layers(
         largest = largest_weights(node, place)
         largest = np.maximum(largest if per_channel else np.full_like(largest, largest.max()), 1e-30)
         steps = weight_columns(node, place, channels.count) * (LEVELS / largest)[:, None, None]
-        found.append((steps, np.maximum(np.rint(IMPORTANCE * (largest / largest.max()) ** 2), 1)))
+        found.append((steps, np.square(largest / largest.max())))
     return found

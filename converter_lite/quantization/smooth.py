@@ -28,6 +28,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, remove_unused
 from converter_lite.engine import Engine, Feed
 from converter_lite.errors import ConfigError
+from converter_lite.kernels.rounding import coarse
 from converter_lite.loading import open_session
 from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
@@ -132,7 +133,7 @@ class _Input:
         weight = np.abs(self.weight).max(axis=1).astype(np.float64)
         weight = np.maximum(weight, max(SMALLEST_SHARE * weight.max(), 1e-30))
         logarithm = alpha * np.log(activation) - (1 - alpha) * np.log(weight)
-        return np.asarray(np.exp(logarithm - logarithm.mean()))
+        return coarse(np.exp(logarithm - logarithm.mean()))
 
     def upstream(self, factors: NDArray[np.float32]) -> Upstream | None:
         """How to divide the tensor without an operator, where it has no other readers and that is possible."""

@@ -52,6 +52,7 @@ GOOD: dict[Slot, list[tuple[str, Any]]] = {
     ("common_quant_param", "target_cosine"): [("0.99", 0.99), ("0.99999", 0.99999)],
     ("common_quant_param", "target_error"): [("0.1", 0.1), ("1e2", 100.0)],
     ("common_quant_param", "max_float_nodes"): [("0", 0), ("12", 12)],
+    ("common_quant_param", "portable"): [("false", False), ("true", True)],
     ("common_quant_param", "debug_info_save_path"): [
         ("reports/a b", "reports/a b"),
         ('"reports #1"', "reports #1"),

@@ -41,7 +41,9 @@ def test_alwc_is_dynamic_per_layer_times_weights_per_channel(opset: int) -> None
     model = matmul(opset)
     w = model.graph.initializers["w"].const_value.numpy()  # type: ignore[union-attr]
     x = random_feed(model)["x"]
-    q_w, scale_w = symmetric_weight(w, per_channel=True)
+    params = dynamic(model).plan.weights["w"]
+    q_w, scale_w = params.quantize(w), params.scale
+    assert np.all(scale_w >= symmetric_weight(w, per_channel=True)[1])
     q_x, scale_x, zero = dynamic_quantize(x)
     expected = ((q_x - zero) @ q_w).astype(np.float32) * (scale_x * scale_w)
     np.testing.assert_allclose(run(written(dynamic(model)), {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)

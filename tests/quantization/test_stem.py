@@ -45,6 +45,19 @@ def test_the_first_convolution_and_the_depthwise_one_behind_it() -> None:
     assert names(network("c = Conv(x, first, b)", "e = Relu(c)")) == ["c"]
 
 
+def test_narrow_layers_behind_it() -> None:
+    behind = f"{DEPTHWISE} p = Relu(e) q = Conv(p, narrow) r = Conv(q, broad) e2 = Relu(r)"
+    constants = {
+        "first": normal(8, 3, 3, 3, seed=1),
+        "depthwise": normal(8, 1, 3, 3, seed=3),
+        "narrow": normal(32, 8, 1, 1, seed=4),
+        "broad": normal(33, 32, 1, 1, seed=5),
+        "last": normal(3000, 33, 1, 1, seed=6),
+    }
+    text = f"g (float[1,3,12,12] x) => (float[n,c,h,w] y) {{ c = Conv(x, first) {behind} y = Conv(e2, last) }}"
+    assert names(build(text, **constants)) == ["c", "e", "q"]
+
+
 def test_a_change_of_layout_in_front_is_looked_through() -> None:
     text = "t = Transpose<perm=[0,1,3,2]>(x) c = Conv(t, first, b)"
     assert names(network(text)) == ["c", "e"]
@@ -56,9 +69,9 @@ def test_a_change_of_layout_in_front_is_looked_through() -> None:
         {"inputs": FEW_INPUTS + 1, "wide": 1200},
         {"outputs": FEW_OUTPUTS + 8, "wide": 1200},
         {"kernel": 7, "wide": 1200},
-        {"wide": 300},
+        {"wide": 80},
     ],
-    ids=["many input channels", "many output channels", "a large kernel", "more than a thousandth of the network"],
+    ids=["many input channels", "many output channels", "a large kernel", "more than two hundredths of the network"],
 )
 def test_layers_that_integers_compute_faster_are_none(sizes: dict[str, int]) -> None:
     assert names(network("c = Conv(x, first, b)", "e = Relu(c)", **sizes)) == []

@@ -78,8 +78,9 @@ def _quantization(value: ir.Value) -> str:
         bits = GRIDS[dtype][0] if dtype in GRIDS else 8
         if scale.size > 1:
             return f"{bits} bits, {scale.size} channels"
-        point = g.constant(zero)
-        return f"{bits} bits, scale {float(scale.reshape(-1)[0]):.6g}, zero point {0 if point is None else int(point.reshape(-1)[0])}"
+        zero_point = g.constant(zero)
+        shown = 0 if zero_point is None else int(zero_point.reshape(-1)[0])
+        return f"{bits} bits, scale {float(scale.reshape(-1)[0]):.6g}, zero point {shown}"
     return ""
 
 
