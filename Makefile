@@ -49,7 +49,9 @@ bench: $(VENV)/.installed
 bench-large bench-page: $(VENV)/.installed
 	$(BIN)/python -m bench.$(@:bench-%=%) $(BENCH_OPTIONS)
 
-check: lint test
+# Both run, whatever the other says; pytest's summary comes last.
+check: $(VENV)/.installed
+	@$(MAKE) --no-print-directory lint; lint=$$?; $(MAKE) --no-print-directory test && exit $$lint
 
 # Lines of the package that the tests of one process reach; what only child processes run is not counted.
 coverage: $(VENV)/.installed
