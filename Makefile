@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all runtimes conformance check lint coverage fuzz bench bench-large bench-page clean
+.PHONY: demo test test-all test-lowest runtimes conformance check lint coverage fuzz bench bench-large bench-page clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -36,6 +36,17 @@ test-all:
 	  .venvs/$$v/bin/python -m pip install -q --disable-pip-version-check -e '.[dev]' || exit 1; \
 	  .venvs/$$v/bin/python -m pytest -n auto -m "not slow" || exit 1; \
 	done
+
+# Everything at the floor that pyproject.toml names, under the oldest Python; runtimes do not depend on it.
+OLDEST := 3.10
+test-lowest: $(VENV)/.installed
+	@py=; for c in python$(OLDEST) "$$(pyenv root 2>/dev/null)"/versions/$(OLDEST).*/bin/python; do \
+	  "$$c" -c 'import sys' 2>/dev/null && { py=$$c; break; }; done; \
+	[ -n "$$py" ] || { echo "no Python $(OLDEST)" >&2; exit 1; }; \
+	"$$py" -m venv --clear .venvs/lowest
+	$(BIN)/python -m tests.floors > .venvs/lowest/constraints.txt
+	.venvs/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venvs/lowest/constraints.txt -e '.[dev]'
+	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
