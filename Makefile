@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all runtimes conformance check lint coverage fuzz bench bench-large bench-page clean
+.PHONY: demo test test-all test-lowest runtimes conformance check lint coverage fuzz bench bench-large bench-page clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -19,9 +19,9 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-# The released runtimes of the devices, in .runtimes: what this machine has interpreters and compilers for.
+# The released runtimes of the devices, and OpenVINO, in .runtimes: what this machine has interpreters and compilers for.
 runtimes:
-	@tests/runtimes/setup_ms.sh .runtimes; ms=$$?; tests/runtimes/setup_nb.sh .runtimes || [ $$ms = 0 ]
+	@none=1; for kind in ms nb ov; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
 
 conformance: $(VENV)/.installed runtimes
 	$(BIN)/python -m pytest -n auto -m "runtime or slow"
@@ -37,6 +37,17 @@ test-all:
 	  .venvs/$$v/bin/python -m pytest -n auto -m "not slow" || exit 1; \
 	done
 
+# Everything at the floor that pyproject.toml names, under the oldest Python; runtimes do not depend on it.
+OLDEST := 3.10
+test-lowest: $(VENV)/.installed
+	@set -e; py=; for c in python$(OLDEST) "$$(pyenv root 2>/dev/null)"/versions/$(OLDEST).*/bin/python; do \
+	  "$$c" -c 'import sys' 2>/dev/null && { py=$$c; break; }; done; \
+	[ -n "$$py" ] || { echo "no Python $(OLDEST): left out"; exit 0; }; \
+	"$$py" -m venv --clear .venvs/lowest; \
+	$(BIN)/python -m tests.floors > .venvs/lowest/constraints.txt; \
+	.venvs/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venvs/lowest/constraints.txt -e '.[dev]'; \
+	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime"
+
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,7 +60,9 @@ bench: $(VENV)/.installed
 bench-large bench-page: $(VENV)/.installed
 	$(BIN)/python -m bench.$(@:bench-%=%) $(BENCH_OPTIONS)
 
-check: lint test
+# Both run, whatever the other says; pytest's summary comes last.
+check: $(VENV)/.installed
+	@$(MAKE) --no-print-directory lint; lint=$$?; $(MAKE) --no-print-directory test && exit $$lint
 
 # Lines of the package that the tests of one process reach; what only child processes run is not counted.
 coverage: $(VENV)/.installed

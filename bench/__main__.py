@@ -14,7 +14,7 @@ from bench.goals import GOALS
 from bench.machine import machine_lines
 from bench.measuring import evaluate_results, run_cases, select
 from bench.programs import Places
-from bench.tables import failure_list, goal_tables, noise_line, task_tables, twin_list
+from bench.tables import failure_list, goal_tables, noise_line, openvino_table, task_tables, twin_list
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,6 +26,11 @@ goal inside the spread is neither safely met nor safely missed. Latency is the t
 a task ran in turns in one process. Accuracy is measured against the float model on evaluation data that calibration
 never sees. Absolute times depend on what else the machine did; ratios count. *Cosine* is the mean over samples and
 outputs, *least* the smallest one. Bold rows are ours.
+"""
+
+IN_OPENVINO = """\
+Latency of our files in both runtimes, in turns in one process of an environment that has both; one thread each.
+OpenVINO computes in the types of the file (`EXECUTION_MODE_HINT=ACCURACY`).
 """
 
 
@@ -70,6 +75,9 @@ def _measured(options: argparse.Namespace, places: Places) -> str:
             noise_line(figures),
             "## All models, by task\n",
             task_tables(figures, cases),
+            "## In OpenVINO\n",
+            IN_OPENVINO,
+            openvino_table(figures, cases),
             "## Same bytes\n",
             twin_list(figures, cases) or "None.\n",
             "## Without figures\n",

@@ -372,6 +372,9 @@ _PADDLE_LITE = (
 )
 
 
+IN_OPENVINO = ("mb_best", "mb_w8", "mb_w4", "r8_full", "uf_full", "ml_full", "ml_alwc_free", "ml_alwc")
+"""Cases whose files are timed in OpenVINO, too."""
+
 CASES: tuple[Case, ...] = (
     Case("help", "converter_lite --help", OURS, group="help", options=("--help",), repeats=5),
     *_MOBILENET_SPEED,

@@ -13,6 +13,12 @@ FLOAT = "float"
 FLOAT_AGAIN = "float_again"
 """The float model a second time: how far its latency is from the first one's is the noise of the latency ratios."""
 
+OPENVINO = "openvino/"
+"""Before a case: its file in OpenVINO."""
+
+BESIDE = "beside/"
+"""Before a case: its file in onnxruntime, in the same turns as in OpenVINO."""
+
 Samples = tuple[float, ...]
 
 _LINE = re.compile(

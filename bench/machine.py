@@ -6,9 +6,10 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
-from bench.programs import NotInstalledError, Places, nncf_python
+from bench.programs import NotInstalledError, Places, nncf_python, openvino_python
 
 PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime", "pillow")
 
@@ -23,7 +24,8 @@ def machine_lines(places: Places) -> list[str]:
     return [
         f"- {_cpu_field('model name') or platform.machine()}, {len(os.sched_getaffinity(0))} cores; {flags}",
         f"- {platform.system()}, Python {platform.python_version()}; {versions}",
-        f"- NNCF: {_nncf_versions(places)}",
+        f"- NNCF: {_versions('nncf', nncf_python, places)}",
+        f"- OpenVINO: {_versions('openvino', openvino_python, places)}",
         f"- commit {_commit(places.root)}",
         f"- load average when the run began: {os.getloadavg()[0]:.1f}",
     ]
@@ -42,10 +44,10 @@ def _commit(root: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
-def _nncf_versions(places: Places) -> str:
+def _versions(package: str, interpreter: Callable[[Places], Path], places: Places) -> str:
     try:
-        python = nncf_python(places)
+        python = interpreter(places)
     except NotInstalledError as reason:
         return f"not measured, {reason}"
-    code = "from importlib.metadata import version as v; print(v('nncf'), 'with onnxruntime', v('onnxruntime'))"
+    code = f"from importlib.metadata import version as v; print(v('{package}'), 'with onnxruntime', v('onnxruntime'))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()

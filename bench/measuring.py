@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from itertools import combinations, groupby
 from pathlib import Path
 
-from bench.cases import CASES, TASKS, Case
-from bench.figures import FLOAT, FLOAT_AGAIN, Figures, parse_evaluation
+from bench.cases import CASES, IN_OPENVINO, TASKS, Case
+from bench.figures import BESIDE, FLOAT, FLOAT_AGAIN, OPENVINO, Figures, parse_evaluation
 from bench.process import ProcessRun, failure_reason, measure
-from bench.programs import Invocation, NotInstalledError, Places, invocation, rebuilding
+from bench.programs import Invocation, NotInstalledError, Places, invocation, openvino_python, rebuilding
 
 Say = Callable[[str], None]
 
@@ -83,6 +83,7 @@ def evaluate_results(cases: Sequence[Case], places: Places, figures: Figures, *,
             ]
             evaluated = _evaluate(task, written, places, figures)
             _time(task, [c for c in evaluated if c.save_type == "ONNX"], places, figures, rounds)
+            _time_in_openvino(task, [c for c in evaluated if c.name in IN_OPENVINO], places, figures, rounds)
 
 
 def _can_be_evaluated(case: Case, places: Places, figures: Figures) -> bool:
@@ -127,14 +128,44 @@ def _time(task: str, cases: list[Case], places: Places, figures: Figures, rounds
     again.symlink_to(places.model(task))
     floats = {str(places.model(task)): f"{task}/{FLOAT}", str(again): f"{task}/{FLOAT_AGAIN}"}
     names = {**floats, **{str(places.result(c)): c.name for c in cases}}
+    for path, milliseconds in _turns(Path(sys.executable), task, list(names), places, rounds).items():
+        figures.add(names[path], "latency", *milliseconds)
+
+
+def _time_in_openvino(task: str, cases: list[Case], places: Places, figures: Figures, rounds: int) -> None:
+    """Both runtimes in turns, in the environment that has both."""
+    if not cases:
+        return
+    names = {str(places.model(task)): f"{task}/{FLOAT}", **{str(places.result(c)): c.name for c in cases}}
+    try:
+        turns = _turns(openvino_python(places), task, [*names], places, rounds, "--openvino")
+    except (NotInstalledError, RuntimeError) as reason:
+        figures.failures[f"{OPENVINO}{task}"] = places.without_folders(str(reason))
+        return
+    for path, milliseconds in turns.items():
+        prefix = OPENVINO if path.startswith(OPENVINO) else BESIDE
+        figures.add(prefix + names[path.removeprefix(OPENVINO)], "latency", *milliseconds)
+    for path, name in names.items():
+        if f"{OPENVINO}{path}" not in turns:
+            figures.failures[f"{OPENVINO}{name}"] = "its outputs are not those of onnxruntime"
+
+
+def _turns(
+    python: Path, task: str, paths: list[str], places: Places, rounds: int, *flags: str
+) -> dict[str, list[float]]:
+    """Milliseconds of each round by model.
+
+    Raises:
+        RuntimeError: A model does not run.
+    """
     data: Path = places.shared / "data" / TASKS[task].data
-    options = ["--task", task, "--data", str(data), "--rounds", str(rounds)]
-    command = [sys.executable, "-m", "bench.latency", *options, *names]
+    options = ["--task", task, "--data", str(data), "--rounds", str(rounds), *flags]
+    command = [str(python), "-m", "bench.latency", *options, *paths]
     run = measure(command, cwd=places.work, env={"PYTHONPATH": str(places.root)}, timeout=1200)
     if run.status:
         raise RuntimeError(f"bench.latency {task} failed: {failure_reason(run)}")
-    for path, milliseconds in json.loads(run.output.strip().splitlines()[-1]).items():
-        figures.add(names[path], "latency", *milliseconds)
+    found: dict[str, list[float]] = json.loads(run.output.strip().splitlines()[-1])
+    return found
 
 
 def select(names: Sequence[str]) -> list[Case]:

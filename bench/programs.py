@@ -104,16 +104,26 @@ def config_text(case: Case, data: Path | None) -> str:
 
 
 def nncf_python(places: Places) -> Path:
-    """Interpreter of NNCF's own environment, which is made at the first call.
+    """Interpreter of NNCF's environment; see :func:`_own_environment`."""
+    return _own_environment("nncf", places)
+
+
+def openvino_python(places: Places) -> Path:
+    """Interpreter of the environment with OpenVINO and onnxruntime; see :func:`_own_environment`."""
+    return _own_environment("openvino", places)
+
+
+def _own_environment(name: str, places: Places) -> Path:
+    """Interpreter of a program's own environment, which is made at the first call.
 
     Raises:
         NotInstalledError: The packages cannot be installed.
     """
-    venv = places.root / "bench/.venvs/nncf"
+    venv = places.root / "bench/.venvs" / name
     python, mark = venv / "bin/python", venv / ".installed"
     if mark.is_file():
         return python
-    requirements = places.root / "bench/requirements/nncf.txt"
+    requirements = places.root / f"bench/requirements/{name}.txt"
     steps = (
         [sys.executable, "-m", "venv", str(venv)],
         [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", str(requirements)],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 
 from bench.cases import CASES, TASKS, Case
-from bench.figures import FLOAT, FLOAT_AGAIN, Figures, spread
+from bench.figures import BESIDE, FLOAT, FLOAT_AGAIN, OPENVINO, Figures, spread
 from bench.goals import GOALS, MIB, Goal
 
 ABSENT = "–"
@@ -61,6 +62,30 @@ def task_tables(figures: Figures, cases: Sequence[Case] = CASES) -> str:
     return "\n".join(parts)
 
 
+def openvino_table(figures: Figures, cases: Sequence[Case] = CASES) -> str:
+    """Latency in OpenVINO beside onnxruntime and the float model, or why there is none."""
+    rows = []
+    for task in TASKS:
+        plain = f"{task}/{FLOAT}"
+        lines = [(FLOAT, plain), *((_title(case), case.name) for case in cases if case.task == task)]
+        rows += [
+            [
+                f"{task}, {title}",
+                format_figure("latency", figures.median(f"{OPENVINO}{name}", "latency")),
+                format_figure("latency", figures.median(f"{BESIDE}{name}", "latency")),
+                _ratio_text(figures.ratios("latency", f"{OPENVINO}{name}", f"{BESIDE}{name}")),
+                _ratio_text(figures.ratios("latency", f"{OPENVINO}{name}", f"{OPENVINO}{plain}")),
+            ]
+            for title, name in lines
+            if (f"{OPENVINO}{name}", "latency") in figures.values
+        ]
+    header = ("model", "OpenVINO", "onnxruntime", "OpenVINO : onnxruntime", "in OpenVINO, file : float")
+    missing = [
+        f"- {name.removeprefix(OPENVINO)}: {why}\n" for name, why in figures.failures.items() if OPENVINO in name
+    ]
+    return (markdown_table(header, rows) if rows else "Not measured.\n") + "".join(missing)
+
+
 def noise_line(figures: Figures) -> str:
     """How far a model's latency is from its own: what a latency ratio can be off by."""
     pairs = ((task, figures.ratio("latency", f"{task}/{FLOAT_AGAIN}", f"{task}/{FLOAT}")) for task in TASKS)
@@ -109,6 +134,10 @@ def _goal_row(goal: Goal, figures: Figures) -> list[str]:
         limit,
         result,
     ]
+
+
+def _ratio_text(ratios: Sequence[float]) -> str:
+    return "{:.2f} ({:.2f}–{:.2f})".format(statistics.median(ratios), *spread(ratios)) if ratios else ABSENT
 
 
 def _points_text(value: float | None) -> str:

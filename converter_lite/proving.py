@@ -25,6 +25,7 @@ from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types
 from converter_lite.proof import compare
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.remedies import remedies
 from converter_lite.reports.summary import accuracy_lines
 from converter_lite.request import (
     DEFAULT_MIN_COSINE,
@@ -172,7 +173,7 @@ class Proof:
                 raise QualityError(
                     f"cosine {_below(worst.cosine, limit)} of output {worst.name} is below the quality gate {limit:g}",
                     where=str(item.target),
-                    hint="see docs/accuracy.md for what helps; --minCosine=X changes the gate",
+                    hint=remedies(item.choice, is_real=self.is_real),
                     accuracy=item.accuracy,
                 )
 

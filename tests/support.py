@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -62,15 +64,30 @@ def shared_model(name: str) -> Path:
     return path
 
 
+def since(package: str, *version: int, reason: str) -> pytest.MarkDecorator:
+    """Skips a test where the package is older, for the reason."""
+    found = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.version(package))[: len(version)])
+    return pytest.mark.skipif(found < version, reason=f"{package} {'.'.join(map(str, found))}: {reason}")
+
+
+_LABEL = re.compile(r"(?<=[\s{])\[(\w+)\]\s*(?=(\w+)(?:\s*,\s*\w+)*\s*=)")
+"""A node's name before its first output; onnx reads such names from 1.18 on."""
+
+
 def build_proto(graph: str, *, opset: int = 13, ir_version: int = 8, **constants: ArrayLike) -> onnx.ModelProto:
     """A model from ONNX's textual syntax for a graph, with ``constants`` as its initializers.
+
+    Nodes of the main graph may have names: ``[name] y = MatMul(x, w)``.
 
     Example::
 
         build_proto("g (float[N,3] x) => (float[N,4] y) { y = MatMul(x, w) }", w=np.ones((3, 4), np.float32))
     """
     header = f'<ir_version: {ir_version}, opset_import: ["" : {opset}]>'
-    proto = onnx.parser.parse_model(f"{header} {graph}")
+    names = {output: name for name, output in _LABEL.findall(graph)}
+    proto = onnx.parser.parse_model(f"{header} {_LABEL.sub('', graph)}")
+    for node in proto.graph.node:
+        node.name = names.get(node.output[0], node.name)
     for name, array in constants.items():
         proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
     return proto

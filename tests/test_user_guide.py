@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.workshop import environment
+from tests.support import since
 from tests.test_readme import MODULES, ROOT
 
 EXACT = re.compile(r"layers (with weights|on|compared)")
@@ -37,6 +38,7 @@ def form(line: str) -> str:
     return " ".join(re.sub(r"\d[\d.,]*%?", "#", re.sub(r"[+*] ", "", named)).split())
 
 
+@since("onnxruntime", 1, 21, reason="has fewer integer kernels, which the guide counts")
 def test_every_example_prints_what_the_guide_shows(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "samples", tmp_path / "samples", ignore=shutil.ignore_patterns("test", "__pycache__"))
     found = examples()

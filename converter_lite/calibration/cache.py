@@ -99,12 +99,14 @@ class StatisticsCache:
         numbers = np.array([_numbers(item) for item in group], np.float64)
         grids = np.array([(h.exponent, h.first, len(h.counts)) for h in histograms], np.int64)
         bins = np.concatenate([h.counts for h in histograms])
+        archive = io.BytesIO()  # a disk that is full in the middle leaves NumPy 1 with an archive that it cannot close
+        np.savez(archive, count=np.array(count), numbers=numbers, grids=grids, bins=bins)
         folder, made = path.parent, ""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as stream:
                 made = stream.name
-                np.savez(stream, count=np.array(count), numbers=numbers, grids=grids, bins=bins)
+                stream.write(archive.getbuffer())
             Path(made).replace(path)
         except OSError as error:
             if made:

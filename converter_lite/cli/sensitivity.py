@@ -112,6 +112,7 @@ def _run(wish: _Wish) -> None:
     from converter_lite.log import NORMAL, Log, library_messages
     from converter_lite.quantization.perform import JUDGES
     from converter_lite.quantization.rescue import Goal
+    from converter_lite.remedies import OTHER_METHODS
 
     log = Log(NORMAL, sys.stdout)
     with library_messages(log):
@@ -130,7 +131,7 @@ def _run(wish: _Wish) -> None:
     if not result.is_reached and result.reached is not None:
         raise QualityError(
             f"cosine {wish.target:g} cannot be reached by leaving layers out; {result.reached.cosine:.6f} can",
-            hint="give more or other calibration data, or another method: see docs/accuracy.md",
+            hint=f"give more or other calibration data, or try {OTHER_METHODS}",
         )
 
 

@@ -169,7 +169,7 @@ def _note_float_weight(state: _State, op: Operator, where: str) -> None:
     per_channel = op.type.startswith("fake_channel_wise")
     axes = tuple(a for a in range(array.ndim) if a != axis) if per_channel else None
     largest = np.maximum(np.abs(array).max(axis=axes).reshape(-1).astype(np.float32), np.float32(1e-30))
-    steps = largest / np.float32(levels)
+    steps = (largest / np.float32(levels)).astype(np.float32, copy=False)
     spread = along_axis(steps, array.ndim, axis) if per_channel else steps[0]
     integers = np.clip(round_half_away(array / spread), -levels, levels)
     state.parameters[name] = integers.astype(np.int8)

@@ -20,6 +20,7 @@ def infer_shapes(model: ir.Model) -> int:
     earlier life of the model. Where inference says nothing, the file's shape stays.
     """
     proto, _ = skeleton(model)
+    _forget_early_outputs(proto.graph)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
@@ -32,6 +33,21 @@ def infer_shapes(model: ir.Model) -> int:
         if described is not None and described.HasField("tensor_type"):
             learned += _merge(value, described.tensor_type)
     return learned
+
+
+def _forget_early_outputs(graph: onnx.GraphProto) -> None:
+    """Leave out shapes of outputs that are inputs too, or read before they are computed.
+
+    Where they contradict what is fed there, shape inference of onnx up to 1.21 ends the process.
+    """
+    known = {value.name for value in graph.input}
+    early = set(known)
+    for node in graph.node:
+        early |= set(node.input) - known
+        known |= set(node.output)
+    for output in graph.output:
+        if output.name in early:
+            output.type.tensor_type.ClearField("shape")
 
 
 def _results(graph: ir.Graph) -> Iterator[ir.Value]:

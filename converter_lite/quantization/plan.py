@@ -332,12 +332,12 @@ def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
         axis=None if data.get("axis") is None else int(data["axis"]),
     )
     scale = np.asarray(data["scale"], np.float32)
-    zero_point = np.asarray(data["zero_point"], np.int32)
+    zero_point = np.asarray(data["zero_point"], np.int64)
     if np.any(zero_point < spec.qmin) or np.any(zero_point > spec.qmax):
         raise ValueError(f"{name}: zero_point is outside {spec.qmin}..{spec.qmax}")
     factors = np.asarray(data["factors"], np.float32).reshape(data["factors_shape"]) if "factors" in data else None
     rules = tuple(_rule_from_json(rule) for rule in data.get("pair_rules", ()))
-    return QuantParams(scale, zero_point, spec, factors, rules)
+    return QuantParams(scale, zero_point.astype(np.int32), spec, factors, rules)
 
 
 def _rule_from_json(data: dict[str, Any]) -> PairRule:

@@ -21,7 +21,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.rescue import Goal
 from converter_lite.targets import target_spec
 from tests.analysis.networks import network, quantized_network
-from tests.support import samples_of
+from tests.support import samples_of, since
 
 
 def delicate() -> ir.Model:
@@ -87,6 +87,7 @@ def test_csv_json_and_table_have_every_layer() -> None:
     assert len(list(table(result, shown=2))) == 3
 
 
+@since("onnxruntime", 1, 20, reason="has fewer integer kernels")
 def test_integer_kernels_are_told_from_float_ones() -> None:
     feeds = samples_of(network(), 2)
     integer = {use.operator: use for use in kernels(quantized_network(), feeds) if use.node}

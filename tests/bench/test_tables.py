@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.cases import CASES, OURS, TASKS, Case
+from bench.cases import CASES, IN_OPENVINO, OURS, TASKS, Case
 from bench.figures import FLOAT, Figures
 from bench.goals import GOALS, Goal
 from bench.programs import PROGRAMS, Places, config_text
-from bench.tables import failure_list, format_figure, goal_tables, noise_line, task_tables, twin_list
+from bench.tables import failure_list, format_figure, goal_tables, noise_line, openvino_table, task_tables, twin_list
 
 
 def _figures(**values: float) -> Figures:
@@ -116,6 +116,27 @@ def test_what_failed_is_listed_with_its_reason() -> None:
 def test_cases_that_wrote_the_same_bytes_are_told() -> None:
     cases = [Case("a", "first", OURS, "resnet8"), Case("b", "second", "nncf", "resnet8")]
     assert twin_list(Figures(twins=[("a", "b")]), cases) == "- resnet8, first = resnet8, second\n"
+
+
+def test_latency_in_openvino_stands_beside_onnxruntime_and_the_float_model() -> None:
+    figures = Figures()
+    for name, value in {"openvino/resnet8/float": 4.0, "beside/resnet8/float": 2.0}.items():
+        figures.add(name, "latency", value, value)
+    figures.add("openvino/a", "latency", 1.0, 1.0)
+    figures.add("beside/a", "latency", 2.0, 0.5)
+    table = openvino_table(figures, [Case("a", "first", OURS, "resnet8"), Case("b", "second", "nncf", "resnet8")])
+    assert "| resnet8, float | 4.00 ms | 2.00 ms | 2.00 (2.00–2.00) | 1.00 (1.00–1.00) |" in table
+    assert "| resnet8, **first** | 1.00 ms | 1.25 ms | 1.25 (0.50–2.00) | 0.25 (0.25–0.25) |" in table
+    assert "second" not in table
+
+
+def test_openvino_that_is_not_there_is_told() -> None:
+    table = openvino_table(Figures(failures={"openvino/resnet8": "no network"}), [])
+    assert table == "Not measured.\n- resnet8: no network\n"
+
+
+def test_cases_that_are_timed_in_openvino_exist() -> None:
+    assert set(IN_OPENVINO) <= {case.name for case in CASES}
 
 
 def test_noise_is_the_latency_of_the_float_model_against_itself() -> None:

@@ -32,6 +32,8 @@ def test_the_default_gate_refuses_a_bad_result_and_names_the_output(workshop: Wo
     message = workshop.fail(1, config=LOSSY)
     assert "of output y is below the quality gate 0.95" in message
     assert "--minCosine" in message
+    assert "converter_lite sensitivity" in message
+    assert "docs/" not in message
 
 
 def test_a_missed_gate_shows_the_whole_comparison(workshop: Workshop) -> None:

@@ -56,3 +56,11 @@ def test_the_skeleton_declares_large_constants_without_their_numbers() -> None:
     assert proto.ByteSize() < DETACH_ABOVE
     assert len(model.graph.inputs) == 1
     assert np.array_equal(model.graph.initializers["w"].const_value.numpy(), normal(512, 512))
+
+
+def test_an_output_that_is_an_input_of_another_rank_is_passed_over() -> None:
+    graph = "g (float[N,3,4,4] x) => (float[N,2,4,4] y, float[N,5] x) { y = Conv(x, w) }"
+    proto = build_proto(graph, w=normal(2, 3, 1, 1))
+    model = ir.from_proto(proto)
+    infer_shapes(model)
+    assert [str(value.name) for value in model.graph.outputs] == ["y", "x"]

@@ -19,6 +19,7 @@ REASONS = {
     "pd210": ("Paddle-Lite 2.10",),
     "pd212": ("Paddle-Lite 2.12",),
     "pd213": ("Paddle-Lite 2.13rc0",),
+    "openvino": ("openvino/bin/python",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""
 
