@@ -23,7 +23,7 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
-def pair_costs(layers: Iterable[tuple[NDArray[np.floating], NDArray[np.floating]]]) -> Matrix:
+def pair_costs(layers: Iterable[tuple[Matrix, Matrix]]) -> Matrix:
     """What it costs to put two channels beside each other.
 
     Args:
