@@ -15,7 +15,7 @@ from converter_lite.config.names import (
     TargetDevice,
     WeightQuantStrategy,
 )
-from converter_lite.config.schema import FULL, SECTIONS, WEIGHT
+from converter_lite.config.schema import DYNAMIC, FULL, SECTIONS, WEIGHT
 from converter_lite.config.settings import DYNAMIC_DIM
 from converter_lite.config.values import MIN_FLOAT32
 
@@ -29,7 +29,9 @@ _TARGET: Slot = ("full_quant_param", "target_device")
 _DEQUANT: Slot = ("weight_quant_param", "dequant_strategy")
 _STRATEGY: Slot = ("weight_quant_param", "quant_strategy")
 _ROUNDING: Slot = ("weight_quant_param", "rounding")
+_DYNAMIC_ROUNDING: Slot = ("dynamic_quant_param", "rounding")
 _DATA = "data_preprocess_param"
+NO_DATA_TO_FIT = f"fits the rounding to calibration data, and there are none: add [{_DATA}] or remove the key"
 _CALIBRATION = ("calibrate_path", "calibrate_size", "input_type")
 
 
@@ -128,6 +130,14 @@ def _bits_fit(facts: Facts) -> Iterator[Remark]:
         yield *_BIT_NUM, f"must be 8 with {quant_type.value}, not {bits}"
 
 
+def _dynamic_rounding_fits(facts: Facts) -> Iterator[Remark]:
+    if facts.values[QUANT_TYPE] is not DYNAMIC or not facts.known(_DYNAMIC_ROUNDING):
+        return
+    has_data = facts.external_data or (_DATA, _CALIBRATION[0]) in facts.given
+    if facts.values[_DYNAMIC_ROUNDING] is Rounding.ADAPTIVE and not has_data:
+        yield *_DYNAMIC_ROUNDING, NO_DATA_TO_FIT
+
+
 def _rounding_fits(facts: Facts) -> Iterator[Remark]:
     if facts.values[QUANT_TYPE] is not WEIGHT or not facts.known(_STRATEGY, _ROUNDING):
         return
@@ -137,8 +147,7 @@ def _rounding_fits(facts: Facts) -> Iterator[Remark]:
     if is_gptq and rounding is Rounding.NEAREST:
         yield *_ROUNDING, "contradicts quant_strategy=GPTQ, which fits the rounding to data: remove one of the two"
     elif (is_gptq or rounding is Rounding.ADAPTIVE) and not has_data:
-        message = f"fits the rounding to calibration data, and there are none: add [{_DATA}] or remove the key"
-        yield *(_STRATEGY if is_gptq else _ROUNDING), message
+        yield *(_STRATEGY if is_gptq else _ROUNDING), NO_DATA_TO_FIT
 
 
 def _normalization_fits(facts: Facts) -> Iterator[Remark]:
@@ -181,6 +190,7 @@ _ERROR_RULES: tuple[Callable[[Facts], Iterator[Remark]], ...] = (
     _calibration_is_given,
     _bits_fit,
     _rounding_fits,
+    _dynamic_rounding_fits,
     _normalization_fits,
     _crop_fits,
     _dynamic_dims_fit,

@@ -401,6 +401,15 @@ _DYNAMIC = Section(
             is_ours=True,
         ),
         Key(
+            "rounding",
+            Kind.CHOICE,
+            None,
+            "ADAPTIVE: weights are rounded to what calibration samples make each layer read; NEAREST: to the nearest integer. "
+            "Not set: ADAPTIVE where there are samples.",
+            choices=Rounding,
+            is_ours=True,
+        ),
+        Key(
             "attention_operator",
             Kind.BOOLEAN,
             True,

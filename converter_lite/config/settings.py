@@ -120,6 +120,7 @@ class DynamicQuantParam:
 
     quant_strategy: DynamicQuantStrategy
     smoothing: bool
+    rounding: Rounding | None
     attention_operator: bool
 
 

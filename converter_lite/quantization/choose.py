@@ -148,7 +148,13 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
     if common.quant_type is QuantType.DYNAMIC_QUANT:
         dynamic = config.dynamic_quant_param
         per_channel = dynamic.quant_strategy is DynamicQuantStrategy.ALWC
-        settings = DynamicSettings(per_channel, dynamic.smoothing, skip=skip, portable=common.portable)
+        settings = DynamicSettings(
+            per_channel,
+            dynamic.smoothing,
+            skip=skip,
+            portable=common.portable,
+            adaptive_rounding=dynamic.rounding is not Rounding.NEAREST,
+        )
         return Choice(settings, target_spec(TargetDevice.CPU.value))
     return _choose_weights(config, skip, has_samples=has_samples)
 

@@ -105,6 +105,7 @@ GOOD: dict[Slot, list[tuple[str, Any]]] = {
     ("data_preprocess_param", "center_crop_height"): [("1", 1), ("65535", 65535)],
     ("dynamic_quant_param", "quant_strategy"): [(word.value, word) for word in names.DynamicQuantStrategy],
     ("dynamic_quant_param", "smoothing"): [("false", False)],
+    ("dynamic_quant_param", "rounding"): [(word.value, word) for word in names.Rounding],
     ("dynamic_quant_param", "attention_operator"): [("false", False)],
     ("ascend_context", "provider"): [("ge", names.Provider.GE)],
     ("ascend_context", "input_shape"): [
@@ -132,6 +133,7 @@ BAD: dict[Slot, list[str]] = {
     ("common_quant_param", "target_cosine"): ["0", "1", "1.5", "-0.9", "99%", "nan"],
     ("common_quant_param", "target_error"): ["0", "-1", "1e39", "inf", "small"],
     ("common_quant_param", "max_float_nodes"): INTEGERS,
+    ("common_quant_param", "portable"): BOOLEANS,
     ("common_quant_param", "debug_info_save_path"): ["", '""', '"open', "#hidden", "a\x00b"],
     ("common_quant_param", "enable_encode"): BOOLEANS,
     ("common_quant_param", "workspace"): [""],
@@ -177,6 +179,7 @@ BAD: dict[Slot, list[str]] = {
     ("data_preprocess_param", "center_crop_height"): ["0", *INTEGERS],
     ("dynamic_quant_param", "quant_strategy"): ["alwc", "MAX_MIN"],
     ("dynamic_quant_param", "smoothing"): BOOLEANS,
+    ("dynamic_quant_param", "rounding"): ["adaptive", "GPTQ", "true"],
     ("dynamic_quant_param", "attention_operator"): BOOLEANS,
     ("ascend_context", "provider"): ["GE", "acl"],
     ("ascend_context", "input_shape"): ["[1,2]", "a:1,2", "a:[]", "a:[0]", "a:[-2]", "a:[1],a:[2]", "a:[1]b:[2]"],

@@ -227,7 +227,7 @@ def test_a_depthwise_layer_gets_channels_of_equal_range() -> None:
     inner = next(node for node in changed.graph if node.op_type == "Relu").outputs[0]
     changed.graph.outputs.append(inner)
     arrays = [run(changed, feed)["m"] for feed in samples_of(model)]
-    assert spread(magnitude(np.concatenate(arrays), 1)) < 1.001
+    assert spread(magnitude(np.concatenate(arrays), 1)) < 1.02  # factors have few digits
 
 
 @pytest.mark.parametrize("per_channel", [True, False])
@@ -255,7 +255,7 @@ def test_the_largest_value_of_the_tensor_stays() -> None:
         m.graph.outputs.append(next(node for node in m.graph if node.op_type == "Relu").outputs[0])
         largest.append(max(run(m, feed)["m"].max() for feed in samples_of(model)))
     assert spread(factors["m"]) > 10
-    np.testing.assert_allclose(largest[1], largest[0], rtol=1e-4)
+    np.testing.assert_allclose(largest[1], largest[0], rtol=0.02)
 
 
 @pytest.mark.parametrize("per_channel", [True, False])

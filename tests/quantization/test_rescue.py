@@ -117,7 +117,8 @@ def test_dynamic_quantization_leaves_products_in_float() -> None:
         w2=w2,
         w3=normal(32, 8, seed=3),
     )
-    choice = Choice(DynamicSettings(weight_per_channel=False, smoothing=False), target_spec("CPU"), Goal(cosine=0.999))
+    settings = DynamicSettings(weight_per_channel=False, smoothing=False, portable=False)
+    choice = Choice(settings, target_spec("CPU"), Goal(cosine=0.999))
     plan = Quantizer(model, choice, samples_of(model), engine=DEFAULT_ENGINE, threads=1, log=Log()).run().plan
     modes = [decision.mode for decision in plan.nodes.values() if decision.op_type == "MatMul"]
     assert modes == [NodeMode.DYNAMIC, NodeMode.FLOAT, NodeMode.DYNAMIC]

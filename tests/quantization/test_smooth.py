@@ -56,6 +56,10 @@ def with_outlier_rows(model: ir.Model, count: int = 4) -> Samples:
     return samples
 
 
+NEAREST = DynamicSettings(adaptive_rounding=False)
+"""Rounding that needs no samples."""
+
+
 def smoothed(model: ir.Model, samples: Samples) -> tuple[ir.Model, QuantPlan, list[Smoothing]]:
     model = clone(model)
     plan = decide_dynamic(model, DynamicSettings(), target="CPU")
@@ -95,7 +99,8 @@ def test_factors_are_those_of_the_paper_up_to_a_common_one() -> None:
     largest = np.max([np.abs(w).max(axis=1) for w in weights], axis=0)
     expected = np.abs(h).max(axis=0) ** alpha / largest ** (1 - alpha)
     found = plan.smoothing["h"]
-    np.testing.assert_allclose(found / found[0], expected / expected[0], rtol=1e-4)
+    ratio = (found / expected).astype(np.float64)
+    np.testing.assert_allclose(ratio / ratio.mean(), 1.0, atol=0.02)  # factors have few digits
 
 
 def test_large_channels_are_smoothed_and_large_rows_get_scales_of_their_own() -> None:
@@ -178,10 +183,10 @@ def test_without_samples_and_per_row_there_is_no_smoothing() -> None:
 def test_a_saved_plan_gives_the_same_smoothed_model_without_samples(outliers: object) -> None:
     model = products()
     samples = outliers(model)  # type: ignore[operator]
-    first = dynamic(model, samples)
+    first = quantize_dynamic(clone(model), NEAREST, target="CPU", samples=samples)
     plan = QuantPlan.from_json(json.loads(json.dumps(first.plan.to_json())), where="plan.json")
     assert plan.nodes == first.plan.nodes
-    again = quantize_dynamic(clone(model), DynamicSettings(), target="CPU", plan=plan)
+    again = quantize_dynamic(clone(model), NEAREST, target="CPU", plan=plan)
     for name, array in run(written(first), samples[0]).items():
         np.testing.assert_array_equal(run(written(again), samples[0])[name], array)
 
@@ -198,10 +203,10 @@ def test_factors_of_the_result_of_an_attention_cost_no_operator() -> None:
     names = {value.name for node in changed.graph for value in node.outputs}
     assert smoothed_name("c") in names and "c" not in names
     assert_same_outputs(model, changed, *samples, rtol=1e-5)
-    quantized = dynamic(model, samples)
+    quantized = quantize_dynamic(clone(model), NEAREST, target="CPU", samples=samples)
     assert sqnr(model, written(quantized), samples) > sqnr(model, written(dynamic(model, None)), samples)
     plan = QuantPlan.from_json(json.loads(json.dumps(quantized.plan.to_json())), where="plan.json")
-    again = written(quantize_dynamic(clone(model), DynamicSettings(), target="CPU", plan=plan))
+    again = written(quantize_dynamic(clone(model), NEAREST, target="CPU", plan=plan))
     np.testing.assert_array_equal(run(again, samples[0])["y"], run(written(quantized), samples[0])["y"])
 
 

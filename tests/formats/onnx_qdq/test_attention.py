@@ -14,7 +14,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.onnx_qdq import attention as attention_module
 from converter_lite.formats.onnx_qdq import writer
 from converter_lite.formats.onnx_qdq.attention import ATTENTION_OPSET, find_attentions, knows_attention
-from converter_lite.formats.onnx_qdq.output import OnnxFormat
+from converter_lite.formats.onnx_qdq.output import EXACT_NOTE, OnnxFormat
 from converter_lite.formats.output import FileOptions
 from converter_lite.graph import opset
 from converter_lite.passes.opset import raise_opset
@@ -160,11 +160,11 @@ def test_products_that_are_quantized_stay_products() -> None:
 @known
 def test_the_file_says_so_and_the_key_prevents_it(tmp_path: Path) -> None:
     made = OnnxFormat().write(dynamic(attention()), tmp_path / "one.onnx")
-    assert "1 x Attention is written as one operator" in made.notes[0]
+    assert made.notes[0] == EXACT_NOTE and "1 x Attention is written as one operator" in made.notes[1]
     assert "Attention" in names_of(made.files[0])
     writer.check(made.files[0])
     plain = OnnxFormat(FileOptions(attention_operator=False)).write(dynamic(attention()), tmp_path / "plain.onnx")
-    assert plain.notes == ()
+    assert plain.notes == (EXACT_NOTE,)
     assert "Attention" not in names_of(plain.files[0])
     assert onnx.load(plain.files[0]).opset_import[0].version == 14
 
@@ -173,7 +173,7 @@ def test_an_engine_that_does_not_know_the_operator_gets_none(tmp_path: Path, mon
     assert not knows_attention(OldEngine())
     monkeypatch.setattr(attention_module, "knows_attention", lambda: False)
     made = OnnxFormat().write(dynamic(attention()), tmp_path / "plain.onnx")
-    assert made.notes == ()
+    assert made.notes == (EXACT_NOTE,)
     assert "Attention" not in names_of(made.files[0])
 
 
@@ -186,7 +186,7 @@ def test_a_model_that_cannot_be_raised_is_written_as_it_is(tmp_path: Path, monke
 
     monkeypatch.setattr(writer, "raise_opset", refuse)
     made = OnnxFormat().write(dynamic(attention()), tmp_path / "plain.onnx")
-    assert made.notes == ()
+    assert made.notes == (EXACT_NOTE,)
     assert "Attention" not in names_of(made.files[0])
 
 
