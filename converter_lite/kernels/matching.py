@@ -60,16 +60,15 @@ def match(costs: Matrix) -> Indices:
     """Order of channels in which neighbours (0 and 1, 2 and 3, ...) cost little together.
 
     Each channel in turn, those that cost the most first, takes the best partner that is left; then pairs exchange partners
-    while that pays. With an odd number the last one stays alone.
+    while that pays. With an odd number the last one stays alone: it is the partner of one that is not there.
     """
     count = len(costs)
-    costs = costs.copy()
+    costs = np.pad(costs, (0, count % 2))
     np.fill_diagonal(costs, np.inf)
-    free = np.ones(count, bool)
+    free = np.ones(len(costs), bool)
     pairs: list[tuple[int, int]] = []
-    hardest = np.argsort(-np.where(np.isfinite(costs), costs, 0).sum(axis=1), kind="stable")
-    for first in hardest[: count - count % 2] if count % 2 == 0 else hardest:
-        if not free[first] or free.sum() < 2:
+    for first in np.argsort(-np.where(np.isfinite(costs), costs, 0).sum(axis=1), kind="stable"):
+        if not free[first]:
             continue
         free[first] = False
         second = int(np.argmin(np.where(free, costs[first], np.inf)))
@@ -79,7 +78,9 @@ def match(costs: Matrix) -> Indices:
     for _ in range(ROUNDS):
         if not _exchange(order, costs):
             break
-    return np.concatenate([order.reshape(-1), np.flatnonzero(free)])
+    with_absent = (order == count).any(axis=1)
+    order = np.concatenate([order[~with_absent].reshape(-1), order[with_absent].reshape(-1)])
+    return order[order < count]
 
 
 def _exchange(pairs: Indices, costs: Matrix) -> bool:
