@@ -60,9 +60,10 @@ def match(costs: Matrix) -> Indices:
     """Order of channels in which neighbours (0 and 1, 2 and 3, ...) cost little together.
 
     Each channel in turn, those that cost the most first, takes the best partner that is left; then pairs exchange partners
-    while that pays. With an odd number the last one stays alone: it is the partner of one that is not there.
+    while that pays. With an odd number the last one stays alone: it is the partner of one that is not there. The order that
+    there is stays unless another one costs less.
     """
-    count = len(costs)
+    count, given = len(costs), costs
     costs = np.pad(costs, (0, count % 2))
     np.fill_diagonal(costs, np.inf)
     free = np.ones(len(costs), bool)
@@ -80,7 +81,8 @@ def match(costs: Matrix) -> Indices:
             break
     with_absent = (order == count).any(axis=1)
     order = np.concatenate([order[~with_absent].reshape(-1), order[with_absent].reshape(-1)])
-    return order[order < count]
+    order, kept = order[order < count], np.arange(count)
+    return order if cost_of(order, given) < cost_of(kept, given) else kept
 
 
 def _exchange(pairs: Indices, costs: Matrix) -> bool:
