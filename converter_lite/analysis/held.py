@@ -43,6 +43,12 @@ STRONG = 0.01
 LARGEST = 4096
 """Channels up to which an order is looked for: 64 MB of products of channels."""
 
+VALUES = 128
+"""Values of a channel in one sample from which its order is found, at most; factors without an order are found from all."""
+
+TINY = 1e-300
+"""Signal of a tensor of zeros."""
+
 ROUNDS = 64
 """Rounds of matching at most; a round matches all that have no doubt, so that they end after a few."""
 
@@ -104,36 +110,41 @@ class HeldSums:
     """Finds how a tensor is held, from samples of it in both graphs."""
 
     def __init__(self) -> None:
-        self._axes: list[_AxisSums] = []
+        self._plain: _AxisSums | None = None
+        self._crossed: list[_AxisSums] = []
 
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
         """Count a sample."""
         if expected.shape != given.shape or expected.ndim < 2:
             return
-        if not self._axes:
-            self._axes = _axes(expected, given)
-        for sums in self._axes:
+        is_first = self._plain is None
+        if self._plain is None:
+            axis = channel_axis(expected.ndim)
+            self._plain = _AxisSums(axis, expected.shape[axis])
+        self._plain.add(expected, given)
+        if is_first and not self._plain.is_close:
+            self._crossed = [_AxisSums(axis, expected.shape[axis], with_cross=True) for axis in _axes(expected, given)]
+        for sums in self._crossed:
             sums.add(expected, given)
 
     def result(self) -> Held | None:
-        """How it is held; ``None`` where as it is. Products of channels are forgotten: nothing can be added any more."""
-        if not self._axes or not all(sums.is_usable for sums in self._axes):
+        """How it is held; ``None`` where as it is."""
+        plain = self._plain
+        if plain is None or not plain.is_usable:
             return None
-        first = self._axes[0]
-        factors, least = _factors(first.xx, first.xy, first.yy)
-        found = None if factors is None else Held(first.axis, factors)
-        for sums in self._axes:
-            for order, factors, left in sums.orders():
-                if left < EXPLAINED * least:
-                    found, least = Held(sums.axis, factors, order), left
-            sums.cross = None
+        factors, left = _factors(plain.xx, plain.xy, plain.yy)
+        found, least = None if factors is None else Held(plain.axis, factors), left / plain.signal
+        for sums in self._crossed:
+            for order, factors, left in sums.orders() if sums.is_usable else ():
+                if left < EXPLAINED * least * sums.signal:
+                    found, least = Held(sums.axis, factors, order), left / sums.signal
         return found
 
 
 class _AxisSums:
-    """Products of the channels along one axis, summed over samples; with ``cross`` of each with each."""
+    """Products of the channels along one axis, summed over samples; with ``cross`` of each with each, of some of the values."""
 
-    def __init__(self, axis: int, channels: int, *, with_cross: bool) -> None:
+    def __init__(self, axis: int, channels: int, *, with_cross: bool = False) -> None:
         self.axis = axis
         self.count = 0
         self.xx, self.xy, self.yy = np.zeros((3, channels))
@@ -142,7 +153,8 @@ class _AxisSums:
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
         if expected.ndim <= self.axis or expected.shape[self.axis] != len(self.xx):
             return
-        x, y = (np.moveaxis(a, self.axis, 0).reshape(len(self.xx), -1).astype(np.float64) for a in (expected, given))
+        most = None if self.cross is None else VALUES
+        x, y = (_columns(array, self.axis, most) for array in (expected, given))
         self.count += x.shape[1]
         self.xx += np.einsum("ij,ij->i", x, x)
         self.xy += np.einsum("ij,ij->i", x, y)
@@ -150,6 +162,11 @@ class _AxisSums:
         if self.cross is not None:
             with np.errstate(all="ignore"):  # of what is not finite nothing is made
                 self.cross += x @ y.T
+
+    @property
+    def signal(self) -> float:
+        """Squares of the float tensor."""
+        return max(float(self.xx.sum()), TINY)
 
     @property
     def is_usable(self) -> bool:
@@ -183,17 +200,25 @@ class _AxisSums:
         return found
 
 
-def _axes(expected: NDArray[Any], given: NDArray[Any]) -> list[_AxisSums]:
-    """The axis of channels, and the last one where channels may be there; products of channels where they are out of place."""
-    rank = expected.ndim
-    own = channel_axis(rank)
-    first = _AxisSums(own, expected.shape[own], with_cross=False)
-    first.add(expected, given)
-    if first.is_close:
-        return [_AxisSums(own, expected.shape[own], with_cross=False)]
-    axes = dict.fromkeys((own, rank - 1))
-    sizes = {axis: expected.shape[axis] for axis in axes}
-    return [_AxisSums(axis, size, with_cross=1 < size <= LARGEST) for axis, size in sizes.items()]
+def _columns(array: NDArray[Any], axis: int, most: int | None) -> Matrix:
+    """The values of each channel, ``(channels, values)``, ``most`` of them at most, evenly spread."""
+    if axis == array.ndim - 1:
+        values = array.reshape(-1, array.shape[axis]).T
+    else:
+        values = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+    step = 1 if most is None else -(-values.shape[1] // most)
+    return values[:, ::step].astype(np.float64)
+
+
+def _axes(expected: NDArray[Any], given: NDArray[Any]) -> list[int]:
+    """Axes along which an order may be: that of channels, and the last one where this sample shows none there."""
+    own, last = channel_axis(expected.ndim), expected.ndim - 1
+    axes = [axis for axis in dict.fromkeys((own, last)) if 1 < expected.shape[axis] <= LARGEST]
+    if axes[:1] == [own]:
+        first = _AxisSums(own, expected.shape[own], with_cross=True)
+        first.add(expected, given)
+        axes = [own] if first.is_usable and first.orders() else axes
+    return axes
 
 
 def _factors(xx: Vector, xy: Vector, yy: Vector) -> tuple[Vector | None, float]:
