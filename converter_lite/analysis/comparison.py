@@ -16,7 +16,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.analysis.alignment import BY_NAME, Alignment, Layer, align
-from converter_lite.analysis.errors import FactorSums, TensorError, TensorErrorSums, Vector
+from converter_lite.analysis.errors import TensorError, TensorErrorSums
+from converter_lite.analysis.held import Held, HeldSums
 from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
 from converter_lite.engine import Engine, Feed, Session
 from converter_lite.loading import open_session
@@ -26,11 +27,11 @@ from converter_lite.quantization.weights import FLOAT_TYPES
 from converter_lite.reports.observation import Pair, grouped, observable, shapes
 from converter_lite.request import DEFAULT_MIN_COSINE
 
-FACTOR_SAMPLES = 16
-"""Samples from which factors of an equalization are found."""
+HELD_SAMPLES = 16
+"""Samples from which the order of channels and factors of an equalization are found."""
 
 KEEPING = frozenset({*HOMOGENEOUS, "Clip", "Flatten", "Identity"})
-"""Operators behind which a tensor has the factors that it had before."""
+"""Operators behind which a tensor has the order and the factors that it had before."""
 
 DEFAULT_BREAK = DEFAULT_MIN_COSINE
 """Mean cosine below which a layer counts as broken: what the quality gate asks of outputs. Layers of networks that keep their
@@ -47,7 +48,7 @@ class LayerError:
         shape: Of the tensor, for the first sample.
         accumulated: Errors with everything before the layer quantized too.
         local: Errors of the layer alone, ``None`` where it cannot be isolated.
-        scaled: Grid and equalization factors.
+        scaled: Grid, order of channels and equalization factors.
         is_output: Whether the tensor is an output of the model.
     """
 
@@ -104,7 +105,12 @@ class Comparison:
     @property
     def equalized(self) -> int:
         """Layers that are compared behind a factor per channel."""
-        return sum(1 for error in self.layers if error.scaled.factors is not None)
+        return sum(1 for error in self.layers if error.scaled.is_equalized)
+
+    @property
+    def reordered(self) -> int:
+        """Layers whose channels have another order in the quantized graph."""
+        return sum(1 for error in self.layers if error.scaled.is_reordered)
 
     @property
     def by_name(self) -> int:
@@ -146,11 +152,13 @@ def compare_models(
         isolated = Isolated(quantized, alignment.layers)
         groups = grouped([_pair(layer) for layer in alignment.layers], sizes)
         runs = [_Group(reference, quantized, isolated, pairs, engine=engine) for pairs in groups]
-        first = feeds[:FACTOR_SAMPLES]
-        for feed in log.track(first, "looking for factors", len(first)):
-            for run in runs:
-                run.count_factors(feed, pool)
-        scaled = _scaled(reference, alignment, runs)
+        first = feeds[:HELD_SAMPLES]
+        work = [(run, feed) for run in runs for feed in first]
+        for index, (run, feed) in enumerate(log.track(work, "matching channels", len(work)), 1):
+            run.look_at(feed, pool)
+            if index % len(first) == 0:
+                run.settle()
+        scaled = _scaled(reference, alignment, runs, sizes)
         for feed in log.track(feeds, "comparing", len(feeds)):
             for run in runs:
                 run.count_errors(feed, scaled, pool)
@@ -195,17 +203,23 @@ class _Group:
         self.expected = open_session(engine, observable(reference, wanted))
         self.given = open_session(engine, observable(quantized, (p.written for p in pairs)))
         self.alone: Session | None = None if cut is None else open_session(engine, cut)
-        self.factors = {pair.origin: FactorSums() for pair in pairs}
+        self.held: dict[str, Held | None] = {}
+        self._sums = {pair.origin: HeldSums() for pair in pairs}
         self.accumulated = {pair.origin: TensorErrorSums() for pair in pairs}
         self.local = {pair.origin: TensorErrorSums() for pair in pairs}
 
-    def count_factors(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
-        """Look at a sample for factors of an equalization."""
+    def look_at(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
+        """Look at a sample for the order of channels and factors of an equalization."""
         expected, given = self._run(feed, pool)
         for pair in self.pairs:
             values = given[pair.written]
             real = values if pair.params is None else pair.params.dequantize(values)
-            self.factors[pair.origin].add(expected[pair.origin], real)
+            self._sums[pair.origin].add(expected[pair.origin], real)
+
+    def settle(self) -> None:
+        """Decide how the tensors are held, from the samples so far."""
+        self.held = {name: sums.result() for name, sums in self._sums.items()}
+        self._sums = {}
 
     def count_errors(self, feed: Feed, scaled: Mapping[str, Scaled], pool: ThreadPoolExecutor) -> None:
         """Run a sample through both models, and through every layer alone."""
@@ -231,25 +245,25 @@ class _Group:
         return self.expected.run(feed), run.result()
 
 
-def _scaled(reference: ir.Model, alignment: Alignment, runs: Sequence[_Group]) -> dict[str, Scaled]:
-    """Grid and factors of every layer.
+def _scaled(
+    reference: ir.Model, alignment: Alignment, runs: Sequence[_Group], sizes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Scaled]:
+    """Grid, order of channels and factors of every layer.
 
-    Layers without weights hold the factors of what they read. Outputs of the model are what they are: nothing behind takes a
-    factor back.
+    Layers without weights hold the order and the factors of what they read. Outputs of the model are what they are: nothing
+    behind takes a factor back.
     """
-    sums = {name: found for run in runs for name, found in run.factors.items()}
+    seen = {name: held for run in runs for name, held in run.held.items()}
     outputs = {value.name for value in reference.graph.outputs}
     nodes = {node.name: node for node in reference.graph}
-    found: dict[str, Vector | None] = {}
+    found: dict[str, Held | None] = {}
     for layer in alignment.layers:
         first = nodes[layer.nodes[0]]
         source = first.inputs[0].name if first.inputs and first.inputs[0] is not None else None
-        if layer.tensor in outputs:
-            found[layer.tensor] = None
-        elif layer.op_type in KEEPING and source in found:
-            found[layer.tensor] = found[source]
-        else:
-            found[layer.tensor] = sums[layer.tensor].factors()
+        held = found[source] if layer.op_type in KEEPING and source in found else seen[layer.tensor]
+        if layer.tensor in outputs or (held is not None and not held.fits(sizes[layer.tensor])):
+            held = None
+        found[layer.tensor] = held
     return {layer.tensor: Scaled(layer.tap, found[layer.tensor]) for layer in alignment.layers}
 
 

@@ -50,7 +50,8 @@ def _decibels(value: float) -> str:
 def _mark(comparison: Comparison, error: LayerError) -> str:
     marks = {
         "broken": comparison.is_broken(error),
-        "equalized": error.scaled.factors is not None,
+        "equalized": error.scaled.is_equalized,
+        "reordered": error.scaled.is_reordered,
         "output": error.is_output,
     }
     return ", ".join(word for word, holds in marks.items() if holds)
@@ -66,6 +67,8 @@ def summary(comparison: Comparison) -> Iterator[str]:
     )
     if comparison.equalized:
         yield f"{comparison.equalized} layers hold a factor per channel (equalization); it is taken back before comparing"
+    if comparison.reordered:
+        yield f"{comparison.reordered} layers hold their channels in another order; they are put back before comparing"
     if first is None:
         yield f"no layer breaks: all mean cosines reach {comparison.threshold:g}"
     else:
@@ -92,7 +95,7 @@ def csv_text(comparison: Comparison) -> str:
                     "x".join(map(str, error.shape)),
                     *map(number_field, (*numbers, accumulated.max_error, accumulated.max_value)),
                     *(map(number_field, alone) if alone else ("", "", "")),
-                    str(error.scaled.factors is not None).lower(),
+                    str(error.scaled.is_equalized).lower(),
                     str(comparison.is_broken(error)).lower(),
                 )
             )
@@ -116,7 +119,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _layer(comparison: Comparison, error: LayerError) -> dict[str, Any]:
-    factors = error.scaled.factors
+    factors = error.scaled.held.factors if error.scaled.held is not None else None
     return {
         "tensor": error.layer.tensor,
         "quantized_tensor": error.layer.tap.value,
@@ -128,6 +131,7 @@ def _layer(comparison: Comparison, error: LayerError) -> dict[str, Any]:
         "accumulated": _numbers(error.accumulated),
         "local": None if error.local is None else _numbers(error.local),
         "equalized": None if factors is None else {"least": float(factors.min()), "largest": float(factors.max())},
+        "reordered": error.scaled.is_reordered,
         "broken": comparison.is_broken(error),
     }
 

@@ -1,7 +1,7 @@
 """Cutting layers out of both models, with recorded inputs, so that each runs alone.
 
-The quantized part takes and gives what the float part takes and gives: factors of an equalization and integers at its borders
-are made in the part.
+The quantized part takes and gives what the float part takes and gives: the order of channels, factors of an equalization and
+integers at its borders are made in the part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.analysis.comparison import Comparison, LayerError
-from converter_lite.analysis.errors import along_channels
+from converter_lite.analysis.held import Indices
 from converter_lite.analysis.isolation import ALONE, Isolated, fed_tensors
 from converter_lite.analysis.recorded import SET, recorded_files
 from converter_lite.engine import Engine, Feed
@@ -142,8 +142,10 @@ def _take_floats(graph: ir.Graph, fed: Mapping[str, str], errors: Mapping[str, L
             value.dtype = ir.DataType.FLOAT
         users = tuple(value.uses())
         made = value
-        if known.factors is not None:
-            made = _multiplied(graph, made, along_channels(known.factors, rank))
+        if known.held is not None and known.held.factors is not None:
+            made = _multiplied(graph, made, known.held.along(rank))
+        if known.held is not None and known.held.order is not None:
+            made = _reordered(graph, made, known.held.order, known.held.axis)
         if known.entry_params is not None:
             made = _quantized(graph, made, known.entry_params)
         for node, position in users if made is not value else ():
@@ -154,11 +156,13 @@ def _take_floats(graph: ir.Graph, fed: Mapping[str, str], errors: Mapping[str, L
 def _give_floats(graph: ir.Graph, error: LayerError) -> None:
     """Call the output as in the float model, with its values."""
     value, tensor = graph.outputs[0], error.layer.tensor
-    params, factors = error.scaled.tap.params, error.scaled.factors
+    params, held = error.scaled.tap.params, error.scaled.held
     if params is not None:
         value = _dequantized(graph, value, params)
-    if factors is not None:
-        value = _multiplied(graph, value, 1.0 / along_channels(factors, len(error.shape)))
+    if held is not None and held.back is not None:
+        value = _reordered(graph, value, held.back, held.axis)
+    if held is not None and held.factors is not None:
+        value = _multiplied(graph, value, 1.0 / held.along(len(error.shape)))
     _rename_inner(graph, {tensor})
     value.name = tensor
     value.dtype = value.dtype or ir.DataType.FLOAT
@@ -184,6 +188,16 @@ def _multiplied(graph: ir.Graph, value: ir.Value, factors: NDArray[np.float32]) 
     constant = g.add_initializer(graph, f"{value.name}_factors", factors.astype(np.float32))
     name = g.unique_name(graph, f"{value.name}_scaled")
     return _append(graph, "Mul", [value, constant], name, ir.DataType.FLOAT)
+
+
+def _reordered(graph: ir.Graph, value: ir.Value, order: Indices, axis: int) -> ir.Value:
+    constant = g.add_initializer(graph, f"{value.name}_order", order.astype(np.int64))
+    name = g.unique_name(graph, f"{value.name}_reordered")
+    made = _append(graph, "Gather", [value, constant], name, value.dtype or ir.DataType.FLOAT)
+    node = made.producer()
+    assert node is not None
+    node.attributes["axis"] = ir.AttrInt64("axis", axis)
+    return made
 
 
 def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams) -> list[ir.Value]:

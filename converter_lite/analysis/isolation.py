@@ -14,7 +14,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.analysis.alignment import Layer
-from converter_lite.analysis.errors import Vector, along_channels
+from converter_lite.analysis.held import Held
 from converter_lite.analysis.taps import Tap
 from converter_lite.quantization.params import QuantParams
 from converter_lite.reports.cutting import STAND_IN, cut, integers, parts
@@ -29,11 +29,21 @@ class Scaled:
 
     Attributes:
         tap: Where it is held.
-        factors: ``quantized = factor * float`` per channel, ``None`` for equal.
+        held: Order and factors of its channels, ``None`` where they are those of the float one.
     """
 
     tap: Tap
-    factors: Vector | None = None
+    held: Held | None = None
+
+    @property
+    def is_equalized(self) -> bool:
+        """Whether there are factors of an equalization."""
+        return self.held is not None and self.held.factors is not None
+
+    @property
+    def is_reordered(self) -> bool:
+        """Whether the channels have another order."""
+        return self.held is not None and self.held.order is not None
 
     @property
     def entry_params(self) -> QuantParams | None:
@@ -42,15 +52,15 @@ class Scaled:
 
     def to_quantized(self, values: NDArray[Any]) -> NDArray[Any]:
         """What stands at the entry of the quantized graph for these float values."""
-        if self.factors is not None:
-            values = (values * along_channels(self.factors, values.ndim)).astype(values.dtype)
+        if self.held is not None:
+            values = self.held.to_quantized(values)
         params = self.entry_params
         return values if params is None else integers(values, params)
 
     def to_float(self, values: NDArray[Any]) -> NDArray[Any]:
         """The float values that the quantized graph's values stand for."""
         real = values if self.tap.params is None else self.tap.params.dequantize(values)
-        return real if self.factors is None else real / along_channels(self.factors, real.ndim)
+        return real if self.held is None or not self.held.fits(real.shape) else self.held.to_float(real)
 
 
 class Isolated:

@@ -46,13 +46,20 @@ def pair_costs(layers: Iterable[tuple[Matrix, Matrix]]) -> Matrix:
 
 def _add_costs(costs: Matrix, magnitudes: Matrix, importance: NDArray[np.float64]) -> None:
     """One of two elements is large, so that only those have to be looked at; where both are, half counts for each."""
-    is_large = magnitudes > PAIR_LIMIT // 2
-    for channel in np.flatnonzero(is_large.any(axis=(0, 1))):
-        rows, positions = np.nonzero(is_large[:, :, channel])
-        others = magnitudes[rows, positions]
-        excess = np.maximum(others + (magnitudes[rows, positions, channel] - PAIR_LIMIT)[:, None], 0)
-        shares = 2 - is_large[rows, positions]
-        cost = importance[rows] @ (excess * excess * shares)
+    rows = np.ascontiguousarray(magnitudes.reshape(-1, magnitudes.shape[2]))
+    weights = 2 * np.repeat(importance, magnitudes.shape[1])
+    is_large = rows > PAIR_LIMIT // 2
+    shares = np.where(is_large, 0.5, 1.0)
+    channels, places = np.nonzero(is_large.T)
+    starts = np.searchsorted(channels, np.arange(len(costs) + 1))
+    for channel in np.unique(channels):
+        found = places[starts[channel] : starts[channel + 1]]
+        excess = rows[found]  # a copy, changed in place from here on
+        excess += (rows[found, channel] - PAIR_LIMIT)[:, None]
+        np.maximum(excess, 0, out=excess)
+        excess *= excess
+        excess *= shares[found]
+        cost = weights[found] @ excess
         costs[channel] += cost
         costs[:, channel] += cost
 
@@ -61,16 +68,16 @@ def match(costs: Matrix) -> Indices:
     """Order of channels in which neighbours (0 and 1, 2 and 3, ...) cost little together.
 
     Each channel in turn, those that cost the most first, takes the best partner that is left; then pairs exchange partners
-    while that pays. With an odd number the last one stays alone.
+    while that pays. With an odd number the last one stays alone: it is the partner of one that is not there. The order that
+    there is stays unless another one costs less.
     """
-    count = len(costs)
-    costs = costs.copy()
+    count, given = len(costs), costs
+    costs = np.pad(costs, (0, count % 2))
     np.fill_diagonal(costs, np.inf)
-    free = np.ones(count, bool)
+    free = np.ones(len(costs), bool)
     pairs: list[tuple[int, int]] = []
-    hardest = np.argsort(-np.where(np.isfinite(costs), costs, 0).sum(axis=1), kind="stable")
-    for first in hardest[: count - count % 2] if count % 2 == 0 else hardest:
-        if not free[first] or free.sum() < 2:
+    for first in np.argsort(-np.where(np.isfinite(costs), costs, 0).sum(axis=1), kind="stable"):
+        if not free[first]:
             continue
         free[first] = False
         second = int(np.argmin(np.where(free, costs[first], np.inf)))
@@ -80,7 +87,10 @@ def match(costs: Matrix) -> Indices:
     for _ in range(ROUNDS):
         if not _exchange(order, costs):
             break
-    return np.concatenate([order.reshape(-1), np.flatnonzero(free)])
+    with_absent = (order == count).any(axis=1)
+    order = np.concatenate([order[~with_absent].reshape(-1), order[with_absent].reshape(-1)])
+    order, kept = order[order < count], np.arange(count)
+    return order if cost_of(order, given) < cost_of(kept, given) else kept
 
 
 def _exchange(pairs: Indices, costs: Matrix) -> bool:

@@ -49,6 +49,12 @@ class PairRule:
     summed: tuple[int, ...]
     restart: int = 0
 
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether a weight of this shape has these axes, and runs of this length."""
+        if sorted((*self.rows, *self.summed)) != list(range(len(shape))):
+            return False
+        return self.restart <= 0 or prod(shape[axis] for axis in self.summed) % self.restart == 0
+
     def matrix(self, weight: NDArray[Any]) -> NDArray[Any]:
         """One sum a row, ``(sums, elements)``; the elements as they lie in the weight."""
         order = (*self.rows, *sorted(self.summed))

@@ -111,7 +111,7 @@ def quantize_dynamic(
             check_saturation(plan, _dynamic_nodes(model, plan))
         apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
         if any(params.pair_rules for params in plan.weights.values()):
-            reorder_channels(model, plan, per_channel=settings.weight_per_channel)
+            reorder_channels(model, plan, per_channel=settings.weight_per_channel, threads=threads)
         return _rounded(model, plan, settings, samples, engine, threads, log or Log())
     plan = decide_dynamic(model, settings, target=target)
     refuse_broken_constants(model, plan)
@@ -119,7 +119,7 @@ def quantize_dynamic(
         feeds = samples.head(SAMPLES)
         smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())
     if settings.portable:
-        reorder_channels(model, plan, per_channel=settings.weight_per_channel)
+        reorder_channels(model, plan, per_channel=settings.weight_per_channel, threads=threads)
     _find_params(model, plan, settings)
     return _rounded(model, plan, settings, samples, engine, threads, log or Log())
 

@@ -135,7 +135,7 @@ def quantize_full(
             equalize(model, feeds, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
         if target.pairs_saturate:
             with log.stage("channel order"):
-                reorder_channels(model, plan, per_channel=settings.per_channel)
+                reorder_channels(model, plan, per_channel=settings.per_channel, threads=threads)
     _smooth(model, plan, settings, head, is_given=given is not None, engine=engine, threads=threads, log=log)
     reference = model.clone()
     if given is None:
@@ -330,14 +330,15 @@ def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
     """Refuse a plan by whose weights a kernel could saturate.
 
     Raises:
-        ConfigError: Weights have no rules for their pairs; they are named.
+        ConfigError: Weights have no rules for their pairs, or others than their kernels; they are named.
     """
     problems = []
     for node in nodes:
         weight = weight_of(node)
         params = plan.weights.get(weight.name or "") if weight is not None else None
-        if weight is not None and params is not None and pair_rule(node) is not None and not params.pair_rules:
-            problems.append(f"plan: {weight.name} of {node.name} has no pair_rules")
+        rule = pair_rule(node)
+        if weight is not None and params is not None and rule is not None and rule not in params.pair_rules:
+            problems.append(f"plan: {weight.name} of {node.name} has no pair_rules, or others than its kernel")
     if problems:
         raise ConfigError(
             "integer kernels of x86 processors could saturate with weights of this plan",

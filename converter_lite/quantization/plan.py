@@ -245,7 +245,7 @@ def _names(names: set[str | None]) -> list[str]:
 def _fits(value: ir.Value, params: QuantParams) -> bool:
     axis = params.spec.axis
     shape = tuple(value.shape.numpy()) if value.shape is not None else ()
-    if any(sorted((*rule.rows, *rule.summed)) != list(range(len(shape))) for rule in params.pair_rules):
+    if not all(rule.fits(shape) for rule in params.pair_rules):
         return False
     if axis is None:
         return True
@@ -336,12 +336,18 @@ def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
     if np.any(zero_point < spec.qmin) or np.any(zero_point > spec.qmax):
         raise ValueError(f"{name}: zero_point is outside {spec.qmin}..{spec.qmax}")
     factors = np.asarray(data["factors"], np.float32).reshape(data["factors_shape"]) if "factors" in data else None
-    rules = tuple(_rule_from_json(rule) for rule in data.get("pair_rules", ()))
+    rules = tuple(_rule_from_json(name, rule) for rule in data.get("pair_rules", ()))
     return QuantParams(scale, zero_point.astype(np.int32), spec, factors, rules)
 
 
-def _rule_from_json(data: dict[str, Any]) -> PairRule:
-    return PairRule(tuple(map(int, data["rows"])), tuple(map(int, data["summed"])), int(data["restart"]))
+def _rule_from_json(name: str, data: dict[str, Any]) -> PairRule:
+    unknown = set(data) - {"rows", "summed", "restart"}
+    if unknown:
+        raise ValueError(f"{name}: unknown fields of a rule {sorted(unknown)}")
+    rule = PairRule(tuple(map(int, data["rows"])), tuple(map(int, data["summed"])), int(data["restart"]))
+    if rule.restart < 0:
+        raise ValueError(f"{name}: restart of a rule is negative")
+    return rule
 
 
 def _factors_from_json(name: str, data: Any) -> NDArray[np.float32]:

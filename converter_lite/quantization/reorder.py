@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite.calibration.runner import map_ordered
 from converter_lite.kernels.matching import cost_of, match, pair_costs
 from converter_lite.quantization.channels import Channels, free_channels, largest_weights, weight_columns
 from converter_lite.quantization.plan import NodeMode, QuantPlan
@@ -18,30 +19,35 @@ LEVELS = 127
 """Steps of the largest weight of a sum."""
 
 
-def reorder_channels(model: ir.Model, plan: QuantPlan, *, per_channel: bool) -> int:
+def reorder_channels(model: ir.Model, plan: QuantPlan, *, per_channel: bool, threads: int = 1) -> int:
     """Reorder channels in the constants of ``model``, in place.
 
     Args:
         model: Optimized float graph.
         plan: Which nodes compute in integers.
         per_channel: Whether weights have one step for each output channel.
+        threads: Worker threads.
 
     Returns:
         Number of tensors (with all that have the same order) whose channels have another order now.
     """
-    changed = 0
-    for channels in free_channels(model.graph):
-        layers = _layers(channels, plan, per_channel=per_channel)
-        if not layers or channels.count < 3:
-            continue
-        costs = pair_costs(layers)
-        if not cost_of(np.arange(channels.count), costs):
-            continue
-        order = match(costs)
-        if cost_of(order, costs) < cost_of(np.arange(channels.count), costs):
+    free = [channels for channels in free_channels(model.graph) if channels.count > 2]
+    orders = list(map_ordered(lambda channels: _order(channels, plan, per_channel=per_channel), free, threads))
+    for channels, order in zip(free, orders, strict=True):
+        if order is not None:
             channels.reorder(order)
-            changed += 1
-    return changed
+    return sum(order is not None for order in orders)
+
+
+def _order(channels: Channels, plan: QuantPlan, *, per_channel: bool) -> NDArray[np.intp] | None:
+    """The order in which channels cost least, ``None`` where they stay as they are."""
+    layers = _layers(channels, plan, per_channel=per_channel)
+    if not layers:
+        return None
+    costs, given = pair_costs(layers), np.arange(channels.count)
+    before = cost_of(given, costs)
+    order = match(costs) if before else given
+    return order if cost_of(order, costs) < before else None
 
 
 def _layers(

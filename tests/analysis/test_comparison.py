@@ -10,7 +10,7 @@ import pytest
 
 from converter_lite.analysis.comparison import Comparison, compare_models
 from converter_lite.analysis.comparison_report import csv_text, summary, table, to_json
-from converter_lite.analysis.errors import FactorSums
+from converter_lite.analysis.held import HeldSums
 from converter_lite.analysis.isolation import Scaled
 from converter_lite.analysis.taps import Tap
 from converter_lite.engine import DEFAULT_ENGINE
@@ -97,9 +97,11 @@ def test_factors_of_an_equalization_are_taken_back() -> None:
 
 
 def factors_of(expected: np.ndarray, given: np.ndarray) -> np.ndarray | None:
-    sums = FactorSums()
+    sums = HeldSums()
     sums.add(expected, given)
-    return sums.factors()
+    held = sums.result()
+    assert held is None or held.order is None
+    return None if held is None else held.factors
 
 
 def test_one_factor_for_a_whole_tensor_is_an_error() -> None:

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.kernels.gptq import round_gptq
+from converter_lite.kernels.pairs import PAIR_LIMIT, repair_rows
 
 Matrix = NDArray[np.float64]
 
@@ -128,3 +129,38 @@ def test_one_scale_serves_all_rows_and_the_weight_is_not_changed() -> None:
     case["scale"], case["zero_point"] = np.full((2, 4, 1), 0.3), np.zeros((2, 4, 1))
     np.testing.assert_array_equal(one, round_gptq(**case, **limits(4)))
     np.testing.assert_array_equal(case["weight"], before)
+
+
+def violating(weight: NDArray[np.int32], columns: list[NDArray[np.intp]]) -> int:
+    """Pairs of one sign beyond the limit."""
+    a, b = (np.concatenate([weight[..., c[:, side]] for c in columns], -1) for side in (0, 1))
+    return int(np.count_nonzero((np.sign(a) == np.sign(b)) & (np.abs(a) + np.abs(b) > PAIR_LIMIT)))
+
+
+@pytest.mark.parametrize("columns", [12, 13, 150])
+def test_no_pair_saturates_a_kernel(columns: int) -> None:
+    case = layer(6, 2, 4, columns, bits=8)
+    case["scale"], case["zero_point"] = np.abs(case["weight"]).max(axis=2, keepdims=True) / 200, np.zeros((2, 4, 1))
+    apart = np.arange(columns // 3 * 3).reshape(-1, 3)[:, :2]
+    orders = [np.arange(columns // 2 * 2).reshape(-1, 2), apart]
+    grid = {"qmin": -127, "qmax": 127}
+    assert violating(round_gptq(**case, **grid), orders) > 0
+    q = round_gptq(**case, **grid, pairs=orders)
+    assert violating(q, orders) == 0
+    assert np.abs(q).max() <= 127
+
+
+def test_pairs_that_fit_change_nothing() -> None:
+    case = layer(7, 2, 4, 10, bits=4)
+    orders = [np.arange(10).reshape(-1, 2)]
+    np.testing.assert_array_equal(round_gptq(**case, **limits(4), pairs=orders), round_gptq(**case, **limits(4)))
+
+
+def test_what_a_pair_has_to_give_up_is_made_up_for() -> None:
+    case = layer(8, 1, 6, 24, bits=8)
+    case["scale"], case["zero_point"] = np.abs(case["weight"]).max(axis=2, keepdims=True) / 127, np.zeros((1, 6, 1))
+    orders = [np.arange(24).reshape(-1, 2)]
+    clipped = nearest(case, 8)
+    repair_rows(clipped[0], (case["weight"] / case["scale"])[0], orders)
+    q = round_gptq(**case, qmin=-127, qmax=127, pairs=orders)
+    assert loss(case, q) < loss(case, clipped)

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from converter_lite.kernels.pairs import convolution_rule, count_violations, repair
 from converter_lite.kernels.rounding import round_compensated
 
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(1, 9))
@@ -83,3 +84,24 @@ def test_the_integers_are_those_of_the_plain_way(shape: tuple[int, int, int], se
     # binary fractions: errors and their sums are exact, so that equal ones are equal in both
     scaled = np.rint(np.random.default_rng(seed).uniform(-9, 9, shape) * parts) / parts
     np.testing.assert_array_equal(round_compensated(scaled, qmin=-8, qmax=7), plainly_rounded(scaled, -8, 7))
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(st.tuples(st.integers(1, 4), st.integers(2, 6), st.integers(1, 9)), st.integers(0, 2**31))
+def test_no_pair_saturates_a_kernel(shape: tuple[int, int, int], seed: int) -> None:
+    scaled = np.clip(np.random.default_rng(seed).normal(size=shape) * 60, -127, 127)
+    rule = convolution_rule(shape, 1)
+    assert rule is not None
+    q = round_compensated(scaled, qmin=-127, qmax=127, pairs=rule.pairs(shape))
+    assert count_violations(q, (rule,)) == 0
+    nearest = repair(np.rint(scaled).astype(np.int32), lambda: scaled, (rule,))
+    assert np.abs(q - nearest).max() <= 1
+
+
+def test_pairs_that_fit_change_nothing() -> None:
+    shape = (3, 4, 9)
+    scaled = np.random.default_rng(1).uniform(-40, 40, shape)
+    rule = convolution_rule(shape, 1)
+    assert rule is not None
+    given = round_compensated(scaled, qmin=-127, qmax=127, pairs=rule.pairs(shape))
+    np.testing.assert_array_equal(given, round_compensated(scaled, qmin=-127, qmax=127))
