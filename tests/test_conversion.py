@@ -105,6 +105,7 @@ def test_the_result_tells_stages_and_memory(workshop: Workshop) -> None:
         "first samples",
         "input check",
         "equalization",
+        "channel order",
         "calibration",
         "quantization",
         "corrections",

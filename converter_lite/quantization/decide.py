@@ -42,8 +42,8 @@ def decide_nodes(model: ir.Model, target: TargetSpec, skip: frozenset[str]) -> Q
             plan.quantize(node, NodeMode.WEIGHT)
         else:
             plan.keep_float(node, reason)
-    if target.float_stem:
-        for node in stem(model):  # rule 5
+    if target.float_stem is not None:
+        for node in stem(model, target.float_stem):  # rule 5
             plan.keep_float(node, READS_PICTURE)
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:

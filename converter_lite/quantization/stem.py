@@ -14,6 +14,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.quantization.weights import is_depthwise, operator, stored_weight, weight_of
 from converter_lite.targets.operators import Role
+from converter_lite.targets.spec import StemLimits
 
 FEW_INPUTS = 4
 """Channels of a picture at most."""
@@ -24,23 +25,19 @@ FEW_OUTPUTS = 32
 SMALL_KERNEL = 9
 """Elements of its kernel (measured: 3 x 3; 7 x 7 and 16 x 16 are slower)."""
 
-NARROW = 32
-"""Input and output channels of a pointwise convolution that floats compute as fast (measured: 16 to 32 and 32 to 32 with and
-without VNNI; 24 to 48 is slower with it)."""
-
-SMALL_SHARE = 0.02
-"""Of the network's weights that they may have: a network that consists of its first layers is not left in float."""
+DEVICES = StemLimits()
+"""Limits for devices whose float kernels were not measured."""
 
 
-def stem(model: ir.Model) -> list[ir.Node]:
+def stem(model: ir.Model, limits: StemLimits = DEVICES) -> list[ir.Node]:
     """The convolution that reads a picture, and the depthwise and narrow ones behind it; empty where integers are faster."""
     total = sum(_size(weight) for node in model.graph if (weight := stored_weight(node)) is not None)
     found: list[ir.Node] = []
     for first in (node for node in model.graph if _reads_picture(node)):
         node: ir.Node | None = first
-        while node is not None and sum(_weight_size(other) for other in (*found, node)) <= SMALL_SHARE * total:
+        while node is not None and sum(_weight_size(other) for other in (*found, node)) <= limits.share * total:
             found.append(node)
-            node = _light_layer_behind(node)
+            node = _light_layer_behind(node, limits.narrow)
     return found
 
 
@@ -63,7 +60,7 @@ def _is_given(value: ir.Value | None) -> bool:
     return value is not None
 
 
-def _light_layer_behind(node: ir.Node) -> ir.Node | None:
+def _light_layer_behind(node: ir.Node, narrow: int) -> ir.Node | None:
     """The depthwise or narrow pointwise convolution that alone reads a layer, or its Relu or Clip."""
     reader = g.single_consumer(node.outputs[0])
     entry = operator(reader) if reader is not None else None
@@ -71,13 +68,13 @@ def _light_layer_behind(node: ir.Node) -> ir.Node | None:
         reader = g.single_consumer(reader.outputs[0])
     if reader is None or weight_of(reader) is None:
         return None
-    return reader if is_depthwise(reader) or _is_narrow(reader) else None
+    return reader if is_depthwise(reader) or _is_narrow(reader, narrow) else None
 
 
-def _is_narrow(node: ir.Node) -> bool:
+def _is_narrow(node: ir.Node, channels: int) -> bool:
     shape = g.static_shape(weight_of(node)) or ()
     is_pointwise = node.op_type == "Conv" and len(shape) > 2 and math.prod(shape[2:]) == 1
-    return is_pointwise and max(shape[:2]) <= NARROW and g.int_attribute(node, "group", 1) == 1
+    return is_pointwise and max(shape[:2]) <= channels and g.int_attribute(node, "group", 1) == 1
 
 
 def _weight_size(node: ir.Node) -> int:

@@ -9,6 +9,19 @@ from converter_lite.quantization.params import QuantSpec
 
 
 @dataclass(frozen=True, slots=True)
+class StemLimits:
+    """Which first layers of a network that reads pictures stay float (:mod:`converter_lite.quantization.stem`).
+
+    Attributes:
+        share: Of the network's weights that they may have: a network that consists of its first layers is not left in float.
+        narrow: Input and output channels up to which a pointwise convolution behind them is computed as fast in float; 0: none.
+    """
+
+    share: float = 0.001
+    narrow: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TargetSpec:
     """Integer abilities of one device.
 
@@ -26,7 +39,7 @@ class TargetSpec:
         float_addend: An Add reads the addend that comes straight from a convolution in float (one kernel).
         only_between_weighted: Operators without weights are quantized only between quantized neighbours,
             where they save a conversion; at the edges of the graph they stay float.
-        float_stem: The layers that read a picture stay float (see :mod:`converter_lite.quantization.stem`).
+        float_stem: The layers that read a picture stay float within these limits; ``None``: they are like others.
         bias_correction: Whether the device takes corrected biases.
         pairs_saturate: Kernels may add two products of a weighted sum in saturating 16 bits
             (:mod:`converter_lite.kernels.pairs`): weights are chosen so that they never do.
@@ -45,7 +58,7 @@ class TargetSpec:
     float_output: frozenset[str] = frozenset()
     float_addend: bool = False
     only_between_weighted: bool = True
-    float_stem: bool = False
+    float_stem: StemLimits | None = None
     bias_correction: bool = True
     pairs_saturate: bool = False
     note: str = ""

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from converter_lite.formats.mindspore_ms.capability import MS_CPU
 from converter_lite.quantization.decide import decide_nodes
 from converter_lite.quantization.plan import NodeMode
-from converter_lite.quantization.stem import FEW_INPUTS, FEW_OUTPUTS, SMALL_KERNEL, SMALL_SHARE, stem
+from converter_lite.quantization.stem import FEW_INPUTS, FEW_OUTPUTS, SMALL_KERNEL, stem
 from converter_lite.targets.cpu import CPU
-from converter_lite.targets.spec import TargetSpec
+from converter_lite.targets.spec import StemLimits, TargetSpec
 from tests.support import build, full, normal, optimized, samples_of, sqnr, written
+
+LIMITS = StemLimits(share=0.02, narrow=32)
 
 DEPTHWISE = "d = Relu(c) e = Conv<group=8, pads=[1,1,1,1]>(d, depthwise)"
 
@@ -36,7 +38,7 @@ def network(
 
 
 def names(model: ir.Model) -> list[str]:
-    return [node.outputs[0].name or "" for node in stem(model)]
+    return [node.outputs[0].name or "" for node in stem(model, LIMITS)]
 
 
 def test_the_first_convolution_and_the_depthwise_one_behind_it() -> None:
@@ -88,9 +90,9 @@ def test_the_stem_never_exceeds_its_bounds(inputs: int, outputs: int, kernel: in
     total = sum(value.const_value.size for n, value in model.graph.initializers.items() if value.uses() and n != "b")  # type: ignore[union-attr]
     own = outputs * inputs * kernel**2
     within = (
-        inputs <= FEW_INPUTS and outputs <= FEW_OUTPUTS and kernel**2 <= SMALL_KERNEL and own <= SMALL_SHARE * total
+        inputs <= FEW_INPUTS and outputs <= FEW_OUTPUTS and kernel**2 <= SMALL_KERNEL and own <= LIMITS.share * total
     )
-    assert bool(stem(model)) == within
+    assert bool(stem(model, LIMITS)) == within
 
 
 def test_cpu_leaves_the_stem_in_float_and_gains_accuracy() -> None:

@@ -17,7 +17,7 @@ from converter_lite.graph import static_shape
 from converter_lite.quantization.params import QuantSpec
 from converter_lite.quantization.weights import stored_axis
 from converter_lite.targets.cpu import INT8_ACTIVATION, SYMMETRIC_WEIGHT
-from converter_lite.targets.spec import TargetSpec
+from converter_lite.targets.spec import StemLimits, TargetSpec
 
 MS_CPU = TargetSpec(
     name="CPU",
@@ -29,7 +29,7 @@ MS_CPU = TargetSpec(
     integer=frozenset({"Conv", "Gemm", "MatMul", "Concat", "Relu", "Clip"})
     | {"MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"},
     weight_only=frozenset({"ConvTranspose", "Gather"}),
-    float_stem=True,
+    float_stem=StemLimits(),
     note="integer kernels of the MindSpore Lite 2.0.0 runtimes",
 )
 

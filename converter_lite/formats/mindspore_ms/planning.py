@@ -16,6 +16,7 @@ from converter_lite.formats.mindspore_ms.ops.activation import inner_activation
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.clamps import restore_clamps
 from converter_lite.quantization.draft import draft
+from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -43,6 +44,8 @@ def for_device(choice: Choice) -> Choice:
     if isinstance(settings, WeightSettings):
         mixed = None if settings.mixed is None else replace(settings.mixed, storage=MsStorage())
         settings = replace(settings, mixed=mixed, recurrent=False)
+    elif isinstance(settings, DynamicSettings):
+        settings = replace(settings, portable=False)  # kernels of these runtimes do not saturate
     return replace(choice, target=MS_CPU, settings=settings)
 
 
