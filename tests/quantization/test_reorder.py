@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.kernels.pairs import count_violations
 from converter_lite.quantization.channels import free_channels, weight_columns
+from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
@@ -307,3 +308,18 @@ def test_columns_of_a_layer_are_those_of_its_input() -> None:
     columns = weight_columns(node, place, channels.count)
     assert columns.shape == (5, 9, 9)
     np.testing.assert_array_equal(columns[2, 4], weight[2, :, 1, 1].astype(np.float64))
+
+
+def test_a_given_plan_of_dynamic_weights_finds_the_same_order() -> None:
+    model = build_case(*FREE["MatMul, bias and Gelu"], seed=3)
+    first = quantize_dynamic(clone(model), DynamicSettings(), target="CPU")
+    assert not np.array_equal(constants_of(first.model)["w1"], constants_of(model)["w1"])
+    for settings_ in (DynamicSettings(), DynamicSettings(portable=False)):
+        second = quantize_dynamic(clone(model), settings_, target="CPU", plan=first.plan)
+        for name, array in constants_of(first.model).items():
+            np.testing.assert_array_equal(constants_of(second.model)[name], array)
+
+
+def constants_of(model: ir.Model) -> dict[str, NDArray[np.generic]]:
+    arrays = {name: g.constant(value) for name, value in model.graph.initializers.items()}
+    return {name: array for name, array in arrays.items() if array is not None}
