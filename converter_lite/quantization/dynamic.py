@@ -117,9 +117,9 @@ def quantize_dynamic(
         if settings.smoothing and settings.weight_per_channel and samples is not None:
             feeds = samples.head(SAMPLES)
             smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())
-    is_portable = settings.portable if given is None else any(params.pair_rules for params in plan.weights.values())
+    is_portable = settings.portable if given is None else given.cannot_saturate
     if is_portable and settings.weight_per_channel:  # scales of a plan are in this order, too
-        reorder_channels(model, plan, per_channel=True)
+        reorder_channels(model, per_channel=True)
     if given is None:
         _find_params(model, plan, settings)
     quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from converter_lite.kernels.matching import cost_of, match, pair_costs
 from converter_lite.quantization.channels import Channels, free_channels, largest_weights, weight_columns
-from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.weights import pair_rule
 
 LEVELS = 127
@@ -21,12 +20,14 @@ IMPORTANCE = 1 << 10
 """Importance of the sum with the largest step; others have a share of it, as their squared step."""
 
 
-def reorder_channels(model: ir.Model, plan: QuantPlan, *, per_channel: bool) -> int:
+def reorder_channels(model: ir.Model, *, per_channel: bool) -> int:
     """Reorder channels in the constants of ``model``, in place.
+
+    The order follows from the model alone, not from which nodes compute in integers: scales of a plan are in this order, also
+    after a person has edited it.
 
     Args:
         model: Optimized float graph.
-        plan: Which nodes compute in integers.
         per_channel: Whether weights have one step for each output channel.
 
     Returns:
@@ -34,7 +35,7 @@ def reorder_channels(model: ir.Model, plan: QuantPlan, *, per_channel: bool) -> 
     """
     changed = 0
     for channels in free_channels(model.graph):
-        layers = _layers(channels, plan, per_channel=per_channel)
+        layers = _layers(channels, per_channel=per_channel)
         if not layers or channels.count < 3:
             continue
         costs = pair_costs(layers)
@@ -47,13 +48,11 @@ def reorder_channels(model: ir.Model, plan: QuantPlan, *, per_channel: bool) -> 
     return changed
 
 
-def _layers(
-    channels: Channels, plan: QuantPlan, *, per_channel: bool
-) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Integer layers that sum over the channels: weights in steps, and the importance of each sum."""
+def _layers(channels: Channels, *, per_channel: bool) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Layers that sum over the channels: weights in steps, and the importance of each sum."""
     found = []
     for node, place in channels.readers:
-        if pair_rule(node) is None or plan.mode(node) not in (NodeMode.INTEGER, NodeMode.DYNAMIC):
+        if pair_rule(node) is None:
             continue
         largest = largest_weights(node, place)
         largest = np.maximum(largest if per_channel else np.full_like(largest, largest.max()), 1e-30)
