@@ -122,7 +122,7 @@ class HeldSums:
             axis = channel_axis(expected.ndim)
             self._plain = _AxisSums(axis, expected.shape[axis])
         self._plain.add(expected, given)
-        if is_first and not self._plain.is_close:
+        if is_first and self._plain.is_finite and not self._plain.is_close:
             self._crossed = [_AxisSums(axis, expected.shape[axis], with_cross=True) for axis in _axes(expected, given)]
         for sums in self._crossed:
             sums.add(expected, given)
@@ -161,7 +161,7 @@ class _AxisSums:
         self.yy += np.einsum("ij,ij->i", y, y)
         if self.cross is not None:
             with np.errstate(all="ignore"):  # of what is not finite nothing is made
-                self.cross += x @ y.T
+                self.cross += x.astype(np.float32) @ y.T.astype(np.float32)
 
     @property
     def signal(self) -> float:
@@ -171,7 +171,12 @@ class _AxisSums:
     @property
     def is_usable(self) -> bool:
         """Whether there are numbers enough, all finite."""
-        return self.count >= ENOUGH and bool(np.all(np.isfinite([self.xx, self.xy, self.yy])))
+        return self.count >= ENOUGH and self.is_finite
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all values were."""
+        return bool(np.all(np.isfinite([self.xx, self.xy, self.yy])))
 
     @property
     def is_close(self) -> bool:

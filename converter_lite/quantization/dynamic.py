@@ -105,39 +105,27 @@ def quantize_dynamic(
         CalibrationError: A weight is NaN, infinite or empty; it is named.
         ConfigError: The given plan does not fit the model.
     """
-    if plan is not None:
+    given = plan
+    plan = given or decide_dynamic(model, settings, target=target)
+    if given is not None:
         plan.check(model)
         if settings.portable:
             check_saturation(plan, _dynamic_nodes(model, plan))
         apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
-        if any(params.pair_rules for params in plan.weights.values()):
-            reorder_channels(model, plan, per_channel=settings.weight_per_channel, threads=threads)
-        return _rounded(model, plan, settings, samples, engine, threads, log or Log())
-    plan = decide_dynamic(model, settings, target=target)
-    refuse_broken_constants(model, plan)
-    if settings.smoothing and settings.weight_per_channel and samples is not None:
-        feeds = samples.head(SAMPLES)
-        smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())
-    if settings.portable:
-        reorder_channels(model, plan, per_channel=settings.weight_per_channel, threads=threads)
-    _find_params(model, plan, settings)
-    return _rounded(model, plan, settings, samples, engine, threads, log or Log())
-
-
-def _rounded(
-    model: ir.Model,
-    plan: QuantPlan,
-    settings: DynamicSettings,
-    samples: Samples | None,
-    engine: Engine,
-    threads: int,
-    log: Log,
-) -> QuantizedModel:
-    """The model with integers fitted to the samples, where there are any."""
+    else:
+        refuse_broken_constants(model, plan)
+        if settings.smoothing and settings.weight_per_channel and samples is not None:
+            feeds = samples.head(SAMPLES)
+            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())
+    is_portable = settings.portable if given is None else given.cannot_saturate
+    if is_portable and settings.weight_per_channel:  # scales of a plan are in this order, too
+        reorder_channels(model, per_channel=True, threads=threads)
+    if given is None:
+        _find_params(model, plan, settings)
     quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
     if settings.adaptive_rounding and samples is not None and not is_larger_than_memory(model):
-        with log.stage("rounding"):
-            quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), engine, threads, log)
+        with (log or Log()).stage("rounding"):
+            quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), engine, threads, log or Log())
     return quantized
 
 

@@ -133,9 +133,9 @@ def quantize_full(
             per_channel = settings.per_channel
             feeds, alpha = log.track(head, "equalizing", len(head)), settings.smooth_alpha
             equalize(model, feeds, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
-        if target.pairs_saturate:
+        if target.pairs_saturate if given is None else given.cannot_saturate:  # scales of a plan are in this order, too
             with log.stage("channel order"):
-                reorder_channels(model, plan, per_channel=settings.per_channel, threads=threads)
+                reorder_channels(model, per_channel=settings.per_channel, threads=threads)
     _smooth(model, plan, settings, head, is_given=given is not None, engine=engine, threads=threads, log=log)
     reference = model.clone()
     if given is None:

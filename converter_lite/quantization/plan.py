@@ -102,6 +102,11 @@ class QuantPlan:
         self.nodes[node.name or ""] = NodePlan(node.op_type, mode, row_zero_point=row_zero_point)
 
     @property
+    def cannot_saturate(self) -> bool:
+        """Whether it was made for weights of which no pair saturates a kernel."""
+        return any(params.pair_rules for params in self.weights.values())
+
+    @property
     def quantized_nodes(self) -> list[str]:
         """Names of nodes that are not float, in plan order."""
         return [name for name, decision in self.nodes.items() if decision.mode is not NodeMode.FLOAT]

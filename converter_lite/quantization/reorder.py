@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from converter_lite.calibration.runner import map_ordered
 from converter_lite.kernels.matching import cost_of, match, pair_costs
 from converter_lite.quantization.channels import Channels, free_channels, largest_weights, weight_columns
-from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.weights import pair_rule
 
 LEVELS = 127
 """Steps of the largest weight of a sum."""
 
 
-def reorder_channels(model: ir.Model, plan: QuantPlan, *, per_channel: bool, threads: int = 1) -> int:
+def reorder_channels(model: ir.Model, *, per_channel: bool, threads: int = 1) -> int:
     """Reorder channels in the constants of ``model``, in place.
+
+    The order follows from the model alone, not from which nodes compute in integers: scales of a plan are in this order, also
+    after a person has edited it.
 
     Args:
         model: Optimized float graph.
-        plan: Which nodes compute in integers.
         per_channel: Whether weights have one step for each output channel.
         threads: Worker threads.
 
@@ -32,16 +33,16 @@ def reorder_channels(model: ir.Model, plan: QuantPlan, *, per_channel: bool, thr
         Number of tensors (with all that have the same order) whose channels have another order now.
     """
     free = [channels for channels in free_channels(model.graph) if channels.count > 2]
-    orders = list(map_ordered(lambda channels: _order(channels, plan, per_channel=per_channel), free, threads))
+    orders = list(map_ordered(lambda channels: _order(channels, per_channel=per_channel), free, threads))
     for channels, order in zip(free, orders, strict=True):
         if order is not None:
             channels.reorder(order)
     return sum(order is not None for order in orders)
 
 
-def _order(channels: Channels, plan: QuantPlan, *, per_channel: bool) -> NDArray[np.intp] | None:
+def _order(channels: Channels, *, per_channel: bool) -> NDArray[np.intp] | None:
     """The order in which channels cost least, ``None`` where they stay as they are."""
-    layers = _layers(channels, plan, per_channel=per_channel)
+    layers = _layers(channels, per_channel=per_channel)
     if not layers:
         return None
     costs, given = pair_costs(layers), np.arange(channels.count)
@@ -50,13 +51,11 @@ def _order(channels: Channels, plan: QuantPlan, *, per_channel: bool) -> NDArray
     return order if cost_of(order, costs) < before else None
 
 
-def _layers(
-    channels: Channels, plan: QuantPlan, *, per_channel: bool
-) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Integer layers that sum over the channels: weights in steps, and the importance of each sum."""
+def _layers(channels: Channels, *, per_channel: bool) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Layers that sum over the channels: weights in steps, and the importance of each sum."""
     found = []
     for node, place in channels.readers:
-        if pair_rule(node) is None or plan.mode(node) not in (NodeMode.INTEGER, NodeMode.DYNAMIC):
+        if pair_rule(node) is None:
             continue
         largest = largest_weights(node, place)
         largest = np.maximum(largest if per_channel else np.full_like(largest, largest.max()), 1e-30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite.quantization.channels import free_channels
 from tests.support import build, clone, full, normal, samples_of, written
 
 GRAPH = """
@@ -34,6 +35,15 @@ def quantized_network(**settings: object) -> ir.Model:
     """The same with integers."""
     model = network()
     return written(full(model, samples=samples_of(model), **settings))
+
+
+def reordered_network(**settings: object) -> tuple[ir.Model, ir.Model]:
+    """The network, and the same with integers and its channels in another order."""
+    model = network()
+    other, rng = clone(model), np.random.default_rng(1)
+    for channels in free_channels(other.graph):
+        channels.reorder(np.roll(rng.permutation(channels.count), 1))
+    return model, written(full(other, samples=samples_of(model), **settings))
 
 
 def broken(model: ir.Model, weight: str, factor: float = -1.0) -> ir.Model:

@@ -16,7 +16,7 @@ from converter_lite.analysis.taps import Tap
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
 from converter_lite.quantization.params import QuantParams, QuantSpec
-from tests.analysis.networks import LAYERS, broken, network, quantized_network
+from tests.analysis.networks import LAYERS, broken, network, quantized_network, reordered_network
 from tests.support import build, clone, normal, samples_of
 
 
@@ -120,6 +120,50 @@ def test_a_factor_per_channel_is_found_behind_noise() -> None:
     noise = 0.01 * normal(1, 4, 10, 10, seed=2)
     found = factors_of(values, (values + noise) * factors.reshape(1, 4, 1, 1))
     np.testing.assert_allclose(found, factors, rtol=0.01)
+
+
+def test_channels_in_another_order_are_put_back() -> None:
+    reference, quantized = reordered_network()
+    result, same = compare(reference, quantized), compare(network(), quantized_network())
+    assert [error.layer.tensor for error in result.layers] == LAYERS
+    assert result.reordered == len(LAYERS) - 1
+    assert result.equalized == 0
+    for error, other in zip(result.layers, same.layers, strict=True):
+        assert error.accumulated.sqnr == pytest.approx(other.accumulated.sqnr, abs=3)
+        assert error.local is not None and other.local is not None
+        assert error.local.sqnr == pytest.approx(other.local.sqnr, abs=3)
+    assert any("another order" in line for line in summary(result))
+    assert any("reordered" in line for line in table(result, worst_first=False))
+    assert [layer["reordered"] for layer in to_json(result)["layers"]] == [True, True, True, True, False]
+
+
+def test_order_and_factors_are_found_together() -> None:
+    reference, quantized = reordered_network(equalization=True)
+    result = compare(reference, quantized)
+    assert result.reordered == len(LAYERS) - 1
+    assert all(error.accumulated.sqnr > 25 for error in result.layers)
+    assert all(error.local is not None and error.local.sqnr > 25 for error in result.layers)
+
+
+def test_a_broken_layer_is_the_worst_behind_another_order_too() -> None:
+    reference, quantized = reordered_network()
+    result = compare(reference, broken(quantized, "w2"))
+    assert result.first_broken is not None
+    assert result.first_broken.layer.tensor == "r2"
+    assert result.layers[0].scaled.is_reordered
+    assert not result.layers[1].scaled.is_reordered  # nothing tells the order of a tensor that is destroyed
+
+
+def test_outputs_of_the_model_have_no_other_order() -> None:
+    reference = network()
+    wrong = clone(reference)
+    for name in ("w3", "b3"):
+        value = wrong.graph.initializers[name]
+        assert value.const_value is not None
+        value.const_value = ir.Tensor(value.const_value.numpy()[::-1].copy(), name=name)
+    last = compare(reference, wrong).layers[-1]
+    assert not last.scaled.is_reordered
+    assert last.accumulated.cosine < 0.95
 
 
 def test_results_do_not_depend_on_threads() -> None:

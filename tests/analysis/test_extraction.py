@@ -15,14 +15,17 @@ from converter_lite.data.inputs import InputSpec
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import DataError
 from converter_lite.log import Log
-from tests.analysis.networks import LAYERS, network, quantized_network
+from tests.analysis.networks import LAYERS, network, quantized_network, reordered_network
 from tests.support import run, samples_of
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Every layer of an equalized network, cut out."""
-    model, quantized = network(), quantized_network(equalization=True)
+@pytest.fixture(params=["equalized", "reordered"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Every layer of a network, cut out."""
+    if request.param == "equalized":
+        model, quantized = network(), quantized_network(equalization=True)
+    else:
+        model, quantized = reordered_network()
     feeds = samples_of(model, RECORDED)
     result = compare_models(model, quantized, feeds, engine=DEFAULT_ENGINE, threads=1, log=Log())
     parts, left = extract_worst(result, model, feeds, tmp_path / "worst", count=99, engine=DEFAULT_ENGINE)

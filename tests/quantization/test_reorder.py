@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -12,13 +13,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.kernels.pairs import count_violations
+from converter_lite.log import Log
 from converter_lite.quantization.channels import free_channels, weight_columns
+from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
+from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.params import QuantSpec, weight_params
-from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.weights import output_channel_axis, pair_rule, weight_of
-from tests.support import assert_same_outputs, build, clone, normal, random_feed
+from converter_lite.targets import target_spec
+from tests.support import assert_same_outputs, build, clone, full, normal, random_feed, samples_of, sqnr, written
 
 
 def heavy(*shape: int, seed: int) -> NDArray[np.float32]:
@@ -26,17 +31,6 @@ def heavy(*shape: int, seed: int) -> NDArray[np.float32]:
     rng = np.random.default_rng(seed)
     signs = np.where(rng.random(shape) < 0.5, 1.0, -1.0)
     return (signs * rng.choice([0.02, 0.5, 0.8], p=[0.3, 0.3, 0.4], size=shape)).astype(np.float32)
-
-
-def planned(model: ir.Model) -> QuantPlan:
-    """Every product in integers."""
-    plan = QuantPlan("CPU")
-    for node in model.graph:
-        if weight_of(node) is not None and node.op_type in ("Conv", "Gemm", "MatMul"):
-            plan.nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.INTEGER)
-        else:
-            plan.nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.FLOAT, "no product")
-    return plan
 
 
 def violations(model: ir.Model) -> int:
@@ -194,7 +188,7 @@ FIXED: dict[str, Case] = {
 def test_the_float_model_computes_the_same(case: str, per_channel: bool) -> None:
     model = build_case(*FREE[case], seed=3)
     before = clone(model)
-    assert reorder_channels(model, planned(model), per_channel=per_channel) > 0
+    assert reorder_channels(model, per_channel=per_channel) > 0
     assert [v.name for v in model.graph.outputs] == [v.name for v in before.graph.outputs]
     assert_same_outputs(before, model, random_feed(model, seed=1), random_feed(model, seed=2), rtol=1e-5)
 
@@ -205,7 +199,7 @@ def test_fewer_pairs_could_saturate(case: str) -> None:
     for seed in range(0, 60, 10):
         model = build_case(*FREE[case], seed=seed)
         before = violations(model)
-        reorder_channels(model, planned(model), per_channel=True)
+        reorder_channels(model, per_channel=True)
         found.append((before, violations(model)))
     first, last = np.sum(found, axis=0)
     assert last < first
@@ -215,17 +209,35 @@ def test_fewer_pairs_could_saturate(case: str) -> None:
 def test_what_something_else_reads_keeps_its_order(case: str) -> None:
     model = build_case(*FIXED[case], seed=5)
     before = clone(model)
-    assert reorder_channels(model, planned(model), per_channel=True) == 0
+    assert reorder_channels(model, per_channel=True) == 0
     for name, value in model.graph.initializers.items():
         np.testing.assert_array_equal(g.constant(value), g.constant(before.graph.initializers[name]))
 
 
-def test_layers_that_stay_float_ask_for_no_order() -> None:
+@pytest.mark.parametrize("node", ["Conv_0", "Relu_1", "Conv_2"])
+@pytest.mark.parametrize("portable", [True, False])
+def test_scales_of_an_edited_plan_belong_to_their_channels(node: str, portable: bool) -> None:
     model = build_case(*FREE["Conv-Relu-Conv"], seed=5)
-    plan = planned(model)
-    for name, node in plan.nodes.items():
-        plan.nodes[name] = NodePlan(node.op_type, NodeMode.FLOAT, "a person said so")
-    assert reorder_channels(model, plan, per_channel=True) == 0
+    weight = model.graph.initializers["w1"]
+    array = g.constant(weight)
+    assert array is not None
+    spread = np.geomspace(0.02, 2, 9).reshape(9, 1, 1, 1)
+    weight.const_value = ir.Tensor((array * spread).astype(np.float32), name="w1")
+    plan = full(model, equalization=True).plan
+    edited = next(n for n in model.graph if n.name == node)
+    plan.keep_float(edited, "a person said so")
+    target = replace(target_spec("CPU"), pairs_saturate=portable)
+    again = quantize_full(
+        clone(model),
+        target,
+        FullSettings(bias_correction=False),
+        samples=samples_of(model),
+        plan=plan,
+        engine=DEFAULT_ENGINE,
+        threads=1,
+        log=Log(),
+    )
+    assert sqnr(model, written(again), samples_of(model)) > 25
 
 
 def test_weights_that_fit_keep_their_order() -> None:
@@ -235,16 +247,15 @@ def test_weights_that_fit_keep_their_order() -> None:
     array[:, 0] = 1.0
     array[:, 1::2] = -0.5
     weight.const_value = ir.Tensor(array, name="w2")
-    assert reorder_channels(model, planned(model), per_channel=True) == 0
+    assert reorder_channels(model, per_channel=True) == 0
 
 
 def test_the_second_time_nothing_is_better() -> None:
     for case in FREE.values():
         model = build_case(*case, seed=7)
-        plan = planned(model)
-        reorder_channels(model, plan, per_channel=True)
+        reorder_channels(model, per_channel=True)
         once = violations(model)
-        reorder_channels(model, plan, per_channel=True)
+        reorder_channels(model, per_channel=True)
         assert violations(model) <= once * 1.1 + 2
 
 
@@ -291,7 +302,7 @@ def test_networks_of_random_steps_compute_the_same(steps: list[str], shown: set[
         }
     model = build_case(text, shapes, seed)
     before, rng = clone(model), np.random.default_rng(seed)
-    reorder_channels(model, planned(model), per_channel=True)
+    reorder_channels(model, per_channel=True)
     assert_same_outputs(before, model, random_feed(model), rtol=1e-5)
     for channels in free_channels(model.graph):
         channels.reorder(rng.permutation(channels.count))
@@ -307,3 +318,18 @@ def test_columns_of_a_layer_are_those_of_its_input() -> None:
     columns = weight_columns(node, place, channels.count)
     assert columns.shape == (5, 9, 9)
     np.testing.assert_array_equal(columns[2, 4], weight[2, :, 1, 1].astype(np.float64))
+
+
+def test_a_given_plan_of_dynamic_weights_finds_the_same_order() -> None:
+    model = build_case(*FREE["MatMul, bias and Gelu"], seed=3)
+    first = quantize_dynamic(clone(model), DynamicSettings(), target="CPU")
+    assert not np.array_equal(constants_of(first.model)["w1"], constants_of(model)["w1"])
+    for settings_ in (DynamicSettings(), DynamicSettings(portable=False)):
+        second = quantize_dynamic(clone(model), settings_, target="CPU", plan=first.plan)
+        for name, array in constants_of(first.model).items():
+            np.testing.assert_array_equal(constants_of(second.model)[name], array)
+
+
+def constants_of(model: ir.Model) -> dict[str, NDArray[np.generic]]:
+    arrays = {name: g.constant(value) for name, value in model.graph.initializers.items()}
+    return {name: array for name, array in arrays.items() if array is not None}
