@@ -22,9 +22,9 @@ from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
 from converter_lite.quantization.mixed_bits import DATA_COSINE, TUNED_COSINE, MixedBits
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.rescue import Goal
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.weight_only import WIDE_BITS, WeightSettings
 from converter_lite.suggest import did_you_mean
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 from converter_lite.targets.spec import TargetSpec
 
 PLAN_MODES: dict[type, tuple[NodeMode, ...]] = {
@@ -174,7 +174,7 @@ def _choose_weights(config: QuantizationConfig, skip: frozenset[str], *, has_sam
     common, weight = config.common_quant_param, config.weight_quant_param
     mixed = _mixed_bits(config, has_samples=has_samples) if common.bit_num == 0 else None
     settings = WeightSettings(
-        bits=common.bit_num if mixed is None else mixed.storage.widths[-1],
+        bits=common.bit_num if mixed is None else WIDE_BITS,
         per_channel=weight.per_channel,
         bias_correction=weight.bias_correction,
         adaptive_rounding=_rounds_adaptively(config, has_samples=has_samples),

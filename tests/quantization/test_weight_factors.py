@@ -23,7 +23,7 @@ from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, samples_of, sqnr, written
 
 SETTINGS = WeightSettings(bits=4, adaptive_rounding=True, min_channel=0, factors=True)

@@ -12,7 +12,7 @@ from converter_lite.formats.form import DEVICE_FUSED, DEVICE_OPSET, GraphForm
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.narrowing import NARROWED
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
-from converter_lite.formats.mindspore_ms.planning import adapt_plan, draft_for_ms, for_device, quantize_for_ms
+from converter_lite.formats.mindspore_ms.planning import adapt_plan, for_device
 from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import check, refusal, write
 from converter_lite.formats.output import FileOptions, Written
@@ -20,9 +20,10 @@ from converter_lite.graph import static_shape
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
+from converter_lite.quantization.draft import draft
 from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.run import Resources
+from converter_lite.quantization.run import Resources, quantize
 
 MS_FORM = GraphForm(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
 """How the writer wants the graph."""
@@ -72,7 +73,7 @@ class MsFormat:
 
     def restrict(self, choice: Choice) -> Choice:
         """The choice with the table of the runtime's integer kernels."""
-        return for_device(choice)
+        return for_device(choice, packed=self.options.encode)
 
     def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
@@ -82,7 +83,7 @@ class MsFormat:
         self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
     ) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return quantize_for_ms(model, choice, plan=plan, resources=resources, packed=self.options.encode)
+        return quantize(model, choice, plan=plan, resources=resources)
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """Bytes of a file with stand-in parameters.
@@ -91,7 +92,7 @@ class MsFormat:
             ConverterError: Such a file cannot be written.
         """
         if choice is not None:
-            quantized = draft_for_ms(quantized.model, quantized.plan, choice, packed=self.options.encode)
+            quantized = draft(quantized.model, quantized.plan, choice)
         return len(write(quantized, options=self.options))
 
     def adapt(self, quantized: QuantizedModel) -> QuantizedModel:

@@ -57,10 +57,9 @@ class OnnxFormat:
         settings = choice.settings
         if not isinstance(settings, WeightSettings):
             return choice
-        mixed = settings.mixed
-        if mixed is not None and narrowest_width() == 2:
-            mixed = replace(mixed, storage=NEWER_ONNX_STORAGE)
-        return replace(choice, settings=replace(settings, factors=True, mixed=mixed))
+        is_newer = settings.mixed is not None and narrowest_width() == 2
+        storage = NEWER_ONNX_STORAGE if is_newer else settings.storage
+        return replace(choice, settings=replace(settings, factors=True, storage=storage))
 
     def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
