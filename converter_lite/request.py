@@ -60,7 +60,7 @@ DEFAULT_SAVE_TYPE = ("MINDIR_LITE", "ONNX")
 """Output formats where none is asked for, as the original's, and the file that runs everywhere."""
 
 MS_COMPAT = ("device", "wheel")
-NB_TARGETS = ("arm", "x86")
+NB_TARGETS = ("arm", "x86", "host")
 OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
 MAX_THREADS = 1024
 
@@ -98,9 +98,13 @@ class ConvertRequest:
         optimize: Level of graph optimization.
         save_type: Output formats, in order.
         ms_compat: Runtimes that a ``.ms`` file is for: ``device``, or ``wheel`` for the released desktop packages too.
-        nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
+        nb_target: Processors that a ``.nb`` file is for: ``arm``, ``x86`` or ``host``.
         nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
         nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
+        nb_sparse_threshold: Share of zeros from which a 1x1 convolution of a ``.nb`` file for ARM becomes sparse; ``None``
+            leaves all dense.
+        nb_protobuf: A folder with a model as Paddle stores it (``output_file`` is its program), instead of a ``.nb`` file.
+        quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
         infer: Run the result once on random data even where there are calibration samples.
         min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
@@ -135,6 +139,9 @@ class ConvertRequest:
     nb_target: str = "arm"
     nb_fp16: bool = False
     nb_meta_version: int = 2
+    nb_sparse_threshold: float | None = None
+    nb_protobuf: bool = False
+    quantize_if_possible: bool = False
     infer: bool = False
     min_cosine: float | None = None
     plan: Path | None = None

@@ -39,7 +39,7 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
         found = target.capability(node)  # rule 2
         if not found.integer:
             plan.quantize(node, NodeMode.INTEGER)
-        elif found.keeps_weight:
+        elif not found.stored:
             plan.quantize(node, NodeMode.WEIGHT)
         else:
             plan.keep_float(node, found.integer)

@@ -16,13 +16,13 @@ class Capability:
 
     Attributes:
         integer: Why it cannot compute in integers; empty when it can.
-        keeps_weight: Whether full quantization stores its weight as integers where it computes in float.
+        stored: Why its weight is not stored as integers where it computes in float; empty when it is.
         weight: Grid of its weight, with the channel axis where the runtime takes one scale per channel.
         activation: Grid of its data inputs, and of its result.
     """
 
     integer: str
-    keeps_weight: bool
+    stored: str
     weight: QuantSpec
     activation: QuantSpec
 

@@ -59,7 +59,7 @@ class TargetSpec:
         axis = None if weight is None else self._channel_axis(node, weight)
         return Capability(
             integer=self._missing_kernel(node) or refusal(node),
-            keeps_weight=weight is not None and node.op_type in self.weight_only,
+            stored="" if weight is not None and node.op_type in self.weight_only else "its weight stays float",
             weight=self.weight if axis is None else replace(self.weight, axis=axis),
             activation=self.activation,
         )

@@ -21,9 +21,7 @@ from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.draft import draft
-from converter_lite.quantization.perform import decide
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.run import Resources, quantize
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
 MS_FORM = GraphForm(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
 """How the writer wants the graph."""
@@ -71,19 +69,10 @@ class MsFormat:
         if problems:
             raise refusal(problems)
 
-    def restrict(self, choice: Choice) -> Choice:
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
         """The choice with the table of the runtime's integer kernels."""
+        del model
         return for_device(choice, packed=self.options.encode)
-
-    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
-        """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return decide(model, choice)
-
-    def quantize(
-        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
-    ) -> QuantizedModel:
-        """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return quantize(model, choice, plan=plan, resources=resources)
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """Bytes of a file with stand-in parameters.
@@ -95,8 +84,9 @@ class MsFormat:
             quantized = draft(quantized.model, quantized.plan, choice)
         return len(write(quantized, options=self.options))
 
-    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        del log
         return adapt_plan(quantized)
 
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:

@@ -13,9 +13,9 @@ from converter_lite.formats.output import FileOptions
 from converter_lite.formats.paddle_nb.inspect import describe
 from converter_lite.formats.paddle_nb.output import NbFormat
 from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.passes.io_types import IoTypes
 from tests.formats.paddle_nb.models import random, small_network
+from tests.formats.paddle_nb.plans import plan_weights
 from tests.support import build
 
 
