@@ -97,7 +97,7 @@ class _Conversion:
     def run(self) -> ConvertResult:
         request = self.request
         targets = self._destinations()
-        for sentence in request.without_effect:
+        for sentence in request.without_effect(self.config):
             self.log.warning(sentence)
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
@@ -163,6 +163,7 @@ class _Conversion:
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def _load_config(self) -> QuantizationConfig | None:
+        from converter_lite.config.checks import without_effect_on
         from converter_lite.config.parser import load_config
 
         request = self.request
@@ -172,7 +173,7 @@ class _Conversion:
             return None
         else:
             config = load_config(request.config_file, external_data=request.calibration_data is not None)
-        for warning in config.warnings:
+        for warning in (*config.warnings, *without_effect_on(config, request.save_type)):
             self.log.warning(warning)
         return config
 

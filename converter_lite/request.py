@@ -106,6 +106,7 @@ class ConvertRequest:
         nb_protobuf: A folder with a model as Paddle stores it (``output_file`` is its program), instead of a ``.nb`` file.
         quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
         infer: Run the result once on random data even where there are calibration samples.
+        proof_samples: Samples on which the written file is compared with the float model, at most.
         min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
         save_plan: Where to write the plans.
@@ -143,6 +144,7 @@ class ConvertRequest:
     nb_protobuf: bool = False
     quantize_if_possible: bool = False
     infer: bool = False
+    proof_samples: int = PROOF_SAMPLES
     min_cosine: float | None = None
     plan: Path | None = None
     save_plan: Path | None = None
@@ -177,19 +179,42 @@ class ConvertRequest:
         if not 0 <= self.threads <= MAX_THREADS:
             raise UsageError(f"'{self.threads}' is not a number of threads (0 to {MAX_THREADS})", where="--threads")
 
-    @property
-    def without_effect(self) -> tuple[str, ...]:
-        """Flags that were given for kinds of files which are not written, a sentence each."""
+    def without_effect(self, config: QuantizationConfig | None) -> tuple[str, ...]:
+        """Flags that were given and change nothing, a sentence each.
+
+        Args:
+            config: What the conversion is configured with.
+        """
+        data = config.data_preprocess_param if config is not None else None
+        input_type = data.input_type if data is not None else None
+        has_samples = self.calibration_data is not None or input_type is not None
+        kind = config.common_quant_param.quant_type if config is not None else None
+        is_full = kind is not None and kind.value == "FULL_QUANT"
+        reads_files = input_type is not None and input_type.value == "BIN"
+        unnamed = "--saveType does not name {}".format
         given = (
             (f"--msCompat={self.ms_compat}", self.ms_compat != "device", "MINDIR_LITE"),
             (f"--nbTarget={self.nb_target}", self.nb_target != "arm", "NAIVE_BUFFER"),
             ("--nbFp16=on", self.nb_fp16, "NAIVE_BUFFER"),
+            (f"nb_meta_version={self.nb_meta_version}", self.nb_meta_version != 2, "NAIVE_BUFFER"),
+            (f"nb_sparse_threshold={self.nb_sparse_threshold}", self.nb_sparse_threshold is not None, "NAIVE_BUFFER"),
+            ("nb_protobuf", self.nb_protobuf, "NAIVE_BUFFER"),
         )
-        return tuple(
-            f"{flag} has no effect: --saveType does not name {kind}"
-            for flag, is_given, kind in given
-            if is_given and kind not in self.save_type
-        )
+        found = [(flag, is_given and name not in self.save_type, unnamed(name)) for flag, is_given, name in given]
+        found += [
+            (
+                f"--inputDataFormat={self.input_data_format}",
+                self.input_data_format != "NHWC" and not reads_files,
+                "no BIN files are read",
+            ),
+            (
+                f"--cache={self.cache}",
+                self.cache is not None and not is_full,
+                "only FULL_QUANT has ranges of activations to keep",
+            ),
+            ("--infer=true", self.infer and not has_samples, "without samples the proof runs on random data anyway"),
+        ]
+        return tuple(f"{flag} has no effect: {reason}" for flag, is_idle, reason in found if is_idle)
 
     def _check_types(self) -> None:
         """Texts such as "off" or "4" would pass for true, or for a defect later on."""

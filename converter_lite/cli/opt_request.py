@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 """Environment variable of the original: if it is set, files have the layout of release 2.7."""
 
+RANDOM_SAMPLES = 2
+"""Random samples on which a file is proven: they find what is wrong, and more of them say no more about accuracy."""
+
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
 
@@ -35,7 +38,7 @@ def request_of(options: dict[str, Any], target: str, targets: Sequence[str]) -> 
     """
     from converter_lite.cli.arguments import parse_input_shape
     from converter_lite.config import config_from_mapping
-    from converter_lite.request import ConvertRequest, one_of
+    from converter_lite.request import PROOF_SAMPLES, ConvertRequest, one_of
 
     protobuf = one_of(options["optimize_out_type"], ("naive_buffer", "protobuf"), "--optimize_out_type") == "protobuf"
     bits = QUANT_BITS[one_of(options["quant_type"], tuple(QUANT_BITS), "--quant_type")]
@@ -56,6 +59,7 @@ def request_of(options: dict[str, Any], target: str, targets: Sequence[str]) -> 
         config_file=Path(options["configFile"]) if options["configFile"] else None,
         config=config_from_mapping(weights) if is_quantized else None,
         quantize_if_possible=is_quantized,
+        proof_samples=PROOF_SAMPLES if options["configFile"] else RANDOM_SAMPLES,
         input_shape=parse_input_shape(options["inputShape"]) if options["inputShape"] else {},
         save_type=("NAIVE_BUFFER",),
         nb_target=target,

@@ -106,17 +106,31 @@ def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
     Raises:
         CalibrationError: A weight is NaN or infinite; it is named.
     """
+    uses = unchecked_uses(model, plan)
+    refuse_broken(uses)
+    return uses
+
+
+def unchecked_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
+    """The same without a look at the values."""
     readers: dict[str, tuple[ir.Value, list[ir.Node]]] = {}
     for node in model.graph:
         for weight in stored_weights(node) if plan.mode(node) is NodeMode.WEIGHT else ():
             readers.setdefault(weight.name or "", (weight, []))[1].append(node)
-    uses = [WeightUse(value, tuple(nodes)) for value, nodes in readers.values()]
+    return [WeightUse(value, tuple(nodes)) for value, nodes in readers.values()]
+
+
+def refuse_broken(uses: Sequence[WeightUse]) -> None:
+    """Refuse weights that cannot be quantized.
+
+    Raises:
+        CalibrationError: A weight is NaN or infinite; it is named.
+    """
     for use in uses:
         if not np.isfinite(use.array).all():
             raise CalibrationError(
                 "it holds NaN or infinite values", where=f"constant {use.name}", hint="repair the model's weights"
             )
-    return uses
 
 
 def grid(use: WeightUse, bits: int, *, per_channel: bool, storage: Storage = ONNX_STORAGE) -> QuantParams:

@@ -105,9 +105,10 @@ def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) ->
         widths = mixed_bits.widths_by_error(uses, settings.mixed.init_scale, per_channel=per_channel, storage=storage)
         plan = mixed_bits.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
     if settings.wide or (settings.storage.precise_share and settings.bits == 8):
-        uses = mixed_bits.weight_uses(model, plan)
+        uses = mixed_bits.unchecked_uses(model, plan)
         small = _smallest(uses, settings.storage.precise_share) if settings.bits == 8 else set()
         wide = [u for u in uses if u.name in small or any(n.name in settings.wide for n in u.nodes)]
+        mixed_bits.refuse_broken(wide)
         widths = dict.fromkeys((use.name for use in wide), WIDE_BITS)
         plan = mixed_bits.assign(plan, wide, widths, per_channel=settings.per_channel, storage=settings.storage)
     return plan

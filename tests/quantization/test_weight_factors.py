@@ -145,7 +145,9 @@ def test_a_file_with_factors_is_read_back_with_float_weights(quantized: Quantize
 
 @pytest.mark.parametrize(("name", "holds"), [("ONNX", True), ("MINDIR_LITE", False)])
 def test_only_onnx_files_hold_factors(name: str, holds: bool) -> None:
-    choice = output_format(name, FileOptions()).restrict(Choice(WeightSettings(bits=4), target_spec("CPU")))
+    choice = output_format(name, FileOptions()).restrict(
+        Choice(WeightSettings(bits=4), target_spec("CPU")), build("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    )
     assert isinstance(choice.settings, WeightSettings)
     assert choice.settings.factors is holds
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -98,7 +98,11 @@ class MsFormat:
         """
         del log
         notes: list[str] = []
-        path.write_bytes(write(quantized, options=self.options, notes=notes))
+        data = write(quantized, options=self.options, notes=notes)
+        path.write_bytes(data)
+        plain = replace(self.options, compatibility=Compatibility.DEVICE)
+        if plain != self.options and data == write(quantized, options=plain):
+            notes.append("msCompat=wheel: nothing had to be stored otherwise; the file is that of msCompat=device")
         return Written([path], tuple(notes))
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:

@@ -38,10 +38,12 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
             where="[full_quant_param] target_device",
             hint="use --saveType=ONNX, or target_device=CPU",
         )
-    settings = choice.settings
+    settings, notes = choice.settings, choice.notes
+    if choice.target.name != TargetDevice.CPU.value:
+        notes += (f"target_device={choice.target.name}: .ms files follow the same rules for CPU, ARM and X86",)
     if isinstance(settings, WeightSettings):
         settings = replace(settings, storage=MsStorage(packed=packed))
-    return replace(choice, target=MS_CPU, settings=settings)
+    return replace(choice, target=MS_CPU, settings=settings, notes=notes)
 
 
 def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:

@@ -28,6 +28,7 @@ ATTENTION_NOTE = (
     "{} x Attention is written as one operator (operator set 23): runtimes older than onnxruntime 1.24 do not load the "
     "file; [dynamic_quant_param] attention_operator=false for them"
 )
+NO_HALF_NOTE = "fp16=on: no constant that stays float is large enough to be stored as float16"
 WIDER_NOTE = "weights are stored in four bits or eight, though they need less: {}"
 
 
@@ -90,8 +91,8 @@ class OnnxFormat:
 
         model, notes = _built(quantized, attention=self.options.attention_operator)
         change_io_types(model, self.options.io_types)
-        if self.options.fp16:
-            store_constants_as_float16(model)
+        if self.options.fp16 and not store_constants_as_float16(model):
+            notes = (NO_HALF_NOTE, *notes)
         modes = {node.mode for node in quantized.plan.nodes.values()}
         if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
             notes = (ON_THE_FLY_NOTE, *notes)
