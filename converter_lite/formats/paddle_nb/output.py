@@ -216,7 +216,25 @@ class NbFormat:
             quantized = read_paddle(path, path.with_name(PROTOBUF_NAMES[1]), input_shapes=shapes)
         else:
             quantized = read(path.read_bytes(), where=str(path), input_shapes=shapes, rounded=True)
-        return ir.to_proto(build_onnx(quantized)).SerializeToString()
+        model = build_onnx(quantized)
+        _take_types(model, like)
+        return ir.to_proto(model).SerializeToString()
+
+
+def _take_types(model: ir.Model, like: ir.Model) -> None:
+    """Let the inputs of ``model`` take the samples of ``like``: a file has inputs of float16 and double as float32."""
+    wanted = {value.name: value.dtype for value in like.graph.inputs}
+    for value in model.graph.inputs:
+        dtype = wanted.get(value.name)
+        if value.dtype is not ir.DataType.FLOAT or dtype not in (ir.DataType.FLOAT16, ir.DataType.DOUBLE):
+            continue
+        cast = ir.node("Cast", [value], attributes={"to": ir.DataType.FLOAT.value}, name=f"{value.name}_as_float")
+        cast.outputs[0].name, cast.outputs[0].shape, cast.outputs[0].dtype = cast.name, value.shape, value.dtype
+        for node, position in list(value.uses()):
+            if node is not cast:
+                node.replace_input_with(position, cast.outputs[0])
+        model.graph.insert_before(next(iter(model.graph)), cast)
+        value.dtype = dtype
 
 
 def _weights_only(settings: FullSettings) -> WeightSettings:
