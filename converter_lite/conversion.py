@@ -29,8 +29,9 @@ from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.full import FullSettings
+from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
-from converter_lite.quantization.run import Resources
+from converter_lite.quantization.run import Resources, quantize
 from converter_lite.reading import Source, read_source
 from converter_lite.reports.plan_lines import SHOWN, refuse_nothing, report_plan
 from converter_lite.reports.reporting import Reporting
@@ -88,6 +89,8 @@ class _Conversion:
             nb_fp16=request.nb_fp16,
             nb_meta_version=request.nb_meta_version,
             uint8_weights=request.uint8_weights,
+            nb_sparse_threshold=request.nb_sparse_threshold,
+            nb_protobuf=request.nb_protobuf,
             attention_operator=self.config is None or self.config.dynamic_quant_param.attention_operator,
         )
         self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
@@ -95,7 +98,7 @@ class _Conversion:
     def run(self) -> ConvertResult:
         request = self.request
         targets = self._destinations()
-        for sentence in request.without_effect:
+        for sentence in request.without_effect(self.config):
             self.log.warning(sentence)
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
@@ -161,6 +164,7 @@ class _Conversion:
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def _load_config(self) -> QuantizationConfig | None:
+        from converter_lite.config.checks import without_effect_on
         from converter_lite.config.parser import load_config
 
         request = self.request
@@ -170,7 +174,7 @@ class _Conversion:
             return None
         else:
             config = load_config(request.config_file, external_data=request.calibration_data is not None)
-        for warning in config.warnings:
+        for warning in (*config.warnings, *without_effect_on(config, request.save_type)):
             self.log.warning(warning)
         return config
 
@@ -191,6 +195,10 @@ class _Conversion:
 
     def _refuse_quantized(self, source: Source) -> None:
         if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
+            if self.request.quantize_if_possible:
+                self.log.warning("the model is quantized already and stays as it is")
+                self.config = None
+                return
             raise ModelError(
                 "the model is quantized already",
                 where=source.where,
@@ -260,7 +268,9 @@ class _Conversion:
             has_samples = request.calibration_data is not None or names_files(config)
             for job in jobs:
                 choice = choose(config, job.prepared.model, job.prepared.done.vanished, has_samples=has_samples)
-                job.choice = None if choice is None else job.format.restrict(choice)
+                job.choice = None if choice is None else job.format.restrict(choice, job.prepared.model)
+                for note in job.choice.notes if job.choice is not None else ():
+                    self.log.warning(note)
         path = request.plan
         chosen = [job for job in jobs if job.choice is not None]
         if not chosen and (path is not None or request.save_plan is not None):
@@ -277,7 +287,7 @@ class _Conversion:
         for job in chosen:
             job.plan = plans[job.format.name]
             assert job.choice is not None
-            usual = job.format.decide(job.prepared.copy().model, job.choice)
+            usual = decide(job.prepared.copy().model, job.choice)
             job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
 
     def _report_plan(self, plan: QuantPlan, job: _Job) -> None:
@@ -294,7 +304,7 @@ class _Conversion:
                 choice.prepare(model)
                 plan.check(model)
             else:
-                plan = job.format.decide(model, choice)
+                plan = decide(model, choice)
             if choice is not None:
                 result.plans[job.format.name] = plan
                 self._report_plan(plan, job)
@@ -325,12 +335,16 @@ class _Conversion:
         if job.choice is None:
             if not copy.plan.quantized_nodes:
                 return copy
-            adapted = job.format.adapt(copy)
+            adapted = job.format.adapt(copy, log=self.log)
             self._report_plan(adapted.plan, job)
             return adapted
-        quantized = job.format.quantize(copy.model, job.choice, plan=job.plan, resources=resources)
+        quantized = quantize(copy.model, job.choice, plan=job.plan, resources=resources)
         self._report_plan(quantized.plan, job)
-        refuse_nothing(quantized.plan)
+        if self.request.quantize_if_possible and not quantized.plan.quantized_nodes:
+            reasons = "; ".join(f"{count} x {reason}" for reason, count in quantized.plan.float_reasons()[:SHOWN])
+            self.log.warning(f"no weight was quantized: {reasons}")
+        else:
+            refuse_nothing(quantized.plan)
         return quantized
 
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:

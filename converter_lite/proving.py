@@ -30,7 +30,6 @@ from converter_lite.reports.summary import accuracy_lines
 from converter_lite.request import (
     DEFAULT_MIN_COSINE,
     LARGE_PROOF_SAMPLES,
-    PROOF_SAMPLES,
     ConvertRequest,
     OutputAccuracy,
 )
@@ -105,7 +104,7 @@ class Proof:
     @property
     def samples(self) -> int:
         """Number of samples that are compared."""
-        wanted = LARGE_PROOF_SAMPLES if is_larger_than_memory(self._original) else PROOF_SAMPLES
+        wanted = LARGE_PROOF_SAMPLES if is_larger_than_memory(self._original) else self._request.proof_samples
         return min(wanted, len(self._dataset)) if self._dataset is not None else wanted
 
     @property
@@ -137,6 +136,7 @@ class Proof:
         tracked = self._log.track(feeds, "proving", self.samples)
         accuracy = compare(reference, session, tracked, open_axes=self._open_axes)
         if self._request.infer and self._dataset is not None:
+            self._log.info(f"{file.name}: run on random data too, as --infer asks")
             for _, feed in self._feeds(interface, None, model, quantized.plan):
                 session.run(feed)
         return accuracy

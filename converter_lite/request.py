@@ -60,7 +60,7 @@ DEFAULT_SAVE_TYPE = ("MINDIR_LITE", "ONNX")
 """Output formats where none is asked for, as the original's, and the file that runs everywhere."""
 
 MS_COMPAT = ("device", "wheel")
-NB_TARGETS = ("arm", "x86")
+NB_TARGETS = ("arm", "x86", "host")
 OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
 MAX_THREADS = 1024
 
@@ -98,11 +98,16 @@ class ConvertRequest:
         optimize: Level of graph optimization.
         save_type: Output formats, in order.
         ms_compat: Runtimes that a ``.ms`` file is for: ``device``, or ``wheel`` for the released desktop packages too.
-        nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
+        nb_target: Processors that a ``.nb`` file is for: ``arm``, ``x86`` or ``host``.
         nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
         nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
         uint8_weights: ONNX: int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
+        nb_sparse_threshold: Share of zeros from which a 1x1 convolution of a ``.nb`` file for ARM becomes sparse; ``None``
+            leaves all dense.
+        nb_protobuf: A folder with a model as Paddle stores it (``output_file`` is its program), instead of a ``.nb`` file.
+        quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
         infer: Run the result once on random data even where there are calibration samples.
+        proof_samples: Samples on which the written file is compared with the float model, at most.
         min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
         save_plan: Where to write the plans.
@@ -137,7 +142,11 @@ class ConvertRequest:
     nb_fp16: bool = False
     nb_meta_version: int = 2
     uint8_weights: bool = False
+    nb_sparse_threshold: float | None = None
+    nb_protobuf: bool = False
+    quantize_if_possible: bool = False
     infer: bool = False
+    proof_samples: int = PROOF_SAMPLES
     min_cosine: float | None = None
     plan: Path | None = None
     save_plan: Path | None = None
@@ -172,20 +181,43 @@ class ConvertRequest:
         if not 0 <= self.threads <= MAX_THREADS:
             raise UsageError(f"'{self.threads}' is not a number of threads (0 to {MAX_THREADS})", where="--threads")
 
-    @property
-    def without_effect(self) -> tuple[str, ...]:
-        """Flags that were given for kinds of files which are not written, a sentence each."""
+    def without_effect(self, config: QuantizationConfig | None) -> tuple[str, ...]:
+        """Flags that were given and change nothing, a sentence each.
+
+        Args:
+            config: What the conversion is configured with.
+        """
+        data = config.data_preprocess_param if config is not None else None
+        input_type = data.input_type if data is not None else None
+        has_samples = self.calibration_data is not None or input_type is not None
+        kind = config.common_quant_param.quant_type if config is not None else None
+        is_full = kind is not None and kind.value == "FULL_QUANT"
+        reads_files = input_type is not None and input_type.value == "BIN"
+        unnamed = "--saveType does not name {}".format
         given = (
             (f"--msCompat={self.ms_compat}", self.ms_compat != "device", "MINDIR_LITE"),
             (f"--nbTarget={self.nb_target}", self.nb_target != "arm", "NAIVE_BUFFER"),
             ("--nbFp16=on", self.nb_fp16, "NAIVE_BUFFER"),
             ("--uint8Weights=on", self.uint8_weights, "ONNX"),
+            (f"nb_meta_version={self.nb_meta_version}", self.nb_meta_version != 2, "NAIVE_BUFFER"),
+            (f"nb_sparse_threshold={self.nb_sparse_threshold}", self.nb_sparse_threshold is not None, "NAIVE_BUFFER"),
+            ("nb_protobuf", self.nb_protobuf, "NAIVE_BUFFER"),
         )
-        return tuple(
-            f"{flag} has no effect: --saveType does not name {kind}"
-            for flag, is_given, kind in given
-            if is_given and kind not in self.save_type
-        )
+        found = [(flag, is_given and name not in self.save_type, unnamed(name)) for flag, is_given, name in given]
+        found += [
+            (
+                f"--inputDataFormat={self.input_data_format}",
+                self.input_data_format != "NHWC" and not reads_files,
+                "no BIN files are read",
+            ),
+            (
+                f"--cache={self.cache}",
+                self.cache is not None and not is_full,
+                "only FULL_QUANT has ranges of activations to keep",
+            ),
+            ("--infer=true", self.infer and not has_samples, "without samples the proof runs on random data anyway"),
+        ]
+        return tuple(f"{flag} has no effect: {reason}" for flag, is_idle, reason in found if is_idle)
 
     def _check_types(self) -> None:
         """Texts such as "off" or "4" would pass for true, or for a defect later on."""

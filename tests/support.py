@@ -26,7 +26,7 @@ from converter_lite.log import Log
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 
 Feed = Mapping[str, NDArray[Any]]
 

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,6 +17,7 @@ from converter_lite.cli.console import end_process, protect_streams, silence_lib
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.opt_arguments import (
+    SINGLE_FILES,
     normalize,
     refuse_contradictions,
     refuse_output,
@@ -25,6 +25,7 @@ from converter_lite.cli.opt_arguments import (
     without_effect,
 )
 from converter_lite.cli.opt_listings import SAVED, announce, draw, print_tables, record_tailoring, tell
+from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of, source_files
 from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import (
     EXIT_DEFECT,
@@ -35,10 +36,9 @@ from converter_lite.errors import (
     UsageError,
     refused_by_system,
 )
-from converter_lite.interruptions import interruptions_wait
 
 if TYPE_CHECKING:
-    from converter_lite.nb_conversion import NbRequest
+    from converter_lite.formats.paddle_nb.program import Program
 
 WRITABLE = ("arm", "x86", "host")
 REFUSED_TARGETS = (
@@ -49,13 +49,9 @@ REFUSED_TARGETS = (
 )
 """Targets of the original whose files need graph passes that only it has."""
 
-OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
-"""Environment variable of the original: if it is set, files have the layout of release 2.7."""
-
 MODELS = (("model_file", "model_dir"), ("model_set_dir", "model_set"))
 """Flags that name a model, and a set of them."""
 
-QUANT_TYPES = ("QUANT_INT8", "QUANT_INT16")
 NOT_AVAILABLE = {
     "nnadapter_mixed_precision_quantization_config_path": "files for NNAdapter devices need the original's opt",
 }
@@ -167,7 +163,7 @@ def cli(context: click.Context, /, **options: Any) -> int:
     if has_set:
         from converter_lite.cli.opt_model_set import convert_set
 
-        return convert_set(options, given, targets, _request({**options, "optimize_out": "unused"}, targets))
+        return convert_set(options, given, written_target(targets), targets)
     if not has_model:
         if given:
             raise UsageError("there is no model", where="opt", hint="give --model_dir or --model_file")
@@ -217,67 +213,17 @@ def written_target(names: Sequence[str]) -> str:
     return written[0]
 
 
-def _request(options: dict[str, Any], targets: list[str]) -> NbRequest:
-    from converter_lite.nb_conversion import QUANT_BITS, NbRequest
-
-    protobuf = _one_of(options, "optimize_out_type", ("naive_buffer", "protobuf")) == "protobuf"
-    bits = QUANT_BITS[_one_of(options, "quant_type", QUANT_TYPES)]
-    output = options["optimize_out"]
-    model, params = _model_paths(options)
-    return NbRequest(
-        model=model,
-        params=params,
-        output=Path(output if protobuf or output.endswith(".nb") else f"{output}.nb"),
-        target=written_target(targets),
-        weight_bits=bits if options["quant_model"] == "true" else None,
-        input_shapes=_input_shapes(options["inputShape"]),
-        config_file=Path(options["configFile"]) if options["configFile"] else None,
-        meta_version=1 if OLDER_LAYOUT in os.environ else 2,
-        protobuf=protobuf,
-        allow_external_paths=options["allowExternalPaths"] == "true",
-        half=options["enable_fp16"] == "true",
-        sparse_threshold=sparse_threshold(options, targets),
-    )
-
-
-def _model_paths(options: dict[str, Any]) -> tuple[Path, Path | None]:
-    """Model file or directory, and the file with its parameters if it was named."""
-    parameters = options["param_file"]
-    return Path(options["model_file"] or options["model_dir"]), Path(parameters) if parameters else None
-
-
-def _one_of(options: dict[str, Any], name: str, allowed: Sequence[str]) -> str:
-    value = str(options[name])
-    if value not in allowed:
-        from converter_lite.request import one_of
-
-        one_of(value, allowed, f"--{name}")
-    return value
-
-
-def _input_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    if not text:
-        return {}
-    from converter_lite.cli.arguments import parse_input_shape
-
-    return parse_input_shape(text)
-
-
 def _convert(options: dict[str, Any], targets: list[str]) -> int:
-    with interruptions_wait():
-        from converter_lite.log import Log
-        from converter_lite.nb_conversion import convert_to_nb
-
-    request = _request(options, targets)
+    request = request_of(options, written_target(targets), targets)
     announce(request)
-    result = convert_to_nb(request, Log(shows_progress=True))
+    refuse_places(request)
+    result = convert(request)
     tell(result)
-    for output in result.accuracy:
-        click.echo(f"output {output.name}: cosine {output.cosine:.6f} with the float model", err=True)
-    if not request.protobuf:
-        click.echo(SAVED.format(result.path))
+    if not request.nb_protobuf:
+        click.echo(SAVED.format(request.output_file))
     if options["record_tailoring_info"] == "true":
-        record_tailoring(result.path.with_suffix(""), [result.file.program])
+        folder = request.output_file.parent if request.nb_protobuf else request.output_file.with_suffix("")
+        record_tailoring(folder, [program_of(request.output_file)])
     return 0
 
 
@@ -288,19 +234,17 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
     """
     from converter_lite.formats.paddle_nb import tables
     from converter_lite.frontends.paddle import load
-    from converter_lite.nb_conversion import SINGLE_FILES, float_file, source_files, unknown_operators
 
-    asked = {**options, "optimize_out": options["optimize_out"] or "unused"}
-    program_file, parameter_file = source_files(*_model_paths(options))
+    program_file, parameter_file = source_files(options)
     is_paddle = program_file.suffix not in SINGLE_FILES
     if is_paddle:
         program = load(program_file, parameter_file, confined=options["allowExternalPaths"] != "true")[0]
     else:
-        program = float_file(_request(asked, targets)).program
+        program = _float_program(options, targets)
     operators = tables.model_operators(program)
     click.echo("OPs in the input model include:")
     click.echo(tables.model_table(operators, targets))
-    missing = unknown_operators(operators)
+    missing = tables.unknown_operators(operators)
     if missing:
         click.echo(
             f"Error: This model is not supported, because {len(missing)} ops are not supported on "
@@ -309,9 +253,29 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
         )
         return 1
     if is_paddle:
-        float_file(_request(asked, targets))
+        _float_program(options, targets)
     click.echo("Paddle-Lite supports this model!")
     return 0
+
+
+def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
+    """The program of a model without any quantization: whether its operators can be written at all.
+
+    Raises:
+        ConverterError: The model cannot be read, or the target cannot express it; every such node is named.
+    """
+    from converter_lite.formats.paddle_nb.form import NB_FORM
+    from converter_lite.formats.paddle_nb.writer import NbOptions, build
+    from converter_lite.preparing import Preparation
+    from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+    from converter_lite.reading import read_source
+
+    asked = {**options, "optimize_out": options["optimize_out"] or "unused"}
+    request = request_of(asked, written_target(targets), targets)
+    source = read_source(request, static_shapes=request.input_shape)
+    model = Preparation(source, request.optimize)(NB_FORM).model
+    target = request.nb_target
+    return build(QuantizedModel(model, QuantPlan(target)), options=NbOptions(target=target)).program
 
 
 def main() -> None:

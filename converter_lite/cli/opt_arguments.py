@@ -14,6 +14,9 @@ SWITCHES = (
 )
 """Flags with a boolean."""
 
+SINGLE_FILES = (".onnx", ".nb")
+"""Suffixes of models that are one file, parameters included."""
+
 DECIDING = ("configFile", "inputShape")
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
@@ -127,8 +130,6 @@ def sparse_threshold(options: Mapping[str, str], targets: Collection[str]) -> fl
 
 def without_effect(options: Mapping[str, str], given: Collection[str], targets: Collection[str]) -> Iterator[str]:
     """Sentences about flags that were given and change nothing."""
-    from converter_lite.nb_conversion import SINGLE_FILES
-
     if options["param_file"] and PurePath(options["model_file"] or options["model_dir"]).suffix in SINGLE_FILES:
         yield "--param_file is not read: an ONNX or .nb file holds its parameters"
     if options["enable_fp16"] == "true" and next((n for n in targets if n in ("arm", "x86", "host")), "arm") != "arm":

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter_lite.cli.opt_arguments import SINGLE_FILES
 from converter_lite.errors import UsageError
 
 if TYPE_CHECKING:
     from converter_lite.formats.paddle_nb.program import Program
-    from converter_lite.nb_conversion import NbRequest, NbResult
     from converter_lite.output import Transaction
+    from converter_lite.request import ConvertRequest, ConvertResult
 
 SAVED = "2. Model is optimized and saved into {} successfully"
 """Line about a written file, in the original's words."""
@@ -22,23 +23,24 @@ TABLES = ("print_all_ops", "print_all_ops_in_md_format", "print_supported_ops", 
 """Flags that print a table and end the program, in the original's order."""
 
 
-def announce(request: NbRequest) -> None:
+def announce(request: ConvertRequest) -> None:
     """Say which files are read, in the original's words."""
-    from converter_lite.nb_conversion import SINGLE_FILES, source_files
-
-    program, parameters = source_files(request.model, request.params)
+    program = request.model_file
     click.echo(f"Loading topology data from {program}")
-    if parameters is not None:
-        click.echo(f"Loading params data from {parameters}")
+    if request.weight_file is not None:
+        click.echo(f"Loading params data from {request.weight_file}")
     elif program.suffix not in SINGLE_FILES:
         click.echo(f"Loading non-combined params data from {program.parent}")
 
 
-def tell(result: NbResult, *, of: str = "") -> None:
-    """Say that a model could be read, and what the user should know, naming the model if it has a name."""
+def tell(result: ConvertResult, *, of: str = "") -> None:
+    """Say that a model could be read, what the user should know, and how the result compares; the model's name if it has one."""
     click.echo("1. Model is successfully loaded!")
-    for note in result.notes:
-        click.echo(f"Warning: {of}: {note}" if of else f"Warning: {note}", err=True)
+    named = f"{of}: " if of else ""
+    for note in result.warnings:
+        click.echo(f"Warning: {named}{note}", err=True)
+    for output in result.artefacts[0].accuracy:
+        click.echo(f"{named}output {output.name}: cosine {output.cosine:.6f} with the float model", err=True)
 
 
 def print_tables(options: dict[str, Any], targets: list[str]) -> bool:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from converter_lite.cli.opt_arguments import refuse_contradictions, without_effect
 from converter_lite.cli.opt_listings import SAVED, announce, stage_tailoring, tell, tell_tailoring
+from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of
 from converter_lite.errors import ConverterError, UsageError
-from converter_lite.interruptions import interruptions_wait
 from converter_lite.output import Transaction, transaction
 
 if TYPE_CHECKING:
     from converter_lite.formats.paddle_nb.program import Program
-    from converter_lite.nb_conversion import NbRequest
+    from converter_lite.request import ConvertRequest
 
 OF_ONE_MODEL = ("model_dir", "model_file", "param_file", "configFile")
 """Flags that speak of a single model."""
 
 
-def convert_set(options: Mapping[str, str], given: Collection[str], targets: Collection[str], base: NbRequest) -> int:
+def convert_set(options: dict[str, Any], given: Collection[str], target: str, targets: Sequence[str]) -> int:
     """Convert the model in every directory of a directory to ``<optimize_out>/<its name>.nb``; returns the exit status.
 
     All or nothing: if one model cannot be converted the others are still tried, so that every such model is named, and
@@ -33,8 +33,8 @@ def convert_set(options: Mapping[str, str], given: Collection[str], targets: Col
     Args:
         options: Values of all flags.
         given: Names of those that were given.
+        target: The one that is written.
         targets: Values of ``--valid_targets``.
-        base: What the flags ask for every model.
 
     Raises:
         UsageError: A flag is missing, or speaks of a single model; there are no models.
@@ -48,15 +48,14 @@ def convert_set(options: Mapping[str, str], given: Collection[str], targets: Col
     refuse_contradictions(options, given)
     for note in without_effect(options, given, targets):
         click.echo(f"Warning: {note}", err=True)
-    requests = {path.name: _request(base, path, out / path.name, options) for path in _models(folder, out, options)}
+    wishes = {path.name: _wishes(options, path, out) for path in _models(folder, out, options)}
     with transaction(out) as files:
-        programs = _convert_all(requests, files)
+        results, programs = _convert_all(wishes, target, targets, files)
         if options["record_tailoring_info"] == "true":
             stage_tailoring(files, out, programs)
         files.commit()
-    for request in requests.values():
-        if not request.protobuf:
-            click.echo(SAVED.format(request.output))
+    for path in results if options["optimize_out_type"] != "protobuf" else ():
+        click.echo(SAVED.format(path))
     if options["record_tailoring_info"] == "true":
         tell_tailoring(out)
     return 0
@@ -100,54 +99,58 @@ def _is_model(folder: Path, options: Mapping[str, str]) -> bool:
     return (folder / program).is_file() if program else is_paddle_path(folder)
 
 
-def _request(base: NbRequest, model: Path, output: Path, options: Mapping[str, str]) -> NbRequest:
-    """The request for one directory; its output is where the result will stand at the end."""
+def _wishes(options: Mapping[str, Any], model: Path, out: Path) -> dict[str, Any]:
+    """The flags for one directory."""
     program, parameters = options["model_filename"], options["param_filename"]
-    return replace(
-        base,
-        model=model / program if program else model,
-        params=model / parameters if parameters else None,
-        output=output if base.protobuf else output.with_name(f"{output.name}.nb"),
-    )
+    return {
+        **options,
+        "model_dir": str(model / program if program else model),
+        "param_file": str(model / parameters) if parameters else "",
+        "optimize_out": str(out / model.name),
+    }
 
 
-def _convert_all(requests: Mapping[str, NbRequest], files: Transaction) -> list[Program]:
-    """Convert every model into the work directory of ``files``.
+def _convert_all(
+    wishes: Mapping[str, dict[str, Any]], target: str, targets: Sequence[str], files: Transaction
+) -> tuple[list[Path], list[Program]]:
+    """Convert every model into the work directory of ``files``; the places of the results, and their programs.
 
     Raises:
         ConverterError: At least one cannot be converted; all such models are named.
     """
-    with interruptions_wait():
-        from converter_lite.log import Log
-        from converter_lite.nb_conversion import convert_to_nb, output_files
-
     programs, made, failures = [], [], []
-    for name, request in requests.items():
+    for name, options in wishes.items():
         try:
+            request = request_of(options, target, targets)
             announce(request)
-            output_files(request)  # what is written below goes elsewhere first
-            result = convert_to_nb(replace(request, output=files.work / request.output.name), Log(shows_progress=True))
+            refuse_places(request)  # what is written below goes elsewhere first
+            path = _convert(request, files.work)
         except ConverterError as error:
             failures.append(f"{name}: {error}")
             continue
-        tell(result, of=name)
-        programs.append(result.file.program)
-        made.append((result.path, request.output))
+        programs.append(program_of(path))
+        made.append((path, request.output_file))
     if failures:
         raise ConverterError(
-            f"{len(failures)} of {len(requests)} models cannot be converted, and no file was written:\n"
+            f"{len(failures)} of {len(wishes)} models cannot be converted, and no file was written:\n"
             + textwrap.indent("\n".join(failures), "  ")
         )
     for path, destination in made:
         _stage(path, destination, files)
-    return programs
+    return [destination for _, destination in made], programs
+
+
+def _convert(request: ConvertRequest, work: Path) -> Path:
+    """Convert one model into ``work``; its file there."""
+    output = request.output_file
+    place = work / output.parent.name / output.name if request.nb_protobuf else work / output.name
+    result = convert(replace(request, output_file=place))
+    tell(result, of=output.parent.name if request.nb_protobuf else output.name.removesuffix(".nb"))
+    return place
 
 
 def _stage(made: Path, destination: Path, files: Transaction) -> None:
     """Register a file, or the files of a protobuf result."""
-    if made.is_file():
-        files.add(made, destination)
-        return
-    destination.mkdir(parents=True, exist_ok=True)
-    for part in sorted(made.iterdir()):
-        files.add(part, destination / part.name)
+    for part in [made] if made.suffix == ".nb" else sorted(made.parent.iterdir()):
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        files.add(part, destination.with_name(part.name) if part is not made else destination)

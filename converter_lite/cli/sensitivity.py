@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from converter_lite.log import Log
     from converter_lite.quantization.perform import Quantizer
 
-FORMATS = ("ONNX", "MINDIR_LITE")
+FORMATS = ("ONNX", "MINDIR_LITE", "NAIVE_BUFFER")
 """Formats whose device tables can be analysed: their quantized networks are measured as ONNX graphs."""
 
 MOST = 65535
@@ -174,7 +174,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
         substitutes = tuple(random_samples(prepared.model, SUBSTITUTES, fixed_shapes=dict(request.input_shape)))
     return Quantizer(
         prepared.model,
-        replace(fmt.restrict(choice), goal=None),
+        replace(fmt.restrict(choice, prepared.model), goal=None),
         samples,
         substitutes,
         engine=DEFAULT_ENGINE,

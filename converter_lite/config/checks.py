@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from converter_lite.config.names import (
     WeightQuantStrategy,
 )
 from converter_lite.config.schema import DYNAMIC, FULL, SECTIONS, WEIGHT
-from converter_lite.config.settings import DYNAMIC_DIM
+from converter_lite.config.settings import DYNAMIC_DIM, QuantizationConfig
 from converter_lite.config.values import MIN_FLOAT32
 
 Slot = tuple[str, str]
@@ -79,6 +79,15 @@ def find_errors(facts: Facts) -> list[Remark]:
 def find_warnings(facts: Facts) -> list[Remark]:
     """Every key or section that has no effect."""
     return [remark for section in SECTIONS for remark in _without_effect(facts, section)]
+
+
+def without_effect_on(config: QuantizationConfig, formats: Sequence[str]) -> Iterator[str]:
+    """A sentence for every key that was written and has an effect on none of the output formats."""
+    for section in SECTIONS:
+        for key in section.keys:
+            if key.formats and config.given(section.name, key.name) and not set(key.formats) & set(formats):
+                where = config.location(section.name, key.name) or f"[{section.name}] {key.name}"
+                yield f"{where}: has no effect on {' and '.join(formats)} files, only on {' and '.join(key.formats)}"
 
 
 def _quant_type_is_given(facts: Facts) -> Iterator[Remark]:

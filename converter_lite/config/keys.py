@@ -59,6 +59,7 @@ class Key:
         aliases: (other spelling, word).
         refused: (known text, why it is refused).
         uses: Where the key has an effect; ``None`` = as the section.
+        formats: Output formats (``--saveType``) on which it has an effect; none = all.
         inert: Why the key of the original has no effect here; empty if it has.
         example: Text for templates where the default is "not set".
         is_ours: The original does not know the key.
@@ -75,6 +76,7 @@ class Key:
     aliases: tuple[tuple[str, str], ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     uses: tuple[Use, ...] | None = None
+    formats: tuple[str, ...] = ()
     inert: str = ""
     example: str = ""
     is_ours: bool = False

@@ -61,7 +61,8 @@ _COMMON = Section(
             "min_quant_weight_channel",
             Kind.INTEGER,
             16,
-            "A convolution weight is quantized only if it has more output channels than this.",
+            "A convolution weight is quantized only if it has more output channels than this (.nb files: 0 where it is not "
+            "written, as in Paddle-Lite).",
             uses=_FILTER_USES,
         ),
         Key(
@@ -119,6 +120,7 @@ _COMMON = Section(
             True,
             "Store weights in the smallest encoding that the output format has. May be false with 8 and 16 bits only.",
             uses=(Use(WEIGHT),),
+            formats=("MINDIR_LITE",),
         ),
         Key(
             "workspace",
@@ -142,6 +144,7 @@ _WEIGHT = Section(
             None,
             "ON_THE_FLY: weights stay integers in the file and become float while the model runs.",
             choices=DequantStrategy,
+            formats=("ONNX",),
         ),
         Key("per_channel", Kind.BOOLEAN, True, "true: one scale per output channel; false: one scale per layer."),
         Key("bias_correction", Kind.BOOLEAN, True, "Correct the mean and the spread that rounding changes."),
@@ -415,6 +418,7 @@ _DYNAMIC = Section(
             True,
             "ONNX: attentions are written as one operator, which is faster. It belongs to operator set 23: "
             "false for runtimes older than onnxruntime 1.24.",
+            formats=("ONNX",),
             is_ours=True,
         ),
     ),

@@ -12,8 +12,7 @@ from converter_lite.formats.form import GraphForm
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
-from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.quantization.run import Resources
+from converter_lite.quantization.plan import QuantizedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,8 @@ class FileOptions:
         nb_fp16: A ``.nb`` file for ARM computes in float16.
         nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
         uint8_weights: Store int8 weights with which kernels of x86 processors could saturate as uint8 (ONNX).
+        nb_sparse_threshold: Share of zeros from which a 1x1 convolution of a ``.nb`` file for ARM becomes sparse.
+        nb_protobuf: A folder with a model as Paddle stores it, instead of a ``.nb`` file.
         attention_operator: Write attentions as one operator where that is faster (ONNX, dynamic quantization).
     """
 
@@ -40,6 +41,8 @@ class FileOptions:
     nb_fp16: bool = False
     nb_meta_version: int = 2
     uint8_weights: bool = False
+    nb_sparse_threshold: float | None = None
+    nb_protobuf: bool = False
     attention_operator: bool = True
 
 
@@ -82,38 +85,30 @@ class OutputFormat(Protocol):
             TargetError: It cannot; nodes and reasons are named.
         """
 
-    def restrict(self, choice: Choice) -> Choice:
-        """The choice with the table of what runtimes of this format compute in integers.
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
+        """The choice with the policy of the runtimes of this format, and with how its files store weights.
+
+        Args:
+            choice: As the configuration says.
+            model: The graph that is to be quantized.
 
         Raises:
             ConverterError: The format has no such quantization, or not for this device.
-        """
-
-    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
-        """Decisions without parameters, for a dry run."""
-
-    def quantize(
-        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
-    ) -> QuantizedModel:
-        """Quantize ``model`` (changed in place); a given plan is used instead of making one.
-
-        Raises:
-            ConverterError: It cannot be done; the reason is given.
         """
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """Expected bytes of the file, for a dry run.
 
         Args:
-            quantized: The graph with decisions of :meth:`decide`, or what :meth:`adapt` gives.
+            quantized: The graph with decisions but no parameters, or what :meth:`adapt` gives.
             choice: What was decided by; ``None`` = nothing is quantized anew.
 
         Raises:
             ConverterError: Such a file cannot be written.
         """
 
-    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
-        """The plan of a model that was quantized already, within what the format can hold."""
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
+        """The plan of a model that was quantized already, within what the format can hold; ``log``: what changes by that."""
 
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
         """Write the model; ``log`` shows progress where that takes long.

@@ -22,10 +22,10 @@ from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
 from converter_lite.quantization.mixed_bits import DATA_COSINE, TUNED_COSINE, MixedBits
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.rescue import Goal
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.weight_only import WIDE_BITS, WeightSettings
 from converter_lite.suggest import did_you_mean
-from converter_lite.targets import target_spec
-from converter_lite.targets.spec import TargetSpec
+from converter_lite.targets.devices import target_spec
+from converter_lite.targets.policy import Policy
 
 PLAN_MODES: dict[type, tuple[NodeMode, ...]] = {
     FullSettings: (NodeMode.FLOAT, NodeMode.INTEGER, NodeMode.WEIGHT),
@@ -42,11 +42,19 @@ Settings = FullSettings | WeightSettings | DynamicSettings
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Algorithm settings, the device they are for, and the accuracy that nodes may be left in float for."""
+    """How to quantize for one output format.
+
+    Attributes:
+        settings: Of the algorithm.
+        target: The runtime that it is for.
+        goal: Accuracy that nodes may be left in float for.
+        notes: What the format makes of it otherwise than the configuration says.
+    """
 
     settings: Settings
-    target: TargetSpec
+    target: Policy
     goal: Goal | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def is_gated(self) -> bool:
@@ -180,13 +188,14 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
 def _choose_weights(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bool) -> Choice:
     common, weight = config.common_quant_param, config.weight_quant_param
     mixed = _mixed_bits(config, has_samples=has_samples) if common.bit_num == 0 else None
+    is_said = config.given("common_quant_param", "min_quant_weight_channel")
     settings = WeightSettings(
-        bits=common.bit_num if mixed is None else mixed.storage.widths[-1],
+        bits=common.bit_num if mixed is None else WIDE_BITS,
         per_channel=weight.per_channel,
         bias_correction=weight.bias_correction,
         adaptive_rounding=_rounds_adaptively(config, has_samples=has_samples),
         min_size=common.min_quant_weight_size,
-        min_channel=common.min_quant_weight_channel,
+        min_channel=common.min_quant_weight_channel if is_said else None,
         skip=skip,
         mixed=mixed,
     )

@@ -20,28 +20,29 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.quantization.stem import stem
-from converter_lite.quantization.weights import FLOAT_TYPES, bias_of, operator, stored_weight, weight_of
+from converter_lite.quantization.weights import FLOAT_TYPES, operator
 from converter_lite.targets.operators import Role
-from converter_lite.targets.spec import TargetSpec
+from converter_lite.targets.policy import Policy
+from converter_lite.targets.rules import data_inputs
 
 READS_PICTURE = "reads a picture: integers would cost accuracy and save no time"
 """Why a layer of :mod:`.stem` stays float."""
 
 
-def decide_nodes(model: ir.Model, target: TargetSpec, skip: frozenset[str]) -> QuantPlan:
+def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> QuantPlan:
     """A plan with a mode or a reason for every node of the main graph; no parameters yet."""
     plan = QuantPlan(target.name)
     for node in model.graph:
         if node.name in skip:  # rule 1
             plan.keep_float(node, "named in skip_quant_node")
             continue
-        reason = refusal(node, target)  # rule 2
-        if reason is None:
+        found = target.capability(node)  # rule 2
+        if not found.integer:
             plan.quantize(node, NodeMode.INTEGER)
-        elif node.op_type in target.weight_only and stored_weight(node) is not None:
+        elif not found.stored:
             plan.quantize(node, NodeMode.WEIGHT)
         else:
-            plan.keep_float(node, reason)
+            plan.keep_float(node, found.integer)
     if target.float_stem is not None:
         for node in stem(model, target.float_stem):  # rule 5
             plan.keep_float(node, READS_PICTURE)
@@ -57,59 +58,6 @@ def is_weighted(node: ir.Node) -> bool:
     """Whether the node multiplies data with weights or, for MatMul, with other data."""
     entry = operator(node)
     return entry is not None and entry.role is Role.WEIGHTED
-
-
-def data_inputs(node: ir.Node) -> list[ir.Value]:
-    """Float inputs that an integer kernel reads as activations (constants among them included)."""
-    entry = operator(node)
-    if entry is None:
-        return []
-    if entry.role is Role.WEIGHTED and weight_of(node) is None:
-        positions: tuple[int, ...] = (0, 1)
-    else:
-        positions = entry.data or tuple(range(len(node.inputs)))
-    return [value for i in positions if i < len(node.inputs) and (value := node.inputs[i]) is not None]
-
-
-def refusal(node: ir.Node, target: TargetSpec) -> str | None:
-    """Why the device cannot compute this node in integers; ``None`` if it can."""
-    entry = operator(node)
-    if entry is None or node.op_type not in target.integer:
-        return f"{target.name} has no integer kernel for {node.op_type}"
-    for name, allowed in target.attributes.get(node.op_type, {}).items():
-        given = g.attribute(node, name)
-        given = given.decode() if isinstance(given, bytes) else given
-        if given is not None and given not in allowed:
-            return f"{target.name} has no integer kernel for {node.op_type} with {name}={given}"
-    if any(output.dtype not in FLOAT_TYPES for output in node.outputs[:1]):
-        return "does not compute on float32"
-    if all(g.is_constant(value) for value in data_inputs(node)):
-        return "has no activation input"
-    if any(value.dtype not in FLOAT_TYPES for value in data_inputs(node)):
-        return "does not compute on float32"
-    return _weighted_refusal(node) if entry.role is Role.WEIGHTED else None
-
-
-def _weighted_refusal(node: ir.Node) -> str | None:
-    if node.op_type != "MatMul" and weight_of(node) is None:
-        return "its weight is not constant"
-    bias = bias_of(node)
-    if bias is not None and not g.is_constant(bias):
-        return "its bias is not constant"
-    if node.op_type == "Gemm":
-        attributes = node.attributes
-        factors = [float(attributes[a].as_float()) for a in ("alpha", "beta") if a in attributes]
-        if g.int_attribute(node, "transA", 0) or any(f != 1.0 for f in factors):
-            return "Gemm with transA, alpha or beta has no integer form"
-        if bias is not None and not _is_row(bias, node.outputs[0]):
-            return "its bias is not one value per output channel"
-    return None
-
-
-def _is_row(bias: ir.Value, output: ir.Value) -> bool:
-    shape, out = g.static_shape(bias), output.shape
-    channels = out[-1] if out is not None and len(out) else None
-    return shape is not None and len(shape) > 0 and shape[-1] == channels and all(d == 1 for d in shape[:-1])
 
 
 def is_fused_clamp(node: ir.Node, plan: QuantPlan) -> bool:
@@ -182,7 +130,7 @@ def _island_reason(node: ir.Node, plan: QuantPlan, integer: Callable[[ir.Node | 
     return ""
 
 
-def quantized_tensors(model: ir.Model, plan: QuantPlan, target: TargetSpec) -> dict[str, str]:
+def quantized_tensors(model: ir.Model, plan: QuantPlan, target: Policy) -> dict[str, str]:
     """Tensors that need a quantize/dequantize pair -> tensor whose parameters they take (their own name, mostly).
 
     An integer node's output is quantized unless its kernel can give float results and no integer node reads it.
@@ -223,7 +171,7 @@ def _keeps_values(node: ir.Node) -> bool:
     return added is not None and (added == 0.0 or not math.isfinite(added))
 
 
-def _needs_pair(node: ir.Node, output: ir.Value, plan: QuantPlan, target: TargetSpec) -> bool:
+def _needs_pair(node: ir.Node, output: ir.Value, plan: QuantPlan, target: Policy) -> bool:
     computing = node
     if is_fused_clamp(node, plan):
         before = node.inputs[0].producer() if node.inputs[0] is not None else None

@@ -12,8 +12,8 @@ from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.decide import quantized_tensors
 from converter_lite.quantization.params import QuantSpec, params_from_range
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings, weight_grid
-from converter_lite.quantization.weights import stored_axis, stored_weights
+from converter_lite.quantization.weight_only import WeightSettings, weight_grid, weight_spec
+from converter_lite.quantization.weights import stored_weights
 
 
 def draft(model: ir.Model, plan: QuantPlan, choice: Choice) -> QuantizedModel:
@@ -46,9 +46,9 @@ def draft(model: ir.Model, plan: QuantPlan, choice: Choice) -> QuantizedModel:
 
 
 def _grid(choice: Choice, mode: NodeMode, node: ir.Node, weight: ir.Value) -> QuantSpec:
-    axis = stored_axis(node, weight) if choice.is_per_channel else None
-    if isinstance(choice.settings, WeightSettings):
-        return QuantSpec(choice.settings.bits or 8, axis=axis)
-    if mode is NodeMode.INTEGER and node.op_type not in choice.target.per_channel_operators:
-        axis = None
-    return replace(choice.target.weight, axis=axis)
+    settings = choice.settings
+    if isinstance(settings, WeightSettings):
+        axis = settings.storage.axis(node, weight) if settings.per_channel else None
+        return weight_spec(settings, settings.bits, g.static_shape(weight) or (), axis)
+    spec = choice.target.capability(node).weight
+    return spec if choice.is_per_channel else replace(spec, axis=None)

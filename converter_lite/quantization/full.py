@@ -5,7 +5,7 @@ decide -> collect ranges -> parameters of activations -> parameters of weights a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,7 +26,6 @@ from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.decide import (
     clamp_bounds,
-    data_inputs,
     decide_nodes,
     is_fused_clamp,
     quantized_tensors,
@@ -40,14 +39,13 @@ from converter_lite.quantization.weights import (
     bias_of,
     compensated_integers,
     operator,
-    output_channel_axis,
     pair_rule,
-    stored_axis,
     stored_weight,
     weight_of,
 )
 from converter_lite.targets.operators import Role
-from converter_lite.targets.spec import TargetSpec
+from converter_lite.targets.policy import Policy
+from converter_lite.targets.rules import data_inputs
 
 BIAS_LIMIT = 2.0**30
 """Largest magnitude of a quantized bias; beyond it the weight scale of the channel grows (measured rule of the original)."""
@@ -85,14 +83,14 @@ class FullSettings:
     skip: frozenset[str] = frozenset()
 
 
-def decide_full(model: ir.Model, target: TargetSpec, settings: FullSettings) -> QuantPlan:
+def decide_full(model: ir.Model, target: Policy, settings: FullSettings) -> QuantPlan:
     """Node decisions only; used by a dry run and by :func:`quantize_full`."""
     return decide_nodes(model, target, settings.skip)
 
 
 def quantize_full(
     model: ir.Model,
-    target: TargetSpec,
+    target: Policy,
     settings: FullSettings,
     *,
     samples: Samples,
@@ -107,7 +105,7 @@ def quantize_full(
 
     Args:
         model: Optimized float graph with names.
-        target: Device table.
+        target: What the runtime can do.
         settings: Choices.
         samples: Calibration samples.
         plan: Decisions and parameters to use instead of making them.
@@ -192,7 +190,7 @@ def _smooth(
 def _find_params(
     model: ir.Model,
     plan: QuantPlan,
-    target: TargetSpec,
+    target: Policy,
     settings: FullSettings,
     *,
     statistics_of: Callable[[ir.Model, list[str], Need], CalibrationStats],
@@ -245,7 +243,7 @@ def refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
 def activation_params(
     model: ir.Model,
     plan: QuantPlan,
-    target: TargetSpec,
+    target: Policy,
     sources: dict[str, str],
     stats: CalibrationStats,
     method: str,
@@ -257,24 +255,37 @@ def activation_params(
     """
     _, observe = METHODS[method]
     producers = {output.name: node for node in model.graph for output in node.outputs}
+    grids = activation_grids(model, plan, target, sources)
     found: dict[str, QuantParams] = {}
     for source in dict.fromkeys(sources.values()):
-        fixed = _fixed_range(model, source)
-        low, high = fixed if fixed is not None else observe(stats[source], target.activation.bits)
+        fixed, spec = _fixed_range(model, source), grids.get(source, target.activation)
+        low, high = fixed if fixed is not None else observe(stats[source], spec.bits)
         producer = producers.get(source)
         if producer is not None and is_fused_clamp(producer, plan):
             bounds = clamp_bounds(producer) or (low, high)
             low, high = max(low, bounds[0]), min(high, bounds[1])
         try:
-            found[source] = params_from_range(low, high, target.activation)
+            found[source] = params_from_range(low, high, spec)
         except CalibrationError as error:
             raise CalibrationError(error.message, where=f"tensor {source}") from error
     return {tensor: found[source] for tensor, source in sources.items()}
 
 
-def constant_params(
-    model: ir.Model, plan: QuantPlan, target: TargetSpec, *, per_channel: bool
-) -> dict[str, QuantParams]:
+def activation_grids(
+    model: ir.Model, plan: QuantPlan, target: Policy, sources: Mapping[str, str]
+) -> dict[str, QuantSpec]:
+    """The narrowest grid that the integer readers of each source want; sources without such readers are left out."""
+    found: dict[str, QuantSpec] = {}
+    for node in model.graph:
+        spec = target.capability(node).activation if plan.mode(node) is NodeMode.INTEGER else None
+        for value in data_inputs(node) if spec is not None else []:
+            source = sources.get(value.name or "")
+            if source is not None and spec is not None and (source not in found or spec.bits < found[source].bits):
+                found[source] = spec
+    return found
+
+
+def constant_params(model: ir.Model, plan: QuantPlan, target: Policy, *, per_channel: bool) -> dict[str, QuantParams]:
     """Parameters of weights, constant operands and biases of all quantized nodes.
 
     Raises:
@@ -287,10 +298,11 @@ def constant_params(
             continue
         weight = stored_weight(node) if mode is NodeMode.WEIGHT else weight_of(node)
         if weight is not None and weight.name is not None:
-            spec = replace(target.weight, axis=channel_axis(node, weight, target) if per_channel else None)
+            spec = target.capability(node).weight
+            spec = spec if per_channel else replace(spec, axis=None)
             known = found.get(weight.name)
-            if known is None or known.spec.axis != spec.axis:
-                spec = spec if known is None else replace(spec, axis=None)
+            if known is None or known.spec != spec:
+                spec = spec if known is None else replace(spec, axis=None, bits=min(spec.bits, known.spec.bits))
                 found[weight.name] = _constant(weight, spec)
         for value in data_inputs(node) if mode is NodeMode.INTEGER else []:
             if g.is_constant(value) and value.name is not None and value.name not in found:
@@ -345,15 +357,6 @@ def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
             problems=tuple(problems),
             hint="make a new plan with --savePlan, or set [common_quant_param] portable=false",
         )
-
-
-def channel_axis(node: ir.Node, weight: ir.Value, target: TargetSpec) -> int | None:
-    """Axis of a weight that runs over output channels; ``None`` where the target or the shape wants one scale."""
-    if node.op_type == "Gather":
-        return stored_axis(node, weight)
-    if node.op_type not in target.per_channel_operators:
-        return None
-    return output_channel_axis(node, weight)
 
 
 def _constant(value: ir.Value, spec: QuantSpec) -> QuantParams:

@@ -28,7 +28,7 @@ from converter_lite.quantization.params import QuantParams, QuantSpec, weight_pa
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.sensitivity import WeightUse
 from converter_lite.quantization.storage import ONNX_STORAGE, Storage
-from converter_lite.quantization.weights import stored_axis, stored_weights
+from converter_lite.quantization.weights import stored_weights
 
 TUNED_COSINE = 0.995
 """Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
@@ -60,14 +60,12 @@ class MixedBits:
         search: Look for the smallest file whose output cosine is at least ``target_cosine``.
         target_cosine: Goal of the search.
         max_iterations: Networks that the search quantizes at most.
-        storage: The kind of file.
     """
 
     init_scale: float = 0.02
     search: bool = False
     target_cosine: float = TUNED_COSINE
     max_iterations: int = 40
-    storage: Storage = ONNX_STORAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,27 +106,40 @@ def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
     Raises:
         CalibrationError: A weight is NaN or infinite; it is named.
     """
+    uses = unchecked_uses(model, plan)
+    refuse_broken(uses)
+    return uses
+
+
+def unchecked_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
+    """The same without a look at the values."""
     readers: dict[str, tuple[ir.Value, list[ir.Node]]] = {}
     for node in model.graph:
         for weight in stored_weights(node) if plan.mode(node) is NodeMode.WEIGHT else ():
             readers.setdefault(weight.name or "", (weight, []))[1].append(node)
-    uses = [WeightUse(value, tuple(nodes)) for value, nodes in readers.values()]
+    return [WeightUse(value, tuple(nodes)) for value, nodes in readers.values()]
+
+
+def refuse_broken(uses: Sequence[WeightUse]) -> None:
+    """Refuse weights that cannot be quantized.
+
+    Raises:
+        CalibrationError: A weight is NaN or infinite; it is named.
+    """
     for use in uses:
         if not np.isfinite(use.array).all():
             raise CalibrationError(
                 "it holds NaN or infinite values", where=f"constant {use.name}", hint="repair the model's weights"
             )
-    return uses
 
 
 def grid(use: WeightUse, bits: int, *, per_channel: bool, storage: Storage = ONNX_STORAGE) -> QuantParams:
     """Parameters of a weight; one scale for all where its readers' channels run along different axes."""
-    axes = {stored_axis(node, use.value) if per_channel else None for node in use.nodes}
-    axis = axes.pop() if len(axes) == 1 else None
-    spec = QuantSpec(bits=bits, signed=True, axis=axis)
-    if axis is not None:
-        spec = storage.spec(spec, channels=use.array.shape[axis], elements=use.array.size)
-    return weight_params(use.array, spec)
+    axes = {storage.axis(node, use.value) if per_channel else None for node in use.nodes}
+    axis, array = axes.pop() if len(axes) == 1 else None, use.array
+    channels = 1 if axis is None else array.shape[axis]
+    spec = storage.spec(QuantSpec(bits=bits, signed=True, axis=axis), channels=channels, elements=array.size)
+    return weight_params(array, spec)
 
 
 def relative_error(weight: NDArray[np.float32], restored: NDArray[np.float32]) -> float:
@@ -233,6 +244,7 @@ def search(
     cosine: Callable[[dict[str, int]], float],
     names: Sequence[str],
     total_bytes: int,
+    choices: tuple[int, ...] = ONNX_STORAGE.widths,
     log: Log,
 ) -> dict[str, int]:
     """Widths of the smallest network found that keeps the goal; if none does, the largest widths.
@@ -247,15 +259,16 @@ def search(
         cosine: Quantizes with the given width per weight and gives the output cosine with the float network.
         names: All weights.
         total_bytes: Bytes of all weights at the largest width.
+        choices: Widths that the kind of file has, ascending.
         log: Receives one line per network.
     """
-    trials = _Trials(cosine, names, total_bytes, mixed, log)
+    trials = _Trials(cosine, names, total_bytes, choices, mixed, log)
     good, loss = _last_good(ordered, trials)
     if good < 0:
         log.warning(f"no widths keep the output cosine at {mixed.target_cosine:g}; the largest are used")
         return trials.widths(())
     taken = list(ordered[:good])
-    extra = _still_fitting(ordered, good, trials.budget - loss, loss, mixed.storage.widths)
+    extra = _still_fitting(ordered, good, trials.budget - loss, loss, choices)
     for _ in range(DETOURS):
         if not extra or trials.left == 0:
             break
@@ -272,6 +285,7 @@ class _Trials:
     cosine: Callable[[dict[str, int]], float]
     names: Sequence[str]
     total_bytes: int
+    choices: tuple[int, ...]
     mixed: MixedBits
     log: Log
     count: int = 0
@@ -288,7 +302,7 @@ class _Trials:
 
     def widths(self, taken: Sequence[Step]) -> dict[str, int]:
         """Width of every weight after these steps."""
-        return _widths(self.names, taken, self.mixed.storage.widths[-1])
+        return _widths(self.names, taken, self.choices[-1])
 
     def loss(self, taken: Sequence[Step]) -> float:
         """Loss of the network after these steps."""

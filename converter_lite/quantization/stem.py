@@ -14,7 +14,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.quantization.weights import is_depthwise, operator, stored_weight, weight_of
 from converter_lite.targets.operators import Role
-from converter_lite.targets.spec import StemLimits
+from converter_lite.targets.policy import DEVICE_STEM, StemLimits
 
 FEW_INPUTS = 4
 """Channels of a picture at most."""
@@ -25,11 +25,8 @@ FEW_OUTPUTS = 32
 SMALL_KERNEL = 9
 """Elements of its kernel (measured: 3 x 3; 7 x 7 and 16 x 16 are slower)."""
 
-DEVICES = StemLimits()
-"""Limits for devices whose float kernels were not measured."""
 
-
-def stem(model: ir.Model, limits: StemLimits = DEVICES) -> list[ir.Node]:
+def stem(model: ir.Model, limits: StemLimits = DEVICE_STEM) -> list[ir.Node]:
     """The convolution that reads a picture, and the depthwise and narrow ones behind it; empty where integers are faster."""
     total = sum(_size(weight) for node in model.graph if (weight := stored_weight(node)) is not None)
     found: list[ir.Node] = []

@@ -2,52 +2,68 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import onnx_ir as ir
 
 from converter_lite.formats.onnx_qdq.materialize import NARROWEST
 from converter_lite.quantization.forecast import stored_bytes
 from converter_lite.quantization.params import QuantSpec
+from converter_lite.quantization.weights import stored_axis
 
 WIDTHS = (4, 8, 16)
 """Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0007."""
 
 
-class Storage(Protocol):
-    """How a kind of file stores weights."""
+@dataclass(frozen=True, slots=True)
+class Storage(ABC):
+    """How a kind of file stores weights.
 
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Widths to choose from, ascending; the last one counts as exact."""
+    Attributes:
+        widths: Widths to choose from, ascending; the last one counts as exact.
+        measured: Those whose loss is measured, from the first to the last but one; for those between it is interpolated.
+        least_channels: A convolution weight is quantized only if it has more output channels than this, where
+            ``min_quant_weight_channel`` does not say it (the original's default).
+        precise_share: Part of the float weights' bytes that an 8-bit file may spend on storing its smallest weights with
+            16 bits: depthwise filters are few bytes and much error.
+        fits_steps: Whether the steps of weights of less than 8 bits are fitted to samples together with their rounding.
+    """
 
-    @property
-    def measured(self) -> tuple[int, ...]:
-        """Those whose loss is measured, from the first to the last but one; for those between it is interpolated."""
+    widths: tuple[int, ...] = WIDTHS
+    measured: tuple[int, ...] = WIDTHS[:-1]
+    least_channels: int = 16
+    precise_share: float = 0.0
+    fits_steps: bool = True
+
+    def refusal(self, node: ir.Node) -> str:
+        """Why a file of this kind does not hold the node's weight as integers; empty if it does."""
+        del node
+        return ""
+
+    def axis(self, node: ir.Node, weight: ir.Value) -> int | None:
+        """Axis of scales per channel."""
+        return stored_axis(node, weight)
 
     def spec(self, spec: QuantSpec, *, channels: int, elements: int) -> QuantSpec:
-        """The grid that a weight with one scale per channel gets."""
+        """The grid that a weight gets for which ``spec`` is the plain one; ``channels`` is 1 with one scale."""
+        del channels, elements
+        return spec
 
+    @abstractmethod
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
         """Estimated bytes of a weight with its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxStorage:
+class OnnxStorage(Storage):
     """Integer types of ONNX.
 
     Attributes:
         narrowest: Least width of stored integers; with 2, six bits are stored in two parts.
     """
 
-    widths: tuple[int, ...] = WIDTHS
-    measured: tuple[int, ...] = WIDTHS[:-1]
     narrowest: int = NARROWEST
-
-    def spec(self, spec: QuantSpec, *, channels: int, elements: int) -> QuantSpec:
-        """As it is."""
-        return spec
 
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
         """See :func:`~converter_lite.quantization.forecast.stored_bytes`."""

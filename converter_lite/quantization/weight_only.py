@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,14 +29,13 @@ from converter_lite.quantization.mixed_bits import MixedBits
 from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.score import Scorer
-from converter_lite.quantization.sensitivity import measure_losses
+from converter_lite.quantization.sensitivity import WeightUse, measure_losses
+from converter_lite.quantization.storage import ONNX_STORAGE, Storage
 from converter_lite.quantization.weights import (
     RECURRENT,
     bias_of,
     compensated_integers,
-    is_recurrent,
     missing_weight,
-    stored_axis,
     stored_weights,
     weight_of,
 )
@@ -68,11 +68,12 @@ class WeightSettings:
         bias_correction: Correct biases (on data where given, else from folded BatchNormalization) and let rounding errors cancel.
         adaptive_rounding: Fit the rounding to calibration samples.
         min_size: A weight is quantized only if it has more elements.
-        min_channel: Conv and ConvTranspose weights are quantized only if they have more output channels.
+        min_channel: Conv and ConvTranspose weights are quantized only if they have more output channels; ``None``: as many as
+            ``storage.least_channels``.
         skip: Names of nodes that stay float.
         mixed: A width per weight instead of ``bits``.
         wide: Names of nodes whose weights get 16 bits whatever the rest gets.
-        recurrent: Whether weights of LSTM, GRU and RNN are quantized too.
+        storage: The kind of file.
         factors: Columns of weights of less than 8 bits may have factors, which the file holds beside the scales.
     """
 
@@ -81,11 +82,11 @@ class WeightSettings:
     bias_correction: bool = True
     adaptive_rounding: bool = False
     min_size: int = 0
-    min_channel: int = 16
+    min_channel: int | None = None
     skip: frozenset[str] = frozenset()
     mixed: MixedBits | None = None
     wide: frozenset[str] = frozenset()
-    recurrent: bool = True
+    storage: Storage = ONNX_STORAGE
     factors: bool = False
 
 
@@ -100,15 +101,30 @@ def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) ->
             plan.quantize(node, NodeMode.WEIGHT)
     if settings.mixed is not None and not settings.mixed.search:
         uses = mixed_bits.weight_uses(model, plan)
-        per_channel, storage = settings.per_channel, settings.mixed.storage
+        per_channel, storage = settings.per_channel, settings.storage
         widths = mixed_bits.widths_by_error(uses, settings.mixed.init_scale, per_channel=per_channel, storage=storage)
         plan = mixed_bits.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
-    if settings.wide:
-        uses = [u for u in mixed_bits.weight_uses(model, plan) if any(n.name in settings.wide for n in u.nodes)]
-        plan = mixed_bits.assign(
-            plan, uses, dict.fromkeys((use.name for use in uses), WIDE_BITS), per_channel=settings.per_channel
-        )
+    if settings.wide or (settings.storage.precise_share and settings.bits == 8):
+        uses = mixed_bits.unchecked_uses(model, plan)
+        small = _smallest(uses, settings.storage.precise_share) if settings.bits == 8 else set()
+        wide = [u for u in uses if u.name in small or any(n.name in settings.wide for n in u.nodes)]
+        mixed_bits.refuse_broken(wide)
+        widths = dict.fromkeys((use.name for use in wide), WIDE_BITS)
+        plan = mixed_bits.assign(plan, wide, widths, per_channel=settings.per_channel, storage=settings.storage)
     return plan
+
+
+def _smallest(uses: Sequence[WeightUse], share: float) -> set[str]:
+    """The smallest weights that together may take a byte more for each element within a share of all float bytes."""
+    sizes = {use.name: math.prod(g.static_shape(use.value) or ()) for use in uses}
+    budget = share * 4 * sum(sizes.values())
+    chosen: set[str] = set()
+    for name, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
+        budget -= size
+        if budget < 0:
+            break
+        chosen.add(name)
+    return chosen
 
 
 def quantize_weights(
@@ -146,7 +162,7 @@ def quantize_weights(
         if plan is not None:
             plan.check(model)
             _refuse_factors(plan, settings)
-    run = _Run(settings, None, engine, threads, log)
+    run = _Run(settings, None, engine, threads, log, grids=settings.mixed is not None or settings.storage.fits_steps)
     fitted, judges = _split(model, settings, samples)
     if fitted is not None:
         run = replace(run, feeds=fitted if judges is fitted else [*fitted, *judges])
@@ -201,7 +217,7 @@ class _Run:
         with self.log.stage("quantization"):
             refuse_broken_constants(model, plan)
             weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
-            done: set[str] = set()
+            done: dict[str, int | None] = {}
             for node in self.log.track(weighted, "rounding weights", len(weighted)):
                 for weight in stored_weights(node):
                     _quantize_weight(node, weight, quantized, settings, done)
@@ -225,7 +241,7 @@ class _Run:
 
     def searched(self, model: ir.Model, plan: QuantPlan, mixed: MixedBits, judges: Sequence[Feed]) -> QuantPlan:
         """The plan with a searched width per weight; ``judges`` are the samples that accuracy is measured on."""
-        per_channel, storage, log = self.settings.per_channel, mixed.storage, self.log
+        per_channel, storage, log = self.settings.per_channel, self.settings.storage, self.log
         uses = [use for use in mixed_bits.weight_uses(model, plan) if use.name not in plan.weights]
         grids = {
             use.name: {
@@ -257,6 +273,7 @@ class _Run:
             cosine=lambda tried: scorer(build(self.as_planned(model.clone(), planned(tried)))).cosine,
             names=[use.name for use in uses],
             total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
+            choices=storage.widths,
             log=log,
         )
         return planned(widths)
@@ -267,8 +284,8 @@ def _refusal(node: ir.Node, settings: WeightSettings) -> str:
         return "named in skip_quant_node"
     if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
         return "has no weight to quantize"
-    if is_recurrent(node) and not settings.recurrent:
-        return f"weights of {node.op_type} stay float"
+    if reason := settings.storage.refusal(node):
+        return reason
     shapes = [g.static_shape(weight) or () for weight in stored_weights(node)]
     if not shapes:
         return missing_weight(node)
@@ -277,8 +294,9 @@ def _refusal(node: ir.Node, settings: WeightSettings) -> str:
         return "its weight has less than two dimensions"
     if np.prod(shape) <= settings.min_size:
         return f"its weight has at most min_quant_weight_size={settings.min_size} elements"
-    if node.op_type in CHANNEL_FILTERED and _channels(node, shape) <= settings.min_channel:
-        return f"it has at most min_quant_weight_channel={settings.min_channel} output channels"
+    least = settings.storage.least_channels if settings.min_channel is None else settings.min_channel
+    if node.op_type in CHANNEL_FILTERED and _channels(node, shape) <= least:
+        return f"it has at most min_quant_weight_channel={least} output channels"
     return ""
 
 
@@ -305,33 +323,39 @@ def _channels(node: ir.Node, shape: tuple[int, ...]) -> int:
 
 
 def _quantize_weight(
-    node: ir.Node, weight: ir.Value, quantized: QuantizedModel, settings: WeightSettings, done: set[str]
+    node: ir.Node, weight: ir.Value, quantized: QuantizedModel, settings: WeightSettings, done: dict[str, int | None]
 ) -> None:
-    """Grid and, where it is not rounding to nearest, integers of a node's weight; ``done`` holds the weights seen so far."""
+    """Grid and, where it is not rounding to nearest, integers of a node's weight; ``done``: weights seen so far, their axes."""
     if weight.name is None:
         return
-    axis = stored_axis(node, weight) if settings.per_channel else None
+    axis = settings.storage.axis(node, weight) if settings.per_channel else None
     known = quantized.plan.weights.get(weight.name)
     bits = settings.bits if known is None else known.spec.bits
     if weight.name in done:
-        if known is not None and known.spec.axis == axis:
+        if done[weight.name] == axis:
             return
         known, axis = None, None
-    spec = QuantSpec(bits=bits, signed=True, symmetric=bits == 1, axis=axis)
     array = g.constant(weight)
     assert array is not None
     values = array.astype(np.float32, copy=False)
     try:
-        params = known or weight_grid(values, spec)
+        params = known or weight_grid(values, weight_spec(settings, bits, array.shape, axis))
     except CalibrationError as error:
         raise CalibrationError(
             error.message, where=f"constant {weight.name}", hint="repair the model's weights"
         ) from error
     quantized.plan.weights[weight.name] = params
-    done.add(weight.name)
+    done[weight.name] = axis
     quantized.q_weights.pop(weight.name, None)
     if settings.bias_correction and node.op_type not in NOT_COMPENSATED:
         quantized.q_weights[weight.name] = compensated_integers(node, values, params)
+
+
+def weight_spec(settings: WeightSettings, bits: int, shape: tuple[int, ...], axis: int | None) -> QuantSpec:
+    """The grid of a weight in the kind of file that is written."""
+    spec = QuantSpec(bits=bits, signed=True, symmetric=bits == 1, axis=axis)
+    channels = 1 if axis is None else shape[axis]
+    return settings.storage.spec(spec, channels=channels, elements=math.prod(shape))
 
 
 def weight_grid(values: NDArray[np.float32], spec: QuantSpec) -> QuantParams:

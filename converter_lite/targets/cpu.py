@@ -12,7 +12,8 @@ into uint8 and leaves those with several, and kernels between the two stay float
 from __future__ import annotations
 
 from converter_lite.quantization.params import QuantSpec
-from converter_lite.targets.spec import StemLimits, TargetSpec
+from converter_lite.targets.policy import StemLimits
+from converter_lite.targets.spec import TargetSpec
 
 INT8_ACTIVATION = QuantSpec(bits=8, signed=True)
 UINT8_ACTIVATION = QuantSpec(bits=8, signed=False)

@@ -1,29 +1,22 @@
-"""What a device table says. Data only: the planner holds the rules that read it."""
+"""A device as a table: which operators it computes in integers, on which grids."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import onnx_ir as ir
+
+from converter_lite import graph as g
 from converter_lite.quantization.params import QuantSpec
-
-
-@dataclass(frozen=True, slots=True)
-class StemLimits:
-    """Which first layers of a network that reads pictures stay float (:mod:`converter_lite.quantization.stem`).
-
-    Attributes:
-        share: Of the network's weights that they may have: a network that consists of its first layers is not left in float.
-        narrow: Input and output channels up to which a pointwise convolution behind them is computed as fast in float; 0: none.
-    """
-
-    share: float = 0.001
-    narrow: int = 0
+from converter_lite.quantization.weights import operator, output_channel_axis, stored_axis, stored_weight
+from converter_lite.targets.policy import Capability, StemLimits
+from converter_lite.targets.rules import refusal
 
 
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
-    """Integer abilities of one device.
+    """Integer abilities of one device; a :class:`~converter_lite.targets.policy.Policy`.
 
     Attributes:
         name: As in ``target_device``.
@@ -62,3 +55,30 @@ class TargetSpec:
     bias_correction: bool = True
     pairs_saturate: bool = False
     note: str = ""
+
+    def capability(self, node: ir.Node) -> Capability:
+        """What the device can do with a node."""
+        weight = stored_weight(node)
+        axis = None if weight is None else self._channel_axis(node, weight)
+        return Capability(
+            integer=self._missing_kernel(node) or refusal(node),
+            stored="" if weight is not None and node.op_type in self.weight_only else "its weight stays float",
+            weight=self.weight if axis is None else replace(self.weight, axis=axis),
+            activation=self.activation,
+        )
+
+    def _missing_kernel(self, node: ir.Node) -> str:
+        if operator(node) is None or node.op_type not in self.integer:
+            return f"{self.name} has no integer kernel for {node.op_type}"
+        for name, allowed in self.attributes.get(node.op_type, {}).items():
+            given = g.attribute(node, name)
+            given = given.decode() if isinstance(given, bytes) else given
+            if given is not None and given not in allowed:
+                return f"{self.name} has no integer kernel for {node.op_type} with {name}={given}"
+        return ""
+
+    def _channel_axis(self, node: ir.Node, weight: ir.Value) -> int | None:
+        """Axis of a weight that scales run along; ``None`` where the device or the shape wants one scale."""
+        if node.op_type == "Gather":
+            return stored_axis(node, weight)
+        return output_channel_axis(node, weight) if node.op_type in self.per_channel_operators else None

@@ -19,7 +19,7 @@ from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.perform import Quantizer
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.rescue import Goal
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 from tests.analysis.networks import network, quantized_network
 from tests.support import samples_of, since
 

@@ -18,7 +18,7 @@ from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
 from converter_lite.quantization.full import FullSettings, quantize_full
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 from tests.support import build, normal
 
 count, method = int(sys.argv[1]), sys.argv[2]

@@ -113,7 +113,7 @@ def test_sensitivity_of_weights_without_data_says_what_it_measures_on(workshop: 
         (("--configFile=quant.cfg",), "--modelFile"),
         (("--modelFile=model.onnx",), "--configFile"),
         (("--modelFile=model.onnx", "--configFile=quant.cfg", "--targetCosine=1"), "--targetCosine"),
-        (("--modelFile=model.onnx", "--configFile=quant.cfg", "--saveType=NAIVE_BUFFER"), "--saveType"),
+        (("--modelFile=model.onnx", "--configFile=quant.cfg", "--saveType=MINDIR"), "--saveType"),
     ],
 )
 def test_sensitivity_refuses_wrong_usage(workshop: Workshop, arguments: tuple[str, ...], words: str) -> None:

@@ -325,7 +325,7 @@ def test_too_little_memory_is_no_defect(
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("converter_lite.nb_conversion.build", full)
+    monkeypatch.setattr("converter_lite.formats.paddle_nb.output.build", full)
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out'}") == 1
     assert capsys.readouterr().err == "Error: out of memory\n"
 

@@ -66,7 +66,9 @@ def test_beside_integer_weights_the_sparse_ones_stay_float_and_a_warning_says_so
 ) -> None:
     flags = ("--sparse_model=true", "--quant_model=true", "--quant_type=QUANT_INT8")
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out'}", *flags) == 0
-    assert "Warning: 2 sparse convolutions keep float weights: --quant_model is for" in capsys.readouterr().err
+    assert (
+        "Warning: 2 sparse convolutions keep float weights: integers are for the dense ones" in capsys.readouterr().err
+    )
     types = {name: array.dtype for name, array in parse((tmp_path / "out.nb").read_bytes()).parameters.items()}
     assert {types["w1_nonzeros_output"], types["w3_nonzeros_output"]} == {np.dtype(np.float32)}
     assert {types["w2"], types["w4"]} <= {np.dtype(np.int8), np.dtype(np.int16)}

@@ -26,7 +26,7 @@ OUT, ERR = ".stdout", ".stderr"
 """Where the output of a command goes; in the working directory."""
 
 PRELOADED = (
-    *("conversion", "data.images", "engine", "nb_conversion", "reports.summary"),
+    *("conversion", "data.images", "engine", "cli.opt_request", "formats.paddle_nb.output", "reports.summary"),
     *("formats.mindspore_ms.format", "formats.onnx_qdq.output"),
 )
 """Modules that every command needs."""

@@ -12,23 +12,20 @@ import pytest
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ModelError
 from converter_lite.formats.onnx_qdq import writer as qdq
-from converter_lite.formats.paddle_nb.full_plan import calibration_tensors, plan_full
 from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.frontends.onnx import read_onnx
 from converter_lite.frontends.onnx_qdq import read_qdq
-from converter_lite.nb_conversion import NbRequest, convert_to_nb
-from converter_lite.quantization.params import QuantParams, QuantSpec, TensorRange, params_from_range
+from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from tests.formats.paddle_nb.device_rules import violations
 from tests.formats.paddle_nb.models import random, small_network
+from tests.formats.paddle_nb.plans import convert_to_nb, plan_full, plan_weights
 from tests.support import build
 
 
 def full() -> QuantizedModel:
     model = small_network()
-    wide = TensorRange(np.asarray(-4.0), np.asarray(4.0))
-    return plan_full(model, dict.fromkeys(calibration_tensors(model, "arm"), wide), target="arm")
+    return plan_full(model, target="arm", bound=4.0)
 
 
 @pytest.fixture
@@ -63,7 +60,7 @@ def test_the_float_graph_is_the_original_with_dequantized_weights(file: Path) ->
 
 
 def test_a_quantized_model_goes_to_nb_with_its_own_scales(file: Path, tmp_path: Path) -> None:
-    convert_to_nb(NbRequest(model=file, output=tmp_path / "q.nb", target="arm"))
+    convert_to_nb(file, tmp_path / "q.nb")
     ops = [op for op in parse((tmp_path / "q.nb").read_bytes()).program.main.operators if op.get("enable_int8")]
     assert [op.type for op in ops] == ["conv2d", "depthwise_conv2d", "conv2d", "fc"]
     assert {op.get("Input0_scale")[0] for op in ops} == {float(np.float32(4.0) / np.float32(127))}
@@ -74,7 +71,7 @@ def test_a_model_with_zero_points_computes_in_float_on_arm_and_that_is_told(tmp_
     for name in quantized.plan.activations:
         quantized.plan.activations[name] = params_from_range(-2.0, 4.0, QuantSpec(bits=8, signed=False))
     qdq.save(qdq.build(quantized), tmp_path / "q.onnx")
-    (note,) = convert_to_nb(NbRequest(model=tmp_path / "q.onnx", output=tmp_path / "q.nb", target="arm")).notes
+    (note,) = convert_to_nb(tmp_path / "q.onnx", tmp_path / "q.nb").warnings
     assert note.startswith("4 quantized nodes compute in float: 4 x its data are not symmetric int8")
     operators = parse((tmp_path / "q.nb").read_bytes()).program.main.operators
     assert not any(op.get("enable_int8") for op in operators)
@@ -88,7 +85,7 @@ def test_weights_of_minus_128_become_minus_127_where_kernels_are_symmetric(tmp_p
     quantized.plan.weights["w1"] = QuantParams(params.scale.copy(), params.zero_point.copy(), spec)
     quantized.q_weights["w1"] = integers
     qdq.save(qdq.build(quantized), tmp_path / "q.onnx")
-    (note,) = convert_to_nb(NbRequest(model=tmp_path / "q.onnx", output=tmp_path / "q.nb", target="arm")).notes
+    (note,) = convert_to_nb(tmp_path / "q.onnx", tmp_path / "q.nb").warnings
     assert note.startswith("1 weights hold -128")
     file = parse((tmp_path / "q.nb").read_bytes())
     assert violations(file) == []

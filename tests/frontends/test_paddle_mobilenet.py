@@ -14,7 +14,7 @@ from PIL import Image
 
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.onnx_qdq.writer import build
-from converter_lite.formats.paddle_nb.full_plan import adapt_plan
+from converter_lite.formats.paddle_nb.planning import adapt_plan
 from converter_lite.formats.paddle_nb.reader import read
 from converter_lite.formats.paddle_nb.writer import NbOptions, write
 from converter_lite.frontends.paddle import load, locate, read_paddle

@@ -31,7 +31,6 @@ from converter_lite.formats.mindspore_ms.reader import to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import write as write_ms
 from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes
 from converter_lite.formats.paddle_nb.reader import read as read_nb
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions
 from converter_lite.formats.paddle_nb.writer import write as write_nb
 from converter_lite.frontends.onnx import is_quantized, read_onnx
@@ -43,6 +42,7 @@ from converter_lite.quantization.plan import load_plans
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, ini, model_proto
 from tests.formats.mindspore_ms.models import convolutional, floating, weights_quantized
 from tests.formats.paddle_nb.models import small_network, sparse_file
+from tests.formats.paddle_nb.plans import plan_weights
 from tests.frontends.paddle_models import (
     fake_quantized_model,
     float_model,

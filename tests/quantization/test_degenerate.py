@@ -14,7 +14,7 @@ from converter_lite.errors import CalibrationError
 from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.loading import open_session
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
-from converter_lite.targets import TARGETS
+from converter_lite.targets.devices import TARGETS
 from tests import support
 from tests.support import Samples, build, normal, operators, random_feed, run, samples_of, sqnr, written
 

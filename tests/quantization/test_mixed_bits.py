@@ -25,7 +25,7 @@ from converter_lite.quantization.mixed_bits import (
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.sensitivity import measure_losses
-from converter_lite.quantization.storage import ONNX_STORAGE, WIDTHS
+from converter_lite.quantization.storage import ONNX_STORAGE, WIDTHS, Storage
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
 from tests.support import Samples, build, clone, normal, samples_of, written
 
@@ -48,10 +48,15 @@ def net() -> ir.Model:
 
 
 def mixed(
-    bits: MixedBits, *, samples: Samples | None = None, threads: int = 1, log: Log | None = None
+    bits: MixedBits,
+    *,
+    samples: Samples | None = None,
+    storage: Storage = ONNX_STORAGE,
+    threads: int = 1,
+    log: Log | None = None,
 ) -> QuantizedModel:
     model = net()
-    settings = WeightSettings(mixed=bits, min_channel=0, adaptive_rounding=samples is not None)
+    settings = WeightSettings(mixed=bits, min_channel=0, adaptive_rounding=samples is not None, storage=storage)
     return quantize_weights(
         model,
         settings,
@@ -292,7 +297,7 @@ def test_nothing_is_interpolated_where_every_width_is_measured() -> None:
 def test_a_kind_of_file_with_more_widths_gets_more_of_them() -> None:
     samples = samples_of(net(), 60)
     found = [
-        mixed(MixedBits(search=True, target_cosine=0.999, storage=storage), samples=samples)
+        mixed(MixedBits(search=True, target_cosine=0.999), samples=samples, storage=storage)
         for storage in (ONNX_STORAGE, MsStorage())
     ]
     assert set(widths(found[0]).values()) <= set(WIDTHS)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from converter_lite.quantization.plan import NodeMode
-from converter_lite.targets import TARGETS
+from converter_lite.targets.devices import TARGETS
 from tests.quantization.cases import CASES
 from tests.support import full, optimized, samples_of, since, sqnr, written
 

@@ -11,7 +11,7 @@ import pytest
 
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan, save_plans
-from converter_lite.targets import TARGETS
+from converter_lite.targets.devices import TARGETS
 from tests.quantization.cases import CASES
 from tests.support import build, full, normal, random_feed, run, samples_of, sqnr, written
 

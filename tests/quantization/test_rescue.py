@@ -18,7 +18,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.rescue import Goal, Trial, candidates, prices, ranked, rescue, sensitivities
 from converter_lite.quantization.score import Score, Scorer
 from converter_lite.quantization.weight_only import WeightSettings
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 from tests.support import build, normal, samples_of, written
 
 NET = """g (float[1,3,8,8] x) => (float[1,6,8,8] y) {

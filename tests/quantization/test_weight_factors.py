@@ -23,7 +23,7 @@ from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, samples_of, sqnr, written
 
 SETTINGS = WeightSettings(bits=4, adaptive_rounding=True, min_channel=0, factors=True)
@@ -145,7 +145,9 @@ def test_a_file_with_factors_is_read_back_with_float_weights(quantized: Quantize
 
 @pytest.mark.parametrize(("name", "holds"), [("ONNX", True), ("MINDIR_LITE", False)])
 def test_only_onnx_files_hold_factors(name: str, holds: bool) -> None:
-    choice = output_format(name, FileOptions()).restrict(Choice(WeightSettings(bits=4), target_spec("CPU")))
+    choice = output_format(name, FileOptions()).restrict(
+        Choice(WeightSettings(bits=4), target_spec("CPU")), build("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    )
     assert isinstance(choice.settings, WeightSettings)
     assert choice.settings.factors is holds
 

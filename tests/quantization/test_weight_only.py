@@ -12,6 +12,7 @@ from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError
+from converter_lite.formats.mindspore_ms.capability import MsStorage
 from converter_lite.formats.onnx_qdq.writer import save
 from converter_lite.frontends.onnx import read_onnx
 from converter_lite.frontends.onnx_qdq import read_qdq
@@ -350,7 +351,7 @@ def test_the_work_of_a_recurrent_node_is_that_of_both_products() -> None:
 
 
 def test_recurrent_weights_stay_float_where_a_format_wants_it_and_where_both_are_small() -> None:
-    plan = decide_weights(recurrent("GRU"), WeightSettings(recurrent=False), target="CPU")
+    plan = decide_weights(recurrent("GRU"), WeightSettings(storage=MsStorage()), target="CPU")
     assert plan.nodes["GRU_0"].reason == "weights of GRU stay float"
     assert decide_weights(recurrent("GRU"), WeightSettings(min_size=863), target="CPU").quantized_nodes
     assert not decide_weights(recurrent("GRU"), WeightSettings(min_size=864), target="CPU").quantized_nodes

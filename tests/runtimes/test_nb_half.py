@@ -14,12 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.formats.paddle_nb.half import to_half
+from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import NbFile
 from converter_lite.formats.paddle_nb.protobuf import protobuf_files
 from converter_lite.formats.paddle_nb.reader import to_graph
 from converter_lite.formats.paddle_nb.serialize import serialize
 from converter_lite.frontends.paddle import read_paddle
-from converter_lite.nb_conversion import NbRequest, convert_to_nb
+from tests.formats.paddle_nb.plans import convert_to_nb
 from tests.formats.paddle_nb.test_half import ON_ARM, between_tanh, float_file
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.paddle import PADDLE_MODELS, RELEASES, Case, require, run_cases
@@ -48,7 +49,7 @@ def test_a_float_model_has_the_kernels_borders_and_converted_constants_of_the_or
 def test_other_networks_too(name: str, folder: Path) -> None:
     onnx, made = shared_model(f"{name}.onnx"), folder / f"half_{name}"
     shapes = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (1, 128)) if "minilm" in name else {}
-    convert_to_nb(NbRequest(model=onnx, output=made, target="arm", input_shapes=shapes, protobuf=True))
+    convert_to_nb(onnx, made, input_shapes=shapes, protobuf=True)
     theirs = original(made, folder / f"half_{name}_theirs", *FLAGS, files=PROTOBUF)
     assert list(differences(ours(made, folder / f"half_{name}_ours", "arm", half=True), theirs)) == []
 
@@ -151,6 +152,6 @@ def test_sparse_convolutions_are_float16_as_in_the_original(folder: Path, tmp_pa
     for name, data in zip(PROTOBUF, protobuf_files(float_file(model)), strict=True):
         (tmp_path / name).write_bytes(data)
     theirs = original(tmp_path, tmp_path / "theirs", *FLAGS, "--sparse_model=true", files=PROTOBUF)
-    request = NbRequest(tmp_path, tmp_path / "ours.nb", half=True, sparse_threshold=0.6)
-    assert list(differences(convert_to_nb(request).file, theirs)) == []
+    convert_to_nb(tmp_path, tmp_path / "ours.nb", half=True, sparse=0.6)
+    assert list(differences(parse((tmp_path / "ours.nb").read_bytes()), theirs)) == []
     assert "sparse_conv2d/def/4/5/1" in kernels(theirs)

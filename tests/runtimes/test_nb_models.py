@@ -12,16 +12,15 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.paddle_nb.full_plan import plan_full
+from converter_lite.formats.paddle_nb.form import NB_FORM
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, write
 from converter_lite.frontends.onnx import read_onnx
-from converter_lite.nb_conversion import optimized
-from converter_lite.quantization.params import TensorRange
+from converter_lite.preparing import optimized
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
+from tests.formats.paddle_nb.plans import plan_full, plan_weights
 from tests.runtimes.paddle import RELEASES, Case, require, run_cases
 from tests.support import build, shared_model
 
@@ -51,7 +50,7 @@ def feed_of(name: str) -> Feed:
 
 @cache
 def graph_of(name: str) -> ir.Model:
-    return optimized(read_onnx(shared_model(name), input_shapes=MODELS[name] or None))
+    return optimized(read_onnx(shared_model(name), input_shapes=MODELS[name] or None), NB_FORM)[0]
 
 
 def run(model: ir.Model, feed: Feed) -> list[NDArray[Any]]:
@@ -112,8 +111,7 @@ def test_int8_on_x86_computes_what_its_formulas_say_within_its_limits(release: s
         rows=np.array([8, 32], np.int64),
     )
     feed = {"x": rng.standard_normal((1, 4, 8, 8)).astype(np.float32)}
-    whole = TensorRange(np.asarray(-3.0), np.asarray(3.0))
-    quantized = plan_full(model, {"x": whole, "s": whole}, target="x86")
+    quantized = plan_full(model, feed, target="x86", bound=3.0)
     assert [node.mode for node in quantized.plan.nodes.values()].count(NodeMode.INTEGER) == 2
     data = write(quantized, options=NbOptions("x86"))
     want = device_run(parse(data), feed)

@@ -21,9 +21,9 @@ from converter_lite.formats.paddle_nb.reader import to_graph
 from converter_lite.formats.paddle_nb.sparse import SLOTS
 from converter_lite.frontends.paddle import read_paddle
 from converter_lite.frontends.paddle_files import read_combined, read_program
-from converter_lite.nb_conversion import NbRequest, convert_to_nb
 from tests.formats.paddle_nb.int8_arithmetic import run as device_run
 from tests.formats.paddle_nb.models import random, sparse_network
+from tests.formats.paddle_nb.plans import convert_to_nb
 from tests.runtimes.paddle import RELEASES, interpreter, require, require_paddle_models
 from tests.runtimes.test_nb_models import run
 from tests.runtimes.test_nb_original import PADDLE, differences, lines, original, same_integers, take_rounding
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def network(folder: Path) -> Path:
     """:func:`sparse_network` as a Paddle model."""
     ir.save(sparse_network(), folder / "network.onnx")
-    convert_to_nb(NbRequest(model=folder / "network.onnx", output=folder / "network", protobuf=True))
+    convert_to_nb(folder / "network.onnx", folder / "network", protobuf=True)
     return folder / "network"
 
 
@@ -59,8 +59,8 @@ def pruned(kind: str, folder: Path) -> Path:
 
 
 def ours(model: Path, out: Path, *, threshold: float | None = 0.6, bits: int | None = None) -> NbFile:
-    request = NbRequest(model=model, output=out.with_suffix(".nb"), sparse_threshold=threshold, weight_bits=bits)
-    return parse(convert_to_nb(request).path.read_bytes())
+    convert_to_nb(model, out.with_suffix(".nb"), sparse=threshold, weight_bits=bits)
+    return parse(out.with_suffix(".nb").read_bytes())
 
 
 def sparse_operators(file: NbFile) -> list[Operator]:

@@ -4,7 +4,7 @@ import pytest
 
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
-from converter_lite.targets import TARGETS, target_spec
+from converter_lite.targets.devices import TARGETS, target_spec
 from converter_lite.targets.operators import OPERATORS, WEIGHTED, Role
 
 

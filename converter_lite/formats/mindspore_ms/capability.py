@@ -13,11 +13,14 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from converter_lite.formats.mindspore_ms.encodings import WHOLE_BYTES
 from converter_lite.graph import static_shape
 from converter_lite.quantization.params import QuantSpec
-from converter_lite.quantization.weights import stored_axis
+from converter_lite.quantization.storage import Storage
+from converter_lite.quantization.weights import is_recurrent, stored_axis
 from converter_lite.targets.cpu import INT8_ACTIVATION, SYMMETRIC_WEIGHT
-from converter_lite.targets.spec import StemLimits, TargetSpec
+from converter_lite.targets.policy import DEVICE_STEM
+from converter_lite.targets.spec import TargetSpec
 
 MS_CPU = TargetSpec(
     name="CPU",
@@ -29,7 +32,7 @@ MS_CPU = TargetSpec(
     integer=frozenset({"Conv", "Gemm", "MatMul", "Concat", "Relu", "Clip"})
     | {"MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"},
     weight_only=frozenset({"ConvTranspose", "Gather"}),
-    float_stem=StemLimits(),
+    float_stem=DEVICE_STEM,
     note="integer kernels of the MindSpore Lite 2.0.0 runtimes",
 )
 
@@ -65,18 +68,28 @@ def economical_spec(spec: QuantSpec, *, channels: int, elements: int) -> QuantSp
 
 
 @dataclass(frozen=True, slots=True)
-class MsStorage:
-    """Weights of any width, packed; see :class:`~converter_lite.quantization.storage.Storage`.
+class MsStorage(Storage):
+    """Weights of any width; see :class:`~converter_lite.quantization.storage.Storage`.
 
     Less than 4 bits lose far more than they save (docs/decisions/0007); between 8 and 16 nothing is gained.
+
+    Attributes:
+        packed: Integers of any width are stored without gaps; otherwise grids are of whole bytes.
     """
 
     widths: tuple[int, ...] = (4, 5, 6, 7, 8, _MAX_BITS)
     measured: tuple[int, ...] = (4, 8)
+    fits_steps: bool = False
+    packed: bool = True
+
+    def refusal(self, node: ir.Node) -> str:
+        """Recurrent operators keep float weights."""
+        return f"weights of {node.op_type} stay float" if is_recurrent(node) else ""
 
     def spec(self, spec: QuantSpec, *, channels: int, elements: int) -> QuantSpec:
-        """See :func:`economical_spec`."""
-        return economical_spec(spec, channels=channels, elements=elements)
+        """See :func:`economical_spec`; one bit has a grid of its own."""
+        better = spec if spec.bits == 1 else economical_spec(spec, channels=channels, elements=elements)
+        return better if self.packed or better.bits in WHOLE_BYTES else spec
 
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
         """Packed bits and parameters; entropy coding comes on top where it pays."""

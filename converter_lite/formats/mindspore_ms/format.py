@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -12,7 +12,7 @@ from converter_lite.formats.form import DEVICE_FUSED, DEVICE_OPSET, GraphForm
 from converter_lite.formats.mindspore_ms import permutation as pm
 from converter_lite.formats.mindspore_ms.narrowing import NARROWED
 from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
-from converter_lite.formats.mindspore_ms.planning import adapt_plan, draft_for_ms, for_device, quantize_for_ms
+from converter_lite.formats.mindspore_ms.planning import adapt_plan, for_device
 from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_ms.writer import check, refusal, write
 from converter_lite.formats.output import FileOptions, Written
@@ -20,9 +20,8 @@ from converter_lite.graph import static_shape
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choose import Choice
-from converter_lite.quantization.perform import decide
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.run import Resources
+from converter_lite.quantization.draft import draft
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
 MS_FORM = GraphForm(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
 """How the writer wants the graph."""
@@ -70,19 +69,10 @@ class MsFormat:
         if problems:
             raise refusal(problems)
 
-    def restrict(self, choice: Choice) -> Choice:
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
         """The choice with the table of the runtime's integer kernels."""
-        return for_device(choice)
-
-    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
-        """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return decide(model, choice)
-
-    def quantize(
-        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
-    ) -> QuantizedModel:
-        """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return quantize_for_ms(model, choice, plan=plan, resources=resources, packed=self.options.encode)
+        del model
+        return for_device(choice, packed=self.options.encode)
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """Bytes of a file with stand-in parameters.
@@ -91,11 +81,12 @@ class MsFormat:
             ConverterError: Such a file cannot be written.
         """
         if choice is not None:
-            quantized = draft_for_ms(quantized.model, quantized.plan, choice, packed=self.options.encode)
+            quantized = draft(quantized.model, quantized.plan, choice)
         return len(write(quantized, options=self.options))
 
-    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """See :class:`~converter_lite.formats.output.OutputFormat`."""
+        del log
         return adapt_plan(quantized)
 
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
@@ -107,7 +98,11 @@ class MsFormat:
         """
         del log
         notes: list[str] = []
-        path.write_bytes(write(quantized, options=self.options, notes=notes))
+        data = write(quantized, options=self.options, notes=notes)
+        path.write_bytes(data)
+        plain = replace(self.options, compatibility=Compatibility.DEVICE)
+        if plain != self.options and data == write(quantized, options=plain):
+            notes.append("msCompat=wheel: nothing had to be stored otherwise; the file is that of msCompat=device")
         return Written([path], tuple(notes))
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:

@@ -10,26 +10,25 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
-from converter_lite.formats.mindspore_ms.capability import DYNAMIC_OPERATORS, MS_CPU, MsStorage, economical_spec
-from converter_lite.formats.mindspore_ms.encodings import WHOLE_BYTES
+from converter_lite.formats.mindspore_ms.capability import DYNAMIC_OPERATORS, MS_CPU, MsStorage
 from converter_lite.formats.mindspore_ms.ops.activation import inner_activation
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.clamps import restore_clamps
-from converter_lite.quantization.draft import draft
 from converter_lite.quantization.dynamic import DynamicSettings
-from converter_lite.quantization.params import QuantSpec, weight_params
-from converter_lite.quantization.perform import decide
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.run import Resources, quantize
 from converter_lite.quantization.weight_only import WeightSettings
-from converter_lite.quantization.weights import stored_axis, stored_weight, weight_of
+from converter_lite.quantization.weights import stored_weight, weight_of
 
 DEVICES = frozenset(device.value for device in (TargetDevice.CPU, TargetDevice.ARM, TargetDevice.X86))
 """Devices whose integer kernels are known from running them."""
 
 
-def for_device(choice: Choice) -> Choice:
+def for_device(choice: Choice, *, packed: bool) -> Choice:
     """The choice with the table of the runtime's CPU kernels.
+
+    Args:
+        choice: As the configuration says.
+        packed: Integers of any width are stored without gaps; otherwise grids are of whole bytes.
 
     Raises:
         TargetError: The device is another one.
@@ -40,67 +39,14 @@ def for_device(choice: Choice) -> Choice:
             where="[full_quant_param] target_device",
             hint="use --saveType=ONNX, or target_device=CPU",
         )
-    settings = choice.settings
+    settings, notes = choice.settings, choice.notes
+    if choice.target.name != TargetDevice.CPU.value:
+        notes += (f"target_device={choice.target.name}: .ms files follow the same rules for CPU, ARM and X86",)
     if isinstance(settings, WeightSettings):
-        mixed = None if settings.mixed is None else replace(settings.mixed, storage=MsStorage())
-        settings = replace(settings, mixed=mixed, recurrent=False)
+        settings = replace(settings, storage=MsStorage(packed=packed))
     elif isinstance(settings, DynamicSettings):
         settings = replace(settings, portable=False)  # kernels of these runtimes do not saturate
-    return replace(choice, target=MS_CPU, settings=settings)
-
-
-def quantize_for_ms(
-    model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources, packed: bool = True
-) -> QuantizedModel:
-    """Quantize ``model`` (changed in place); weights with tiny channels get the grid that is stored best.
-
-    Args:
-        model: Optimized float graph with names.
-        choice: Settings, with the table of the runtime.
-        plan: Decisions and parameters to use instead of making them.
-        resources: Samples and the rest.
-        packed: Integers of any width are stored without gaps; otherwise grids are of whole bytes.
-
-    Raises:
-        ConverterError: See :func:`converter_lite.quantization.run.quantize`.
-    """
-    if plan is None and isinstance(choice.settings, WeightSettings) and choice.settings.mixed is None:
-        plan = decide(model, choice)
-        _choose_economical_grids(model, plan, choice.settings, packed=packed)
-    return quantize(model, choice, plan=plan, resources=resources)
-
-
-def draft_for_ms(model: ir.Model, plan: QuantPlan, choice: Choice, *, packed: bool) -> QuantizedModel:
-    """Decisions with the grids that :func:`quantize_for_ms` would take, and stand-ins for ranges of activations.
-
-    Raises:
-        CalibrationError: A weight is empty, or not finite.
-    """
-    if not plan.weights and isinstance(choice.settings, WeightSettings) and choice.settings.mixed is None:
-        plan = replace(plan, weights={})
-        _choose_economical_grids(model, plan, choice.settings, packed=packed)
-    return draft(model, plan, choice)
-
-
-def _choose_economical_grids(model: ir.Model, plan: QuantPlan, settings: WeightSettings, *, packed: bool) -> None:
-    if not settings.per_channel or settings.bits == 1:
-        return
-    users: dict[str, int] = {}
-    for node in model.graph:
-        for value in node.inputs:
-            if value is not None and value.name:
-                users[value.name] = users.get(value.name, 0) + 1
-    for node in model.graph:
-        weight = stored_weight(node)
-        if plan.mode(node) is not NodeMode.WEIGHT or weight is None or users.get(weight.name or "") != 1:
-            continue
-        array, axis = g.constant(weight), stored_axis(node, weight)
-        if array is None or axis is None or not np.isfinite(array.astype(np.float32, copy=False)).all():
-            continue
-        spec = QuantSpec(settings.bits, axis=axis)
-        better = economical_spec(spec, channels=array.shape[axis], elements=array.size)
-        if better != spec and (packed or better.bits in WHOLE_BYTES):
-            plan.weights[weight.name or ""] = weight_params(array.astype(np.float32, copy=False), better)
+    return replace(choice, target=MS_CPU, settings=settings, notes=notes)
 
 
 def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:

@@ -15,9 +15,7 @@ from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.forecast import forecast_bytes
-from converter_lite.quantization.perform import decide
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.run import Resources, quantize
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
@@ -43,6 +41,7 @@ SATURATING_NOTE = (
     "x86 processors without VNNI saturate with {pairs} pairs of weights ({share:.1%}) in {nodes}: other numbers there than "
     "everywhere else; --uint8Weights=on stores those weights as uint8, which is exact and slower"
 )
+NO_HALF_NOTE = "fp16=on: no constant that stays float is large enough to be stored as float16"
 WIDER_NOTE = "weights are stored in four bits or eight, though they need less: {}"
 
 
@@ -63,27 +62,17 @@ class OnnxFormat:
     def check(self, model: ir.Model) -> None:
         """Every ONNX model can be written as ONNX."""
 
-    def restrict(self, choice: Choice) -> Choice:
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
         """Every device table can be expressed; a weight's columns may have factors, and its bits two parts."""
         from converter_lite.formats.onnx_qdq.narrow import narrowest_width
 
+        del model
         settings = choice.settings
         if not isinstance(settings, WeightSettings):
             return choice
-        mixed = settings.mixed
-        if mixed is not None and narrowest_width() == 2:
-            mixed = replace(mixed, storage=NEWER_ONNX_STORAGE)
-        return replace(choice, settings=replace(settings, factors=True, mixed=mixed))
-
-    def decide(self, model: ir.Model, choice: Choice) -> QuantPlan:
-        """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return decide(model, choice)
-
-    def quantize(
-        self, model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources
-    ) -> QuantizedModel:
-        """See :class:`~converter_lite.formats.output.OutputFormat`."""
-        return quantize(model, choice, plan=plan, resources=resources)
+        is_newer = settings.mixed is not None and narrowest_width() == 2
+        storage = NEWER_ONNX_STORAGE if is_newer else settings.storage
+        return replace(choice, settings=replace(settings, factors=True, storage=storage))
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """See :func:`~converter_lite.quantization.forecast.forecast_bytes`: nothing is rounded, however large the weights."""
@@ -103,8 +92,9 @@ class OnnxFormat:
             factors=weights.factors and weights.adaptive_rounding,
         )
 
-    def adapt(self, quantized: QuantizedModel) -> QuantizedModel:
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan as it is."""
+        del log
         return quantized
 
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
@@ -117,8 +107,8 @@ class OnnxFormat:
             model = without_saturation(model)
             notes = (UINT8_NOTE.format(len({weight.weight for weight in changed})), *notes)
         change_io_types(model, self.options.io_types)
-        if self.options.fp16:
-            store_constants_as_float16(model)
+        if self.options.fp16 and not store_constants_as_float16(model):
+            notes = (NO_HALF_NOTE, *notes)
         modes = {node.mode for node in quantized.plan.nodes.values()}
         if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
             notes = (ON_THE_FLY_NOTE, *notes)

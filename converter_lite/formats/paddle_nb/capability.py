@@ -5,14 +5,19 @@ Source: docs/formats/paddle_nb.md, weight-only and full int8. Everything that ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.formats.paddle_nb.kernels import Target
-from converter_lite.formats.paddle_nb.lowering import constant, dims, float_attribute, is_constant
+from converter_lite.formats.paddle_nb.lowering import dims, float_attribute, is_constant
 from converter_lite.quantization.params import QuantSpec
+from converter_lite.quantization.storage import Storage
+from converter_lite.quantization.weights import missing_weight, stored_weight
+from converter_lite.targets.operators import WEIGHTED
+from converter_lite.targets.policy import DEVICE_STEM, Capability, StemLimits
 
 WEIGHT_8 = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True)
 """Grid of int8 weights and activations: zero point 0, -127 to 127."""
@@ -20,77 +25,117 @@ WEIGHT_8 = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True)
 X86_SIGNED = QuantSpec(bits=7, signed=True, symmetric=True, narrow_range=True)
 """Grid of the signed operand of x86 kernels, whose 16-bit sums saturate beyond -63 to 63."""
 
+WEIGHT_BITS = (8, 16)
+"""Widths of integer weights that the runtime turns back into floats."""
+
+MIN_ELEMENTS = 64
+"""Smaller weights stay float: their scales and attributes cost what the integers save."""
+
 
 @dataclass(frozen=True, slots=True)
-class Capability:
-    """What may be done with one node.
+class PaddlePolicy:
+    """What a Paddle-Lite target can do; a :class:`~converter_lite.targets.policy.Policy`.
 
     Attributes:
-        weight_axis: Channel axis of its weight (input 1; input 0 of a Gather); ``None`` without a usable weight.
-        weight_reason: Why its weight cannot be stored as integers; empty when it can.
-        integer_reason: Why it cannot compute with integers; empty when it can.
-        integer_weight: Grid of its weight when it does.
-        integer_activation: Grid of its data input (and of its output) when it does.
+        name: ``arm``, ``x86`` or ``host``.
+        sparse: Names of nodes whose weights are stored without their zeros, as floats.
     """
 
-    weight_axis: int | None
-    weight_reason: str = ""
-    integer_reason: str = ""
-    integer_weight: QuantSpec = WEIGHT_8
-    integer_activation: QuantSpec = WEIGHT_8
+    name: str
+    sparse: frozenset[str] = frozenset()
+    activation: QuantSpec = WEIGHT_8
+    per_channel: bool = True
+    quantize_bias: bool = False
+    bias_correction: bool = True
+    float_output: frozenset[str] = frozenset(WEIGHTED)
+    float_addend: bool = False
+    only_between_weighted: bool = False
+    float_stem: StemLimits = DEVICE_STEM
+    pairs_saturate: bool = False
 
-    @property
-    def weight(self) -> bool:
-        """Whether the weight may be stored as integers (mode WEIGHT)."""
-        return not self.weight_reason
+    def capability(self, node: ir.Node) -> Capability:
+        """What the target can do with a node.
 
-    @property
-    def integer(self) -> bool:
-        """Whether the node may compute with integers (mode INTEGER)."""
-        return not self.integer_reason
+        Raises:
+            ValueError: The target does not exist.
+        """
+        place = Target.parse(self.name)
+        if node.name in self.sparse:
+            return _neither("its weight is sparse")
+        if node.domain not in ("", "ai.onnx"):
+            return _neither("an operator of another domain")
+        handler = {
+            "Conv": _conv,
+            "ConvTranspose": _conv_transpose,
+            "Gemm": _matrix,
+            "MatMul": _matrix,
+            "Gather": _table,
+        }
+        if node.op_type not in handler:
+            return _neither("Paddle-Lite has no integer kernel for it")
+        weight = stored_weight(node)
+        if weight is None:
+            return _neither(missing_weight(node))
+        return handler[node.op_type](node, g.static_shape(weight) or (), place)
 
 
-def capability(node: ir.Node, target: str) -> Capability:
-    """What ``target`` (``arm``, ``x86``, ``host``) can do with ``node``.
+@dataclass(frozen=True, slots=True)
+class PaddleStorage(Storage):
+    """Weights of 8 or 16 bits; see :class:`~converter_lite.quantization.storage.Storage`.
 
-    Raises:
-        ValueError: The target does not exist.
+    Attributes:
+        policy: The target.
     """
-    place = Target.parse(target)
-    if node.domain not in ("", "ai.onnx"):
-        return _neither("an operator of another domain")
-    if node.op_type == "Conv":
-        return _conv(node, place)
-    if node.op_type == "ConvTranspose":
-        return _conv_transpose(node, place)
-    if node.op_type in ("Gemm", "MatMul"):
-        return _matrix(node, place)
-    if node.op_type == "Gather":
-        return _table(node)
-    return _neither("Paddle-Lite has no integer kernel for it")
 
+    widths: tuple[int, ...] = WEIGHT_BITS
+    measured: tuple[int, ...] = WEIGHT_BITS[:-1]
+    least_channels: int = 0
+    precise_share: float = 0.01
+    policy: PaddlePolicy = PaddlePolicy("arm")
 
-def weight_of(node: ir.Node) -> ir.Value | None:
-    """The value that holds a node's weight: the table of a Gather, else input 1."""
-    index = 0 if node.op_type == "Gather" else 1
-    return node.inputs[index] if index < len(node.inputs) else None
+    def refusal(self, node: ir.Node) -> str:
+        """What the runtime does not dequantize stays float, and what does not get smaller."""
+        weight = stored_weight(node)
+        if weight is not None and math.prod(g.static_shape(weight) or ()) < MIN_ELEMENTS:
+            return f"its weight has fewer than {MIN_ELEMENTS} elements"
+        return self.policy.capability(node).stored
+
+    def axis(self, node: ir.Node, weight: ir.Value) -> int | None:
+        """The runtime's: columns of a table, not its rows."""
+        del weight
+        return self.policy.capability(node).weight.axis
+
+    def spec(self, spec: QuantSpec, *, channels: int, elements: int) -> QuantSpec:
+        """No zero points, and no lowest integer."""
+        del channels, elements
+        return replace(spec, symmetric=True, narrow_range=True)
+
+    def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
+        """Integers, and one scale per channel in any case."""
+        del per_channel
+        shape, axis = g.static_shape(weight) or (0,), self.axis(node, weight)
+        return math.prod(shape) * bits // 8 + 4 * (1 if axis is None else shape[axis])
 
 
 def _neither(reason: str) -> Capability:
-    return Capability(None, reason, reason)
+    return Capability(reason, reason, WEIGHT_8, WEIGHT_8)
 
 
-def _conv(node: ir.Node, target: Target) -> Capability:
-    weight = constant(node.inputs[1])
-    if weight is None:
-        return _neither("its weight is not a constant")
-    if weight.ndim not in (3, 4):
+def _able(
+    axis: int, integer: str = "", stored: str = "", weight: QuantSpec = WEIGHT_8, data: QuantSpec = WEIGHT_8
+) -> Capability:
+    """A node whose weight has scales along ``axis``; the limits of integer kernels do not bind what is only stored."""
+    return Capability(integer, stored, replace(WEIGHT_8 if integer else weight, axis=axis), data)
+
+
+def _conv(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:
+    if len(shape) not in (3, 4):
         return _neither("only convolutions over one or two dimensions can be written")
-    reason = "a convolution over one dimension is written through two reshapes" if weight.ndim == 3 else ""
+    reason = "a convolution over one dimension is written through two reshapes" if len(shape) == 3 else ""
     spec = WEIGHT_8 if target is Target.ARM else X86_SIGNED
     if not reason and target is not Target.ARM:
         reason = _calib_tail(node)
-    return Capability(0, "", reason, spec)
+    return _able(0, reason, weight=spec)
 
 
 def _calib_tail(node: ir.Node) -> str:
@@ -104,24 +149,22 @@ def _calib_tail(node: ir.Node) -> str:
     return "" if count % 32 < 8 else "x86 converts activations of this size to int8 wrongly"
 
 
-def _conv_transpose(node: ir.Node, target: Target) -> Capability:
-    weight = constant(node.inputs[1])
+def _conv_transpose(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:
     no_weight = "the runtime does not dequantize weights of a transposed convolution"
-    if weight is None or weight.ndim != 4:
-        return _neither("its weight is not a constant of four dimensions")
+    if len(shape) != 4:
+        return _neither("its weight does not have four dimensions")
     if target is not Target.ARM:
-        return Capability(1, no_weight, "x86 has no int8 kernel for a transposed convolution")
+        return _able(1, "x86 has no int8 kernel for a transposed convolution", no_weight)
     groups = g.int_attribute(node, "group", 1)
-    reason = "int8 transposed convolutions with groups are wrong in the runtime" if groups > 1 else ""
-    return Capability(1, no_weight, reason)
+    return _able(
+        1, "int8 transposed convolutions with groups are wrong in the runtime" if groups > 1 else "", no_weight
+    )
 
 
-def _matrix(node: ir.Node, target: Target) -> Capability:
-    data, weight = node.inputs[0], node.inputs[1]
-    if not is_constant(weight) or is_constant(data):
-        return _neither("a product of two activations stays float: the runtime does not dequantize it")
-    array = constant(weight)
-    if array is None or array.ndim != 2:
+def _matrix(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:
+    if is_constant(node.inputs[0]):
+        return _neither("a product of two constants stays float")
+    if len(shape) != 2:
         return _neither("its weight is not a matrix")
     if node.op_type == "Gemm":
         if g.int_attribute(node, "transA", 0) or float_attribute(node, "alpha", 1.0) <= 0:
@@ -130,8 +173,8 @@ def _matrix(node: ir.Node, target: Target) -> Capability:
     else:
         axis = 1
     if target is Target.ARM:
-        return Capability(axis)
-    return Capability(axis, "", _fully_connected_limits(node, array.shape[axis]), WEIGHT_8, X86_SIGNED)
+        return _able(axis)
+    return _able(axis, _fully_connected_limits(node, shape[axis]), data=X86_SIGNED)
 
 
 def _fully_connected_limits(node: ir.Node, columns: int) -> str:
@@ -144,8 +187,8 @@ def _fully_connected_limits(node: ir.Node, columns: int) -> str:
     return _calib_tail(node)
 
 
-def _table(node: ir.Node) -> Capability:
-    table = constant(node.inputs[0])
-    if table is None or table.ndim != 2 or g.int_attribute(node, "axis", 0) != 0 or table.dtype.kind != "f":
+def _table(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:
+    del target
+    if len(shape) != 2 or g.int_attribute(node, "axis", 0) != 0:
         return _neither("Paddle-Lite has no integer kernel for it")
-    return Capability(1, "", "a table of rows has no integer kernel")
+    return _able(1, "a table of rows has no integer kernel")

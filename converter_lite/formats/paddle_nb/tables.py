@@ -5,7 +5,7 @@ Tables are about what that release has for any target, also those for which only
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from string import ascii_lowercase
@@ -129,3 +129,12 @@ def kernel_list() -> str:
 def model_operators(program: Program) -> list[str]:
     """Operator types of the main block, sorted."""
     return sorted({operator.type for operator in program.main.operators})
+
+
+def unknown_operators(operators: Sequence[str]) -> list[str]:
+    """Those operators of a Paddle program or a ``.nb`` file that are not read."""
+    from converter_lite.frontends.paddle_graph import HANDLERS
+    from converter_lite.frontends.paddle_quant import FOLDED
+
+    known = {*HANDLERS, *FOLDED, "feed", "fetch"}
+    return [operator for operator in operators if operator not in known]

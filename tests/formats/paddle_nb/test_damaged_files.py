@@ -14,9 +14,9 @@ from converter_lite.errors import FormatError
 from converter_lite.formats.paddle_nb.flat import decode
 from converter_lite.formats.paddle_nb.parse import HEADER, is_nb, parse
 from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, write
 from tests.formats.paddle_nb.models import small_network, sparse_file
+from tests.formats.paddle_nb.plans import plan_weights
 from tests.mutation import mutations
 from tests.support import build, normal, reading_limit, traced_peak
 

@@ -8,17 +8,16 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.paddle_nb.full_plan import plan_full
 from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle_nb.parse import parse
 from converter_lite.formats.paddle_nb.program import Attribute, NbFile, attr, floats, ints, long
 from converter_lite.formats.paddle_nb.sparsify import sparsify
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from tests.formats.paddle_nb.device_rules import violations
 from tests.formats.paddle_nb.models import random, small_network, sparse_file
-from tests.formats.paddle_nb.test_quantized import full_network, ranges_of
+from tests.formats.paddle_nb.plans import plan_full, plan_weights
+from tests.formats.paddle_nb.test_quantized import full_network
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.test_nb_models import MODELS, feed_of, graph_of
 from tests.runtimes.test_nb_operators import CASES, NO_ARM_KERNEL
@@ -46,7 +45,7 @@ def test_whole_models_keep_the_rules_of_the_device(name: str, bits: int) -> None
 @pytest.mark.parametrize("name", MODELS)
 def test_full_int8_models_keep_the_rules_of_the_device(name: str) -> None:
     model = graph_of(name)
-    quantized = plan_full(model, ranges_of(model, "arm", feed_of(name)), target="arm")
+    quantized = plan_full(model, feed_of(name), target="arm")
     file = build(quantized, options=ARM)
     assert violations(file) == []
     assert sum(bool(op.get("enable_int8")) for op in file.program.main.operators) > 8
@@ -65,7 +64,7 @@ BODIES = {
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_full_int8_graphs_of_every_shape_keep_the_rules_of_the_device(body: str) -> None:
     model = optimizable(body)
-    quantized = plan_full(model, ranges_of(model, "arm", {"x": random(1, 8, 4, 4)}), target="arm")
+    quantized = plan_full(model, {"x": random(1, 8, 4, 4)}, target="arm")
     assert quantized.plan.quantized_nodes
     assert violations(build(quantized, options=ARM)) == []
 
@@ -76,7 +75,7 @@ def test_sparse_graphs_of_every_shape_keep_the_rules_of_the_device(body: str, in
     model = optimizable(body)
     quantized = QuantizedModel(model, QuantPlan("arm"))
     if integer:
-        quantized = plan_full(model, ranges_of(model, "arm", {"x": random(1, 8, 4, 4)}), target="arm")
+        quantized = plan_full(model, {"x": random(1, 8, 4, 4)}, target="arm")
     file = build(quantized, options=ARM)
     assert sparsify(file, 0.0).sparse > 0
     assert violations(file) == []

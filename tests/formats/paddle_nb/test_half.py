@@ -16,12 +16,12 @@ from converter_lite.formats.paddle_nb.parse import check_written
 from converter_lite.formats.paddle_nb.program import NbFile, Operator, Variable, VarType, attr
 from converter_lite.formats.paddle_nb.reader import read, to_graph
 from converter_lite.formats.paddle_nb.serialize import serialize
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.formats.paddle_nb.writer import NbOptions, build
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from tests.formats.paddle_nb.device_rules import violations
 from tests.formats.paddle_nb.half_rules import precision_violations
 from tests.formats.paddle_nb.models import random, small_network
+from tests.formats.paddle_nb.plans import plan_weights
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.test_nb_operators import CASES, NO_ARM_KERNEL, run
 from tests.support import build as graph

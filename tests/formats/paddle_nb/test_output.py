@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from converter_lite.engine import DEFAULT_ENGINE
@@ -13,9 +14,9 @@ from converter_lite.formats.output import FileOptions
 from converter_lite.formats.paddle_nb.inspect import describe
 from converter_lite.formats.paddle_nb.output import NbFormat
 from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.weight_plan import plan_weights
 from converter_lite.passes.io_types import IoTypes
 from tests.formats.paddle_nb.models import random, small_network
+from tests.formats.paddle_nb.plans import convert_to_nb, plan_weights
 from tests.support import build
 
 
@@ -28,6 +29,13 @@ def test_a_written_file_runs_as_onnx(target: str, tmp_path: Path) -> None:
         {"x": random(1, 3, 12, 12)}
     )
     assert result["y"].sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_file_of_a_float16_model_takes_its_samples(tmp_path: Path) -> None:
+    text = "g (float16[1,3,4,4] x) => (float16[1,2,4,4] y) { y = Conv(x, w) }"
+    ir.save(build(text, w=random(2, 3, 1, 1).astype(np.float16)), tmp_path / "half.onnx")
+    (made,) = convert_to_nb(tmp_path / "half.onnx", tmp_path / "m.nb").artefacts
+    assert made.accuracy[0].cosine > 0.9999
 
 
 def test_what_the_target_lacks_is_told_before_any_work() -> None:

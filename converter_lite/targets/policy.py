@@ -1,0 +1,91 @@
+"""What the quantizer asks of a runtime: what it can do with each node, and a few habits. Device tables and formats answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import onnx_ir as ir
+
+from converter_lite.quantization.params import QuantSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What a runtime can do with one node.
+
+    Attributes:
+        integer: Why it cannot compute in integers; empty when it can.
+        stored: Why its weight is not stored as integers where it computes in float; empty when it is.
+        weight: Grid of its weight, with the channel axis where the runtime takes one scale per channel.
+        activation: Grid of its data inputs, and of its result.
+    """
+
+    integer: str
+    stored: str
+    weight: QuantSpec
+    activation: QuantSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StemLimits:
+    """Which first layers of a network that reads pictures stay float (:mod:`converter_lite.quantization.stem`).
+
+    Attributes:
+        share: Of the network's weights that they may have: a network that consists of its first layers is not left in float.
+        narrow: Input and output channels up to which a pointwise convolution behind them is computed as fast in float; 0: none.
+    """
+
+    share: float = 0.001
+    narrow: int = 0
+
+
+DEVICE_STEM = StemLimits()
+"""Limits for devices whose float kernels were not measured."""
+
+
+class Policy(Protocol):
+    """The abilities of one runtime. Device tables (:class:`~converter_lite.targets.spec.TargetSpec`) are policies."""
+
+    @property
+    def name(self) -> str:
+        """Written into plans."""
+
+    @property
+    def activation(self) -> QuantSpec:
+        """Grid of activations that no node wants otherwise, and of constant operands."""
+
+    @property
+    def per_channel(self) -> bool:
+        """Default of the ``per_channel`` key."""
+
+    @property
+    def quantize_bias(self) -> bool:
+        """Biases become int32 with scale ``s_input * s_weight``; otherwise they stay float."""
+
+    @property
+    def bias_correction(self) -> bool:
+        """Whether the runtime takes corrected biases."""
+
+    @property
+    def float_output(self) -> frozenset[str]:
+        """Weighted operators whose integer kernel can give float results."""
+
+    @property
+    def float_addend(self) -> bool:
+        """An Add reads the addend that comes straight from a convolution in float (one kernel)."""
+
+    @property
+    def only_between_weighted(self) -> bool:
+        """Operators without weights are quantized only between quantized neighbours."""
+
+    @property
+    def float_stem(self) -> StemLimits | None:
+        """The layers that read a picture stay float within these limits; ``None``: they are like others."""
+
+    @property
+    def pairs_saturate(self) -> bool:
+        """Kernels may add two products in saturating 16 bits (:mod:`converter_lite.kernels.pairs`)."""
+
+    def capability(self, node: ir.Node) -> Capability:
+        """What it can do with a node."""
