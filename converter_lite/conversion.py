@@ -29,9 +29,8 @@ from converter_lite.preparing import Preparation, Prepared
 from converter_lite.proving import Proof, Proven
 from converter_lite.quantization.choose import Choice, choose
 from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.perform import decide
+from converter_lite.quantization.perform import Resources, decide, quantize
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
-from converter_lite.quantization.run import Resources, quantize
 from converter_lite.reading import Source, read_source
 from converter_lite.reports.plan_lines import SHOWN, refuse_nothing, report_plan
 from converter_lite.reports.reporting import Reporting

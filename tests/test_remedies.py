@@ -17,7 +17,7 @@ from converter_lite.quantization.mixed_bits import MixedBits
 from converter_lite.quantization.rescue import Goal
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.remedies import remedies
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 
 PACKAGE = Path(converter_lite.__file__).parent
 

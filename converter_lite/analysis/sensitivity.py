@@ -93,7 +93,7 @@ def analyse(
         ConverterError: The network cannot be quantized.
     """
     first = quantizer.quantize(quantizer.choice)
-    scorer = Scorer(quantizer.model, judges, engine=quantizer.engine, threads=quantizer.threads)
+    scorer = Scorer(quantizer.model, judges, engine=quantizer.resources.engine, threads=quantizer.resources.threads)
     start = rescue.Trial((), first, scorer(build(first)))
     result = _measured(quantizer, start, judges[:samples])
     if goal is None:
@@ -120,7 +120,7 @@ def _measured(quantizer: Quantizer, start: rescue.Trial, feeds: Sequence[Feed]) 
         return without[name]
 
     shares = rescue.sensitivities(
-        names, alone=measured_alone, without=measured_without, everything=everything, log=quantizer.log
+        names, alone=measured_alone, without=measured_without, everything=everything, log=quantizer.resources.log
     )
     prices = rescue.prices(first.model, names)
     work = {name: price - rescue.NODE_PRICE for name, price in prices.items()}
@@ -141,7 +141,7 @@ def _best(
         goal,
         quantize=lambda skip: quantizer.quantize(leaving_out(quantizer.choice, skip)),
         score=lambda quantized: scorer(build(quantized)),
-        log=quantizer.log,
+        log=quantizer.resources.log,
     )
 
 

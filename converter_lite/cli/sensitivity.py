@@ -110,16 +110,14 @@ def _run(wish: _Wish) -> None:
     from converter_lite.cli.inspect import RUNS
     from converter_lite.formats.onnx_qdq.writer import build
     from converter_lite.log import NORMAL, Log, library_messages
-    from converter_lite.quantization.perform import JUDGES
     from converter_lite.quantization.rescue import Goal
     from converter_lite.remedies import OTHER_METHODS
 
     log = Log(NORMAL, sys.stdout)
     with library_messages(log):
         quantizer = _quantizer(wish, log)
-        judges = quantizer.samples.head(JUDGES) if quantizer.samples is not None else quantizer.substitutes
         goal = None if wish.target is None else Goal(wish.target)
-        result, quantized = analyse(quantizer, judges=judges, samples=wish.samples, goal=goal)
+        result, quantized = analyse(quantizer, judges=quantizer.judges, samples=wish.samples, goal=goal)
         _report(result, wish, log)
         uses = []
         if wish.request.save_type == ("ONNX",):
@@ -127,7 +125,7 @@ def _run(wish: _Wish) -> None:
             shapes = dict(wish.request.input_shape)
             uses = kernels(model, random_feeds(model, RUNS, quantized=model, input_shapes=shapes))
             log.info(f"onnxruntime: {summary(uses)}")
-        _write(result, uses, wish, is_real=quantizer.samples is not None)
+        _write(result, uses, wish, is_real=quantizer.resources.samples is not None)
     if not result.is_reached and result.reached is not None:
         raise QualityError(
             f"cosine {wish.target:g} cannot be reached by leaving layers out; {result.reached.cosine:.6f} can",
@@ -144,8 +142,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     from converter_lite.formats.registry import output_format
     from converter_lite.preparing import Preparation
     from converter_lite.quantization.choose import choose
-    from converter_lite.quantization.perform import Quantizer
-    from converter_lite.quantization.run import SUBSTITUTES
+    from converter_lite.quantization.perform import SUBSTITUTES, Quantizer, Resources
     from converter_lite.reading import read_source
 
     request = wish.request
@@ -175,11 +172,8 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     return Quantizer(
         prepared.model,
         replace(fmt.restrict(choice, prepared.model), goal=None),
-        samples,
+        Resources(samples, DEFAULT_ENGINE, threads, log),
         substitutes,
-        engine=DEFAULT_ENGINE,
-        threads=threads,
-        log=log,
     )
 
 

@@ -106,6 +106,7 @@ _COMMON = Section(
             "numbers on all of them. false: the full grid, for processors that are known to have VNNI.",
             uses=_PORTABLE_USES,
             is_ours=True,
+            formats=("ONNX",),
         ),
         Key(
             "debug_info_save_path",

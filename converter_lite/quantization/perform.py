@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -30,30 +30,54 @@ RANKING = 16
 """Samples on which single nodes are measured."""
 
 
+SUBSTITUTES = 16
+"""Random samples that accuracy is measured on where there are no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a quantization works with.
+
+    Attributes:
+        samples: Calibration samples, ``None`` where there are none.
+        engine: Runs the float model.
+        threads: Worker threads.
+        log: Receives progress, stage times and warnings.
+        random_feeds: Gives random samples for a model, where something is measured without data.
+        cache: Statistics of earlier runs, ``None`` without ``--cache``.
+        executor: Observes activations elsewhere; ``None``: this process.
+    """
+
+    samples: Samples | None
+    engine: Engine
+    threads: int
+    log: Log
+    random_feeds: Callable[[ir.Model, int], Sequence[Feed]] = lambda model, count: ()
+    cache: StatisticsCache | None = None
+    executor: Executor | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Quantizer:
     """A model and everything that quantizes it.
 
     Attributes:
-        model: Optimized float graph; not changed.
+        model: Optimized float graph with names; not changed.
         choice: Settings, device and goal.
-        samples: Calibration samples, ``None`` if there are none.
+        resources: Samples and the rest.
         substitutes: What is measured on where there are no samples.
-        cache: Statistics of earlier runs.
-        executor: Observes activations elsewhere; ``None``: this process.
-        engine, threads, log: As everywhere.
     """
 
     model: ir.Model
     choice: Choice
-    samples: Samples | None
+    resources: Resources
     substitutes: Sequence[Feed] = ()
-    cache: StatisticsCache | None = None
-    executor: Executor | None = None
-    _: KW_ONLY
-    engine: Engine
-    threads: int
-    log: Log
+
+    @property
+    def judges(self) -> Sequence[Feed]:
+        """What whole networks are judged on."""
+        samples = self.resources.samples
+        return samples.head(JUDGES) if samples is not None else self.substitutes
 
     def run(self, plan: QuantPlan | None = None) -> QuantizedModel:
         """The quantized model; a given plan is followed as it is.
@@ -66,17 +90,17 @@ class Quantizer:
         if goal is None or not first.plan.quantized_nodes:
             return first
         if plan is not None:
-            self.log.warning(
+            self.resources.log.warning(
                 "the given plan decides which nodes stay float: target_cosine and target_error have no effect"
             )
             return first
-        with self.log.stage("rescue"):
+        with self.resources.log.stage("rescue"):
             return self._reach(goal, first)
 
     def quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
         """One quantization as chosen, without looking at the goal."""
-        settings, target = choice.settings, choice.target
-        model, samples, engine, threads, log = self.model.clone(), self.samples, self.engine, self.threads, self.log
+        settings, target, model, given = choice.settings, choice.target, self.model.clone(), self.resources
+        samples, engine, threads, log = given.samples, given.engine, given.threads, given.log
         if isinstance(settings, FullSettings):
             if samples is None:
                 raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
@@ -89,8 +113,8 @@ class Quantizer:
                 engine=engine,
                 threads=threads,
                 log=log,
-                cache=self.cache,
-                executor=self.executor,
+                cache=given.cache,
+                executor=given.executor,
             )
         if isinstance(settings, WeightSettings):
             return quantize_weights(
@@ -116,8 +140,8 @@ class Quantizer:
         )
 
     def _reach(self, goal: rescue.Goal, first: QuantizedModel) -> QuantizedModel:
-        feeds = self.samples.head(JUDGES) if self.samples is not None else self.substitutes
-        scorer = Scorer(self.model, feeds, engine=self.engine, threads=self.threads)
+        feeds = self.judges
+        scorer = Scorer(self.model, feeds, engine=self.resources.engine, threads=self.resources.threads)
         start = rescue.Trial((), first, scorer(build(first)))
         if goal.shortfall(start.score) <= 1.0:
             return first
@@ -128,7 +152,7 @@ class Quantizer:
             goal,
             quantize=lambda skip: self.quantize(leaving_out(self.choice, skip)),
             score=lambda quantized: scorer(build(quantized)),
-            log=self.log,
+            log=self.resources.log,
         )
         self._report(goal, best)
         nodes = best.quantized.plan.nodes
@@ -146,7 +170,7 @@ class Quantizer:
             alone=lambda name: left(frozenset(names) - {name}),
             without=lambda name: left(frozenset({name})),
             everything=left(frozenset()),
-            log=self.log,
+            log=self.resources.log,
         )
 
     def measure(self, first: QuantizedModel, feeds: Sequence[Feed]) -> Callable[[frozenset[str]], Score]:
@@ -155,7 +179,7 @@ class Quantizer:
         Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
         any more, and all measurements should speak of the same network.
         """
-        scorer = Scorer(self.model, feeds, engine=self.engine, threads=self.threads)
+        scorer = Scorer(self.model, feeds, engine=self.resources.engine, threads=self.resources.threads)
         plain = replace(first, model=first.reference or self.model)
 
         def left(skip: frozenset[str]) -> Score:
@@ -179,10 +203,30 @@ class Quantizer:
         form = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
         if goal.shortfall(best.score) > 1.0:
             bound = f" with at most {goal.max_nodes} nodes {form}" if goal.max_nodes else ""
-            self.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
+            self.resources.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
         if best.skip:
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
-            self.log.info(f"{len(best.skip)} nodes {form}; {exact} with {skip_line(self.choice, best.skip)}")
+            self.resources.log.info(f"{len(best.skip)} nodes {form}; {exact} with {skip_line(self.choice, best.skip)}")
+
+
+def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources) -> QuantizedModel:
+    """Quantize ``model`` (left as it is) within the policy of ``choice.target``.
+
+    Args:
+        model: Optimized float graph with names.
+        choice: Settings and device.
+        plan: Decisions and parameters to use instead of making them.
+        resources: Samples and the rest.
+
+    Raises:
+        ConfigError: Samples are needed and there are none, or the plan does not fit.
+        CalibrationError: A tensor cannot be quantized; it is named.
+    """
+    substitutes: Sequence[Feed] = ()
+    if resources.samples is None and choice.measures:
+        resources.log.warning("accuracy is measured on random samples: calibration data would show what matters")
+        substitutes = resources.random_feeds(model, SUBSTITUTES)
+    return Quantizer(model, choice, resources, substitutes).run(plan)
 
 
 def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:

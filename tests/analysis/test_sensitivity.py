@@ -16,7 +16,7 @@ from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.perform import Quantizer
+from converter_lite.quantization.perform import Quantizer, Resources
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.rescue import Goal
 from converter_lite.targets.devices import target_spec
@@ -38,7 +38,7 @@ def delicate() -> ir.Model:
 def quantizer(model: ir.Model, **settings: object) -> Quantizer:
     chosen = FullSettings(**{"bias_correction": False, "equalization": False, **settings})
     choice = Choice(chosen, target_spec("CPU"))
-    return Quantizer(model, choice, samples_of(model), engine=DEFAULT_ENGINE, threads=1, log=Log())
+    return Quantizer(model, choice, Resources(samples_of(model), DEFAULT_ENGINE, 1, Log()))
 
 
 def analysed(goal: Goal | None = None) -> tuple[Sensitivity, QuantizedModel, Quantizer]:

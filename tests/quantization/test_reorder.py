@@ -22,7 +22,7 @@ from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.weights import output_channel_axis, pair_rule, weight_of
-from converter_lite.targets import target_spec
+from converter_lite.targets.devices import target_spec
 from tests.support import assert_same_outputs, build, clone, full, normal, random_feed, samples_of, sqnr, written
 
 

@@ -13,7 +13,7 @@ from converter_lite.log import NORMAL, Log
 from converter_lite.quantization.choose import Choice
 from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.perform import Quantizer
+from converter_lite.quantization.perform import Quantizer, Resources
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.rescue import Goal, Trial, candidates, prices, ranked, rescue, sensitivities
 from converter_lite.quantization.score import Score, Scorer
@@ -45,7 +45,7 @@ def net() -> ir.Model:
 def run(settings: Any, goal: Goal | None, *, log: Log | None = None, plan: QuantPlan | None = None) -> QuantizedModel:
     model = net()
     choice = Choice(settings, target_spec("CPU"), goal)
-    return Quantizer(model, choice, samples_of(model), engine=DEFAULT_ENGINE, threads=1, log=log or Log()).run(plan)
+    return Quantizer(model, choice, Resources(samples_of(model), DEFAULT_ENGINE, 1, log or Log())).run(plan)
 
 
 FULL = FullSettings(per_channel=False, bias_correction=False, equalization=False)
@@ -119,7 +119,7 @@ def test_dynamic_quantization_leaves_products_in_float() -> None:
     )
     settings = DynamicSettings(weight_per_channel=False, smoothing=False, portable=False)
     choice = Choice(settings, target_spec("CPU"), Goal(cosine=0.999))
-    plan = Quantizer(model, choice, samples_of(model), engine=DEFAULT_ENGINE, threads=1, log=Log()).run().plan
+    plan = Quantizer(model, choice, Resources(samples_of(model), DEFAULT_ENGINE, 1, Log())).run().plan
     modes = [decision.mode for decision in plan.nodes.values() if decision.op_type == "MatMul"]
     assert modes == [NodeMode.DYNAMIC, NodeMode.FLOAT, NodeMode.DYNAMIC]
 

@@ -37,6 +37,7 @@ ATTENTION_NOTE = (
 )
 EXACT_NOTE = "no integer kernel can saturate: the same numbers on every x86 processor"
 UINT8_NOTE = "{} weights are stored as uint8: exact on every processor, and slower than int8"
+NO_UINT8_NOTE = "uint8Weights=on: no int8 weight is there with which a kernel could saturate"
 SATURATING_NOTE = (
     "x86 processors without VNNI saturate with {pairs} pairs of weights ({share:.1%}) in {nodes}: other numbers there than "
     "everywhere else; --uint8Weights=on stores those weights as uint8, which is exact and slower"
@@ -103,9 +104,10 @@ class OnnxFormat:
         from converter_lite.passes.half import store_constants_as_float16
 
         model, notes = _built(quantized, attention=self.options.attention_operator)
-        if self.options.uint8_weights and (changed := saturating_weights(model)):
+        if self.options.uint8_weights:
+            changed = {weight.weight for weight in saturating_weights(model)}
             model = without_saturation(model)
-            notes = (UINT8_NOTE.format(len({weight.weight for weight in changed})), *notes)
+            notes = (UINT8_NOTE.format(len(changed)) if changed else NO_UINT8_NOTE, *notes)
         change_io_types(model, self.options.io_types)
         if self.options.fp16 and not store_constants_as_float16(model):
             notes = (NO_HALF_NOTE, *notes)
