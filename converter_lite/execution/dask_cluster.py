@@ -55,6 +55,7 @@ def dask_executor(address: str, *, workers: int) -> Iterator[DaskExecutor]:
     where = f"--executor=dask:{address}" if address else "--executor=dask"
     require(PACKAGES, what="a Dask cluster", extra="dask", where=where)
     import dask
+    import distributed  # noqa: F401  # adds its part of the configuration, which the end of `set` would take away again
 
     # the graph of a large model is meant to travel with its task
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}), contextlib.ExitStack() as stack:

@@ -89,7 +89,7 @@ def test_opt_has_the_same_bars_beside_its_own_lines(workshop: Workshop) -> None:
 def test_analyses_have_bars(workshop: Workshop) -> None:
     workshop.succeed(config=FULL)
     compare = ("converter_lite", "compare", "model.onnx", "out.onnx", "--configFile=quant.cfg")
-    assert_has_bars(on_a_terminal(FULL, compare), ("looking for factors", "comparing"))
+    assert_has_bars(on_a_terminal(FULL, compare), ("matching channels", "comparing"))
     sensitivity = ("converter_lite", "sensitivity", "--modelFile=model.onnx", "--configFile=quant.cfg")
     assert_has_bars(on_a_terminal(FULL, sensitivity), ("measuring layers",))
 

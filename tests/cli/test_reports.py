@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -143,6 +144,7 @@ def test_every_number_that_the_page_shows_is_in_the_json_result(workshop: Worksh
     (artefact,) = result["artefacts"]
     derived = {round(artefact["bytes"] / result["model_bytes"], 2)}
     shown = re.sub(r"<(script|style|h1|code|nav)[^>]*>.*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)
+    shown = html.unescape(shown)
     found = re.findall(r"(?<![\w.])\d[\d,]*\.?\d*(?:e[+-]\d+)?(?: [kM]B)?(?![\w.])", shown)
     assert len(found) > 30
     missing = [text for text in found if not any(is_shown(value, text) for value in (*known, *derived))]

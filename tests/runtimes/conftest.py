@@ -20,6 +20,7 @@ REASONS = {
     "pd212": ("Paddle-Lite 2.12",),
     "pd213": ("Paddle-Lite 2.13rc0",),
     "openvino": ("openvino/bin/python",),
+    "haswell": ("qemu-x86_64-static",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""
 
