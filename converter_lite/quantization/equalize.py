@@ -30,6 +30,7 @@ from converter_lite.calibration.runner import channel_ranges
 from converter_lite.engine import Engine, Feed
 from converter_lite.kernels.rounding import coarse
 from converter_lite.quantization.bias_correction import has_channel_bias
+from converter_lite.quantization.channels import flattens_pixels
 from converter_lite.quantization.decide import clamp_bounds
 from converter_lite.quantization.weights import bias_of, is_depthwise, weight_of
 
@@ -164,19 +165,9 @@ def _follow(node: ir.Node) -> Pair | None:
             if bounds is None or bounds[0] != 0.0 or bound != float("inf"):
                 return None
             bound = bounds[1]
-        elif reader.op_type not in HOMOGENEOUS and not _flattens_pixels(reader):
+        elif reader.op_type not in HOMOGENEOUS and not flattens_pixels(reader):
             return None
         tensor = reader.outputs[0]
-
-
-def _flattens_pixels(node: ir.Node) -> bool:
-    """A Flatten or Reshape of ``[N, C, 1, 1]`` keeps one value per channel."""
-    if node.op_type not in ("Flatten", "Reshape", "Squeeze") or node.inputs[0] is None:
-        return False
-    before, after = node.inputs[0].shape, node.outputs[0].shape
-    if before is None or after is None or len(before) < 2 or len(after) != 2:
-        return False
-    return all(d == 1 for d in before[2:]) and before[1] == after[1]
 
 
 def _takes_factor(node: ir.Node, position: int) -> bool:
