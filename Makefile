@@ -37,7 +37,7 @@ test-all:
 	  .venvs/$$v/bin/python -m pytest -n auto -m "not slow" || exit 1; \
 	done
 
-# Everything at the floor that pyproject.toml names, under the oldest Python; runtimes do not depend on it.
+# Everything at the floor that pyproject.toml names, under the oldest Python; runtimes and other processors do not depend on it.
 OLDEST := 3.10
 test-lowest: $(VENV)/.installed
 	@set -e; py=; for c in python$(OLDEST) "$$(pyenv root 2>/dev/null)"/versions/$(OLDEST).*/bin/python; do \
@@ -46,7 +46,7 @@ test-lowest: $(VENV)/.installed
 	"$$py" -m venv --clear .venvs/lowest; \
 	$(BIN)/python -m tests.floors > .venvs/lowest/constraints.txt; \
 	.venvs/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venvs/lowest/constraints.txt -e '.[dev]'; \
-	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime"
+	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime and not emulated"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ from converter_lite.config.names import QuantType
 from converter_lite.config.schema import SECTIONS
 from converter_lite.conversion import run
 from converter_lite.errors import ConverterError
+from converter_lite.formats.onnx_qdq.attention import knows_attention
 from converter_lite.formats.registry import FORMATS
 from converter_lite.log import DETAILED, Log
 from converter_lite.request import SAVE_TYPES, ConvertRequest
@@ -151,6 +152,7 @@ BOUNDS = {"mixed_bit_weight_quant_param.max_iterations"}
 ASKS_FOR_NOTHING = {
     *((name, "transform_quant_param.export_precision_mode", "QUANT") for name in SAVE_TYPES),
     ("NAIVE_BUFFER", "full_quant_param.target_device", "ARM"),
+    *((("ONNX", "dynamic_quant_param.attention_operator", "false"),) if not knows_attention() else ()),
 }
 """Format and word that says what happens without it."""
 

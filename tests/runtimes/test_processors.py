@@ -6,6 +6,7 @@ right everywhere (7.2 returns wrong minima for arrays with gaps), so that NumPy 
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import platform
@@ -34,8 +35,7 @@ pytestmark = [
 
 def emulated(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run Python on a Haswell."""
-    from numpy._core import _multiarray_umath as numpy_core
-
+    numpy_core = importlib.import_module(f"numpy.{'_core' if np.__version__ >= '2' else 'core'}._multiarray_umath")
     features = " ".join(numpy_core.__cpu_dispatch__)
     environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": features, "PYTHONWARNINGS": "ignore"}
     line = [EMULATOR, "-cpu", "Haswell", sys.executable, *command]
