@@ -114,7 +114,7 @@ CASES: dict[str, Case | tuple[Case, ...]] = {
     "weight_quant_param.rounding": Case("ADAPTIVE"),
     "weight_quant_param.update_mindir": Case("false"),
     "weight_quant_param.max_segments": Case("2"),
-    "mixed_bit_weight_quant_param.init_scale": Case("0.3", BITS0),
+    "mixed_bit_weight_quant_param.init_scale": Case("0.001", BITS0),
     "mixed_bit_weight_quant_param.auto_tune": Case("true", BY_ERROR),
     "mixed_bit_weight_quant_param.use_cv_data": Case("true", BITS0),
     "full_quant_param.activation_quant_method": Case("MSE"),
