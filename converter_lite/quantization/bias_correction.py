@@ -35,8 +35,9 @@ CORRECTION_SAMPLES = 32
 FITTING_SAMPLES = 48
 """The same where rounding is fitted to them, which takes more to say what is noise, and for networks that are quickly run."""
 
-NARROW_SAMPLES = 100
-"""The same for weights of less than 8 bits: their classifier's rounding, fitted to 48 pictures, errs half more on others."""
+COARSE_SAMPLES = 100
+"""The same for coarse weights, of less than 8 bits or with one step for all channels: the rounding of their classifiers,
+fitted to 48 pictures, errs half more on others."""
 
 QUICK_WORK = 1e10
 """Multiplications that the float network may take for more than ``CORRECTION_SAMPLES``."""
@@ -214,10 +215,10 @@ def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedM
     stored.const_value = ir.Tensor(corrected if params is None else params.quantize(corrected), name=stored.name)
 
 
-def samples_wanted(model: ir.Model, *, fitted_rounding: bool, bits: int = 8) -> int:
-    """How many samples the corrections read."""
+def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> int:
+    """How many samples the corrections read; ``coarse``: steps of weights are large, see :data:`COARSE_SAMPLES`."""
     if fitted_rounding:
-        return FITTING_SAMPLES if bits >= GRID_BELOW_BITS else NARROW_SAMPLES
+        return COARSE_SAMPLES if coarse else FITTING_SAMPLES
     work = sum(multiplications(node) for node in model.graph)
     return min(max(int(QUICK_WORK / max(work, 1.0)), CORRECTION_SAMPLES), FITTING_SAMPLES)
 

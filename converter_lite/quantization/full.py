@@ -125,7 +125,8 @@ def quantize_full(
     if given is not None and target.pairs_saturate:
         check_saturation(plan, (node for node in model.graph if plan.mode(node) is NodeMode.INTEGER))
     refuse_broken_constants(model, plan)
-    head = samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding))
+    wanted = samples_wanted(model, fitted_rounding=settings.adaptive_rounding, coarse=not settings.per_channel)
+    head = samples.head(wanted)
     if settings.equalization:
         with log.stage("equalization"):
             per_channel = settings.per_channel

@@ -18,6 +18,7 @@ from converter_lite.formats.onnx_qdq.writer import build
 from converter_lite.log import Log
 from converter_lite.quantization import mixed_bits
 from converter_lite.quantization.bias_correction import (
+    GRID_BELOW_BITS,
     correct_layers,
     ensure_biases,
     has_channel_bias,
@@ -186,7 +187,8 @@ def _split(
         return None, ()
     if settings.mixed is not None and settings.mixed.search:
         return mixed_bits.split(samples)
-    return samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding, bits=settings.bits)), ()
+    coarse = settings.bits < GRID_BELOW_BITS
+    return samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding, coarse=coarse)), ()
 
 
 def _refuse_factors(plan: QuantPlan, settings: WeightSettings) -> None:

@@ -12,6 +12,7 @@ from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.formats.onnx_qdq.materialize import materialize
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import (
+    COARSE_SAMPLES,
     CORRECTION_SAMPLES,
     FITTING_SAMPLES,
     correct_layers,
@@ -282,5 +283,6 @@ def test_a_shared_bias_is_copied_once_per_reader_but_the_last() -> None:
 @pytest.mark.parametrize(("size", "samples"), [(8, FITTING_SAMPLES), (240, 42), (300, CORRECTION_SAMPLES)])
 def test_small_networks_are_corrected_on_more_samples(size: int, samples: int) -> None:
     model = build(f"g (float[1,64,{size},{size}] x) => (float[n,c,h,w] y) {{ y = Conv(x, w) }}", w=normal(64, 64, 1, 1))
-    assert samples_wanted(model, fitted_rounding=False) == samples
-    assert samples_wanted(model, fitted_rounding=True) == FITTING_SAMPLES
+    assert samples_wanted(model, fitted_rounding=False, coarse=True) == samples
+    assert samples_wanted(model, fitted_rounding=True, coarse=False) == FITTING_SAMPLES
+    assert samples_wanted(model, fitted_rounding=True, coarse=True) == COARSE_SAMPLES
