@@ -400,8 +400,8 @@ _DYNAMIC = Section(
             "smoothing",
             Kind.BOOLEAN,
             True,
-            "ALWC with calibration data: spread between channels moves into the weights, and tensors with a few large rows "
-            "get a scale per row, where that lowers the estimated noise.",
+            "ALWC: spread between channels moves into the weights (without calibration data behind normalizations only); with "
+            "data tensors with a few large rows get a scale per row. Both where that lowers the estimated noise.",
             is_ours=True,
         ),
         Key(

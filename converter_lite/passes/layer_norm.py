@@ -39,6 +39,24 @@ def fuse_layer_norm(model: ir.Model) -> int:
     return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Sqrt"))
 
 
+def normalization_parameters(value: ir.Value) -> tuple[ir.Value, ir.Value | None] | None:
+    """Scale and offset (γ, β) of the normalization over the last axis that gives ``value``, as one operator or spelled out."""
+    node = value.producer()
+    if node is not None and is_op(node, "LayerNormalization"):
+        scale, offset = input_at(node, 1), input_at(node, 2)
+        return None if scale is None or int_attribute(node, "axis", -1) != -1 else (scale, offset)
+    found: dict[str, ir.Value] = {}
+    for op_type in ("Add", "Mul"):
+        operands = constant_operand(node) if node is not None and is_op(node, op_type) else None
+        if operands is not None:
+            node, found[op_type] = operands[0].producer(), operands[1]
+    if node is None or "Mul" not in found or not is_op(node, "Div"):
+        return None
+    centring, root = (None if operand is None else operand.producer() for operand in node.inputs)
+    is_normalized = _centring(centring)[1] is not None and root is not None and is_op(root, "Sqrt")
+    return (found["Mul"], found.get("Add")) if is_normalized else None
+
+
 def _fuse(root: ir.Node) -> bool:
     variance = _variance(root)
     if variance is None:

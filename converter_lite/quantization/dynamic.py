@@ -20,7 +20,7 @@ from converter_lite.quantization.full import avoid_saturation, check_saturation,
 from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
-from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_products
+from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_expected_products, smooth_products
 from converter_lite.quantization.weights import (
     FLOAT_TYPES,
     bias_of,
@@ -44,8 +44,8 @@ class DynamicSettings:
 
     Attributes:
         weight_per_channel: ALWC (activations per layer, weights per channel); false is ACWL (per row, per layer).
-        smoothing: Move what makes activations hard to quantize into the weights or into scales per row, where there are
-            calibration samples and weights have scales per channel.
+        smoothing: Move what makes activations hard to quantize into the weights or into scales per row, where weights have
+            scales per channel.
         skip: Names of nodes that stay float.
         portable: Weights for which no integer kernel of an x86 processor can saturate.
         adaptive_rounding: Fit the rounding of weights to calibration samples, where there are any.
@@ -96,7 +96,7 @@ def quantize_dynamic(
         settings: Choices.
         target: Name of the device table.
         plan: Decisions and parameters to use instead of making them.
-        samples: Calibration samples, for smoothing; without them there is none.
+        samples: Calibration samples, for smoothing and rounding; without them smoothing knows normalizations only.
         engine: Runs the float model.
         threads: Worker threads.
         log: Receives details.
@@ -114,9 +114,13 @@ def quantize_dynamic(
         apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
     else:
         refuse_broken_constants(model, plan)
-        if settings.smoothing and settings.weight_per_channel and samples is not None:
+        log = log or Log()
+        smoothing = settings.smoothing and settings.weight_per_channel
+        if smoothing and samples is not None:
             feeds = samples.head(SAMPLES)
-            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log or Log())
+            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log)
+        elif smoothing and not is_larger_than_memory(model):
+            smooth_expected_products(model, plan, log)
     is_portable = settings.portable if given is None else given.cannot_saturate
     if is_portable and settings.weight_per_channel:  # scales of a plan are in this order, too
         reorder_channels(model, per_channel=True, threads=threads)

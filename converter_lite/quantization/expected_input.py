@@ -1,4 +1,4 @@
-"""Mean of every input channel of a layer without data, from the BatchNormalization that was folded before it.
+"""What a layer reads is expected to be like without data, from the normalization before it.
 
 A normalized tensor has mean beta and standard deviation |gamma| per channel; behind a Relu or Clip its mean is that of a clipped
 normal distribution.
@@ -14,6 +14,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
+from converter_lite.passes.layer_norm import normalization_parameters
 from converter_lite.quantization.decide import clamp_bounds
 
 MEAN_KEEPING = ("MaxPool", "AveragePool", "GlobalAveragePool", "Flatten", "Identity", "Dropout", "Resize")
@@ -41,6 +43,23 @@ def expected_channel_mean(value: ir.Value | None) -> NDArray[np.float64] | None:
     if bounds is None or source is None:
         return None
     return clipped_normal_mean(np.asarray(source[0], np.float64), np.asarray(source[1], np.float64), *bounds)
+
+
+def expected_rows(value: ir.Value, count: int) -> NDArray[np.float32] | None:
+    """Rows as they are expected behind a normalization over the last axis: normal variables with its offset and scale.
+
+    Real rows have more outliers; which channels are large shows all the same. The same rows come with every call.
+
+    Returns:
+        ``(count, channels)``, or ``None`` where no such normalization gives ``value``.
+    """
+    parameters = normalization_parameters(value)
+    scale, offset = (None if parameters is None else g.constant(parameter) for parameter in parameters or (None, None))
+    if scale is None or scale.ndim != 1 or (offset is not None and offset.shape != scale.shape):
+        return None
+    normal = np.random.default_rng(0).standard_normal((count, len(scale)))
+    mean = np.zeros(len(scale)) if offset is None else offset.astype(np.float64)
+    return (normal * scale.astype(np.float64) + mean).astype(np.float32)
 
 
 def clipped_normal_mean(

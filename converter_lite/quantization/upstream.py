@@ -5,6 +5,7 @@
     x ─ MatMul(W) ─ Add(b) ─ Reshape ─ Transpose ─ V          softmax ─ MatMul(V) ─ Transpose ─ Reshape ─ y
 
 The channels of ``y`` are those of ``W`` and ``b``: each step keeps them apart or moves them. So ``y / s`` needs no operator.
+Behind a normalization its scale and offset are divided.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def find_upstream(value: ir.Value, factors: NDArray[np.float32]) -> Upstream | N
 
     Returns:
         ``None`` where a step mixes channels or its sizes are not known, another node reads a value between, or there is no
-        product with a constant at the end.
+        product with constants at the end.
     """
     if value.shape is None or factors.size < 2:
         return None
@@ -77,9 +78,9 @@ def find_upstream(value: ir.Value, factors: NDArray[np.float32]) -> Upstream | N
         node = value.producer()
         if node is None:
             return None
-        weight = _weight_division(node, along)
-        if weight is not None:
-            return Upstream((*divisions, weight), tuple(values))
+        last = _weight_division(node, along) or _normalization_division(node, along)
+        if last:
+            return Upstream((*divisions, *last), tuple(values))
         step = _addition(node, along, divisions) or _move(node, along)
         if step is None:
             return None
@@ -95,13 +96,26 @@ def _fits(value: ir.Value, factors: Factors) -> bool:
     return all(count == 1 or size == count for size, count in zip(shape, factors.shape, strict=True))
 
 
-def _weight_division(node: ir.Node, factors: Factors) -> _Division | None:
+def _weight_division(node: ir.Node, factors: Factors) -> list[_Division]:
     """The product with a matrix of its own whose columns are the channels."""
     if not is_op(node, "MatMul") or not g.is_constant(node.inputs[1]) or factors.size != factors.shape[-1]:
-        return None
+        return []
     weight = node.inputs[1]
     is_own = weight is not None and len(weight.uses()) == 1 and len(g.static_shape(weight) or ()) == 2
-    return _Division(node, 1, factors.reshape(-1)) if is_own else None
+    return [_Division(node, 1, factors.reshape(-1))] if is_own else []
+
+
+def _normalization_division(node: ir.Node, factors: Factors) -> list[_Division]:
+    """Scale and offset of a normalization over the last axis, or a Mul by one number per channel, as in a spelled-out one."""
+    if is_op(node, "LayerNormalization") and g.int_attribute(node, "axis", -1) == -1:
+        positions = [i for i, value in enumerate(node.inputs) if i > 0 and value is not None]
+    else:
+        operands = constant_operand(node) if is_op(node, "Mul") else None
+        positions = [] if operands is None else [0 if operands[2] else 1]
+    fit = factors.size == factors.shape[-1] and all(
+        g.static_shape(node.inputs[i]) == (factors.size,) and g.is_constant(node.inputs[i]) for i in positions
+    )
+    return [_Division(node, i, factors.reshape(-1)) for i in positions] if fit else []
 
 
 def _addition(node: ir.Node, factors: Factors, divisions: list[_Division]) -> tuple[ir.Value, Factors] | None:

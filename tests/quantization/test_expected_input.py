@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.quantization.expected_input import clipped_normal_mean, expected_channel_mean
+from converter_lite.quantization.expected_input import clipped_normal_mean, expected_channel_mean, expected_rows
 from tests.support import build
 
 
@@ -45,3 +45,44 @@ def test_means_follow_through_clamps_and_pools(text: str, expected: list[float])
 def test_nothing_is_known_behind_other_operators(text: str) -> None:
     assert expected_channel_mean(model_with_statistics(text).graph.outputs[0]) is None
     assert expected_channel_mean(None) is None
+
+
+SPELLED_OUT = """m = ReduceMean<axes=[-1]>(x) c = Sub(x, m) s = Mul(c, c) v = ReduceMean<axes=[-1]>(s) w = Add(v, eps)
+    d = Sqrt(w) n = Div(c, d) k = Mul(n, scale) y = Add(k, offset)"""
+GIVEN = {
+    "scale": np.array([1.0, 0.1, 20.0, -3.0], np.float32),
+    "offset": np.array([0.0, 5.0, -1.0, 0.0], np.float32),
+    "eps": np.float32(1e-5),
+}
+
+
+def behind(text: str, **given: object) -> ir.Value:
+    return build(f"g (float[2,6,4] x) => (float[2,6,4] y) {{ {text} }}", opset=17, **given).graph.outputs[0]
+
+
+@pytest.mark.parametrize("text", [SPELLED_OUT, "y = LayerNormalization(x, scale, offset)"])
+def test_rows_behind_a_normalization_have_its_offset_and_scale(text: str) -> None:
+    rows = expected_rows(behind(text, **GIVEN), 4000)
+    assert rows is not None
+    np.testing.assert_allclose(rows.mean(axis=0), GIVEN["offset"], atol=1)
+    np.testing.assert_allclose(rows.std(axis=0), np.abs(GIVEN["scale"]), rtol=0.05)
+
+
+def test_an_offset_is_optional() -> None:
+    rows = expected_rows(behind("y = LayerNormalization(x, scale)", scale=GIVEN["scale"]), 4000)
+    assert rows is not None
+    np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y = Identity(x)",
+        "y = LayerNormalization<axis=1>(x, table, table)",
+        "y = LayerNormalization(x, x, offset)",
+        "k = Mul(x, scale) y = Add(k, offset)",
+        "r = Relu(x) d = Sqrt(r) c = Sub(x, offset) n = Div(c, d) k = Mul(n, scale) y = Add(k, offset)",
+    ],
+)
+def test_other_values_have_no_expected_rows(text: str) -> None:
+    assert expected_rows(behind(text, table=np.ones((6, 4), np.float32), **GIVEN), 10) is None

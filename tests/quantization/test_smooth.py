@@ -171,6 +171,29 @@ def test_rows_of_a_transposed_gemm_with_bias_have_scales_of_their_own() -> None:
     assert sqnr(model, written(quantized), samples_of(model)) > 30
 
 
+def normalized(seed: int = 0) -> ir.Model:
+    """A normalization with a few large channels before two products, one of which reads a tensor that stays as it is."""
+    return build(
+        """g (float[B,6,16] x) => (float[B,6,20] y, float[B,6,16] n) {
+            n = LayerNormalization(x, scale, offset) a = LayerNormalization(x, large, offset) y = MatMul(a, w) }""",
+        opset=17,
+        scale=np.ones(16, np.float32),
+        large=OUTLIERS,
+        offset=normal(16, seed=seed),
+        w=normal(16, 20, seed=4) / OUTLIERS[:, None],
+    )
+
+
+def test_without_samples_large_channels_behind_a_normalization_are_smoothed_for_nothing() -> None:
+    model = normalized()
+    samples = samples_of(model, 4)
+    quantized = dynamic(model, None)
+    assert set(quantized.plan.smoothing) == {"a"}
+    assert operators(quantized.model)["Mul"] == 0  # the normalization's own constants are divided
+    noise = [sqnr(written(q), model, samples) for q in (dynamic(model, None, smoothing=False), quantized)]
+    assert noise[1] > noise[0] + 3
+
+
 def test_without_samples_and_per_row_there_is_no_smoothing() -> None:
     model = products()
     samples = with_outlier_channels(model)

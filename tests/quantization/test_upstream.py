@@ -68,6 +68,17 @@ def test_a_bias_that_others_read_is_copied() -> None:
     np.testing.assert_array_equal(after["z"], before["z"])
 
 
+@pytest.mark.parametrize(
+    "text", ["y = LayerNormalization(x, w, b)", "y = LayerNormalization(x, w)", "k = Mul(w, x) y = Add(k, b)"]
+)
+def test_scale_and_offset_of_a_normalization_are_divided(text: str) -> None:
+    text = f"g (float[B,S,16] x) => (float[B,S,16] z) {{ {text} z = Relu(y) }}"
+    model = build(text, opset=17, w=normal(16), b=normal(16, seed=1))
+    result, feed = divided(model, "y"), random_feed(model)
+    np.testing.assert_allclose(run(result, feed)["z"], run(model, feed)["z"] / FACTORS, rtol=1e-5, atol=1e-6)
+    assert len(list(result.graph)) == len(list(model.graph))
+
+
 def through(text: str, shape: str = "float[B,S,16]", **constants: object) -> Callable[[], ir.Model]:
     sizes = {name: np.array(sizes, np.int64) for name, sizes in constants.items()}
     return lambda: build(
@@ -83,6 +94,9 @@ def through(text: str, shape: str = "float[B,S,16]", **constants: object) -> Cal
 REFUSED: dict[str, Callable[[], ir.Model]] = {
     "an activation function": through("a = MatMul(x, w) y = Tanh(a)"),
     "an input": through("y = Add(x, b)"),
+    "a factor that all channels share": through("y = Mul(x, rows)", "float[B,5,16]"),
+    "a normalization over two axes": through("y = LayerNormalization<axis=1>(x, w, w)", "float[B,16,16]"),
+    "a normalization by computed scales": through("s = Relu(b) y = LayerNormalization(x, s)"),
     "a constant that would grow": through("a = MatMul(x, w) y = Add(a, rows)", "float[B,5,16]"),
     "a weight that another product reads": through("a = MatMul(x, w) c = MatMul(x, w) d = Neg(c) y = Add(a, b)"),
     "a value that another node reads": through("a = MatMul(x, w) y0 = Add(a, b) y1 = Neg(y0) y = Add(y0, b)"),
