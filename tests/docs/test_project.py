@@ -1,0 +1,70 @@
+"""What a package index and a contributor see of the project: metadata, links, tools."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from converter_lite import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:href|src)=\"([^\"]+)\"|^\[[^]]+\]:\s*(\S+)", flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def metadata() -> dict[str, object]:
+    """What the build backend puts into a package."""
+    pytest.importorskip("hatchling", reason="the build backend is not installed; the extra dev has it")
+    pytest.importorskip("hatch_fancy_pypi_readme", reason="the README's hook is not installed; the extra dev has it")
+    line = [sys.executable, "-m", "hatchling", "metadata"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def links(metadata: dict[str, object]) -> list[str]:
+    readme = metadata["readme"]
+    text = readme["text"] if isinstance(readme, dict) else readme
+    return [next(filter(None, groups)) for groups in LINK.findall(str(text))]
+
+
+def test_no_link_of_the_long_description_is_relative(metadata: dict[str, object]) -> None:
+    found = links(metadata)
+    assert len(found) > 10
+    assert [link for link in found if not link.startswith(("https://", "#"))] == []
+
+
+def test_links_into_the_project_lead_to_files_of_the_tagged_tree(metadata: dict[str, object]) -> None:
+    urls = metadata["urls"]
+    assert isinstance(urls, dict)
+    tree = f"{urls['Repository']}/blob/v{__version__}/"
+    names = {link.removeprefix(tree).partition("#")[0] for link in links(metadata) if link.startswith(tree)}
+    assert "docs/user_guide.md" in names
+    assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_package_and_module_have_one_version(metadata: dict[str, object]) -> None:
+    assert metadata["version"] == __version__
+
+
+def test_hooks_take_the_oldest_ruff_that_the_project_allows() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.findall(r"ruff==([\d.]+)", hooks) == re.findall(r'"ruff>=([\d.]+),<[\d.]+"', project)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_no_tracked_file_is_ignored() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("the tree is no git checkout")
+    line = ["git", "ls-files", "-ci", "--exclude-standard"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"git does not read the checkout: {done.stderr.strip()}")
+    assert done.stdout == ""
