@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from converter_lite.frontends.paddle_proto import message_class
+from converter_lite.formats.paddle.inference_model.messages import message_class
 
 FLOAT, TENSOR, FLOAT32 = 1, 7, 5
 """Numbers of program files: type of an attribute, kind of a variable, type of elements."""

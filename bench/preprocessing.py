@@ -16,15 +16,15 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.analysis.doctor import Mistake, Preparation, examine
-from converter_lite.analysis.normalization import IMAGENET, PIXELS, SIGNED, UNIT, Normalization
 from converter_lite.data.images import ImagePreprocess, load_image
 from converter_lite.data.inputs import input_specs
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.form import GraphForm
-from converter_lite.preparing import Preparation as GraphPreparation
-from converter_lite.reading import read_source
-from converter_lite.request import ConvertRequest
+from converter_lite.formats.requirements import GraphForm
+from converter_lite.pipeline.prepare import Preparation as GraphPreparation
+from converter_lite.pipeline.read import read_source
+from converter_lite.pipeline.request import ConvertRequest
+from converter_lite.preprocessing.doctor import Mistake, Preparation, examine
+from converter_lite.preprocessing.normalization import IMAGENET, PIXELS, SIGNED, UNIT, Normalization
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = next((up / "shared" for up in ROOT.parents if (up / "shared/data/models").is_dir()), Path("absent"))

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from converter_lite.cli.arguments import parse_input_shape
-from converter_lite.formats.mindspore_ms.format import MsFormat
-from converter_lite.formats.output import OutputFormat
-from converter_lite.formats.paddle_nb.output import NbFormat
-from converter_lite.frontends.onnx import read_onnx
+from converter_lite.formats.base import OutputFormat
+from converter_lite.formats.mindspore_lite.format import MsFormat
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.paddle.format import NbFormat
 
 
 def main() -> None:

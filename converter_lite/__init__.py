@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from converter_lite.api import Converter, convert, quant_post_dynamic, quant_post_static
     from converter_lite.errors import ConverterError
-    from converter_lite.request import ConvertRequest, ConvertResult
+    from converter_lite.pipeline.request import ConvertRequest, ConvertResult
 
 __version__ = "0.1.0"
 
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ConvertRequest": "request",
-    "ConvertResult": "request",
+    "ConvertRequest": "pipeline.request",
+    "ConvertResult": "pipeline.request",
     "Converter": "api",
     "ConverterError": "errors",
     "convert": "api",

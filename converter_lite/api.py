@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter_lite.errors import UsageError
 from converter_lite.log import NORMAL, Log
-from converter_lite.request import DEFAULT_SAVE_TYPE, NOT_AVAILABLE, ConvertRequest, ConvertResult
+from converter_lite.pipeline.request import DEFAULT_SAVE_TYPE, NOT_AVAILABLE, ConvertRequest, ConvertResult
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
@@ -35,7 +35,7 @@ def convert(request: ConvertRequest, *, log: Log | None = None) -> ConvertResult
     Raises:
         ConverterError: What is wrong, where, and what to do (subclasses in :mod:`converter_lite.errors`).
     """
-    from converter_lite.conversion import run
+    from converter_lite.pipeline.convert import run
 
     return run(request, log or Log())
 
@@ -316,7 +316,7 @@ def _source(model_dir: str | Path, model_filename: str | None, params_filename: 
 
 
 def _known(parameter: str, value: str, table: Mapping[str, str]) -> str:
-    from converter_lite.suggest import did_you_mean
+    from converter_lite.errors import did_you_mean
 
     if value not in table:
         raise UsageError(f"{value!r} is not one of {', '.join(table)}{did_you_mean(value, table)}", where=parameter)
@@ -333,8 +333,8 @@ def _with_skipped(converter: Converter, names: tuple[str, ...]) -> QuantizationC
 
 def _skipped(source: ConvertRequest, quantizable: Sequence[str], skip_nodes: Sequence[str]) -> tuple[str, ...]:
     """``skip_quant_node`` that leaves only the wanted weighted operators to the quantizer."""
-    from converter_lite.reading import read_source
-    from converter_lite.suggest import did_you_mean
+    from converter_lite.errors import did_you_mean
+    from converter_lite.pipeline.read import read_source
 
     unknown = [name for name in quantizable if name not in OPERATOR_NAMES]
     if unknown:

@@ -1,11 +1,11 @@
-"""Errors that a user can cause; everything else that escapes is a defect of this program."""
+"""Errors that a user can cause, with the nearest name where one is unknown; everything else that escapes is a defect."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from converter_lite.request import ConvertResult, OutputAccuracy
+import difflib
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -89,14 +89,35 @@ class QualityError(ConverterError):
     """The written model missed the quality gate, or nothing was quantized.
 
     Attributes:
-        accuracy: What was measured of the file that missed the gate.
-        rejected: Everything about the results of that run; their files are not there.
+        details: What is known about the results, as plain data for ``--json``; their files are not there.
     """
 
-    rejected: ConvertResult | None = None
-
     def __init__(
-        self, message: str, *, where: str = "", hint: str = "", accuracy: tuple[OutputAccuracy, ...] = ()
+        self, message: str, *, where: str = "", hint: str = "", details: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
         super().__init__(message, where=where, hint=hint)
-        self.accuracy = accuracy
+        self.details = details
+
+
+MAX_SUGGESTED = 64
+"""Longer words get no suggestion: matching is quadratic in the length, and nobody mistypes that much."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The one of ``names`` that ``name`` most likely means (case does not count), or an empty string."""
+    if len(name) > MAX_SUGGESTED:
+        return ""
+    by_folded = {candidate.casefold(): candidate for candidate in names}
+    matches = difflib.get_close_matches(name.strip().casefold(), list(by_folded), n=1, cutoff=0.6)
+    return by_folded[matches[0]] if matches else ""
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``"; did you mean X?"`` to append to a message, or an empty string."""
+    match = nearest(name, names)
+    return f"; did you mean {match}?" if match else ""
+
+
+def shorten(text: str, length: int = 60) -> str:
+    """``text`` in quotes, cut to ``length`` characters."""
+    return repr(text if len(text) <= length else text[: length - 3] + "...")

@@ -18,14 +18,14 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ConverterError, ModelError
-from converter_lite.formats.onnx_qdq import writer
 from converter_lite.graph import assign_names
 from converter_lite.log import Log
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.devices import target_spec
 
 Feed = Mapping[str, NDArray[Any]]
@@ -211,7 +211,7 @@ def full(
 
 def written(quantized: QuantizedModel) -> ir.Model:
     """The valid ONNX graph of a quantized model."""
-    model = writer.build(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
+    model = qdq_model(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
     return model
 

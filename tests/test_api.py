@@ -17,7 +17,7 @@ from converter_lite.config import config_from_mapping
 from converter_lite.errors import ConfigError, ConverterError, DataError, ModelError, QualityError, UsageError
 from tests.cli.conftest import workshop as workshop
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Workshop, ini, model_proto
-from tests.frontends.paddle_models import float_model, save
+from tests.formats.paddle.inference_models import float_model, save
 from tests.support import normal
 
 

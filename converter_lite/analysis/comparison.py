@@ -16,16 +16,16 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.analysis.alignment import BY_NAME, Alignment, Layer, align
-from converter_lite.analysis.errors import TensorError, TensorErrorSums
 from converter_lite.analysis.held import Held, HeldSums
 from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
-from converter_lite.engine import Engine, Feed, Session
-from converter_lite.loading import open_session
+from converter_lite.analysis.tensor_errors import TensorError, TensorErrorSums
 from converter_lite.log import Log
+from converter_lite.pipeline.request import DEFAULT_MIN_COSINE
 from converter_lite.quantization.equalize import HOMOGENEOUS
-from converter_lite.quantization.weights import FLOAT_TYPES
 from converter_lite.reports.observation import Pair, grouped, observable, shapes
-from converter_lite.request import DEFAULT_MIN_COSINE
+from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.serializing import open_session
+from converter_lite.targets.operands import FLOAT_TYPES
 
 HELD_SAMPLES = 16
 """Samples from which the order of channels and factors of an equalization are found."""

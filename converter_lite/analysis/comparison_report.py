@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from converter_lite.analysis.comparison import Comparison, LayerError
-from converter_lite.analysis.errors import TensorError
+from converter_lite.analysis.tensor_errors import TensorError
 from converter_lite.reports.csv_rows import name_field, number_field
 
 SHOWN = 20

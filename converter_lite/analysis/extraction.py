@@ -21,13 +21,13 @@ from converter_lite.analysis.comparison import Comparison, LayerError
 from converter_lite.analysis.held import Indices
 from converter_lite.analysis.isolation import ALONE, Isolated, fed_tensors
 from converter_lite.analysis.recorded import SET, recorded_files
-from converter_lite.engine import Engine, Feed
-from converter_lite.formats.onnx_qdq.writer import save
-from converter_lite.loading import open_file, open_session
-from converter_lite.output import transaction
-from converter_lite.quantization.params import QuantParams
+from converter_lite.formats.onnx.writer import save
+from converter_lite.kernels.params import QuantParams
 from converter_lite.reports.cutting import integer_type
 from converter_lite.reports.observation import observable
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.serializing import open_file, open_session
+from converter_lite.system.files import transaction
 
 RECORDED = 4
 """Samples recorded per layer."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from converter_lite.analysis.alignment import Layer
 from converter_lite.analysis.held import Held
 from converter_lite.analysis.taps import Tap
-from converter_lite.quantization.params import QuantParams
+from converter_lite.kernels.params import QuantParams
 from converter_lite.reports.cutting import STAND_IN, cut, integers, parts
 
 ALONE = "{}@alone"

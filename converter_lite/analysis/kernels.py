@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.engine import Feed, KernelRun, profile
-from converter_lite.loading import message
+from converter_lite.runtime.engine import Feed, KernelRun, profile
+from converter_lite.runtime.serializing import message
 from converter_lite.targets.operators import WEIGHTED
 
 INTEGERS = frozenset({"int8", "uint8", "int4", "uint4"})

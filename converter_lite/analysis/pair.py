@@ -11,14 +11,14 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import ModelError, UsageError
-from converter_lite.formats.form import GraphForm
-from converter_lite.formats.output import FileOptions
+from converter_lite.formats.base import FileOptions
+from converter_lite.formats.onnx.reader import fix_input_shapes, is_quantized, read_onnx
+from converter_lite.formats.onnx.versions import fit_to_engine
 from converter_lite.formats.registry import output_format
-from converter_lite.frontends.onnx import fix_input_shapes, is_quantized, read_onnx
-from converter_lite.frontends.onnx_versions import fit_to_engine
+from converter_lite.formats.requirements import GraphForm
 from converter_lite.passes.shapes import infer_shapes
-from converter_lite.preparing import Preparation
-from converter_lite.reading import Source
+from converter_lite.pipeline.prepare import Preparation
+from converter_lite.pipeline.read import Source
 
 FILE_FORMATS = {".onnx": "ONNX", ".ms": "MINDIR_LITE", ".nb": "NAIVE_BUFFER"}
 """End of a file name -> name of its format."""

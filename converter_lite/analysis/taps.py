@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.frontends.onnx_qdq import GRIDS
-from converter_lite.quantization.params import QuantParams, QuantSpec
+from converter_lite.formats.onnx.qdq import GRIDS
+from converter_lite.kernels.params import QuantParams, QuantSpec
 
 DECORATIONS = (
     "_dequantized",

@@ -65,7 +65,7 @@ def _inputs(job: Job) -> Iterator[Path]:
 def _external_data(model: Path) -> list[Path]:
     import onnx_ir as ir
 
-    from converter_lite.frontends.onnx_checks import stored_tensors
+    from converter_lite.formats.onnx.checks import stored_tensors
 
     try:
         loaded = ir.load(model)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from converter_lite.errors import ConfigError, UsageError
-from converter_lite.suggest import did_you_mean
+from converter_lite.errors import ConfigError, UsageError, did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib

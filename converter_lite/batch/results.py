@@ -11,7 +11,7 @@ from typing import Any
 from converter_lite import __version__
 from converter_lite.batch.identity import file_digest
 from converter_lite.errors import UsageError
-from converter_lite.output import write_text
+from converter_lite.system.files import write_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from converter_lite.calibration.statistics import Need, TensorStatistics
 from converter_lite.kernels.histogram import MAX_BINS, SMALLEST_EXPONENT, Histogram
-from converter_lite.loading import message
 from converter_lite.log import Log
+from converter_lite.runtime.serializing import message
 
 FORMAT = 2
 """Raised when the content of the files changes its meaning."""

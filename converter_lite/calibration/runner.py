@@ -21,11 +21,11 @@ from converter_lite import graph as g
 from converter_lite.calibration.cache import StatisticsCache, identity
 from converter_lite.calibration.shards import SHARD, Shard, ShardObserver
 from converter_lite.calibration.statistics import CalibrationStats, Need
-from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import ConverterError
 from converter_lite.execution.executor import Executor
-from converter_lite.loading import message, open_session
 from converter_lite.log import Log
+from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
+from converter_lite.runtime.serializing import message, open_session
 
 OBSERVED_VALUES = 8_192
 """Values per tensor and sample from which on a distribution is taken from an evenly spaced subset."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
-from converter_lite.engine import Engine, Feed, Session
 from converter_lite.kernels.histogram import histogram
-from converter_lite.loading import Message
+from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.serializing import Message
 
 SHARD = 16
 """Samples of a shard: the work of one machine at a time, and what a killed run loses at most."""

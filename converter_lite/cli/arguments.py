@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from converter_lite.errors import UsageError
-from converter_lite.request import one_of
+from converter_lite.pipeline.request import one_of
 
 REPEATABLE = ("--set",)
 """Flags that may stand several times."""

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter_lite.cli.arguments import executor_option, option
-from converter_lite.errors import EXIT_INTERRUPTED, ClusterError, ConverterError, UsageError
-from converter_lite.output import write_text
-from converter_lite.suggest import did_you_mean
+from converter_lite.errors import EXIT_INTERRUPTED, ClusterError, ConverterError, UsageError, did_you_mean
+from converter_lite.system.files import write_text
 
 if TYPE_CHECKING:
     from converter_lite.batch.jobs import Job

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
-from converter_lite.cli.run import run_work
+from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import QualityError, UsageError
-from converter_lite.interruptions import interruptions_wait
-from converter_lite.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS, one_of
+from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS, one_of
+from converter_lite.system.interruptions import interruptions_wait
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from converter_lite.analysis.comparison import Comparison
-    from converter_lite.engine import Feed
     from converter_lite.log import Log
+    from converter_lite.runtime.engine import Feed
 
 MOST = 65535
 ORDERS = ("worst", "graph")
@@ -116,10 +116,10 @@ def _compare(wish: _Wish) -> None:
     with interruptions_wait():
         from converter_lite.analysis.comparison import compare_models
         from converter_lite.analysis.pair import read_pair
-        from converter_lite.analysis.samples import SampleSource
+        from converter_lite.analysis.sample_source import SampleSource
         from converter_lite.config.parser import load_config
-        from converter_lite.engine import DEFAULT_ENGINE
         from converter_lite.log import NORMAL, Log, library_messages
+        from converter_lite.runtime.engine import DEFAULT_ENGINE
 
     log = Log(NORMAL, sys.stdout)
     threads = wish.threads or os.cpu_count() or 1
@@ -161,7 +161,7 @@ def _report(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> 
 
 def _extract(comparison: Comparison, wish: _Wish, reference: ir.Model, feeds: Sequence[Feed], log: Log) -> None:
     from converter_lite.analysis.extraction import extract_worst
-    from converter_lite.engine import DEFAULT_ENGINE
+    from converter_lite.runtime.engine import DEFAULT_ENGINE
 
     if wish.folder is None:
         return
@@ -172,7 +172,7 @@ def _extract(comparison: Comparison, wish: _Wish, reference: ir.Model, feeds: Se
 
 
 def _refuse_overwrite(wish: _Wish) -> None:
-    from converter_lite.output import refuse_overwrite
+    from converter_lite.system.files import refuse_overwrite
 
     inputs = [wish.float_model, wish.quantized_model, *(p for p in (wish.config_file, wish.inputs) if p)]
     outputs = [p for p in (wish.csv, wish.json) if p]
@@ -182,7 +182,7 @@ def _refuse_overwrite(wish: _Wish) -> None:
 
 def _write(comparison: Comparison, wish: _Wish, *, is_real: bool) -> None:
     from converter_lite.analysis.comparison_report import csv_text, to_json
-    from converter_lite.output import write_text
+    from converter_lite.system.files import write_text
 
     if wish.csv is not None:
         write_text(wish.csv, csv_text(comparison))

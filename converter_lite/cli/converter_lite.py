@@ -27,8 +27,7 @@ from converter_lite.cli.batch import batch_command
 from converter_lite.cli.compare import compare_command
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
-from converter_lite.cli.memory import use_one_heap
-from converter_lite.cli.run import (
+from converter_lite.cli.exit_status import (
     FAILURE_LINE,
     clean_up_when_terminated,
     interruption,
@@ -36,10 +35,10 @@ from converter_lite.cli.run import (
     run_conversion,
     usage_failure,
 )
+from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
-from converter_lite.interruptions import interruptions_wait
-from converter_lite.request import (
+from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
     MAX_THREADS,
@@ -49,6 +48,7 @@ from converter_lite.request import (
     SAVE_TYPES,
     ConvertRequest,
 )
+from converter_lite.system.interruptions import interruptions_wait
 
 NEVER_EMPTY = (
     "configFile",
@@ -262,9 +262,9 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
 
 def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
     with interruptions_wait():
-        from converter_lite.conversion import run
         from converter_lite.log import DETAILED, NORMAL, QUIET, Log, library_messages
-        from converter_lite.reports.summary import summary
+        from converter_lite.pipeline.convert import run
+        from converter_lite.pipeline.summary import summary
 
     log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
     with library_messages(log):
@@ -285,7 +285,7 @@ def _json_file(options: dict[str, Any]) -> Path | None:
     path = path_of(options["json"])
     if path is None:
         return None
-    from converter_lite.output import refuse_overwrite
+    from converter_lite.system.files import refuse_overwrite
 
     inputs = [Path(options[name]) for name in ("model_file", "config_file", "weight_file", "plan") if options[name]]
     output = Path(options["output_file"] or "model")

@@ -46,8 +46,8 @@ def inspect_kernels(path: Path, *, confined: bool = True) -> str:
             hint="inspect without --kernels shows what a .ms or .nb file plans for its runtime",
         )
     from converter_lite.analysis.kernels import kernels, summary, table
-    from converter_lite.analysis.samples import random_feeds
-    from converter_lite.frontends.onnx import read_onnx
+    from converter_lite.analysis.sample_source import random_feeds
+    from converter_lite.formats.onnx.reader import read_onnx
 
     model = read_onnx(path, confined=confined)
     uses = kernels(model, random_feeds(model, RUNS, quantized=model))
@@ -62,8 +62,8 @@ def _bytes(path: Path) -> bytes:
 
 
 def _describe_ms(path: Path, _confined: bool) -> Iterator[str]:
-    from converter_lite.formats.mindspore_ms.inspect import as_table, operator_rows, tensor_rows
-    from converter_lite.formats.mindspore_ms.reader import read
+    from converter_lite.formats.mindspore_lite.importer.reader import read
+    from converter_lite.formats.mindspore_lite.inspect import as_table, operator_rows, tensor_rows
 
     data = _bytes(path)
     try:
@@ -78,14 +78,14 @@ def _describe_ms(path: Path, _confined: bool) -> Iterator[str]:
 
 
 def _describe_nb(path: Path, _confined: bool) -> Iterator[str]:
-    from converter_lite.formats.paddle_nb.inspect import describe
-    from converter_lite.formats.paddle_nb.parse import parse
+    from converter_lite.formats.paddle.nb.inspect import describe
+    from converter_lite.formats.paddle.nb.parse import parse
 
     yield describe(parse(_bytes(path), where=str(path)))
 
 
 def _describe_onnx(path: Path, confined: bool) -> Iterator[str]:
-    from converter_lite.formats.onnx_qdq.inspect import describe
+    from converter_lite.formats.onnx.inspect import describe
 
     head, operators, tensors, saturating = describe(path, confined=confined)
     yield head

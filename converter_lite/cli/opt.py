@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from converter_lite import __version__
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
+from converter_lite.cli.exit_status import clean_up_when_terminated
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.opt_arguments import (
     SINGLE_FILES,
@@ -26,7 +27,6 @@ from converter_lite.cli.opt_arguments import (
 )
 from converter_lite.cli.opt_listings import SAVED, announce, draw, print_tables, record_tailoring, tell
 from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of, source_files
-from converter_lite.cli.run import clean_up_when_terminated
 from converter_lite.errors import (
     EXIT_DEFECT,
     EXIT_INTERRUPTED,
@@ -38,7 +38,7 @@ from converter_lite.errors import (
 )
 
 if TYPE_CHECKING:
-    from converter_lite.formats.paddle_nb.program import Program
+    from converter_lite.formats.paddle.program import Program
 
 WRITABLE = ("arm", "x86", "host")
 REFUSED_TARGETS = (
@@ -182,7 +182,7 @@ def target_names(text: str) -> list[str]:
     Raises:
         UsageError: A name is unknown, or there is none.
     """
-    from converter_lite.suggest import did_you_mean
+    from converter_lite.errors import did_you_mean
 
     names = [name for name in re.split(r"[,\s]+", text) if name]
     for name in names:
@@ -232,8 +232,8 @@ def _print_model(options: dict[str, Any], targets: list[str]) -> int:
 
     A Paddle program is shown before a target is refused: what the original has for it is known.
     """
-    from converter_lite.formats.paddle_nb import tables
-    from converter_lite.frontends.paddle import load
+    from converter_lite.formats.paddle import tables
+    from converter_lite.formats.paddle.inference_model.reader import load
 
     program_file, parameter_file = source_files(options)
     is_paddle = program_file.suffix not in SINGLE_FILES
@@ -264,11 +264,11 @@ def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
     Raises:
         ConverterError: The model cannot be read, or the target cannot express it; every such node is named.
     """
-    from converter_lite.formats.paddle_nb.form import NB_FORM
-    from converter_lite.formats.paddle_nb.writer import NbOptions, build
-    from converter_lite.preparing import Preparation
+    from converter_lite.formats.paddle.exporter.writer import NbOptions, build
+    from converter_lite.formats.paddle.form import NB_FORM
+    from converter_lite.pipeline.prepare import Preparation
+    from converter_lite.pipeline.read import read_source
     from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-    from converter_lite.reading import read_source
 
     asked = {**options, "optimize_out": options["optimize_out"] or "unused"}
     request = request_of(asked, written_target(targets), targets)

@@ -12,9 +12,9 @@ from converter_lite.cli.opt_arguments import SINGLE_FILES
 from converter_lite.errors import UsageError
 
 if TYPE_CHECKING:
-    from converter_lite.formats.paddle_nb.program import Program
-    from converter_lite.output import Transaction
-    from converter_lite.request import ConvertRequest, ConvertResult
+    from converter_lite.formats.paddle.program import Program
+    from converter_lite.pipeline.request import ConvertRequest, ConvertResult
+    from converter_lite.system.files import Transaction
 
 SAVED = "2. Model is optimized and saved into {} successfully"
 """Line about a written file, in the original's words."""
@@ -47,7 +47,7 @@ def print_tables(options: dict[str, Any], targets: list[str]) -> bool:
     """The first table that is asked for; whether one was."""
     if all(options[name] != "true" for name in TABLES):
         return False
-    from converter_lite.formats.paddle_nb import tables
+    from converter_lite.formats.paddle import tables
 
     if options["print_all_ops"] == "true":
         click.echo(tables.all_operators())
@@ -62,7 +62,7 @@ def print_tables(options: dict[str, Any], targets: list[str]) -> bool:
 
 def record_tailoring(folder: Path, programs: Sequence[Program]) -> None:
     """Lists of operators, kernels and their sources in a folder, for a library built for these programs."""
-    from converter_lite.output import transaction
+    from converter_lite.system.files import transaction
 
     with transaction(folder) as files:
         stage_tailoring(files, folder, programs)
@@ -72,7 +72,7 @@ def record_tailoring(folder: Path, programs: Sequence[Program]) -> None:
 
 def stage_tailoring(files: Transaction, folder: Path, programs: Sequence[Program]) -> None:
     """Add the lists of :func:`record_tailoring` to a transaction of their folder."""
-    from converter_lite.formats.paddle_nb.tailoring import tailoring_lists
+    from converter_lite.formats.paddle.nb.tailoring import tailoring_lists
 
     for name, lines in tailoring_lists(programs).items():
         made = files.work / name
@@ -92,9 +92,9 @@ def draw(options: dict[str, Any]) -> int:
     Raises:
         UsageError: A flag is missing, or the file.
     """
-    from converter_lite.formats.paddle_nb.drawing import dot
-    from converter_lite.formats.paddle_nb.parse import parse
-    from converter_lite.output import write_text
+    from converter_lite.formats.paddle.nb.drawing import dot
+    from converter_lite.formats.paddle.nb.parse import parse
+    from converter_lite.system.files import write_text
 
     model, folder = options["optimized_nb_model_path"], options["visualization_file_output_path"]
     for name, value in (("optimized_nb_model_path", model), ("visualization_file_output_path", folder)):

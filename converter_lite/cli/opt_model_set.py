@@ -14,11 +14,11 @@ from converter_lite.cli.opt_arguments import refuse_contradictions, without_effe
 from converter_lite.cli.opt_listings import SAVED, announce, stage_tailoring, tell, tell_tailoring
 from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of
 from converter_lite.errors import ConverterError, UsageError
-from converter_lite.output import Transaction, transaction
+from converter_lite.system.files import Transaction, transaction
 
 if TYPE_CHECKING:
-    from converter_lite.formats.paddle_nb.program import Program
-    from converter_lite.request import ConvertRequest
+    from converter_lite.formats.paddle.program import Program
+    from converter_lite.pipeline.request import ConvertRequest
 
 OF_ONE_MODEL = ("model_dir", "model_file", "param_file", "configFile")
 """Flags that speak of a single model."""
@@ -93,7 +93,7 @@ def _models(folder: Path, out: Path, options: Mapping[str, str]) -> list[Path]:
 
 
 def _is_model(folder: Path, options: Mapping[str, str]) -> bool:
-    from converter_lite.frontends.paddle import is_paddle_path
+    from converter_lite.formats.paddle.inference_model.reader import is_paddle_path
 
     program = options["model_filename"]
     return (folder / program).is_file() if program else is_paddle_path(folder)

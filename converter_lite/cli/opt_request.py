@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from converter_lite.cli.opt_arguments import SINGLE_FILES, sparse_threshold
 from converter_lite.errors import UsageError
-from converter_lite.interruptions import interruptions_wait
+from converter_lite.system.interruptions import interruptions_wait
 
 if TYPE_CHECKING:
-    from converter_lite.formats.paddle_nb.program import Program
-    from converter_lite.request import ConvertRequest, ConvertResult
+    from converter_lite.formats.paddle.program import Program
+    from converter_lite.pipeline.request import ConvertRequest, ConvertResult
 
 OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 """Environment variable of the original: if it is set, files have the layout of release 2.7."""
@@ -38,7 +38,7 @@ def request_of(options: dict[str, Any], target: str, targets: Sequence[str]) -> 
     """
     from converter_lite.cli.arguments import parse_input_shape
     from converter_lite.config import config_from_mapping
-    from converter_lite.request import PROOF_SAMPLES, ConvertRequest, one_of
+    from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest, one_of
 
     protobuf = one_of(options["optimize_out_type"], ("naive_buffer", "protobuf"), "--optimize_out_type") == "protobuf"
     bits = QUANT_BITS[one_of(options["quant_type"], tuple(QUANT_BITS), "--quant_type")]
@@ -86,7 +86,7 @@ def source_files(options: dict[str, Any]) -> tuple[Path, Path | None]:
     """
     model, params = Path(options["model_file"] or options["model_dir"]), options["param_file"]
     if model.suffix not in SINGLE_FILES or model.is_dir():
-        from converter_lite.frontends.paddle import locate
+        from converter_lite.formats.paddle.inference_model.reader import locate
 
         return locate(model, Path(params) if params else None)
     if not model.is_file():
@@ -100,7 +100,7 @@ def refuse_places(request: ConvertRequest) -> None:
     Raises:
         UsageError: It is.
     """
-    from converter_lite.output import refuse_overwrite
+    from converter_lite.system.files import refuse_overwrite
 
     output, program = request.output_file, request.model_file
     inputs = [program] if request.weight_file is None else [program, request.weight_file]
@@ -125,8 +125,8 @@ def convert(request: ConvertRequest) -> ConvertResult:
         ConverterError: It cannot be converted, or the result is not proven.
     """
     with interruptions_wait():
-        from converter_lite.conversion import run
         from converter_lite.log import Log, library_messages
+        from converter_lite.pipeline.convert import run
 
     log = Log(shows_progress=True)
     with library_messages(log):
@@ -136,9 +136,9 @@ def convert(request: ConvertRequest) -> ConvertResult:
 def program_of(path: Path) -> Program:
     """The program of a result: a ``.nb`` file, or the file ``model`` of a protobuf folder."""
     if path.suffix == ".nb":
-        from converter_lite.formats.paddle_nb.parse import parse
+        from converter_lite.formats.paddle.nb.parse import parse
 
         return parse(path.read_bytes(), where=str(path)).program
-    from converter_lite.frontends.paddle_files import read_program
+    from converter_lite.formats.paddle.inference_model.files import read_program
 
     return read_program(path.read_bytes())

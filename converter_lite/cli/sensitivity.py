@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
-from converter_lite.cli.run import run_work
+from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import ModelError, QualityError, UsageError
-from converter_lite.request import MAX_THREADS, ConvertRequest, one_of
+from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest, one_of
 
 if TYPE_CHECKING:
     from converter_lite.analysis.kernels import KernelUse
-    from converter_lite.analysis.sensitivity import Sensitivity
-    from converter_lite.engine import Feed
+    from converter_lite.analysis.layer_sensitivity import Sensitivity
     from converter_lite.log import Log
-    from converter_lite.quantization.perform import Quantizer
+    from converter_lite.quantization.quantizer import Quantizer
+    from converter_lite.runtime.engine import Feed
 
 FORMATS = ("ONNX", "MINDIR_LITE", "NAIVE_BUFFER")
 """Formats whose device tables can be analysed: their quantized networks are measured as ONNX graphs."""
@@ -94,7 +94,7 @@ def _wish(options: dict[str, Any]) -> _Wish:
 
 
 def _refuse_overwrite(wish: _Wish) -> None:
-    from converter_lite.output import refuse_overwrite
+    from converter_lite.system.files import refuse_overwrite
 
     request = wish.request
     inputs = [p for p in (request.model_file, request.weight_file, request.config_file) if p is not None]
@@ -105,13 +105,13 @@ def _refuse_overwrite(wish: _Wish) -> None:
 
 def _run(wish: _Wish) -> None:
     from converter_lite.analysis.kernels import kernels, summary
-    from converter_lite.analysis.samples import random_feeds
-    from converter_lite.analysis.sensitivity import analyse
+    from converter_lite.analysis.layer_sensitivity import analyse
+    from converter_lite.analysis.sample_source import random_feeds
     from converter_lite.cli.inspect import RUNS
-    from converter_lite.formats.onnx_qdq.writer import build
     from converter_lite.log import NORMAL, Log, library_messages
-    from converter_lite.quantization.rescue import Goal
-    from converter_lite.remedies import OTHER_METHODS
+    from converter_lite.pipeline.remedies import OTHER_METHODS
+    from converter_lite.quantization.fallback import Goal
+    from converter_lite.quantization.qdq.build import qdq_model
 
     log = Log(NORMAL, sys.stdout)
     with library_messages(log):
@@ -121,7 +121,7 @@ def _run(wish: _Wish) -> None:
         _report(result, wish, log)
         uses = []
         if wish.request.save_type == ("ONNX",):
-            model = build(quantized)
+            model = qdq_model(quantized)
             shapes = dict(wish.request.input_shape)
             uses = kernels(model, random_feeds(model, RUNS, quantized=model, input_shapes=shapes))
             log.info(f"onnxruntime: {summary(uses)}")
@@ -134,16 +134,16 @@ def _run(wish: _Wish) -> None:
 
 
 def _quantizer(wish: _Wish, log: Log) -> Quantizer:
-    from converter_lite.analysis.samples import SampleSource
+    from converter_lite.analysis.sample_source import SampleSource
     from converter_lite.config.parser import load_config
     from converter_lite.data.random_samples import random_samples
-    from converter_lite.engine import DEFAULT_ENGINE
-    from converter_lite.formats.output import FileOptions
+    from converter_lite.formats.base import FileOptions
     from converter_lite.formats.registry import output_format
-    from converter_lite.preparing import Preparation
-    from converter_lite.quantization.choose import choose
-    from converter_lite.quantization.perform import SUBSTITUTES, Quantizer, Resources
-    from converter_lite.reading import read_source
+    from converter_lite.pipeline.prepare import Preparation
+    from converter_lite.pipeline.read import read_source
+    from converter_lite.quantization.choice import choose
+    from converter_lite.quantization.quantizer import SUBSTITUTES, Quantizer, Resources
+    from converter_lite.runtime.engine import DEFAULT_ENGINE
 
     request = wish.request
     threads = request.threads or os.cpu_count() or 1
@@ -178,7 +178,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
 
 
 def _report(result: Sensitivity, wish: _Wish, log: Log) -> None:
-    from converter_lite.analysis.sensitivity import table
+    from converter_lite.analysis.layer_sensitivity import table
     from converter_lite.cli.inspect import columns
 
     log.info(f"{len(result.layers)} layers on {result.samples} samples; most error for its price first")
@@ -193,8 +193,8 @@ def _report(result: Sensitivity, wish: _Wish, log: Log) -> None:
 
 def _write(result: Sensitivity, uses: list[KernelUse], wish: _Wish, *, is_real: bool) -> None:
     from converter_lite.analysis.kernels import to_json as kernels_to_json
-    from converter_lite.analysis.sensitivity import csv_text, to_json
-    from converter_lite.output import write_text
+    from converter_lite.analysis.layer_sensitivity import csv_text, to_json
+    from converter_lite.system.files import write_text
 
     if wish.csv is not None:
         write_text(wish.csv, csv_text(result))

@@ -26,8 +26,7 @@ from converter_lite.config.settings import (
     place,
 )
 from converter_lite.config.values import parse_value, unquote
-from converter_lite.errors import ConfigError
-from converter_lite.suggest import nearest, shorten
+from converter_lite.errors import ConfigError, nearest, shorten
 
 MAX_BYTES = 1 << 20
 """A configuration has a few dozen lines; what is larger is another file."""

@@ -17,8 +17,7 @@ from typing import Any
 from converter_lite.config.keys import Condition, Key, Kind, Section, Use
 from converter_lite.config.names import QuantType, TargetDevice
 from converter_lite.config.schema import SECTIONS
-from converter_lite.errors import UsageError
-from converter_lite.suggest import did_you_mean
+from converter_lite.errors import UsageError, did_you_mean
 
 _WIDTH = 100
 _PICTURES: Mapping[str, str] = MappingProxyType(

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from converter_lite.config.keys import Key, Kind
 from converter_lite.config.settings import DYNAMIC_DIM, DimRange, InputShape
-from converter_lite.suggest import did_you_mean, shorten
+from converter_lite.errors import did_you_mean, shorten
 
 MAX_INT32 = 2**31 - 1
 MAX_FLOAT32 = 3.4028234e38

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from converter_lite.confinement import is_inside
 from converter_lite.errors import DataError
+from converter_lite.system.confinement import is_inside
 
 MAX_NAMED = 5
 """File names that one message shows."""

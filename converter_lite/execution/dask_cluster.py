@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from converter_lite.errors import ClusterError, ConverterError, UsageError
 from converter_lite.execution.environment import Environment, environment
 from converter_lite.execution.executor import Result, Task, Work
-from converter_lite.extras import require
+from converter_lite.system.extras import require
 
 PACKAGES = ("dask", "distributed")
 """Packages of the extra."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from converter_lite.errors import UsageError
-from converter_lite.suggest import did_you_mean
+from converter_lite.errors import UsageError, did_you_mean
 
 LOCAL, DASK = "local", "dask"
 KINDS = (LOCAL, DASK)

@@ -1,1 +1,1 @@
-"""Output formats; each has a writer and a reader."""
+"""File formats: each folder has what reads and what writes one; ``registry`` names them."""

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from converter_lite.errors import UsageError
-from converter_lite.formats.output import FileOptions, OutputFormat
-from converter_lite.suggest import did_you_mean
+from converter_lite.errors import UsageError, did_you_mean
+from converter_lite.formats.base import FileOptions, OutputFormat
 
 
 def _onnx(options: FileOptions) -> OutputFormat:
-    from converter_lite.formats.onnx_qdq.output import OnnxFormat
+    from converter_lite.formats.onnx.format import OnnxFormat
 
     return OnnxFormat(options)
 
 
 def _mindspore_lite(options: FileOptions) -> OutputFormat:
-    from converter_lite.formats.mindspore_ms.format import MsFormat
+    from converter_lite.formats.mindspore_lite.format import MsFormat
 
     return MsFormat.of(options)
 
 
 def _paddle_lite(options: FileOptions) -> OutputFormat:
-    from converter_lite.formats.paddle_nb.output import NbFormat
+    from converter_lite.formats.paddle.format import NbFormat
 
     return NbFormat.of(options)
 

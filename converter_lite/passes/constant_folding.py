@@ -12,10 +12,10 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.engine import DEFAULT_ENGINE, Engine
 from converter_lite.errors import ModelError
 from converter_lite.graph import absorb_names, constant, is_constant, lazy_tensor, opset
 from converter_lite.passes.rewrite import consumers, has_subgraph, is_op, remove
+from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
 _log = logging.getLogger(__name__)
 

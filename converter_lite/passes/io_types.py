@@ -17,8 +17,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import Feed, Session
 from converter_lite.errors import TargetError
+from converter_lite.runtime.engine import Feed, Session
 
 TYPES = {
     "FLOAT16": ir.DataType.FLOAT16,
@@ -87,7 +87,7 @@ class RealOutputs:
         self.output_names = session.output_names
 
     def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
-        """See :class:`converter_lite.engine.Session`."""
+        """See :class:`converter_lite.runtime.engine.Session`."""
         outputs = self._session.run(feed)
         for name, (scale, zero_point) in self._grids.items():
             outputs[name] = (outputs[name].astype(np.float32) - zero_point) * scale

@@ -113,7 +113,7 @@ def optimize(
     Inputs and outputs keep their names, order and values (up to float rounding).
 
     Args:
-        model: As :func:`~converter_lite.frontends.onnx.read_onnx` returns it.
+        model: As :func:`~converter_lite.formats.onnx.reader.read_onnx` returns it.
         level: One of :data:`LEVELS`; ``none`` only does what later stages rely on.
         fused_operators: Keys of :data:`FUSIONS` that the target computes with one operator. Each is used only when
             the model's operator set has it.

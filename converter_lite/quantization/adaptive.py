@@ -11,10 +11,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.kernels.factors import input_factors
 from converter_lite.kernels.gptq import DAMPING, Compensation, compensation, round_gptq, round_with
+from converter_lite.kernels.input_scales import input_factors
+from converter_lite.kernels.params import MIN_SCALE, QuantParams, QuantSpec, params_from_range
 from converter_lite.kernels.patches import choose, conv_patches
-from converter_lite.quantization.params import MIN_SCALE, QuantParams, QuantSpec, params_from_range
 
 ROWS = 16_384
 """Input rows (output positions of all samples) that a layer is fitted to; more change the result below noise."""
@@ -203,7 +203,7 @@ def fit_grid(
         params: The grid to start from.
         gathered: Moments of its inputs.
         has_bias: Whether a bias takes the mean of the error.
-        factors: Whether the weight's columns may have factors (:mod:`converter_lite.kernels.factors`).
+        factors: Whether the weight's columns may have factors (:mod:`converter_lite.kernels.input_scales`).
 
     Returns:
         Parameters, and integers on their grid. Per-tensor parameters come back as they are.

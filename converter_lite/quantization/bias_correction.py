@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_means
-from converter_lite.engine import Engine, Feed
-from converter_lite.formats.onnx_qdq.materialize import materialize, required_opset, storage_type
+from converter_lite.kernels.params import QuantParams
 from converter_lite.log import Log
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
-from converter_lite.quantization.params import QuantParams
+from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
-from converter_lite.quantization.staged import StagedRun, mean_over_samples
-from converter_lite.quantization.weights import bias_of, weight_of
-from converter_lite.quantization.work import multiplications
+from converter_lite.quantization.qdq.materialize import materialize, required_opset, storage_type
+from converter_lite.quantization.sequential import StagedRun, mean_over_samples
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.targets.operands import bias_of, weight_of
 
 CORRECTION_SAMPLES = 32
 """Samples whose means are compared; more change the result by less than the noise between calibration sets."""
@@ -70,7 +70,7 @@ def correct_layers(
         rounding: Fit the rounding of weights to the layer's inputs (:mod:`converter_lite.quantization.adaptive`).
         grids: Fit the steps of weights of less than ``GRID_BELOW_BITS`` bits too, where they are stored only (their scales
             change in the plan).
-        factors: Those may have factors of their columns too (:mod:`converter_lite.kernels.factors`).
+        factors: Those may have factors of their columns too (:mod:`converter_lite.kernels.input_scales`).
         engine: Runs the graphs.
         threads: Worker threads.
         log: Receives progress and, as details, seconds per layer.

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.quantization.params import QuantParams
+from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
 KEEPS_SIGN = frozenset({"Relu", "Clip", "Sigmoid", "Softmax", "HardSigmoid", "Exp", "Abs", "Sqrt"}) | frozenset(

@@ -10,18 +10,19 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.blocks import is_larger_than_memory
 from converter_lite.calibration.runner import Samples
-from converter_lite.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.errors import CalibrationError
+from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import correct_layers
 from converter_lite.quantization.full import avoid_saturation, check_saturation, refuse_broken_constants
-from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_expected_products, smooth_products
-from converter_lite.quantization.weights import (
+from converter_lite.runtime.blocks import is_larger_than_memory
+from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
+from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
+from converter_lite.targets.operands import (
     FLOAT_TYPES,
     bias_of,
     missing_weight,
@@ -29,7 +30,6 @@ from converter_lite.quantization.weights import (
     stored_weight,
     weight_of,
 )
-from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
 
 FITTED_COLUMNS = 4096
 """Inputs of a product up to which the rounding of its weight is fitted: the time grows with their third power."""

@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_ranges
-from converter_lite.engine import Engine, Feed
 from converter_lite.kernels.rounding import coarse
 from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.channels import flattens_pixels
-from converter_lite.quantization.decide import clamp_bounds
-from converter_lite.quantization.weights import bias_of, is_depthwise, weight_of
+from converter_lite.quantization.placement import clamp_bounds
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.targets.operands import bias_of, is_depthwise, weight_of
 
 HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 """Operators that a positive factor per channel passes through."""

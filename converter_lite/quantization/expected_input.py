@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.passes.layer_norm import normalization_parameters
-from converter_lite.quantization.decide import clamp_bounds
+from converter_lite.quantization.placement import clamp_bounds
 
 MEAN_KEEPING = ("MaxPool", "AveragePool", "GlobalAveragePool", "Flatten", "Identity", "Dropout", "Resize")
 """Operators behind which the channel means are taken as they were (exact for averages, a lower bound for MaxPool)."""

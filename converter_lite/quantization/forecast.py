@@ -5,14 +5,14 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.formats.onnx_qdq.materialize import NARROWEST, storage_bits
-from converter_lite.formats.onnx_qdq.parts import has_two_parts
+from converter_lite.kernels.params import QuantSpec
 from converter_lite.quantization.adaptive import can_fit
 from converter_lite.quantization.bias_correction import GRID_BELOW_BITS
-from converter_lite.quantization.decide import is_fused_clamp
-from converter_lite.quantization.params import QuantSpec
+from converter_lite.quantization.placement import is_fused_clamp
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.quantization.weights import stored_axis, stored_weights
+from converter_lite.quantization.qdq.materialize import NARROWEST, storage_bits
+from converter_lite.quantization.qdq.parts import has_two_parts
+from converter_lite.targets.operands import stored_axis, stored_weights
 
 NODE_BYTES = 60
 """Size of a node in an ONNX file besides its names."""

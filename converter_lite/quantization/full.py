@@ -18,24 +18,24 @@ from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats, Need
-from converter_lite.engine import Engine, Feed
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.execution.executor import Executor
 from converter_lite.kernels.pairs import PairRule
+from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
-from converter_lite.quantization.decide import (
+from converter_lite.quantization.equalize import MIGRATION, equalize
+from converter_lite.quantization.placement import (
     clamp_bounds,
     decide_nodes,
     is_fused_clamp,
     quantized_tensors,
 )
-from converter_lite.quantization.equalize import MIGRATION, equalize
-from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.smooth import apply_smoothing, smooth_products
-from converter_lite.quantization.weights import (
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.targets.operands import (
     bias_of,
     compensated_integers,
     operator,

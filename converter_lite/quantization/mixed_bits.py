@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
-from converter_lite.engine import Feed
 from converter_lite.errors import CalibrationError
+from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import FITTING_SAMPLES
-from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.sensitivity import WeightUse
 from converter_lite.quantization.storage import ONNX_STORAGE, Storage
-from converter_lite.quantization.weights import stored_weights
+from converter_lite.quantization.width_losses import WeightUse
+from converter_lite.runtime.engine import Feed
+from converter_lite.targets.operands import stored_weights
 
 TUNED_COSINE = 0.995
 """Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""

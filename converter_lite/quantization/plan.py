@@ -20,11 +20,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.errors import CalibrationError, ConfigError
+from converter_lite.errors import CalibrationError, ConfigError, did_you_mean
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.pairs import PairRule
-from converter_lite.quantization.params import QuantParams, QuantSpec
-from converter_lite.suggest import did_you_mean
+from converter_lite.kernels.params import QuantParams, QuantSpec
 
 
 class NodeMode(enum.Enum):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from converter_lite.calibration.runner import map_ordered
 from converter_lite.kernels.matching import cost_of, match, pair_costs
 from converter_lite.quantization.channels import Channels, free_channels, largest_weights, weight_columns
-from converter_lite.quantization.weights import pair_rule
+from converter_lite.targets.operands import pair_rule
 
 LEVELS = 127
 """Steps of the largest weight of a sum."""

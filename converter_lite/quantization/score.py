@@ -12,9 +12,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.calibration.runner import map_ordered
-from converter_lite.engine import Engine, Feed, Session
 from converter_lite.kernels.similarity import cosine_similarity
-from converter_lite.loading import open_session
+from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.serializing import open_session
 
 SCORE_BYTES = 64 << 20
 """Memory for the float outputs; fewer samples are compared where they need more."""

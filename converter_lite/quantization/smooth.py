@@ -27,15 +27,15 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, remove_unused
-from converter_lite.engine import Engine, Feed
 from converter_lite.errors import ConfigError
 from converter_lite.kernels.rounding import coarse
-from converter_lite.loading import open_session
 from converter_lite.log import Log
 from converter_lite.quantization.expected_input import expected_rows
 from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
 from converter_lite.quantization.upstream import Upstream, find_upstream
-from converter_lite.quantization.weights import weight_of
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.serializing import open_session
+from converter_lite.targets.operands import weight_of
 
 ALPHAS = (0.5, 0.65, 0.8)
 """Exponents that are tried."""

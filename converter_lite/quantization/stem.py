@@ -12,7 +12,7 @@ import math
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.quantization.weights import is_depthwise, operator, stored_weight, weight_of
+from converter_lite.targets.operands import is_depthwise, operator, stored_weight, weight_of
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import DEVICE_STEM, StemLimits
 

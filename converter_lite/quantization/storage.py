@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from converter_lite.formats.onnx_qdq.materialize import NARROWEST
+from converter_lite.kernels.params import QuantSpec
 from converter_lite.quantization.forecast import stored_bytes
-from converter_lite.quantization.params import QuantSpec
-from converter_lite.quantization.weights import stored_axis
+from converter_lite.quantization.qdq.materialize import NARROWEST
+from converter_lite.targets.operands import stored_axis
 
 WIDTHS = (4, 8, 16)
 """Widths to choose from, ascending: the integer types that ONNX has since operator set 21. See docs/decisions/0007."""

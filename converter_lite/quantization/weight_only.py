@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
-from converter_lite.engine import Engine, Feed
 from converter_lite.errors import CalibrationError, ConfigError
-from converter_lite.formats.onnx_qdq.writer import build
+from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization import mixed_bits
 from converter_lite.quantization.bias_correction import (
@@ -27,12 +26,13 @@ from converter_lite.quantization.bias_correction import (
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS, refuse_broken_constants
 from converter_lite.quantization.mixed_bits import MixedBits
-from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.score import Scorer
-from converter_lite.quantization.sensitivity import WeightUse, measure_losses
 from converter_lite.quantization.storage import ONNX_STORAGE, Storage
-from converter_lite.quantization.weights import (
+from converter_lite.quantization.width_losses import WeightUse, measure_losses
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.targets.operands import (
     RECURRENT,
     bias_of,
     compensated_integers,
@@ -272,7 +272,7 @@ class _Run:
         widths = mixed_bits.search(
             mixed_bits.steps(uses, losses, per_channel=per_channel, storage=storage),
             mixed,
-            cosine=lambda tried: scorer(build(self.as_planned(model.clone(), planned(tried)))).cosine,
+            cosine=lambda tried: scorer(qdq_model(self.as_planned(model.clone(), planned(tried)))).cosine,
             names=[use.name for use in uses],
             total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
             choices=storage.widths,

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.formats.onnx_qdq.materialize import storage_type
-from converter_lite.quantization.params import QuantParams
+from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization.qdq.materialize import storage_type
 from converter_lite.reports.observation import observable
 
 STAND_IN = "{}@float"

@@ -17,17 +17,17 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.engine import Engine, Feed
 from converter_lite.errors import DataError
-from converter_lite.formats.onnx_qdq.writer import build
+from converter_lite.kernels.params import QuantParams
 from converter_lite.log import Log
-from converter_lite.output import Transaction, transaction
-from converter_lite.quantization.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.reports import csv_rows
 from converter_lite.reports.distribution import clipped_share, distribution, similarity
 from converter_lite.reports.observation import Observer, Pair, dequantized, grouped, shapes
 from converter_lite.reports.tensor_uses import TensorUse, tensor_uses
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.system.files import Transaction, transaction
 
 QUANT_PARAM, SUMMARY = "quant_param.csv", "output_summary.csv"
 
@@ -73,7 +73,7 @@ class DebugReport:
         self._threads = max(threads, 1)
         self._log = log
         self._reference = reference if reference is not None else quantized.model
-        self._written = build(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
+        self._written = qdq_model(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
         self._uses = tensor_uses(quantized, self._written)
 
     def write(self, samples: Iterable[Feed]) -> list[Path]:

@@ -1,8 +1,8 @@
 """Measuring a quantized model layer by layer.
 
 Three graphs run on the same samples: the float one, the quantized one (accumulated errors: everything before a layer is
-quantized too), and the quantized one cut into its layers (local errors: see :mod:`converter_lite.reports.isolated`). One sample
-and one group of layers is held at a time, so that memory depends neither on the number of samples nor on that of layers.
+quantized too), and the quantized one cut into its layers (local errors: see :mod:`converter_lite.reports.layers_alone`). One
+sample and one group of layers are held at a time, so that memory depends neither on the number of samples nor on that of layers.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import Engine, Feed
-from converter_lite.formats.onnx_qdq.writer import build
-from converter_lite.loading import open_session
+from converter_lite.kernels.params import QuantParams
 from converter_lite.log import Log
-from converter_lite.quantization.params import QuantParams
+from converter_lite.quantization.fallback import candidates
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
-from converter_lite.quantization.rescue import candidates
+from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.reports.figures import Grid, LayerFigures, ModelFigures, RankedBy, TensorFigures
-from converter_lite.reports.isolated import isolated
+from converter_lite.reports.layers_alone import isolated
 from converter_lite.reports.observation import Pair, dequantized, grouped, observable, shapes
 from converter_lite.reports.spread import Spread, count_errors, errors_of
 from converter_lite.reports.tensor_uses import TensorUse, tensor_uses
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.serializing import open_session
 
 MEASURED_SAMPLES = 16
 """Samples that errors are measured on; with 48 the SQNR of a layer differs by 0.4 dB on average (sample network, 16 layers)."""
@@ -72,7 +72,7 @@ def measure(
     Raises:
         ModelError: The runtime refuses a graph or a sample.
     """
-    written = build(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
+    written = qdq_model(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
     uses = tensor_uses(quantized, written)
     figures = _described(quantized, original, uses)
     shown = {use.tensor: Pair(use.tensor, use.written, use.params) for use in reversed(uses) if not use.is_weight}

@@ -12,9 +12,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.calibration.runner import remove_unused
-from converter_lite.engine import Engine, Feed, Session
-from converter_lite.loading import open_session
-from converter_lite.quantization.params import QuantParams
+from converter_lite.kernels.params import QuantParams
+from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.serializing import open_session
 
 GROUP_BYTES = 256 * 2**20
 """Float bytes of the tensors that are held at the same time; tensors beyond it are computed in another run of the sample."""

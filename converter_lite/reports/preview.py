@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from converter_lite.engine import Feed
+from converter_lite.runtime.engine import Feed
 
 SHOWN_SAMPLES = 4
 """Samples that are shown."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.kernels.histogram import Histogram, coarsen, histogram, merge
+from converter_lite.kernels.params import QuantParams
 from converter_lite.kernels.similarity import ErrorSums
-from converter_lite.quantization.params import QuantParams
 from converter_lite.reports.figures import Bins, Errors, TensorFigures
 
 OBSERVED_VALUES = 16_384

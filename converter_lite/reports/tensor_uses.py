@@ -18,10 +18,10 @@ from typing import Protocol
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.quantization.decide import is_fused_clamp, reads_integer
-from converter_lite.quantization.params import QuantParams
+from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weights import FLOAT_TYPES
+from converter_lite.targets.operands import FLOAT_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def tensor_uses(quantized: QuantizedModel, written: ir.Model | None) -> list[Ten
 
     Args:
         quantized: Float graph and plan.
-        written: The same with Q/DQ pairs (:func:`converter_lite.formats.onnx_qdq.materialize.materialize`); ``None`` goes by the
+        written: The same with Q/DQ pairs (:func:`converter_lite.quantization.qdq.materialize.materialize`); ``None`` goes by the
             plan alone, where nothing is run: making that graph takes the memory of all integers.
     """
     lookup: _Lookup = _Planned(quantized.plan) if written is None else _Written(written)

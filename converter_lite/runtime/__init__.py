@@ -1,1 +1,1 @@
-"""Running models."""
+"""Running models: the engine, what it is handed, and models larger than memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from converter_lite.quantization.params import QuantSpec
+from converter_lite.kernels.params import QuantSpec
 from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
 from converter_lite.targets.spec import TargetSpec
 

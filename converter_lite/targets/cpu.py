@@ -11,7 +11,7 @@ into uint8 and leaves those with several, and kernels between the two stay float
 
 from __future__ import annotations
 
-from converter_lite.quantization.params import QuantSpec
+from converter_lite.kernels.params import QuantSpec
 from converter_lite.targets.policy import StemLimits
 from converter_lite.targets.spec import TargetSpec
 

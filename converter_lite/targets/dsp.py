@@ -6,7 +6,7 @@ convention of Q/DQ models for DSP execution providers.
 
 from __future__ import annotations
 
-from converter_lite.quantization.params import QuantSpec
+from converter_lite.kernels.params import QuantSpec
 from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
 from converter_lite.targets.operators import OPERATORS
 from converter_lite.targets.spec import TargetSpec

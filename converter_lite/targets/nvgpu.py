@@ -7,7 +7,7 @@ output channels, biases in float, Q/DQ placed on the inputs of quantizable layer
 
 from __future__ import annotations
 
-from converter_lite.quantization.params import QuantSpec
+from converter_lite.kernels.params import QuantSpec
 from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
 from converter_lite.targets.spec import TargetSpec
 

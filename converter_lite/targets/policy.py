@@ -7,7 +7,7 @@ from typing import Protocol
 
 import onnx_ir as ir
 
-from converter_lite.quantization.params import QuantSpec
+from converter_lite.kernels.params import QuantSpec
 
 
 @dataclass(frozen=True, slots=True)

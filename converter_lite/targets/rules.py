@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.quantization.weights import FLOAT_TYPES, bias_of, operator, weight_of
+from converter_lite.targets.operands import FLOAT_TYPES, bias_of, operator, weight_of
 from converter_lite.targets.operators import Role
 
 

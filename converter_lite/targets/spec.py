@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.quantization.params import QuantSpec
-from converter_lite.quantization.weights import operator, output_channel_axis, stored_axis, stored_weight
+from converter_lite.kernels.params import QuantSpec
+from converter_lite.targets.operands import operator, output_channel_axis, stored_axis, stored_weight
 from converter_lite.targets.policy import Capability, StemLimits
 from converter_lite.targets.rules import refusal
 

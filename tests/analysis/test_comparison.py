@@ -13,9 +13,9 @@ from converter_lite.analysis.comparison_report import csv_text, summary, table, 
 from converter_lite.analysis.held import HeldSums
 from converter_lite.analysis.isolation import Scaled
 from converter_lite.analysis.taps import Tap
-from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.log import Log
-from converter_lite.quantization.params import QuantParams, QuantSpec
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.analysis.networks import LAYERS, broken, network, quantized_network, reordered_network
 from tests.support import build, clone, normal, samples_of
 

@@ -12,9 +12,9 @@ from converter_lite.analysis.comparison import compare_models
 from converter_lite.analysis.extraction import RECORDED, extract_worst
 from converter_lite.analysis.recorded import read_recorded
 from converter_lite.data.inputs import InputSpec
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import DataError
 from converter_lite.log import Log
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.analysis.networks import LAYERS, network, quantized_network, reordered_network
 from tests.support import run, samples_of
 

@@ -15,7 +15,7 @@ from converter_lite.calibration.observers import METHODS
 from converter_lite.data.inputs import input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.targets.devices import target_spec

@@ -10,10 +10,10 @@ import pytest
 from converter_lite.calibration import runner
 from converter_lite.calibration.runner import channel_means, collect, map_ordered
 from converter_lite.calibration.statistics import CalibrationStats, Need
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError, ModelError
 from converter_lite.kernels.histogram import histogram
 from converter_lite.log import Log
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import Samples, build, normal, random_feed, run, samples_of
 
 EVERYTHING = Need.MINMAX | Need.OUTLIER | Need.HISTOGRAM

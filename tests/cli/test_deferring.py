@@ -15,7 +15,7 @@ def run(program: str) -> list[str]:
 @pytest.mark.skipif(not hasattr(ir.SymbolicDim, "__add__"), reason="this onnx_ir does not compute dimensions")
 def test_a_conversion_is_imported_without_sympy_until_a_dimension_is_computed() -> None:
     program = """
-import converter_lite.conversion
+import converter_lite.pipeline.convert
 import onnx_ir as ir
 print("sympy.core" in sys.modules)
 print(ir.SymbolicDim("n") == "n", "sympy.core" in sys.modules)

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from converter_lite.cli.opt import cli as opt
 from tests.cli.workshop import FULL, Workshop, command, ini, model_proto
-from tests.frontends.paddle_models import save_with_variable
+from tests.formats.paddle.inference_models import save_with_variable
 from tests.support import normal
 
 

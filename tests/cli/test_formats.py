@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from converter_lite.formats.mindspore_ms.enums import Compression
-from converter_lite.formats.mindspore_ms.reader import read
+from converter_lite.formats.mindspore_lite.enums import Compression
+from converter_lite.formats.mindspore_lite.importer.reader import read
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, command, model_proto
 from tests.support import build_proto, normal, positive
 

@@ -110,7 +110,7 @@ def test_a_model_with_a_damaged_graph_ends_with_a_status(workshop: Workshop, see
 def test_damage_that_first_shows_in_the_work_on_a_large_model_is_told_as_that(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("converter_lite.proving.LARGE_MODEL", 0)  # the runtime loads it after the work only
+    monkeypatch.setattr("converter_lite.pipeline.prove.LARGE_MODEL", 0)  # the runtime loads it after the work only
     _damage(workshop, 19)
     outcome = workshop.convert(config=FULL)
     assert outcome.status == 1

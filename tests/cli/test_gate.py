@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from converter_lite.proving import _below
+from converter_lite.pipeline.prove import _below
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Workshop, changed, model_proto
 
 DATA = {"data_preprocess_param": FULL["data_preprocess_param"]}

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from converter_lite.engine import OnnxRuntimeEngine
+from converter_lite.runtime.engine import OnnxRuntimeEngine
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, model_proto
 from tests.support import normal
 

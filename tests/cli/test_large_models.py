@@ -2,9 +2,9 @@
 
 import pytest
 
-from converter_lite import blocks
-from converter_lite.formats.onnx_qdq import writer
+from converter_lite.formats.onnx import writer
 from converter_lite.quantization import plan
+from converter_lite.runtime import blocks
 from tests.cli.workshop import WEIGHT, Workshop, changed
 
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.cli.opt import cli as opt
-from converter_lite.formats.paddle_nb.output import NbFormat
+from converter_lite.formats.paddle.format import NbFormat
 from tests.cli.workshop import FULL, ROOT, WEIGHT, Outcome, Workshop, changed, command, model_proto
 from tests.support import build, normal
 

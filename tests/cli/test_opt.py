@@ -13,10 +13,10 @@ import pytest
 from converter_lite.cli.opt import NOT_AVAILABLE, REFUSED_TARGETS, cli
 from converter_lite.cli.opt_arguments import normalize
 from converter_lite.errors import UsageError
-from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.reader import read
-from tests.formats.paddle_nb.models import small_network
-from tests.frontends.paddle_models import fake_quantized_model, float_model, save
+from converter_lite.formats.paddle.nb.parse import parse
+from converter_lite.formats.paddle.nb.reader import read
+from tests.formats.paddle.inference_models import fake_quantized_model, float_model, save
+from tests.formats.paddle.models import small_network
 
 
 def run(*arguments: str) -> int:
@@ -325,7 +325,7 @@ def test_too_little_memory_is_no_defect(
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("converter_lite.formats.paddle_nb.output.build", full)
+    monkeypatch.setattr("converter_lite.formats.paddle.format.build", full)
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out'}") == 1
     assert capsys.readouterr().err == "Error: out of memory\n"
 

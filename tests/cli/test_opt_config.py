@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle.nb.parse import parse
 from tests.cli.test_opt import run
-from tests.formats.paddle_nb.models import small_network
-from tests.frontends.paddle_models import fake_quantized_model, save
+from tests.formats.paddle.inference_models import fake_quantized_model, save
+from tests.formats.paddle.models import small_network
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_result_below_the_quality_gate_is_not_handed_out(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("converter_lite.proving.DEFAULT_MIN_COSINE", 1.01)
+    monkeypatch.setattr("converter_lite.pipeline.prove.DEFAULT_MIN_COSINE", 1.01)
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'full'}", f"--configFile={full_config}") == 1
     assert "quality gate" in capsys.readouterr().err
     assert not (tmp_path / "full.nb").exists()

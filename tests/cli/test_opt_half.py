@@ -7,11 +7,11 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
-from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
+from converter_lite.formats.paddle.nb.parse import parse
 from tests.cli.test_opt import run
 from tests.cli.workshop import WEIGHT, ini
-from tests.formats.paddle_nb.models import small_network
+from tests.formats.paddle.models import small_network
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.paddle_nb.parse import parse
+from converter_lite.formats.paddle.nb.parse import parse
 from tests.cli.test_opt import run
-from tests.formats.paddle_nb.models import small_network
-from tests.frontends.paddle_models import conv, fake_quantized_model, float_model, program_of, random, save
+from tests.formats.paddle.inference_models import conv, fake_quantized_model, float_model, program_of, random, save
+from tests.formats.paddle.models import small_network
 
 TAILORING = [
     ".tailored_kernels_list",

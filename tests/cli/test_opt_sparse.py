@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
-from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.program import Operator
-from converter_lite.formats.paddle_nb.reader import read
+from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
+from converter_lite.formats.paddle.nb.parse import parse
+from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.formats.paddle.program import Operator
 from tests.cli.test_opt import run
 from tests.cli.test_opt_config import calibrated
-from tests.formats.paddle_nb.models import random, sparse_file, sparse_network
+from tests.formats.paddle.models import random, sparse_file, sparse_network
 from tests.support import run as run_model
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.program import Program
-from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.frontends.paddle import read_paddle
+from converter_lite.formats.paddle.inference_model.reader import read_paddle
+from converter_lite.formats.paddle.nb.parse import parse
+from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.formats.paddle.program import Program
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import Outcome, command
-from tests.frontends.paddle_models import (
+from tests.formats.paddle.inference_models import (
     fake_quantized_model,
     float_model,
     linear_quantized_model,

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from converter_lite.cli.run import run_conversion
+from converter_lite.cli.exit_status import run_conversion
 from tests.cli.workshop import FULL, ROOT, SUCCESS, Workshop, changed, child, environment, ini, model_proto, write_bins
 from tests.support import normal
 
@@ -81,10 +81,10 @@ def test_libraries_add_nothing_to_the_error_output(workshop: Workshop) -> None:
 def test_a_defect_ends_with_3_and_without_a_traceback(workshop: Workshop) -> None:
     code = textwrap.dedent(
         """
-        import converter_lite.conversion
+        import converter_lite.pipeline.convert
         def broken(*_):
             raise AssertionError("of the test")
-        converter_lite.conversion.run = broken
+        converter_lite.pipeline.convert.run = broken
         from converter_lite.cli.converter_lite import main
         main()
         """
@@ -159,7 +159,7 @@ def test_ctrl_c_while_libraries_are_imported_is_told_without_them(workshop: Work
         """
         import sys
         from pathlib import Path
-        from converter_lite.cli.run import run_conversion
+        from converter_lite.cli.exit_status import run_conversion
         def work():
             for name in ("numpy", "onnx", "onnx_ir", "onnxruntime", "google.protobuf"):
                 sys.modules[name] = None  # what is half imported fails when it is imported again

@@ -17,8 +17,8 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.onnx_qdq import writer
-from converter_lite.formats.onnx_qdq.writer import save
+from converter_lite.formats.onnx import writer
+from converter_lite.formats.onnx.writer import save
 from converter_lite.log import NORMAL, Log
 from tests.cli.workshop import FULL, WEIGHT, Config, Workshop, changed, environment, ini, model_proto
 

@@ -14,12 +14,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.output import FileOptions
+from converter_lite.formats.base import FileOptions
 from converter_lite.formats.registry import output_format
 from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.page import packages
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, write_bins, write_pictures
 
 SUFFIXES = {"ONNX": ".onnx", "MINDIR_LITE": ".ms", "NAIVE_BUFFER": ".nb"}
@@ -40,15 +40,15 @@ def figures(workshop: Workshop) -> Any:
 def read_back(name: str, path: Path) -> QuantizedModel:
     """What a file holds, as its own reader says."""
     if name == "ONNX":
-        from converter_lite.frontends.onnx import read_onnx
-        from converter_lite.frontends.onnx_qdq import read_qdq
+        from converter_lite.formats.onnx.qdq import read_qdq
+        from converter_lite.formats.onnx.reader import read_onnx
 
         return read_qdq(read_onnx(path), where=str(path))
     if name == "MINDIR_LITE":
-        from converter_lite.formats.mindspore_ms.reader import to_quantized_model
+        from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 
         return to_quantized_model(path.read_bytes())
-    from converter_lite.formats.paddle_nb.reader import read
+    from converter_lite.formats.paddle.nb.reader import read
 
     return read(path.read_bytes(), where=str(path), input_shapes={"x": (1, 3, 8, 8)})
 

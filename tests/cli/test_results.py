@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from converter_lite.engine import OnnxRuntimeEngine
+from converter_lite.runtime.engine import OnnxRuntimeEngine
 from tests.cli.workshop import DYNAMIC, FULL, SUCCESS, WEIGHT, Workshop, changed, command, model_proto
 
 

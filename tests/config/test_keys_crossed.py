@@ -22,12 +22,12 @@ from PIL import Image
 from converter_lite.config import config_from_mapping
 from converter_lite.config.names import QuantType
 from converter_lite.config.schema import SECTIONS
-from converter_lite.conversion import run
 from converter_lite.errors import ConverterError
-from converter_lite.formats.onnx_qdq.attention import knows_attention
 from converter_lite.formats.registry import FORMATS
 from converter_lite.log import DETAILED, Log
-from converter_lite.request import SAVE_TYPES, ConvertRequest
+from converter_lite.pipeline.convert import run
+from converter_lite.pipeline.request import SAVE_TYPES, ConvertRequest
+from converter_lite.quantization.qdq.attention import knows_attention
 from tests.support import SCORES, build, normal
 
 Sections = dict[str, dict[str, str]]

@@ -11,8 +11,8 @@ from typing import Any
 from converter_lite.batch.run import JobRunner
 from converter_lite.calibration.shards import ShardObserver
 from converter_lite.calibration.statistics import TensorStatistics
-from converter_lite.engine import Feed
 from converter_lite.errors import ModelError
+from converter_lite.runtime.engine import Feed
 
 
 def is_first(marker: Path) -> bool:

@@ -29,7 +29,7 @@ from converter_lite.execution import dask_cluster
 from converter_lite.execution import environment as environment_module
 from converter_lite.execution.executor import open_executor
 from converter_lite.log import Log
-from converter_lite.request import ConvertRequest
+from converter_lite.pipeline.request import ConvertRequest
 from tests.cli.workshop import (
     FULL,
     GRAPH,

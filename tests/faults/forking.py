@@ -26,8 +26,15 @@ OUT, ERR = ".stdout", ".stderr"
 """Where the output of a command goes; in the working directory."""
 
 PRELOADED = (
-    *("conversion", "data.images", "engine", "cli.opt_request", "formats.paddle_nb.output", "reports.summary"),
-    *("formats.mindspore_ms.format", "formats.onnx_qdq.output"),
+    *(
+        "pipeline.convert",
+        "data.images",
+        "runtime.engine",
+        "cli.opt_request",
+        "formats.paddle.format",
+        "pipeline.summary",
+    ),
+    *("formats.mindspore_lite.format", "formats.onnx.format"),
 )
 """Modules that every command needs."""
 

@@ -25,7 +25,7 @@ from tests.cli.workshop import (
     write_pictures,
 )
 from tests.faults.forking import Forker, drop_capabilities
-from tests.frontends.paddle_models import float_model, save
+from tests.formats.paddle.inference_models import float_model, save
 from tests.support import normal
 
 CONVERT = ["converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX"]

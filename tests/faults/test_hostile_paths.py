@@ -13,11 +13,11 @@ from onnx import helper, numpy_helper
 from converter_lite.analysis.recorded import read_recorded
 from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import DataError, ModelError
-from converter_lite.frontends.onnx import read_onnx
-from converter_lite.frontends.paddle import read_paddle
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from tests.cli.workshop import FULL, Workshop, changed, command, model_proto
 from tests.faults.hostile import VALUES, save_graph, stolen_tensor
-from tests.frontends.paddle_models import save_with_variable
+from tests.formats.paddle.inference_models import save_with_variable
 from tests.support import normal
 
 

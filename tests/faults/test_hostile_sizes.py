@@ -12,7 +12,7 @@ from onnx import helper
 from converter_lite.batch.jobs import read_jobs
 from converter_lite.config.parser import MAX_BYTES, load_config
 from converter_lite.errors import ConfigError, ModelError
-from converter_lite.frontends.onnx import read_onnx
+from converter_lite.formats.onnx.reader import read_onnx
 from tests.cli.workshop import Workshop, model_proto
 from tests.faults.hostile import peak_of, save_graph
 

@@ -27,27 +27,27 @@ from converter_lite.config.template import TEMPLATES, template
 from converter_lite.data.images import FORMATS, ImagePreprocess, is_picture, load_image
 from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import DataError
-from converter_lite.formats.mindspore_ms.reader import to_quantized_model
-from converter_lite.formats.mindspore_ms.writer import write as write_ms
-from converter_lite.formats.paddle_nb.protobuf import parameter_bytes, program_bytes
-from converter_lite.formats.paddle_nb.reader import read as read_nb
-from converter_lite.formats.paddle_nb.writer import NbOptions
-from converter_lite.formats.paddle_nb.writer import write as write_nb
-from converter_lite.frontends.onnx import is_quantized, read_onnx
-from converter_lite.frontends.onnx_qdq import read_qdq
-from converter_lite.frontends.paddle import read_paddle
+from converter_lite.formats.mindspore_lite.exporter.writer import write as write_ms
+from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
+from converter_lite.formats.onnx.qdq import read_qdq
+from converter_lite.formats.onnx.reader import is_quantized, read_onnx
+from converter_lite.formats.paddle.exporter.writer import NbOptions
+from converter_lite.formats.paddle.exporter.writer import write as write_nb
+from converter_lite.formats.paddle.inference_model.reader import read_paddle
+from converter_lite.formats.paddle.inference_model.writer import parameter_bytes, program_bytes
+from converter_lite.formats.paddle.nb.reader import read as read_nb
 from converter_lite.kernels.histogram import Histogram
 from converter_lite.log import Log
 from converter_lite.quantization.plan import load_plans
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, ini, model_proto
-from tests.formats.mindspore_ms.models import convolutional, floating, weights_quantized
-from tests.formats.paddle_nb.models import small_network, sparse_file
-from tests.formats.paddle_nb.plans import plan_weights
-from tests.frontends.paddle_models import (
+from tests.formats.mindspore_lite.models import convolutional, floating, weights_quantized
+from tests.formats.paddle.inference_models import (
     fake_quantized_model,
     float_model,
     linear_quantized_model,
 )
+from tests.formats.paddle.models import small_network, sparse_file
+from tests.formats.paddle.plans import plan_weights
 from tests.support import full, samples_of, written
 
 PICTURES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP", "TGA", "PCX")

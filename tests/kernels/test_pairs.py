@@ -23,7 +23,7 @@ from converter_lite.kernels.pairs import (
     repair_rows,
     step_factors,
 )
-from converter_lite.quantization.params import QuantSpec, weight_params
+from converter_lite.kernels.params import QuantSpec, weight_params
 
 SEEDS = st.integers(0, 2**31)
 CONVOLUTIONS = st.tuples(

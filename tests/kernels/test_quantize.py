@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from converter_lite.formats.onnx_qdq.materialize import storage_type
+from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.kernels.quantize import quantize, round_half_away, round_half_even
-from converter_lite.quantization.params import QuantParams, QuantSpec, params_from_range, weight_params
+from converter_lite.quantization.qdq.materialize import storage_type
 from tests.support import build_proto, normal, run
 
 SPECS = st.builds(

@@ -5,11 +5,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ModelError
 from converter_lite.graph import add_initializer, constant, find_nodes
 from converter_lite.passes.constant_folding import fold_constants
 from converter_lite.passes.shapes import infer_shapes
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import assert_applies, assert_refuses, build, normal, operators
 
 

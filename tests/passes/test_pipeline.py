@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.errors import UsageError
-from converter_lite.frontends.onnx import read_onnx
+from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.graph import find_nodes, known_names
 from converter_lite.passes import pipeline
 from converter_lite.passes.opset import raise_opset

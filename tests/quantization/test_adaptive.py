@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.kernels.gptq import DAMPING, round_gptq
+from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.adaptive import (
@@ -26,10 +26,10 @@ from converter_lite.quantization.adaptive import (
     rows_per_sample,
 )
 from converter_lite.quantization.bias_correction import correct_layers
-from converter_lite.quantization.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
-from converter_lite.quantization.weights import output_channel_axis
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.targets.operands import output_channel_axis
 from tests.support import Samples, build, clone, full, normal, run, samples_of, sqnr, written
 
 X = "g (float[2,4,9,8] x) => (float[n,c,h,k] y)"

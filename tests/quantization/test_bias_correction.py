@@ -8,8 +8,6 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.onnx_qdq.materialize import materialize
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import (
     COARSE_SAMPLES,
@@ -22,8 +20,10 @@ from converter_lite.quantization.bias_correction import (
 )
 from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.quantization.staged import StagedRun, mean_over_samples
-from converter_lite.quantization.weights import bias_of
+from converter_lite.quantization.qdq.materialize import materialize
+from converter_lite.quantization.sequential import StagedRun, mean_over_samples
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.targets.operands import bias_of
 from tests.support import Samples, build, clone, full, normal, run, samples_of, written
 
 HALF = 1e-3
@@ -192,8 +192,8 @@ def test_large_tensors_are_computed_again_with_the_same_result(again: int, monke
     values = [node.outputs[0] for node in model.graph if node.op_type in ("Conv", "Gemm")]
     staged = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
     expected = [staged.means(value, later=values[i + 1 :]) for i, value in enumerate(values)]
-    monkeypatch.setattr("converter_lite.quantization.staged.KEPT_BYTES", 0)
-    monkeypatch.setattr("converter_lite.quantization.staged.COMPUTED_AGAIN", again)
+    monkeypatch.setattr("converter_lite.quantization.sequential.KEPT_BYTES", 0)
+    monkeypatch.setattr("converter_lite.quantization.sequential.COMPUTED_AGAIN", again)
     frugal = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
     held = []
     for i, value in enumerate(values):

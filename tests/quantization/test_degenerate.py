@@ -9,11 +9,11 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.calibration.observers import METHODS
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError
 from converter_lite.kernels.similarity import cosine_similarity
-from converter_lite.loading import open_session
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.serializing import open_session
 from converter_lite.targets.devices import TARGETS
 from tests import support
 from tests.support import Samples, build, normal, operators, random_feed, run, samples_of, sqnr, written

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.quantization.equalize import LARGEST_FACTOR, equalize, find_pairs
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import assert_same_outputs, build, clone, full, normal, run, samples_of, sqnr, written
 
 SPREAD = np.geomspace(0.03, 30, 6).astype(np.float32)

@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.onnx_qdq.writer import save
+from converter_lite.formats.onnx.writer import save
 from converter_lite.quantization.forecast import forecast_bytes
 from converter_lite.quantization.plan import QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights

@@ -10,8 +10,8 @@ import pytest
 
 from converter_lite import graph as g
 from converter_lite.calibration.observers import METHODS
-from converter_lite.formats.onnx_qdq.materialize import storage_type
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.qdq.materialize import storage_type
 from converter_lite.targets.devices import TARGETS
 from tests.quantization.cases import CASES, Case
 from tests.support import build, full, normal, operators, optimized, samples_of, sqnr, written

@@ -5,11 +5,10 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.config import config_from_mapping
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError, ConfigError
-from converter_lite.formats.mindspore_ms.capability import MsStorage
+from converter_lite.formats.mindspore_lite.policy import MsStorage
 from converter_lite.log import Log
-from converter_lite.quantization.choose import choose
+from converter_lite.quantization.choice import choose
 from converter_lite.quantization.mixed_bits import (
     TOO_SMALL,
     MixedBits,
@@ -24,9 +23,10 @@ from converter_lite.quantization.mixed_bits import (
 )
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.score import Scorer
-from converter_lite.quantization.sensitivity import measure_losses
 from converter_lite.quantization.storage import ONNX_STORAGE, WIDTHS, Storage
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
+from converter_lite.quantization.width_losses import measure_losses
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import Samples, build, clone, normal, samples_of, written
 
 NET = """g (float[1,24] x) => (float[1,40] y) {

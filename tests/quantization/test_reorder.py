@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.kernels.pairs import count_violations
+from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.channels import free_channels, weight_columns
 from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
 from converter_lite.quantization.full import FullSettings, quantize_full
-from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.reorder import reorder_channels
-from converter_lite.quantization.weights import output_channel_axis, pair_rule, weight_of
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.devices import target_spec
+from converter_lite.targets.operands import output_channel_axis, pair_rule, weight_of
 from tests.support import assert_same_outputs, build, clone, full, normal, random_feed, samples_of, sqnr, written
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ConfigError
 from converter_lite.log import Log
 from converter_lite.quantization.dynamic import DynamicSettings, decide_dynamic, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan, smoothed_name
 from converter_lite.quantization.smooth import NOISE_LIMIT, Smoothing, apply_smoothing, smooth_products
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import (
     Samples,
     assert_same_outputs,

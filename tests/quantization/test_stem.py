@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from converter_lite.formats.mindspore_ms.capability import MS_CPU
-from converter_lite.quantization.decide import decide_nodes
+from converter_lite.formats.mindspore_lite.policy import MS_CPU
+from converter_lite.quantization.placement import decide_nodes
 from converter_lite.quantization.plan import NodeMode
 from converter_lite.quantization.stem import FEW_INPUTS, FEW_OUTPUTS, SMALL_KERNEL, stem
 from converter_lite.targets.cpu import CPU

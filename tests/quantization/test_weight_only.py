@@ -10,17 +10,17 @@ import pytest
 from converter_lite.data.inputs import input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import CalibrationError
-from converter_lite.formats.mindspore_ms.capability import MsStorage
-from converter_lite.formats.onnx_qdq.writer import save
-from converter_lite.frontends.onnx import read_onnx
-from converter_lite.frontends.onnx_qdq import read_qdq
+from converter_lite.formats.mindspore_lite.policy import MsStorage
+from converter_lite.formats.onnx.qdq import read_qdq
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.onnx.writer import save
 from converter_lite.graph import constant
 from converter_lite.log import Log
+from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, left_by_filters, quantize_weights
-from converter_lite.quantization.work import multiplications
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import Samples, build, clone, normal, operators, run, samples_of, sqnr, written
 
 ALL_KINDS = """g (float[1,3,8,8] x, int64[1,4] ids) => (float[1,24] y) {
@@ -371,7 +371,7 @@ def test_quantized_recurrent_models_are_read_as_what_was_written(bits: int, tmp_
 @pytest.mark.parametrize("op_type", ["Gemm", "Conv", "ConvTranspose"])
 def test_rounding_channels_in_blocks_changes_nothing(op_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quantized = [weights(all_kinds(), bias_correction=True).q_weights]
-    monkeypatch.setattr("converter_lite.quantization.weights.BLOCK_VALUES", 50)
+    monkeypatch.setattr("converter_lite.targets.operands.BLOCK_VALUES", 50)
     quantized.append(weights(all_kinds(), bias_correction=True).q_weights)
     names = [n.inputs[1].name or "" for n in all_kinds().graph if n.op_type == op_type and n.inputs[1] is not None]
     assert names

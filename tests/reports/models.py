@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.quantization.params import QuantParams, QuantSpec
+from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from tests.support import build
 

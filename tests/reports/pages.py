@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.log import Log
+from converter_lite.pipeline.request import OutputAccuracy
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.figures import ModelFigures
 from converter_lite.reports.layers import measure
 from converter_lite.reports.page.content import FormatContent, PageContent, Section
 from converter_lite.reports.preview import previews
-from converter_lite.request import OutputAccuracy
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import Samples, build, full, normal, samples_of
 
 ACCURACY = OutputAccuracy("y", 0.9991, 0.998, 31.2, 0.05, 2.5)

@@ -14,12 +14,12 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.engine import DEFAULT_ENGINE, Feed
 from converter_lite.errors import ConverterError, DataError
 from converter_lite.log import NORMAL, Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.reports import observation
 from converter_lite.reports.debug_csv import DebugReport
+from converter_lite.runtime.engine import DEFAULT_ENGINE, Feed
 from tests.reports.models import CONV_RELU, SAMPLE, activation, conv_relu, plan, weight
 from tests.support import build, clone, normal
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.onnx_qdq.materialize import materialize
+from converter_lite.quantization.qdq.materialize import materialize
 from converter_lite.reports import observation
 from converter_lite.reports.observation import Observer, Pair, dequantized, grouped, observable, shapes
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.reports.models import SAMPLE, conv_relu
 from tests.support import build, normal
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter_lite.formats.onnx_qdq.materialize import materialize
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel
+from converter_lite.quantization.qdq.materialize import materialize
 from converter_lite.reports.tensor_uses import tensor_uses
 from tests.reports.models import activation, conv_relu, plan, weight
 from tests.support import build, normal

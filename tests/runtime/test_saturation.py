@@ -12,12 +12,12 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.engine import DEFAULT_ENGINE
 from converter_lite.errors import ConfigError
 from converter_lite.graph import all_nodes, constant
-from converter_lite.loading import open_file, open_session
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
+from converter_lite.runtime.serializing import open_file, open_session
 from tests.support import build, build_proto, clone, full, normal, run, samples_of, since
 
 LARGE = np.array([[127, 120, -5, 3], [100, 90, 80, -70]], np.int8)

@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 
 Array = NDArray[Any]
 IMAGE = (1, 4, 7, 6)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.formats.mindspore_ms.container import from_bytes
-from converter_lite.formats.mindspore_ms.enums import DataType
+from converter_lite.formats.mindspore_lite.container import from_bytes
+from converter_lite.formats.mindspore_lite.enums import DataType
 
 ROOT = Path(__file__).parents[2]
 RUNTIMES = Path(os.environ.get("CONVERTER_LITE_RUNTIMES", ROOT / ".runtimes"))

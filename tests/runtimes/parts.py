@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from converter_lite.engine import DEFAULT_ENGINE
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.mindspore_ms.format import MsFormat
-from converter_lite.formats.paddle_nb.output import NbFormat
-from converter_lite.frontends.onnx import read_onnx
+from converter_lite.formats.mindspore_lite.format import MsFormat
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.paddle.format import NbFormat
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.runtimes.paddle import Case, require, run_cases

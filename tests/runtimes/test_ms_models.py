@@ -13,22 +13,22 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.mindspore_ms.capability import MS_CPU, economical_spec
-from converter_lite.formats.mindspore_ms.enums import Compression
-from converter_lite.formats.mindspore_ms.format import MS_FORM, rebuild
-from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
-from converter_lite.formats.mindspore_ms.reader import read
-from converter_lite.formats.mindspore_ms.writer import write
-from converter_lite.formats.onnx_qdq.writer import build
-from converter_lite.frontends.onnx import read_onnx
+from converter_lite.formats.mindspore_lite.enums import Compression
+from converter_lite.formats.mindspore_lite.exporter.writer import write
+from converter_lite.formats.mindspore_lite.format import MS_FORM, rebuild
+from converter_lite.formats.mindspore_lite.importer.reader import read
+from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
+from converter_lite.formats.mindspore_lite.policy import MS_CPU, economical_spec
+from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.graph import constant
+from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.log import Log
-from converter_lite.preparing import optimized as formed
+from converter_lite.pipeline.prepare import optimized as formed
 from converter_lite.quantization.full import FullSettings, quantize_full
-from converter_lite.quantization.params import QuantSpec, weight_params
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weights import stored_axis, stored_weight
+from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.targets.operands import stored_axis, stored_weight
 from tests.runtimes.ms_runtime import PLATFORMS, Outcome, Platform
 from tests.support import MODELS, shared_model
 
@@ -182,7 +182,7 @@ def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp
     # ResNet-8 answers small pictures with near ties, where one step of a logit moves much of the softmax: more samples
     tried = feeds(name, 48 if name == "resnet8" else 8, start=40)
     outcomes = platform.run({f"s{i}": (data, feed) for i, feed in enumerate(tried)}, tmp_path)
-    references = onnx_outputs(build(rebuild(data, like=model)), tried)
+    references = onnx_outputs(qdq_model(rebuild(data, like=model)), tried)
     floats = onnx_outputs(optimized(name), tried)
     held = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(references)]
     real = [np.mean(cosines(outcomes[f"s{i}"], reference)) for i, reference in enumerate(floats)]

@@ -9,13 +9,13 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.mindspore_ms.format import rebuild
-from converter_lite.formats.mindspore_ms.options import Compatibility, MsOptions
-from converter_lite.formats.mindspore_ms.writer import write
+from converter_lite.formats.mindspore_lite.exporter.writer import write
+from converter_lite.formats.mindspore_lite.format import rebuild
+from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
 from converter_lite.graph import assign_names
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from tests.formats.mindspore_ms.models import proto, weights_quantized
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.formats.mindspore_lite.models import proto, weights_quantized
 from tests.runtimes.ms_case import Case
 from tests.runtimes.ms_cases import FAMILIES
 from tests.runtimes.ms_cases_sharing import sharing

@@ -13,13 +13,13 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.mindspore_ms.container import MsQuant, MsTensor
-from converter_lite.formats.mindspore_ms.enums import Compression
-from converter_lite.formats.mindspore_ms.reader import read, to_quantized_model
-from converter_lite.formats.mindspore_ms.stored import Room, load
+from converter_lite.formats.mindspore_lite.container import MsQuant, MsTensor
+from converter_lite.formats.mindspore_lite.enums import Compression
+from converter_lite.formats.mindspore_lite.importer.reader import read, to_quantized_model
+from converter_lite.formats.mindspore_lite.importer.stored import Room, load
+from converter_lite.kernels.params import QuantSpec, params_from_range
 from converter_lite.kernels.quantize import round_half_away
-from converter_lite.quantization.params import QuantSpec, params_from_range
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import command
 from tests.runtimes.ms_runtime import X86_PYTHON, run_x86, shim_missing
 from tests.support import build_proto, normal, shared_model

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.formats.paddle_nb.half import to_half
-from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.program import NbFile
-from converter_lite.formats.paddle_nb.protobuf import protobuf_files
-from converter_lite.formats.paddle_nb.reader import to_graph
-from converter_lite.formats.paddle_nb.serialize import serialize
-from converter_lite.frontends.paddle import read_paddle
-from tests.formats.paddle_nb.plans import convert_to_nb
-from tests.formats.paddle_nb.test_half import ON_ARM, between_tanh, float_file
+from converter_lite.formats.paddle.exporter.half import to_half
+from converter_lite.formats.paddle.inference_model.reader import read_paddle
+from converter_lite.formats.paddle.inference_model.writer import protobuf_files
+from converter_lite.formats.paddle.nb.parse import parse
+from converter_lite.formats.paddle.nb.reader import to_graph
+from converter_lite.formats.paddle.nb.serialize import serialize
+from converter_lite.formats.paddle.program import NbFile
+from tests.formats.paddle.plans import convert_to_nb
+from tests.formats.paddle.test_half import ON_ARM, between_tanh, float_file
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.paddle import PADDLE_MODELS, RELEASES, Case, require, run_cases
 from tests.runtimes.test_nb_models import run

@@ -11,16 +11,16 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.paddle_nb.form import NB_FORM
-from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.formats.paddle_nb.writer import NbOptions, write
-from converter_lite.frontends.onnx import read_onnx
-from converter_lite.preparing import optimized
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.paddle.exporter.writer import NbOptions, write
+from converter_lite.formats.paddle.form import NB_FORM
+from converter_lite.formats.paddle.nb.parse import parse
+from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.pipeline.prepare import optimized
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from tests.formats.paddle_nb.int8_arithmetic import run as device_run
-from tests.formats.paddle_nb.plans import plan_full, plan_weights
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.formats.paddle.int8_arithmetic import run as device_run
+from tests.formats.paddle.plans import plan_full, plan_weights
 from tests.runtimes.paddle import RELEASES, Case, require, run_cases
 from tests.support import build, shared_model
 

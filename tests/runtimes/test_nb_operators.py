@@ -10,11 +10,11 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.engine import DEFAULT_ENGINE
-from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE, RELEASES, exists
-from converter_lite.formats.paddle_nb.reader import read
-from converter_lite.formats.paddle_nb.writer import NbOptions, build, check, write
+from converter_lite.formats.paddle.exporter.writer import NbOptions, build, check, write
+from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RELEASES, exists
+from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.nb_cases_layers import layers
 from tests.runtimes.nb_cases_tensors import tensors

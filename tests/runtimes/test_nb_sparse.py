@@ -13,17 +13,17 @@ import pytest
 from numpy.typing import NDArray
 
 from bench import paddle_twin
-from converter_lite.formats.paddle_nb.kernels import KERNEL_ATTRIBUTE
-from converter_lite.formats.paddle_nb.parse import parse
-from converter_lite.formats.paddle_nb.program import NbFile, Operator
-from converter_lite.formats.paddle_nb.protobuf import parameter_bytes
-from converter_lite.formats.paddle_nb.reader import to_graph
-from converter_lite.formats.paddle_nb.sparse import SLOTS
-from converter_lite.frontends.paddle import read_paddle
-from converter_lite.frontends.paddle_files import read_combined, read_program
-from tests.formats.paddle_nb.int8_arithmetic import run as device_run
-from tests.formats.paddle_nb.models import random, sparse_network
-from tests.formats.paddle_nb.plans import convert_to_nb
+from converter_lite.formats.paddle.inference_model.files import read_combined, read_program
+from converter_lite.formats.paddle.inference_model.reader import read_paddle
+from converter_lite.formats.paddle.inference_model.writer import parameter_bytes
+from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
+from converter_lite.formats.paddle.nb.parse import parse
+from converter_lite.formats.paddle.nb.reader import to_graph
+from converter_lite.formats.paddle.program import NbFile, Operator
+from converter_lite.formats.paddle.sparse import SLOTS
+from tests.formats.paddle.int8_arithmetic import run as device_run
+from tests.formats.paddle.models import random, sparse_network
+from tests.formats.paddle.plans import convert_to_nb
 from tests.runtimes.paddle import RELEASES, interpreter, require, require_paddle_models
 from tests.runtimes.test_nb_models import run
 from tests.runtimes.test_nb_original import PADDLE, differences, lines, original, same_integers, take_rounding

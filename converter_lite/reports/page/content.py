@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from converter_lite.pipeline.request import OutputAccuracy
 from converter_lite.reports.figures import ModelFigures
 from converter_lite.reports.preview import InputPreview
-from converter_lite.request import OutputAccuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class PageContent:
         formats: Output formats, in order.
         configuration: Settings.
         samples: Inputs of the first prepared samples; empty without calibration samples.
-        warnings, seconds, versions: As in :class:`converter_lite.request.ConvertResult`.
+        warnings, seconds, versions: As in :class:`converter_lite.pipeline.request.ConvertResult`.
     """
 
     title: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from converter_lite.extras import install, missing, missing_text, require
+from converter_lite.system.extras import install, missing, missing_text, require
 
 __all__ = ["INSTALL", "missing_packages", "missing_text", "require_packages"]
 

@@ -1,0 +1,17 @@
+"""What ``--json`` holds after a failure, made without any import that an interruption may have left half done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from converter_lite.errors import ConverterError, QualityError
+
+
+def failure_to_json(status: int, error: BaseException) -> dict[str, Any]:
+    """Reason, place and remedy; after a missed quality gate also the accuracy of the outputs and all about the results."""
+    where = error.where if isinstance(error, ConverterError) else ""
+    hint = error.hint if isinstance(error, ConverterError) else ""
+    message = error.message if isinstance(error, ConverterError) else f"{type(error).__name__}: {error}"
+    problems = list(getattr(error, "problems", ()))
+    details = error.details if isinstance(error, QualityError) else {}
+    return {**details, "status": status, "error": message, "where": where, "hint": hint, "problems": problems}

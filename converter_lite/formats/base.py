@@ -1,0 +1,125 @@
+"""What the conversion asks of a kind of file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import onnx_ir as ir
+
+from converter_lite.formats.requirements import GraphForm
+from converter_lite.log import Log
+from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.plan import QuantizedModel
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """What a person can choose about the written files.
+
+    Attributes:
+        io_types: Element types of inputs and outputs.
+        fp16: Store float constants as float16.
+        encode: Store weights in the smallest encoding (``.ms``).
+        ms_compat: Runtimes that a ``.ms`` file is for: ``device`` or ``wheel``.
+        nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
+        nb_fp16: A ``.nb`` file for ARM computes in float16.
+        nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
+        uint8_weights: Store int8 weights with which kernels of x86 processors could saturate as uint8 (ONNX).
+        nb_sparse_threshold: Share of zeros from which a 1x1 convolution of a ``.nb`` file for ARM becomes sparse.
+        nb_protobuf: A folder with a model as Paddle stores it, instead of a ``.nb`` file.
+        attention_operator: Write attentions as one operator where that is faster (ONNX, dynamic quantization).
+    """
+
+    io_types: IoTypes = UNCHANGED_TYPES
+    fp16: bool = False
+    encode: bool = True
+    ms_compat: str = "device"
+    nb_target: str = "arm"
+    nb_fp16: bool = False
+    nb_meta_version: int = 2
+    uint8_weights: bool = False
+    nb_sparse_threshold: float | None = None
+    nb_protobuf: bool = False
+    attention_operator: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a format made.
+
+    Attributes:
+        files: The model first.
+        notes: What the file holds otherwise than planned.
+    """
+
+    files: list[Path]
+    notes: tuple[str, ...] = ()
+
+
+class OutputFormat(Protocol):
+    """A kind of file that a quantized model can be written as."""
+
+    @property
+    def name(self) -> str:
+        """As in ``--saveType``."""
+
+    @property
+    def suffix(self) -> str:
+        """End of file names."""
+
+    @property
+    def form(self) -> GraphForm:
+        """How the graph is wanted."""
+
+    @property
+    def io_types(self) -> IoTypes:
+        """Element types that the written file has at its interface."""
+
+    def check(self, model: ir.Model) -> None:
+        """Refuse a model that the format cannot express, before any other work.
+
+        Raises:
+            TargetError: It cannot; nodes and reasons are named.
+        """
+
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
+        """The choice with the policy of the runtimes of this format, and with how its files store weights.
+
+        Args:
+            choice: As the configuration says.
+            model: The graph that is to be quantized.
+
+        Raises:
+            ConverterError: The format has no such quantization, or not for this device.
+        """
+
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """Expected bytes of the file, for a dry run.
+
+        Args:
+            quantized: The graph with decisions but no parameters, or what :meth:`adapt` gives.
+            choice: What was decided by; ``None`` = nothing is quantized anew.
+
+        Raises:
+            ConverterError: Such a file cannot be written.
+        """
+
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
+        """The plan of a model that was quantized already, within what the format can hold; ``log``: what changes by that."""
+
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
+        """Write the model; ``log`` shows progress where that takes long.
+
+        Raises:
+            ConverterError: It cannot be written; the reason is given.
+        """
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
+        """What the written file says, read back as an ONNX model that takes the samples of ``like``.
+
+        Raises:
+            FormatError: The file is not valid.
+        """

@@ -1,0 +1,1 @@
+"""MindSpore Lite ``.ms`` files."""

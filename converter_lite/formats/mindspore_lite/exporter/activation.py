@@ -1,0 +1,196 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.enums import ActivationType as Kind
+from converter_lite.formats.mindspore_lite.enums import DataType
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, elementwise, optional, required
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.graph import attribute, scalar
+
+_FLOAT_MAX = float(np.finfo(np.float32).max)
+
+
+def inner_activation(node: ir.Node) -> Kind:
+    """The activation that a convolution or matrix product can compute by itself: Relu and Relu6, else NONE."""
+    if node.domain not in ("", "ai.onnx"):
+        return Kind.NONE
+    if node.op_type == "Relu":
+        return Kind.RELU
+    if node.op_type == "Clip":
+        low, high = clip_bounds(node)
+        if low == 0.0 and high == 6.0:
+            return Kind.RELU6
+        if low == 0.0 and high == _FLOAT_MAX:
+            return Kind.RELU
+    return Kind.NONE
+
+
+def clip_bounds(node: ir.Node) -> tuple[float, float]:
+    """Bounds of a Clip; NaN where one is computed at run time."""
+    bounds = []
+    for index, (name, default) in enumerate((("min", -_FLOAT_MAX), ("max", _FLOAT_MAX)), start=1):
+        value = optional(node, index)
+        number = float(attribute(node, name, default)) if value is None else scalar(value)  # type: ignore[arg-type]
+        bounds.append(float("nan") if number is None else number)
+    return bounds[0], bounds[1]
+
+
+def _clip(ctx: Lowering, node: ir.Node) -> None:
+    low, high = clip_bounds(node)
+    x = required(node, 0)
+    if np.isnan(low) or np.isnan(high) or ctx.dtype(x) is not DataType.FLOAT32:
+        _clip_by_comparison(ctx, node)
+        return
+    inner = inner_activation(node)
+    if inner:
+        elementwise(ctx, node, "Activation", activation_type=int(inner))
+        return
+    elementwise(ctx, node, "Activation", activation_type=int(Kind.HARD_TANH), min_val=low, max_val=high)
+
+
+def _clip_by_comparison(ctx: Lowering, node: ir.Node) -> None:
+    x, out = required(node, 0), node.outputs[0]
+    rank = len(ctx.shape(x))
+    index, dims = ctx.use(x), ctx.shape(x)
+    for place, op in ((1, "Maximum"), (2, "Minimum")):
+        bound = optional(node, place)
+        if bound is not None:
+            index = ctx.emit(op, [index, ctx.operand(bound, rank, pm.identity(rank))], dims)
+    if index == ctx.use(x):
+        raise Unsupported("a Clip without bounds")
+    ctx.bind(out, index)
+
+
+def _plain(kind: Kind) -> Lower:
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        elementwise(ctx, node, "Activation", activation_type=int(kind))
+
+    return lower
+
+
+def _with_alpha(kind: Kind, default: float) -> Lower:
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        alpha = float(attribute(node, "alpha", default))  # type: ignore[arg-type]
+        elementwise(ctx, node, "Activation", activation_type=int(kind), alpha=alpha)
+
+    return lower
+
+
+def _hard_sigmoid(ctx: Lowering, node: ir.Node) -> None:
+    """The runtime's HSIGMOID is relu6(x + 3) / 6; other slopes are computed as a line that is clipped."""
+    alpha = float(attribute(node, "alpha", 0.2))  # type: ignore[arg-type]
+    beta = float(attribute(node, "beta", 0.5))  # type: ignore[arg-type]
+    if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
+        elementwise(ctx, node, "Activation", activation_type=int(Kind.HSIGMOID))
+        return
+    x = required(node, 0)
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    dims = pm.permute(ctx.shape(x), perm)
+    scaled = ctx.emit("MulFusion", [ctx.use(x, perm), ctx.float_constant(alpha)], dims, activation_type=0)
+    line = ctx.emit("AddFusion", [scaled, ctx.float_constant(beta)], dims, activation_type=0)
+    kind = int(Kind.HARD_TANH)
+    ctx.bind(
+        node.outputs[0], ctx.emit("Activation", [line], dims, activation_type=kind, min_val=0.0, max_val=1.0), perm
+    )
+
+
+def _gelu(ctx: Lowering, node: ir.Node) -> None:
+    approximate = attribute(node, "approximate", "none") == "tanh"
+    elementwise(ctx, node, "Activation", activation_type=int(Kind.GELU), approximate=approximate)
+
+
+def _prelu(ctx: Lowering, node: ir.Node) -> None:
+    """PReLUFusion takes one slope per channel of an NHWC image; other slopes are max(x, 0) + slope * min(x, 0)."""
+    x, slope, out = required(node, 0), required(node, 1), node.outputs[0]
+    shape, rank = ctx.shape(x), len(ctx.shape(x))
+    values = np.asarray(ctx.array(slope, "the slope"), np.float32)
+    if rank == 4 and values.size == shape[1] and ctx.shape(slope)[-2:] == (1, 1):
+        slopes = ctx.constant(values.reshape(-1), slope.name or "slope")
+        index = ctx.emit("PReLUFusion", [as_image(ctx, x), slopes], pm.permute(shape, pm.NHWC))
+        ctx.bind(out, index, pm.NHWC)
+        return
+    perm = ctx.best_perm([x], rank)
+    dims, source = pm.permute(shape, perm), ctx.use(x, perm)
+    positive = ctx.emit("Activation", [source], dims, activation_type=int(Kind.RELU))
+    negative = ctx.emit("Minimum", [source, ctx.float_constant(0.0)], dims)
+    scaled = ctx.emit("MulFusion", [negative, ctx.operand(slope, rank, perm)], dims, activation_type=0)
+    ctx.bind(out, ctx.emit("AddFusion", [positive, scaled], dims, activation_type=0), perm)
+
+
+def _softsign(ctx: Lowering, node: ir.Node) -> None:
+    x = required(node, 0)
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
+    size = ctx.emit("AddFusion", [ctx.emit("Abs", [source], dims), ctx.float_constant(1.0)], dims, activation_type=0)
+    ctx.bind(node.outputs[0], ctx.emit("DivFusion", [source, size], dims, activation_type=0), perm)
+
+
+def _selu(ctx: Lowering, node: ir.Node) -> None:
+    alpha = float(attribute(node, "alpha", 1.6732632))  # type: ignore[arg-type]
+    gamma = float(attribute(node, "gamma", 1.0507010))  # type: ignore[arg-type]
+    _scaled_elu(ctx, node, alpha, gamma)
+
+
+def _scaled_elu(ctx: Lowering, node: ir.Node, alpha: float, gamma: float) -> None:
+    x = required(node, 0)
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
+    elu = ctx.emit("Activation", [source], dims, activation_type=int(Kind.ELU), alpha=alpha)
+    ctx.bind(node.outputs[0], ctx.emit("MulFusion", [elu, ctx.float_constant(gamma)], dims, activation_type=0), perm)
+
+
+def _swish_like(kind: Kind) -> Lower:
+    """X * kind(x)."""
+
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        x = required(node, 0)
+        perm = ctx.best_perm([x], len(ctx.shape(x)))
+        dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
+        gate = ctx.emit("Activation", [source], dims, activation_type=int(kind))
+        ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
+
+    return lower
+
+
+def _mish(ctx: Lowering, node: ir.Node) -> None:
+    x = required(node, 0)
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
+    soft = ctx.emit("Activation", [source], dims, activation_type=int(Kind.SOFTPLUS))
+    gate = ctx.emit("Activation", [soft], dims, activation_type=int(Kind.TANH))
+    ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
+
+
+def _thresholded(ctx: Lowering, node: ir.Node) -> None:
+    alpha = float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
+    x = required(node, 0)
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
+    above = ctx.emit("Greater", [source, ctx.float_constant(alpha)], dims, dtype=DataType.BOOL)
+    gate = ctx.cast(above, DataType.FLOAT32)
+    ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
+
+
+TABLE: dict[str, Lower] = {
+    "Relu": _plain(Kind.RELU),
+    "Sigmoid": _plain(Kind.SIGMOID),
+    "Tanh": _plain(Kind.TANH),
+    "Softplus": _plain(Kind.SOFTPLUS),
+    "HardSwish": _plain(Kind.HSWISH),
+    "Swish": _swish_like(Kind.SIGMOID),
+    "HardSigmoid": _hard_sigmoid,
+    "Elu": _with_alpha(Kind.ELU, 1.0),
+    "LeakyRelu": _with_alpha(Kind.LEAKY_RELU, 0.01),
+    "Selu": _selu,
+    "Softsign": _softsign,
+    "Mish": _mish,
+    "ThresholdedRelu": _thresholded,
+    "Gelu": _gelu,
+    "Clip": _clip,
+    "PRelu": _prelu,
+}

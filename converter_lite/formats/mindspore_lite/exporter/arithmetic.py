@@ -1,0 +1,248 @@
+"""Operators on single elements, with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, elementwise, required
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.graph import int_attribute, is_constant, scalar
+
+
+def _unary(op: str, **attributes: Any) -> Lower:
+    """A float operator; integers go through float32, which is exact up to 2^24."""
+
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        x, out = required(node, 0), node.outputs[0]
+        if ctx.dtype(x) is DataType.FLOAT32:
+            elementwise(ctx, node, op, **attributes)
+            return
+        perm = ctx.best_perm([x], len(ctx.shape(x)))
+        source = ctx.cast(ctx.use(x, perm), DataType.FLOAT32)
+        index = ctx.emit(op, [source], ctx.ms.tensors[source].dims, **attributes)
+        ctx.bind(out, ctx.cast(index, ctx.dtype(out)), perm)
+
+    return lower
+
+
+def _binary(op: str, *, result: DataType | None = None, activation: bool = False) -> Lower:
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        if len(node.inputs) != 2:
+            raise Unsupported(f"{len(node.inputs)} inputs")
+        broadcast(ctx, node, op, result=result, activation=activation)
+
+    return lower
+
+
+def broadcast(
+    ctx: Lowering, node: ir.Node, op: str, *, result: DataType | None = None, activation: bool = False
+) -> None:
+    """An operator with two inputs that broadcast as in NumPy."""
+    a, b, out = required(node, 0), required(node, 1), node.outputs[0]
+    integer = _adds_integers(ctx, node, op)
+    kind, out = ctx.fused_activation(out, integer=integer) if activation else (0, out)
+    shape = ctx.shape(out)
+    perm = ctx.best_perm([a, b], len(shape))
+    attributes: dict[str, Any] = {"activation_type": kind} if activation else {}
+    dims = pm.permute(shape, perm)
+    if integer:
+        inputs = [ctx.use(v, perm, integer=True) for v in (a, b)]
+        quant = ctx.activation_quant(out)
+        index = ctx.emit(op, inputs, dims, quant=quant, quant_type=QuantType.ALL, **attributes)
+    else:
+        inputs = [ctx.operand(v, len(shape), perm) for v in (a, b)]
+        index = ctx.emit(op, inputs, dims, dtype=result or ctx.dtype(out), **attributes)
+    ctx.bind(out, index, perm, integer=integer)
+
+
+def _adds_integers(ctx: Lowering, node: ir.Node, op: str) -> bool:
+    """The integer Add is right for two variables of one shape; other integer kernels are not used."""
+    a, b, out = required(node, 0), required(node, 1), node.outputs[0]
+    if op != "AddFusion" or is_constant(a) or is_constant(b) or ctx.shape(a) != ctx.shape(b):
+        return False
+    return ctx.computes_integers(node, [a, b], out)
+
+
+def _variadic(op: str, *, mean: bool = False) -> Lower:
+    """A chain of two-input operators."""
+
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        values = [required(node, i) for i in range(len(node.inputs))]
+        out = node.outputs[0]
+        shape = ctx.shape(out)
+        perm = ctx.best_perm(values, len(shape))
+        dims = pm.permute(shape, perm)
+        if len(values) == 1:
+            ctx.alias(out, values[0], pm.identity(len(shape)))
+            return
+        index = ctx.operand(values[0], len(shape), perm)
+        for value in values[1:]:
+            index = ctx.emit(op, [index, ctx.operand(value, len(shape), perm)], dims)
+        if mean:
+            index = ctx.emit("MulFusion", [index, ctx.float_constant(1.0 / len(values))], dims)
+        ctx.bind(out, index, perm)
+
+    return lower
+
+
+def _pow(ctx: Lowering, node: ir.Node) -> None:
+    """Small whole powers are exact products; the rest is PowFusion."""
+    exponent = scalar(node.inputs[1])
+    x = required(node, 0)
+    if exponent == 2.0 and ctx.dtype(x) is DataType.FLOAT32:
+        elementwise(ctx, node, "Square")
+        return
+    if exponent == 0.5:
+        elementwise(ctx, node, "Sqrt")
+        return
+    if exponent == 3.0:
+        perm = ctx.best_perm([x], len(ctx.shape(x)))
+        source, dims = ctx.use(x, perm), pm.permute(ctx.shape(x), perm)
+        square = ctx.emit("MulFusion", [source, source], dims)
+        ctx.bind(node.outputs[0], ctx.emit("MulFusion", [square, source], dims), perm)
+        return
+    broadcast(ctx, node, "PowFusion")
+
+
+def _compare(op: str) -> Lower:
+    """A comparison; booleans are compared as integers."""
+
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        a, b, out = required(node, 0), required(node, 1), node.outputs[0]
+        if ctx.dtype(a) is not DataType.BOOL:
+            broadcast(ctx, node, op, result=DataType.BOOL)
+            return
+        shape = ctx.shape(out)
+        perm = ctx.best_perm([a, b], len(shape))
+        inputs = [ctx.cast(ctx.operand(v, len(shape), perm), DataType.INT32) for v in (a, b)]
+        ctx.bind(out, ctx.emit(op, inputs, pm.permute(shape, perm), dtype=DataType.BOOL), perm)
+
+    return lower
+
+
+def _xor(ctx: Lowering, node: ir.Node) -> None:
+    _compare("NotEqual")(ctx, node)
+
+
+def _where(ctx: Lowering, node: ir.Node) -> None:
+    """The runtime's Where wants three inputs of one shape: smaller ones are broadcast before."""
+    values = [required(node, i) for i in range(3)]
+    out = node.outputs[0]
+    shape = ctx.shape(out)
+    perm = ctx.best_perm(values, len(shape))
+    dims = pm.permute(shape, perm)
+    inputs = [expanded(ctx, ctx.operand(v, len(shape), perm), dims) for v in values]
+    ctx.bind(out, ctx.emit("Where", inputs, dims, dtype=ctx.dtype(out)), perm)
+
+
+def expanded(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
+    """A tensor broadcast to ``dims``; constants are broadcast here."""
+    tensor = ctx.ms.tensors[index]
+    if tuple(tensor.dims) == tuple(dims):
+        return index
+    if isinstance(tensor.data, np.ndarray):
+        array = tensor.data
+        lifted = array.reshape((1,) * (len(dims) - array.ndim) + array.shape)
+        return ctx.constant(np.broadcast_to(lifted, tuple(dims)), tensor.name)
+    kind = tensor.dtype
+    target = ctx.int_constant(list(dims), "shape")
+    if kind is not DataType.BOOL:
+        return ctx.emit("BroadcastTo", [index, target], dims, shape=list(dims))
+    number = ctx.emit("BroadcastTo", [ctx.cast(index, DataType.FLOAT32), target], dims, shape=list(dims))
+    return ctx.emit("NotEqual", [number, ctx.float_constant(0.0)], dims, dtype=DataType.BOOL)
+
+
+def _div(ctx: Lowering, node: ir.Node) -> None:
+    """The runtime does not divide integers: the quotient of the floats, cut off, is the same below 2^23."""
+    out = node.outputs[0]
+    if ctx.dtype(out) is DataType.FLOAT32:
+        broadcast(ctx, node, "DivFusion", activation=True)
+        return
+    values, shape = [required(node, 0), required(node, 1)], ctx.shape(out)
+    perm = ctx.best_perm(values, len(shape))
+    inputs = [ctx.cast(ctx.operand(v, len(shape), perm), DataType.FLOAT32) for v in values]
+    quotient = ctx.emit("DivFusion", inputs, pm.permute(shape, perm))
+    ctx.bind(out, ctx.cast(quotient, ctx.dtype(out)), perm)
+
+
+def _sign(ctx: Lowering, node: ir.Node) -> None:
+    """Difference of two comparisons."""
+    x, out = required(node, 0), node.outputs[0]
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    source, dims = ctx.cast(ctx.use(x, perm), DataType.FLOAT32), pm.permute(ctx.shape(x), perm)
+    zero = ctx.float_constant(0.0)
+    parts = [
+        ctx.cast(ctx.emit(op, [source, zero], dims, dtype=DataType.BOOL), DataType.FLOAT32)
+        for op in ("Greater", "Less")
+    ]
+    ctx.bind(out, ctx.cast(ctx.emit("SubFusion", parts, dims), ctx.dtype(out)), perm)
+
+
+def _mod(ctx: Lowering, node: ir.Node) -> None:
+    op = "Mod" if int_attribute(node, "fmod", 0) else "FloorMod"
+    broadcast(ctx, node, op)
+
+
+def _tan(ctx: Lowering, node: ir.Node) -> None:
+    x = required(node, 0)
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    source, dims = ctx.use(x, perm), pm.permute(ctx.shape(x), perm)
+    parts = [ctx.emit("Sin", [source], dims), ctx.emit("Cos", [source], dims)]
+    ctx.bind(node.outputs[0], ctx.emit("DivFusion", parts, dims), perm)
+
+
+def _not(ctx: Lowering, node: ir.Node) -> None:
+    elementwise(ctx, node, "LogicalNot")
+
+
+def _is_nan(ctx: Lowering, node: ir.Node) -> None:
+    x = required(node, 0)
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    source = ctx.use(x, perm)
+    dims = pm.permute(ctx.shape(x), perm)
+    ctx.bind(node.outputs[0], ctx.emit("NotEqual", [source, source], dims, dtype=DataType.BOOL), perm)
+
+
+TABLE: dict[str, Lower] = {
+    "Abs": _unary("Abs"),
+    "Neg": _unary("Neg"),
+    "Exp": _unary("ExpFusion", base=-1.0, scale=1.0, shift=0.0),
+    "Log": _unary("Log"),
+    "Sqrt": _unary("Sqrt"),
+    "Floor": _unary("Floor"),
+    "Ceil": _unary("Ceil"),
+    "Round": _unary("Round"),
+    "Sin": _unary("Sin"),
+    "Cos": _unary("Cos"),
+    "Tan": _tan,
+    "Erf": _unary("Erf"),
+    "Reciprocal": _unary("Reciprocal"),
+    "Sign": _sign,
+    "Not": _not,
+    "Add": _binary("AddFusion", activation=True),
+    "Sub": _binary("SubFusion", activation=True),
+    "Mul": _binary("MulFusion", activation=True),
+    "Div": _div,
+    "Pow": _pow,
+    "Mod": _mod,
+    "Max": _variadic("Maximum"),
+    "Min": _variadic("Minimum"),
+    "Sum": _variadic("AddFusion"),
+    "Mean": _variadic("AddFusion", mean=True),
+    "Less": _compare("Less"),
+    "LessOrEqual": _compare("LessEqual"),
+    "Greater": _compare("Greater"),
+    "GreaterOrEqual": _compare("GreaterEqual"),
+    "Equal": _compare("Equal"),
+    "And": _binary("LogicalAnd", result=DataType.BOOL),
+    "Or": _binary("LogicalOr", result=DataType.BOOL),
+    "Xor": _xor,
+    "Where": _where,
+    "IsNaN": _is_nan,
+}

@@ -1,0 +1,123 @@
+"""Attributes that several operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.enums import ActivationType
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.graph import attribute, int_attribute, ints_attribute
+
+Lower = Callable[[Lowering, ir.Node], None]
+
+
+def optional(node: ir.Node, index: int) -> ir.Value | None:
+    """An input that may be absent."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def required(node: ir.Node, index: int) -> ir.Value:
+    """An input that must be there."""
+    value = optional(node, index)
+    if value is None:
+        raise Unsupported(f"input {index} is absent")
+    return value
+
+
+def axis_of(node: ir.Node, rank: int, default: int, name: str = "axis") -> int:
+    """An axis attribute, counted from the front."""
+    return int_attribute(node, name, default) % max(rank, 1)
+
+
+def window_pads(
+    node: ir.Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> list[int]:
+    """Padding of a sliding window as ``[begin..., end...]`` over the spatial axes, with ``auto_pad`` resolved."""
+    mode = attribute(node, "auto_pad", "NOTSET")
+    spatial = len(kernel)
+    if mode in ("NOTSET", ""):
+        return list(ints_attribute(node, "pads", (0,) * (2 * spatial)))
+    if mode == "VALID":
+        return [0] * (2 * spatial)
+    totals = [
+        max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
+        for n, k, s, d in zip(size, kernel, stride, dilation, strict=True)
+    ]
+    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return small + large if mode == "SAME_UPPER" else large + small
+
+
+def top_bottom_left_right(pads: Sequence[int]) -> list[int]:
+    """``[top, left, bottom, right]`` of ONNX in the order of the file."""
+    top, left, bottom, right = pads
+    return [top, bottom, left, right]
+
+
+def as_image(ctx: Lowering, value: ir.Value, *, integer: bool = False) -> int:
+    """A 4-D value in NHWC, or a 3-D one (N, C, W) as the image (N, 1, W, C)."""
+    shape = ctx.shape(value)
+    if len(shape) == 4:
+        return ctx.image(ctx.use(value, pm.NHWC, integer=integer))
+    if any(form.perm == pm.NWC for form in ctx.forms(value)):
+        source = ctx.use(value, pm.NWC, integer=integer)
+        return ctx.image(reshape(ctx, source, (shape[0], 1, shape[2], shape[1])))
+    flat = ctx.use(value, integer=integer)
+    return ctx.transpose(reshape(ctx, flat, (shape[0], shape[1], 1, shape[2])), pm.NHWC)
+
+
+def bind_image(ctx: Lowering, value: ir.Value, index: int, *, integer: bool = False) -> None:
+    """The inverse of :func:`as_image` for an output."""
+    shape = ctx.shape(value)
+    if len(shape) == 4:
+        ctx.bind(value, index, pm.NHWC, integer=integer)
+        return
+    ctx.bind(value, reshape(ctx, index, pm.permute(shape, pm.NWC)), pm.NWC, integer=integer)
+
+
+def reshape(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
+    """A Reshape of a tensor to fixed dimensions."""
+    target = ctx.int_constant(list(dims), "shape")
+    source = ctx.ms.tensors[index]
+    return ctx.emit("Reshape", [index, target], dims, quant=source.quant, quant_type=ctx.shape_quant_type(index))
+
+
+def elementwise(ctx: Lowering, node: ir.Node, op: str, **attributes: Any) -> None:
+    """An operator with one input and one output of the same shape, in whatever order the input has."""
+    x, out = required(node, 0), node.outputs[0]
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    index = ctx.emit(op, [ctx.use(x, perm)], pm.permute(ctx.shape(x), perm), dtype=ctx.dtype(out), **attributes)
+    ctx.bind(out, index, perm)
+
+
+def activation(ctx: Lowering, index: int, kind: ActivationType, **attributes: Any) -> int:
+    """An Activation node on a tensor."""
+    dims = ctx.ms.tensors[index].dims
+    return ctx.emit("Activation", [index], dims, activation_type=int(kind), **attributes)
+
+
+def moved_axes(perm: Perm, axes: Sequence[int]) -> list[int]:
+    """Where axes of the ONNX value stand in the form ``perm``."""
+    return [perm.index(a) for a in axes]
+
+
+def strided_slice(ctx: Lowering, index: int, ranges: Sequence[tuple[int, int, int, int]]) -> int:
+    """A StridedSlice; ranges are (begin, end, axis of the tensor, step > 0)."""
+    dims = list(ctx.ms.tensors[index].dims)
+    for begin, end, axis, step in ranges:
+        dims[axis] = -(-(end - begin) // step)
+    columns = [[r[i] for r in ranges] for i in range(4)]
+    names = ("begin", "end", "axes", "strides")
+    inputs = [ctx.int_constant(values, name) for values, name in zip(columns, names, strict=True)]
+    return ctx.emit("StridedSlice", [index, *inputs], dims)
+
+
+def gather_axis(ctx: Lowering, index: int, axis: int, picks: Sequence[int]) -> int:
+    """Entries of one axis of a tensor, in a given order."""
+    dims = list(ctx.ms.tensors[index].dims)
+    dims[axis] = len(picks)
+    return ctx.emit("Gather", [index, ctx.int_constant(list(picks), "indices"), ctx.int_constant([axis], "axis")], dims)

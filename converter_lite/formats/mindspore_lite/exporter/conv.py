@@ -1,0 +1,225 @@
+"""Convolutions and transposed convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.enums import Format, PadMode, QuantType
+from converter_lite.formats.mindspore_lite.exporter.common import (
+    Lower,
+    as_image,
+    bind_image,
+    optional,
+    required,
+    top_bottom_left_right,
+    window_pads,
+)
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
+from converter_lite.formats.mindspore_lite.exporter.weights import bias_array, int8_weight, int32_bias, scaled, weight
+from converter_lite.graph import int_attribute, ints_attribute, is_constant, label
+
+
+def _widened(values: Sequence[int], fill: int) -> list[int]:
+    """Numbers per spatial axis as numbers for height and width; a 1-D convolution has height 1."""
+    return [fill] * (2 - len(values)) + list(values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Geometry of a convolution over height and width."""
+
+    kernel: list[int]
+    stride: list[int]
+    dilation: list[int]
+    pads: list[int]
+    group: int
+
+
+def _window(ctx: Lowering, node: ir.Node) -> _Window:
+    shape, kernel = ctx.shape(required(node, 0)), ctx.shape(required(node, 1))[2:]
+    rank = len(shape)
+    if rank not in (3, 4):
+        raise Unsupported(f"a convolution over {rank - 2} axes")
+    ones = (1,) * (rank - 2)
+    stride, dilation = ints_attribute(node, "strides", ones), ints_attribute(node, "dilations", ones)
+    pads = window_pads(node, shape[2:], kernel, stride, dilation)
+    half = rank - 2
+    return _Window(
+        _widened(kernel, 1),
+        _widened(stride, 1),
+        _widened(dilation, 1),
+        top_bottom_left_right(_widened(pads[:half], 0) + _widened(pads[half:], 0)),
+        int_attribute(node, "group", 1),
+    )
+
+
+def _weight_order(rank: int) -> pm.Perm:
+    return pm.NHWC if rank == 4 else pm.NWC
+
+
+def _conv(ctx: Lowering, node: ir.Node) -> None:
+    x, w, bias = required(node, 0), required(node, 1), optional(node, 2)
+    ctx.array(w, "the weight")
+    window = _window(ctx, node)
+    integer = ctx.computes_integers(node, [x], node.outputs[0]) and _integer_filters(ctx, node, w, window.group)
+    fixed, late = _split_bias(bias)
+    kind, out = _activation_inside(ctx, node, late, integer=integer)
+    image = as_image(ctx, x, integer=integer)
+    if len(set(window.stride)) > 1 and len(set(window.pads)) > 1:
+        image, window = _padded(ctx, image, window)
+    channels = ctx.shape(w)
+    attributes: dict[str, Any] = {
+        "format": int(Format.NHWC),
+        "kernel_size": window.kernel,
+        "stride": window.stride,
+        "dilation": window.dilation,
+        "pad_mode": int(PadMode.PAD),
+        "pad_list": window.pads,
+        "group": window.group,
+        "in_channel": channels[1] * window.group,
+        "out_channel": channels[0],
+        "activation_type": kind,
+    }
+    order = _weight_order(len(channels))
+    dims = _image_dims(ctx.shape(out))
+    if integer:
+        filters, w_quant = int8_weight(ctx, node, w, order, axis=0)
+        x_quant = ctx.activation_quant(x)
+        inputs = [image, _lifted(ctx, filters, channels)]
+        values = bias_array(ctx, bias)
+        if values is not None:
+            inputs.append(int32_bias(ctx, values, x_quant, w_quant, bias.name if bias and bias.name else "bias"))
+        index = ctx.emit(
+            "Conv2DFusion", inputs, dims, quant=ctx.activation_quant(out), quant_type=QuantType.ALL, **attributes
+        )
+    else:
+        packs = window.group == 1
+        stored = weight(ctx, node, w, order, axis=0, shared=packs)
+        inputs = [image, _lifted(ctx, stored.index, channels)]
+        if stored.channel_scale is not None:
+            index = ctx.emit("Conv2DFusion", inputs, dims, **{**attributes, "activation_type": 0})
+            index = scaled(ctx, index, stored, bias_array(ctx, fixed), kind)
+        else:
+            inputs += [ctx.use(fixed)] if fixed is not None else []
+            index = ctx.emit("Conv2DFusion", inputs, dims, quant_type=stored.mark, **attributes)
+        index = _plus_bias(ctx, index, late)
+    bind_image(ctx, out, index, integer=integer)
+
+
+def _split_bias(bias: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
+    """A constant bias, which the node takes, and a computed one, which the runtimes want added behind it."""
+    return (bias, None) if bias is None or is_constant(bias) else (None, bias)
+
+
+def _activation_inside(ctx: Lowering, node: ir.Node, late: ir.Value | None, *, integer: bool) -> tuple[int, ir.Value]:
+    """The activation that the node computes itself; none where a bias comes between."""
+    return (0, node.outputs[0]) if late is not None else ctx.fused_activation(node.outputs[0], integer=integer)
+
+
+def _plus_bias(ctx: Lowering, index: int, late: ir.Value | None) -> int:
+    """A bias per channel, the last axis of an image, added to it."""
+    return index if late is None else ctx.emit("AddFusion", [index, ctx.use(late)], ctx.ms.tensors[index].dims)
+
+
+def _integer_filters(ctx: Lowering, node: ir.Node, w: ir.Value, group: int) -> bool:
+    """The integer kernels of grouped filters, except depthwise ones, take one scale only."""
+    outputs, inputs = ctx.shape(w)[:2]
+    params = ctx.plan.weights.get(w.name or "")
+    if params is None or (params.is_per_channel and group > 1 and not (inputs == 1 and outputs == group)):
+        ctx.notes.append(f"{label(node)}: computed with floats, grouped filters need one scale")
+        return False
+    return True
+
+
+def _padded(ctx: Lowering, image: int, window: _Window) -> tuple[int, _Window]:
+    """Pad before: the runtime computes wrong numbers when pads are uneven and strides differ."""
+    padded = pad_image(ctx, image, window.pads)
+    return padded, _Window(window.kernel, window.stride, window.dilation, [0, 0, 0, 0], window.group)
+
+
+def _lifted(ctx: Lowering, index: int, shape: tuple[int, ...]) -> int:
+    """Filters of a 1-D convolution (O, W, I) are filters of height 1."""
+    tensor = ctx.ms.tensors[index]
+    if len(tensor.dims) == 3:
+        tensor.dims = (tensor.dims[0], 1, *tensor.dims[1:])
+    return index
+
+
+def _image_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return pm.permute(shape, pm.NHWC) if len(shape) == 4 else (shape[0], 1, shape[2], shape[1])
+
+
+def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
+    x, w, bias = required(node, 0), required(node, 1), optional(node, 2)
+    ctx.array(w, "the weight")
+    rank, shape, out_shape = len(ctx.shape(x)), ctx.shape(x), ctx.shape(node.outputs[0])
+    if rank not in (3, 4):
+        raise Unsupported(f"a transposed convolution over {rank - 2} axes")
+    spatial = rank - 2
+    group, filters = int_attribute(node, "group", 1), ctx.shape(w)
+    depthwise = group == filters[0] and filters[1] == 1
+    if group > 1 and not depthwise:
+        raise Unsupported("a grouped transposed convolution (only group 1 and depthwise ones exist)")
+    ones = (1,) * spatial
+    stride, dilation = ints_attribute(node, "strides", ones), ints_attribute(node, "dilations", ones)
+    extra = ints_attribute(node, "output_padding", (0,) * spatial)
+    pads = _transposed_pads(node, shape[2:], out_shape[2:], filters[2:], stride, dilation, extra)
+    fixed, late = _split_bias(bias)
+    kind, out = _activation_inside(ctx, node, late, integer=False)
+    order = _weight_order(rank)
+    stored = weight(ctx, node, w, order, axis=0 if depthwise else len(filters) - 1, shared=True)
+    inputs = [as_image(ctx, x), _lifted(ctx, stored.index, filters)]
+    inputs += [ctx.use(fixed)] if fixed is not None and stored.channel_scale is None else []
+    result = ctx.emit(
+        "Conv2dTransposeFusion",
+        inputs,
+        _image_dims(out_shape),
+        quant_type=stored.mark,
+        format=int(Format.NHWC),
+        kernel_size=_widened(filters[2:], 1),
+        stride=_widened(stride, 1),
+        dilation=_widened(dilation, 1),
+        pad_mode=int(PadMode.PAD),
+        pad_list=top_bottom_left_right(_widened(pads[:spatial], 0) + _widened(pads[spatial:], 0)),
+        group=group,
+        in_channel=filters[0],
+        out_channel=filters[1] * group,
+        activation_type=kind if stored.channel_scale is None else 0,
+        output_paddings=_widened(extra, 0),
+    )
+    if stored.channel_scale is not None:
+        result = scaled(ctx, result, stored, bias_array(ctx, fixed), kind)
+    bind_image(ctx, out, _plus_bias(ctx, result, late))
+
+
+def _transposed_pads(
+    node: ir.Node,
+    size: tuple[int, ...],
+    out: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    extra: tuple[int, ...],
+) -> list[int]:
+    """Pads that give the known output size, whether they, ``auto_pad`` or ``output_shape`` were written down."""
+    mode = node.attributes.get("auto_pad")
+    name = mode.as_string() if mode is not None else "NOTSET"
+    if name == "NOTSET" and "output_shape" not in node.attributes:
+        return list(ints_attribute(node, "pads", (0,) * (2 * len(kernel))))
+    totals = [
+        s * (n - 1) + e + (k - 1) * d + 1 - o
+        for s, n, e, k, d, o in zip(stride, size, extra, kernel, dilation, out, strict=True)
+    ]
+    if any(t < 0 for t in totals):
+        raise Unsupported("output_shape is larger than the convolution gives")
+    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return small + large if name == "SAME_UPPER" else large + small
+
+
+TABLE: dict[str, Lower] = {"Conv": _conv, "ConvTranspose": _conv_transpose}

@@ -1,0 +1,170 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.container import MsQuant
+from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, optional, required, reshape
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.weights import Weight, int8_weight, int32_bias, scaled, weight
+from converter_lite.graph import attribute, constant, int_attribute, is_constant, label, single_consumer
+from converter_lite.quantization.plan import NodeMode
+
+
+def _matmul(ctx: Lowering, node: ir.Node) -> None:
+    a, b = required(node, 0), required(node, 1)
+    out = node.outputs[0]
+    if min(len(ctx.shape(a)), len(ctx.shape(b))) < 2:
+        _with_vector(ctx, node)
+        return
+    bias, out = _following_bias(ctx, node, out)
+    _product(ctx, node, a, b, out, bias=bias)
+
+
+def _following_bias(ctx: Lowering, node: ir.Node, out: ir.Value) -> tuple[NDArray[np.float32] | None, ir.Value]:
+    """The bias of an Add behind the product, which is then done."""
+    consumer = single_consumer(out)
+    b = node.inputs[1]
+    if consumer is None or consumer.op_type != "Add" or not is_constant(b) or consumer in ctx.done:
+        return None, out
+    if ctx.mode(node) is NodeMode.INTEGER and not ctx.has_params(consumer.outputs[0]):
+        return None, out
+    other = consumer.inputs[1] if consumer.inputs[0] is out else consumer.inputs[0]
+    array = constant(other)
+    columns = ctx.shape(out)[-1]
+    if array is None or array.size != columns or np.asarray(array).shape[-1:] != (columns,) or array.ndim > 2:
+        return None, out
+    if array.dtype != np.float32:
+        return None, out
+    ctx.done.add(consumer)
+    return np.asarray(array, np.float32).reshape(-1), consumer.outputs[0]
+
+
+def _with_vector(ctx: Lowering, node: ir.Node) -> None:
+    """A product with a vector is one with a matrix of one row or column."""
+    a, b, out = required(node, 0), required(node, 1), node.outputs[0]
+    left, right = ctx.shape(a), ctx.shape(b)
+    row = ctx.use(a) if len(left) > 1 else reshape(ctx, ctx.use(a), (1, *left))
+    column = ctx.use(b) if len(right) > 1 else reshape(ctx, ctx.use(b), (*right, 1))
+    dims = ctx.ms.tensors[row].dims[:-1] + ctx.ms.tensors[column].dims[-1:]
+    if len(left) > 2 and len(right) > 2:
+        raise Unsupported("a product of a vector with a stack of matrices")
+    index = ctx.emit("MatMulFusion", [row, column], dims)
+    ctx.bind(out, reshape(ctx, index, ctx.shape(out) or (1,)))
+
+
+def _gemm(ctx: Lowering, node: ir.Node) -> None:
+    a, b, c = required(node, 0), required(node, 1), optional(node, 2)
+    out = node.outputs[0]
+    alpha = float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
+    beta = float(attribute(node, "beta", 1.0))  # type: ignore[arg-type]
+    turn = (bool(int_attribute(node, "transA", 0)), bool(int_attribute(node, "transB", 0)))
+    columns = ctx.shape(out)[-1]
+    bias = constant(c)
+    if c is None or (bias is not None and bias.size in (1, columns) and bias.shape[-1:] in ((), (1,), (columns,))):
+        plain = None if bias is None else np.array(np.broadcast_to(bias.reshape(-1), columns), np.float32) * beta
+        if alpha == 1.0:
+            _product(ctx, node, a, b, out, bias=plain, turn=turn)
+            return
+    elif ctx.mode(node) is NodeMode.INTEGER:
+        raise Unsupported("the bias of an integer matrix product must be a constant vector")
+    _general_gemm(ctx, node, alpha, beta, turn)
+
+
+def _general_gemm(ctx: Lowering, node: ir.Node, alpha: float, beta: float, turn: tuple[bool, bool]) -> None:
+    a, b, c, out = required(node, 0), required(node, 1), optional(node, 2), node.outputs[0]
+    dims = ctx.shape(out)
+    index = ctx.emit("MatMulFusion", [ctx.use(a), ctx.use(b)], dims, transpose_a=turn[0], transpose_b=turn[1])
+    if alpha != 1.0:
+        index = ctx.emit("MulFusion", [index, ctx.float_constant(alpha)], dims)
+    if c is not None:
+        addend = ctx.operand(c, 2, (0, 1))
+        if beta != 1.0:
+            addend = ctx.emit("MulFusion", [addend, ctx.float_constant(beta)], ctx.ms.tensors[addend].dims)
+        index = ctx.emit("AddFusion", [index, addend], dims)
+    ctx.bind(out, index)
+
+
+def _product(
+    ctx: Lowering,
+    node: ir.Node,
+    a: ir.Value,
+    b: ir.Value,
+    out: ir.Value,
+    *,
+    bias: NDArray[np.float32] | None = None,
+    turn: tuple[bool, bool] = (False, False),
+) -> None:
+    integer = _computes_integers(ctx, node, a, b, out)
+    kind, out = ctx.fused_activation(out, integer=integer)
+    flags: dict[str, Any] = {"transpose_a": turn[0], "transpose_b": turn[1], "activation_type": kind}
+    rank = len(ctx.shape(b))
+    axis = rank - 2 if turn[1] else rank - 1
+    if integer:
+        _integer_product(ctx, node, a, b, out, bias=bias, axis=axis, flags=flags)
+        return
+    if is_constant(b):
+        stored = weight(ctx, node, b, pm.identity(rank), axis=axis, shared=True)
+    else:
+        stored = Weight(ctx.use(b))
+    left = ctx.use(a)
+    if stored.mark is QuantType.DYNAMIC:
+        left = ctx.emit(
+            "DynamicQuant",
+            [left],
+            ctx.ms.tensors[left].dims,
+            dtype=DataType.INT8,
+            quant_type=QuantType.DYNAMIC,
+            name=f"{node.name}_dynamic_quant",
+            dst_type=int(DataType.INT8),
+        )
+    inputs = [left, stored.index]
+    if stored.channel_scale is not None:
+        index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), **{**flags, "activation_type": 0})
+        ctx.bind(out, scaled(ctx, index, stored, bias, kind))
+        return
+    inputs += [] if bias is None else [ctx.constant(bias, f"{node.name}_bias")]
+    mark = stored.mark
+    index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), dtype=DataType.FLOAT32, quant_type=mark, **flags)
+    ctx.bind(out, index)
+
+
+def _computes_integers(ctx: Lowering, node: ir.Node, a: ir.Value, b: ir.Value, out: ir.Value) -> bool:
+    if is_constant(a) and ctx.mode(node) is NodeMode.INTEGER:
+        ctx.notes.append(f"{label(node)}: computed with floats, its left operand is constant")
+        return False
+    return ctx.computes_integers(node, [v for v in (a, b) if not is_constant(v)], out)
+
+
+def _integer_product(
+    ctx: Lowering,
+    node: ir.Node,
+    a: ir.Value,
+    b: ir.Value,
+    out: ir.Value,
+    *,
+    bias: NDArray[np.float32] | None,
+    axis: int,
+    flags: dict[str, Any],
+) -> None:
+    left = ctx.use(a, integer=True)
+    if is_constant(b):
+        right, w_quant = int8_weight(ctx, node, b, pm.identity(len(ctx.shape(b))), axis=axis)
+    else:
+        right, w_quant = ctx.use(b, integer=True), MsQuant.of(1.0, 0, 8)
+    inputs = [left, right]
+    if bias is not None:
+        inputs.append(int32_bias(ctx, bias, ctx.activation_quant(a), w_quant, f"{node.name}_bias"))
+    quant = ctx.activation_quant(out)
+    index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), quant=quant, quant_type=QuantType.ALL, **flags)
+    ctx.bind(out, index, integer=True)
+
+
+TABLE: dict[str, Lower] = {"MatMul": _matmul, "Gemm": _gemm}

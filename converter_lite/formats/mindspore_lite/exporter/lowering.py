@@ -1,0 +1,398 @@
+"""The state of a conversion from an ONNX graph to a ``.ms`` graph.
+
+Every ONNX value may exist in several forms: axis orders, and as integers or floats. A consumer asks for the form that
+it needs; what is missing is made by a Transpose or a QuantDTypeCast at that moment, once. An ONNX Transpose makes no
+node: its result is the same value under another order. A purely convolutional network thus gets no Transpose at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, MsQuant, MsTensor
+from converter_lite.formats.mindspore_lite.enums import FROM_NUMPY, DataType, Format, QuantType
+from converter_lite.formats.mindspore_lite.narrowing import NARROWED, narrow
+from converter_lite.formats.mindspore_lite.options import MsOptions
+from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.graph import constant, is_constant, label, single_consumer, static_shape
+from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+
+
+class Unsupported(Exception):
+    """A node cannot be expressed; the text is the reason."""
+
+
+class Form(NamedTuple):
+    """One way in which a value is stored."""
+
+    perm: Perm
+    integer: bool = False
+
+
+class Lowering:
+    """Builds an :class:`MsModel` from a quantized ONNX model, one node after the other.
+
+    Args:
+        quantized: Graph with static shapes and unique names, and its plan.
+        options: The writer's options.
+    """
+
+    def __init__(self, quantized: QuantizedModel, options: MsOptions) -> None:
+        self.quantized = quantized
+        self.options = options
+        self.plan = quantized.plan
+        self.ms = MsModel(name=quantized.model.graph.name or "")
+        self.notes: list[str] = []
+        self.done: set[ir.Node] = set()
+        self._forms: dict[ir.Value, dict[Form, int]] = {}
+        self._aliases: dict[ir.Value, tuple[ir.Value, Perm]] = {}
+        self._lent: dict[ir.Value, QuantParams] = {}
+        self._constants: dict[tuple[Any, ...], int] = {}
+        self.shared_weights: dict[tuple[Any, ...], int] = {}
+        self._node_names: set[str] = set()
+        self._current: ir.Node | None = None
+
+    # Questions about values
+
+    def shape(self, value: ir.Value | None) -> tuple[int, ...]:
+        """Static shape of a value.
+
+        Raises:
+            Unsupported: A dimension is not known.
+        """
+        shape = static_shape(value)
+        if shape is None:
+            name = value.name if value is not None else "an input"
+            raise Unsupported(f"the shape of {name} is not fixed ({value.shape if value else 'absent'})")
+        return tuple(int(d) for d in shape)
+
+    def dtype(self, value: ir.Value) -> DataType:
+        """Element type that the value has in the file."""
+        kind = value.dtype
+        if kind is None or kind not in NARROWED:
+            raise Unsupported(f"{value.name} has the type {kind.name if kind else 'unknown'}")
+        return NARROWED[kind]
+
+    def array(self, value: ir.Value | None, what: str) -> NDArray[Any]:
+        """A constant input.
+
+        Raises:
+            Unsupported: It is computed at run time.
+        """
+        array = constant(value)
+        if array is None:
+            raise Unsupported(f"{what} is not constant")
+        return array
+
+    def ints(self, value: ir.Value | None, what: str) -> list[int]:
+        """A constant input as a list of integers."""
+        return [int(i) for i in self.array(value, what).reshape(-1)]
+
+    def mode(self, node: ir.Node) -> NodeMode:
+        """What the plan says about a node."""
+        return self.plan.mode(node)
+
+    def forms(self, value: ir.Value) -> list[Form]:
+        """Forms that exist already."""
+        if value in self._aliases:
+            source, perm = self._aliases[value]
+            return [Form(pm.compose(pm.invert(perm), f.perm), f.integer) for f in self.forms(source)]
+        return list(self._forms.get(value, ()))
+
+    def best_perm(self, values: Sequence[ir.Value], rank: int) -> Perm:
+        """The axis order in which an operator without an opinion costs the fewest Transposes."""
+        variables = [v for v in values if not is_constant(v)]
+        plain = pm.identity(rank)
+        if any(len(self.shape(v)) not in (0, rank) for v in variables):
+            return plain
+        known = [(v, {f.perm for f in self.forms(v)}) for v in variables if len(self.shape(v)) == rank]
+        candidates = dict.fromkeys(p for _, perms in known for p in sorted(perms))
+
+        def cost(perm: Perm) -> tuple[int, bool]:
+            return sum(int(np.prod(self.shape(v))) for v, perms in known if perm not in perms), perm != plain
+
+        return min(candidates, key=cost, default=plain)
+
+    # Making tensors and nodes
+
+    def tensor(self, tensor: MsTensor) -> int:
+        """Add a tensor and return its number."""
+        self.ms.tensors.append(tensor)
+        return len(self.ms.tensors) - 1
+
+    def constant(self, array: NDArray[Any], name: str) -> int:
+        """Add a constant; 64-bit numbers become 32-bit ones, and integers outside of that range are clipped to it."""
+        given, array = np.asarray(array), narrow(np.asarray(array))
+        if given.dtype.kind in "iu" and not np.array_equal(given, array):
+            self.notes.append(f"{name}: integers beyond 32 bits are clipped, the runtimes have no wider ones")
+        return self.tensor(MsTensor(name, FROM_NUMPY[array.dtype], array.shape, np.ascontiguousarray(array)))
+
+    def int_constant(self, values: Sequence[int], name: str) -> int:
+        """A shared int32 vector."""
+        key = ("ints", name, tuple(int(v) for v in values))
+        return self.cached(key, lambda: self.constant(np.array(key[2], np.int32), name))
+
+    def float_constant(self, value: float) -> int:
+        """A shared float32 number."""
+        return self.cached(("float", value), lambda: self.constant(np.array([value], np.float32), "scalar"))
+
+    def cast(self, index: int, dtype: DataType) -> int:
+        """A Cast of a tensor, unless it has the type."""
+        source = self.ms.tensors[index]
+        if source.dtype is dtype:
+            return index
+        return self.emit("Cast", [index, self.int_constant([int(dtype)], "dtype")], source.dims, dtype=dtype)
+
+    def shape_quant_type(self, index: int) -> QuantType:
+        """Mark of a node that only moves the bytes of this tensor."""
+        tensor = self.ms.tensors[index]
+        return QuantType.ALL if tensor.dtype is DataType.INT8 and tensor.quant else QuantType.NONE
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        dims: Sequence[int],
+        /,
+        *,
+        dtype: DataType | None = None,
+        quant: MsQuant | None = None,
+        name: str = "",
+        quant_type: QuantType = QuantType.NONE,
+        **attributes: Any,
+    ) -> int:
+        """Add a node with one output; returns the output's tensor number."""
+        kind = dtype or self.ms.tensors[inputs[0]].dtype
+        return self.emit_many(
+            op, inputs, [(dims, kind)], name=name, quant_type=quant_type, quants=[quant], **attributes
+        )[0]
+
+    def emit_many(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        outputs: Sequence[tuple[Sequence[int], DataType]],
+        /,
+        *,
+        name: str = "",
+        quant_type: QuantType = QuantType.NONE,
+        quants: Sequence[MsQuant | None] = (),
+        **attributes: Any,
+    ) -> list[int]:
+        """Add a node with several outputs, given as dimensions and types."""
+        node_name = self._unique(name or (self._current.name if self._current else None) or op, op)
+        params = list(quants) or [None] * len(outputs)
+        layout = self._format(inputs)
+        indices = [
+            self.tensor(MsTensor(f"{node_name}:{i}", kind, tuple(int(d) for d in dims), quant=quant, format=layout))
+            for i, ((dims, kind), quant) in enumerate(zip(outputs, params, strict=True))
+        ]
+        self.ms.nodes.append(MsNode(node_name, op, list(inputs), indices, attributes, quant_type))
+        return indices
+
+    def bind(self, value: ir.Value, index: int, perm: Perm | None = None, *, integer: bool = False) -> None:
+        """Say that a tensor is a form of an ONNX value."""
+        rank = len(self.shape(value))
+        self._forms.setdefault(value, {})[Form(perm or pm.identity(rank), integer)] = index
+        tensor = self.ms.tensors[index]
+        if not tensor.is_constant:
+            tensor.name = value.name or tensor.name
+            tensor.dims = pm.permute(self.shape(value), perm or pm.identity(rank))
+
+    def alias(self, value: ir.Value, source: ir.Value, perm: Perm) -> None:
+        """Say that ``value`` is ``transpose(source, perm)``, without making a node."""
+        self._aliases[value] = (source, perm)
+
+    # Using values
+
+    def use(self, value: ir.Value | None, perm: Perm | None = None, *, integer: bool = False) -> int:
+        """Number of the tensor that holds a value in the wanted form; made if it does not exist yet."""
+        if value is None:
+            raise Unsupported("a needed input is absent")
+        if value in self._aliases:
+            source, moved = self._aliases[value]
+            params = self._params(value)
+            if integer and params is not None:
+                self._lent.setdefault(source, params)
+            return self.use(source, pm.compose(moved, perm or pm.identity(len(moved))), integer=integer)
+        if is_constant(value) and not integer:
+            return self._constant_form(value, perm)
+        form = Form(perm or pm.identity(len(self.shape(value))), integer)
+        forms = self._forms.get(value)
+        if forms is None:
+            raise Unsupported(f"its input {value.name} could not be made")
+        if form not in forms:
+            forms[form] = self._make(value, form, forms)
+        return forms[form]
+
+    def operand(self, value: ir.Value | None, rank: int, perm: Perm) -> int:
+        """An operand of a broadcasting operator in the order ``perm``; constants get leading axes of size 1."""
+        if value is None:
+            raise Unsupported("a needed input is absent")
+        own = len(self.shape(value))
+        if not is_constant(value):
+            return self.use(value, perm if own == rank else None)
+        key = (value, "operand", rank, perm)
+        if key not in self._constants:
+            array = np.asarray(constant(value))
+            array = (
+                array.reshape((1,) * (rank - own) + array.shape).transpose(perm) if array.size > 1 else array.ravel()
+            )
+            self._constants[key] = self.constant(array, value.name or "constant")
+        return self._constants[key]
+
+    def cached(self, key: tuple[Any, ...], make: Callable[[], int]) -> int:
+        """A constant tensor that several nodes share."""
+        if key not in self._constants:
+            self._constants[key] = make()
+        return self._constants[key]
+
+    def _constant_form(self, value: ir.Value, perm: Perm | None) -> int:
+        array = np.asarray(constant(value))
+        order = perm or pm.identity(array.ndim)
+        return self.cached((value, order), lambda: self.constant(array.transpose(order), value.name or "constant"))
+
+    def _make(self, value: ir.Value, form: Form, forms: dict[Form, int]) -> int:
+        """Cast first where the order exists; otherwise move in the type that exists, then cast."""
+        other = Form(form.perm, not form.integer)
+        if other in forms:
+            return self._cast(value, forms[other], to_integer=form.integer)
+        source = min(forms, key=lambda f: (f.integer != form.integer, f.perm != pm.identity(len(f.perm))))
+        moved = Form(form.perm, source.integer)
+        forms[moved] = self._transpose(value, forms[source], pm.compose(pm.invert(source.perm), form.perm))
+        return forms[moved] if moved == form else self._cast(value, forms[moved], to_integer=form.integer)
+
+    def transpose(self, source: int, perm: Perm, *, name: str = "") -> int:
+        """A Transpose of a tensor; the runtime derives the layout label of the result from the order."""
+        before = self.ms.tensors[source]
+        order = self.int_constant(perm, f"perm_{_digits(perm)}")
+        quant_type = self.shape_quant_type(source)
+        dims = pm.permute(before.dims, perm)
+        index = self.emit("Transpose", [source, order], dims, quant=before.quant, name=name, quant_type=quant_type)
+        if perm == pm.NHWC:
+            self.ms.tensors[index].format = Format.NHWC
+        elif perm == pm.NCHW_FROM_NHWC or len(perm) == 3:
+            self.ms.tensors[index].format = Format.NCHW
+        return index
+
+    def image(self, index: int) -> int:
+        """The tensor under the label NHWC, without which image operators refuse it."""
+        if self.ms.tensors[index].format == Format.NHWC:
+            return index
+        return self.transpose(self.transpose(index, pm.NCHW_FROM_NHWC), pm.NHWC)
+
+    def _format(self, inputs: Sequence[int]) -> Format | int:
+        """The label that the runtime gives to an output: that of the first input."""
+        return self.ms.tensors[inputs[0]].format if inputs else Format.NHWC
+
+    def _transpose(self, value: ir.Value, source: int, perm: Perm) -> int:
+        index = self.transpose(source, perm, name=f"{value.name}_transpose_{_digits(perm)}")
+        self.ms.tensors[index].name = f"{value.name}_{_digits(perm)}"
+        return index
+
+    def _cast(self, value: ir.Value, source: int, *, to_integer: bool) -> int:
+        before = self.ms.tensors[source]
+        quant = self.activation_quant(value)
+        before.quant = before.quant or quant
+        kinds = (DataType.FLOAT32, DataType.INT8)
+        src, dst = kinds if to_integer else kinds[::-1]
+        suffix = "quantize" if to_integer else "dequantize"
+        index = self.emit(
+            "QuantDTypeCast",
+            [source],
+            before.dims,
+            dtype=dst,
+            quant=quant,
+            name=f"{value.name}_{suffix}",
+            src_t=int(src),
+            dst_t=int(dst),
+        )
+        self.ms.tensors[index].name = f"{value.name}_{suffix}d"
+        return index
+
+    def activation_quant(self, value: ir.Value) -> MsQuant:
+        """Parameters of an int8 activation.
+
+        Raises:
+            Unsupported: The plan has none, or they are not per-tensor int8.
+        """
+        params = self._params(value)
+        if params is None:
+            raise Unsupported(f"{value.name} has no quantization parameters")
+        if params.is_per_channel or params.spec.bits != 8:
+            raise Unsupported(f"{value.name} must be 8 bits with one scale")
+        shift = 0 if params.spec.signed else 128
+        return MsQuant.of(params.scale, int(params.zero_point) - shift, 8)
+
+    def has_params(self, value: ir.Value) -> bool:
+        """Whether the plan quantizes this activation."""
+        return self._params(value) is not None
+
+    def _params(self, value: ir.Value) -> QuantParams | None:
+        """Parameters of a value, or of one that is the same up to the order of its axes."""
+        while value in self._aliases and value.name not in self.plan.activations:
+            value = self._aliases[value][0]
+        return self.plan.activations.get(value.name or "") or self._lent.get(value)
+
+    def computes_integers(self, node: ir.Node, inputs: Sequence[ir.Value], output: ir.Value) -> bool:
+        """Whether a node runs on int8: the plan says so, and its activations have parameters.
+
+        The result may also be that of an activation that is computed inside of the node.
+        """
+        if self.mode(node) is not NodeMode.INTEGER:
+            return False
+        consumer = single_consumer(output)
+        outputs = [output] + (list(consumer.outputs) if consumer is not None else [])
+        if all(self.has_params(v) for v in inputs) and any(self.has_params(v) for v in outputs):
+            return True
+        self.notes.append(f"{label(node)}: computed with floats, an input or output has no quantization parameters")
+        return False
+
+    def bind_same_grid(self, value: ir.Value, index: int, perm: Perm, source: ir.Value) -> None:
+        """Bind an int8 result that has the parameters of ``source``; other parameters of the plan are cast to."""
+        wanted, given = self.activation_quant(value), self.activation_quant(source)
+        if wanted.scale[0] == given.scale[0] and wanted.zero_point[0] == given.zero_point[0]:
+            self.bind(value, index, perm, integer=True)
+            return
+        dims = self.ms.tensors[index].dims
+        kinds: dict[str, Any] = {"src_t": int(DataType.INT8), "dst_t": int(DataType.FLOAT32)}
+        self.bind(value, self.emit("QuantDTypeCast", [index], dims, dtype=DataType.FLOAT32, quant=given, **kinds), perm)
+
+    def fused_activation(self, value: ir.Value, *, integer: bool) -> tuple[int, ir.Value]:
+        """The activation that can be computed inside of the producer, and the value that it then produces."""
+        from converter_lite.formats.mindspore_lite.exporter.activation import inner_activation
+
+        consumer = single_consumer(value)
+        if consumer is None or consumer in self.done:
+            return 0, value
+        kind = inner_activation(consumer)
+        if not kind or (integer and not self.has_params(consumer.outputs[0])):
+            return 0, value
+        self.done.add(consumer)
+        return int(kind), consumer.outputs[0]
+
+    def run(self, lower: Callable[[Lowering, ir.Node], None], node: ir.Node) -> None:
+        """Lower one node; nodes that it emits carry its name."""
+        self._current = node
+        try:
+            lower(self, node)
+        finally:
+            self._current = None
+
+    def _unique(self, name: str, op: str) -> str:
+        candidate, count = name, 1
+        while candidate in self._node_names:
+            candidate, count = f"{name}/{op}_{count}", count + 1
+        self._node_names.add(candidate)
+        return candidate
+
+
+def _digits(perm: Perm) -> str:
+    return "".join(str(i) for i in perm)

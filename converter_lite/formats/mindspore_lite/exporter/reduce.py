@@ -1,0 +1,159 @@
+"""Reductions, and operators along one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.enums import DataType, ReduceMode
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, moved_axes, optional, required
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.graph import int_attribute, ints_attribute, opset
+
+
+def reduce(
+    ctx: Lowering, x: ir.Value, out: ir.Value, mode: ReduceMode, axes: Sequence[int], *, keep_dims: bool
+) -> None:
+    """A reduction of an ONNX value over its axes, bound to ``out``."""
+    rank = len(ctx.shape(x))
+    perm = ctx.best_perm([x], rank)
+    index = reduce_tensor(ctx, ctx.use(x, perm), mode, moved_axes(perm, axes), keep_dims=keep_dims)
+    ctx.bind(out, index, perm if keep_dims else pm.without(perm, axes))
+
+
+def reduce_tensor(ctx: Lowering, index: int, mode: ReduceMode, axes: Sequence[int], *, keep_dims: bool) -> int:
+    """A ReduceFusion over axes of a tensor."""
+    dims = ctx.ms.tensors[index].dims
+    kept = [1 if i in axes else d for i, d in enumerate(dims) if keep_dims or i not in axes]
+    places = ctx.int_constant(sorted(axes), "axes")
+    return ctx.emit("ReduceFusion", [index, places], kept, keep_dims=keep_dims, mode=int(mode), coeff=1.0)
+
+
+def _axes(ctx: Lowering, node: ir.Node, rank: int) -> list[int]:
+    given = optional(node, 1)
+    axes = list(ints_attribute(node, "axes")) if given is None else ctx.ints(given, "axes")
+    if not axes and int_attribute(node, "noop_with_empty_axes", 0):
+        raise Unsupported("a reduction over no axes")
+    return sorted(a % rank for a in axes) or list(range(rank))
+
+
+def _reduce(mode: ReduceMode, *, before: str = "", after: str = "") -> Lower:
+    """A reduction, with an operator applied to every element before it and to the result."""
+
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        x, out = required(node, 0), node.outputs[0]
+        rank = len(ctx.shape(x))
+        axes, keep = _axes(ctx, node, rank), bool(int_attribute(node, "keepdims", 1))
+        perm = ctx.best_perm([x], rank)
+        index = ctx.use(x, perm)
+        if before:
+            index = ctx.emit(before, [index], ctx.ms.tensors[index].dims)
+        index = reduce_tensor(ctx, index, mode, moved_axes(perm, axes), keep_dims=keep)
+        if after:
+            index = ctx.emit(after, [index], ctx.ms.tensors[index].dims)
+        ctx.bind(out, index, perm if keep else pm.without(perm, axes))
+
+    return lower
+
+
+def _softmax(op: str) -> Lower:
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        x, out = required(node, 0), node.outputs[0]
+        shape, rank = ctx.shape(x), len(ctx.shape(x))
+        graph = node.graph
+        old = graph is not None and opset(ctx.quantized.model) < 13
+        axis = axis_of(node, rank, 1 if old else -1)
+        if old and int(np.prod(shape[axis + 1 :])) != 1:
+            raise Unsupported("Softmax over several axes (opset below 13)")
+        perm = ctx.best_perm([x], rank)
+        place = perm.index(axis)
+        index = ctx.emit(
+            op,
+            [ctx.use(x, perm)],
+            pm.permute(shape, perm),
+            axis=[place] if op == "Softmax" else place,
+        )
+        ctx.bind(out, index, perm)
+
+    return lower
+
+
+def _arg(op: str) -> Lower:
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        x, out = required(node, 0), node.outputs[0]
+        shape, rank = ctx.shape(x), len(ctx.shape(x))
+        if int_attribute(node, "select_last_index", 0):
+            raise Unsupported("select_last_index")
+        axis, keep = axis_of(node, rank, 0), bool(int_attribute(node, "keepdims", 1))
+        perm: Perm = ctx.best_perm([x], rank)
+        place = perm.index(axis)
+        kept = [1 if a == axis else shape[a] for a in perm if keep or a != axis]
+        index = ctx.emit(
+            op, [ctx.use(x, perm)], kept, dtype=DataType.INT32, axis=place, top_k=1, keep_dims=keep, out_max_value=False
+        )
+        ctx.bind(out, index, perm if keep else pm.without(perm, [axis]))
+
+    return lower
+
+
+def _topk(ctx: Lowering, node: ir.Node) -> None:
+    """The runtime always takes the largest; the smallest are the largest of the negated values."""
+    x, rank = required(node, 0), len(ctx.shape(required(node, 0)))
+    axis = axis_of(node, rank, -1)
+    count = ctx.ints(required(node, 1), "k")[0] if len(node.inputs) > 1 else int_attribute(node, "k", 1)
+    order = (*(a for a in range(rank) if a != axis), axis)
+    source = ctx.use(x, order)
+    smallest = not int_attribute(node, "largest", 1)
+    if smallest:
+        source = ctx.emit("Neg", [source], ctx.ms.tensors[source].dims)
+    dims = (*ctx.ms.tensors[source].dims[:-1], count)
+    values, indices = ctx.emit_many(
+        "TopKFusion",
+        [source, ctx.int_constant([count], "k")],
+        [(dims, ctx.dtype(x)), (dims, DataType.INT32)],
+        sorted=bool(int_attribute(node, "sorted", 1)),
+        axis=rank - 1,
+        largest=1,
+    )
+    if smallest:
+        values = ctx.emit("Neg", [values], dims)
+    ctx.bind(node.outputs[0], values, order)
+    ctx.bind(node.outputs[1], indices, order)
+
+
+def _cumsum(ctx: Lowering, node: ir.Node) -> None:
+    x, out = required(node, 0), node.outputs[0]
+    rank = len(ctx.shape(x))
+    axis = ctx.ints(required(node, 1), "the axis")[0] % rank
+    perm = ctx.best_perm([x], rank)
+    index = ctx.emit(
+        "CumSum",
+        [ctx.use(x, perm), ctx.int_constant([perm.index(axis)], "axis")],
+        pm.permute(ctx.shape(x), perm),
+        exclusive=bool(int_attribute(node, "exclusive", 0)),
+        reverse=bool(int_attribute(node, "reverse", 0)),
+    )
+    ctx.bind(out, index, perm)
+
+
+TABLE: dict[str, Lower] = {
+    "ReduceMean": _reduce(ReduceMode.MEAN),
+    "ReduceSum": _reduce(ReduceMode.SUM),
+    "ReduceMax": _reduce(ReduceMode.MAX),
+    "ReduceMin": _reduce(ReduceMode.MIN),
+    "ReduceProd": _reduce(ReduceMode.PROD),
+    "ReduceL2": _reduce(ReduceMode.L2),
+    "ReduceSumSquare": _reduce(ReduceMode.SUM_SQUARE),
+    "ReduceL1": _reduce(ReduceMode.SUM, before="Abs"),
+    "ReduceLogSum": _reduce(ReduceMode.SUM, after="Log"),
+    "Softmax": _softmax("Softmax"),
+    "LogSoftmax": _softmax("LogSoftmax"),
+    "ArgMax": _arg("ArgMaxFusion"),
+    "ArgMin": _arg("ArgMinFusion"),
+    "TopK": _topk,
+    "CumSum": _cumsum,
+}

@@ -1,0 +1,213 @@
+"""ONNX graph with its plan -> bytes of a ``.ms`` file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.errors import TargetError
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.container import MsModel, MsTensor, to_bytes
+from converter_lite.formats.mindspore_lite.enums import DataType, Format
+from converter_lite.formats.mindspore_lite.exporter.common import Lower
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.table import LOWERINGS
+from converter_lite.formats.mindspore_lite.exporter.unsharing import give_each_use_its_weight
+from converter_lite.formats.mindspore_lite.options import MsOptions, Problem
+from converter_lite.graph import is_constant
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+
+MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError)
+"""What a node whose inputs, shapes or attributes contradict its operator makes of a conversion rule."""
+
+_IMAGE_CHANNELS = (1, 3, 4)
+
+
+def write(quantized: QuantizedModel, *, options: MsOptions | None = None, notes: list[str] | None = None) -> bytes:
+    """Bytes of the file.
+
+    Args:
+        quantized: Float graph with static shapes and unique names, and its plan.
+        options: Choices; the defaults are for device runtimes.
+        notes: Receives a line for every node that is stored otherwise than the plan says, with the reason.
+
+    Raises:
+        TargetError: Nodes cannot be expressed; all of them are named.
+        FormatError: The file would be larger than 2 GiB.
+    """
+    return to_bytes(lower(quantized, options=options, notes=notes))
+
+
+def lower(quantized: QuantizedModel, *, options: MsOptions | None = None, notes: list[str] | None = None) -> MsModel:
+    """The file in memory; see :func:`write`.
+
+    Raises:
+        TargetError: Nodes cannot be expressed; all of them are named.
+    """
+    ctx = Lowering(quantized, options or MsOptions())
+    problems = _lower_all(ctx)
+    if problems:
+        raise refusal(problems)
+    if notes is not None:
+        notes += dict.fromkeys(ctx.notes)
+    return ctx.ms
+
+
+def check(model: ir.Model, *, options: MsOptions | None = None) -> list[Problem]:
+    """What a float conversion of this graph could not express; empty when it can be written.
+
+    Shapes must be static and inferred; values without a fixed shape are among the problems.
+    """
+    ctx = Lowering(QuantizedModel(model, QuantPlan("float")), options or MsOptions())
+    return _lower_all(ctx)
+
+
+def refusal(problems: list[Problem]) -> TargetError:
+    """One error that names every problem."""
+    lines = [f"  {problem}" for problem in problems[:20]]
+    if len(problems) > 20:
+        lines.append(f"  and {len(problems) - 20} more")
+    return TargetError(
+        "a .ms file cannot express:\n" + "\n".join(lines), hint="use --saveType=ONNX, or change these nodes"
+    )
+
+
+def _lower_all(ctx: Lowering) -> list[Problem]:
+    """Lower inputs, nodes and outputs; a node that fails spoils only the nodes behind it."""
+    graph = ctx.quantized.model.graph
+    problems: list[Problem] = []
+    spoiled: set[ir.Value] = set()
+    for value in graph.inputs:
+        try:
+            _input(ctx, value)
+        except Unsupported as reason:
+            problems.append(Problem(value.name or "", "input", str(reason)))
+            spoiled.add(value)
+    for node in graph:
+        if node in ctx.done:
+            continue
+        if any(value in spoiled for value in node.inputs):
+            spoiled.update(node.outputs)
+            continue
+        try:
+            ctx.run(_lowering(node), node)
+        except Unsupported as reason:
+            problems.append(Problem(node.name or "", node.op_type, str(reason)))
+            spoiled.update(node.outputs)
+        except MISFITS as error:
+            problems.append(Problem(node.name or "", node.op_type, f"it does not fit its operator ({error})"))
+            spoiled.update(node.outputs)
+    if not problems:
+        problems += _outputs(ctx, graph)
+    return problems
+
+
+def _lowering(node: ir.Node) -> Lower:
+    lowering = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if lowering is None:
+        name = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+        raise Unsupported(f"the operator {name} is not known to the format")
+    return lowering
+
+
+def _input(ctx: Lowering, value: ir.Value) -> None:
+    """4-D inputs become NHWC, as runtimes of the format expect, unless channels stand last already."""
+    if is_constant(value):
+        return
+    shape = ctx.shape(value)
+    if 0 in shape:
+        raise Unsupported(f"its shape {list(shape)} holds no element")
+    nhwc = len(shape) == 4 and not ctx.options.nchw_inputs and not _channels_last(shape)
+    perm = pm.NHWC if nhwc else pm.identity(len(shape))
+    image = Format.NHWC if nhwc or len(shape) != 4 or _channels_last(shape) else Format.NCHW
+    index = ctx.tensor(MsTensor(value.name or "", ctx.dtype(value), pm.permute(shape, perm), format=image))
+    ctx.ms.inputs.append(index)
+    ctx.bind(value, index, perm)
+
+
+def _channels_last(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 4 and shape[3] in _IMAGE_CHANNELS and shape[1] not in _IMAGE_CHANNELS
+
+
+def _outputs(ctx: Lowering, graph: ir.Graph) -> list[Problem]:
+    problems = []
+    for value in graph.outputs:
+        try:
+            ctx.ms.outputs.append(_output(ctx, value))
+        except Unsupported as reason:
+            problems.append(Problem(value.name or "", "output", str(reason)))
+    _name_outputs(ctx, graph)
+    _merge_constants(ctx.ms)
+    ctx.notes += give_each_use_its_weight(ctx.ms)
+    _prune(ctx.ms)
+    if ctx.options.float16:
+        _halve(ctx.ms)
+    return problems
+
+
+def _output(ctx: Lowering, value: ir.Value) -> int:
+    rank = len(ctx.shape(value))
+    index = ctx.use(value, pm.NHWC if rank == 4 and ctx.options.nhwc_outputs else None)
+    tensor = ctx.ms.tensors[index]
+    if tensor.is_constant:
+        raise Unsupported("the output is constant")
+    if index in ctx.ms.inputs or index in ctx.ms.outputs:
+        target = ctx.int_constant(tensor.dims, "shape")
+        index = ctx.emit("Reshape", [index, target], tensor.dims, name=f"{value.name}_copy")
+    return index
+
+
+def _name_outputs(ctx: Lowering, graph: ir.Graph) -> None:
+    """Outputs carry the names of the ONNX outputs; an inner tensor that has such a name gives it up."""
+    names = {value.name for value in graph.outputs}
+    for index, tensor in enumerate(ctx.ms.tensors):
+        if tensor.name in names and index not in ctx.ms.inputs:
+            tensor.name += "_inner"
+    for value, index in zip(graph.outputs, ctx.ms.outputs, strict=False):
+        ctx.ms.tensors[index].name = value.name or ""
+
+
+def _merge_constants(ms: MsModel) -> None:
+    """One tensor for equal constants."""
+    first: dict[tuple[object, ...], int] = {}
+    same: dict[int, int] = {}
+    plain = [(i, t) for i, t in enumerate(ms.tensors) if t.data is not None and t.quant is None]
+    kinds = Counter((t.dtype, t.dims) for _, t in plain)
+    for index, tensor in plain:
+        if tensor.data is None or kinds[tensor.dtype, tensor.dims] == 1:
+            continue
+        data = tensor.data.tobytes() if isinstance(tensor.data, np.ndarray) else tensor.data
+        key = (tensor.dtype, tensor.dims, tensor.compression, hashlib.sha256(data).digest())
+        same[index] = first.setdefault(key, index)
+    for node in ms.nodes:
+        node.inputs = [same.get(i, i) for i in node.inputs]
+
+
+def _prune(ms: MsModel) -> None:
+    """Drop nodes without effect and tensors without a user, and number what is left in order of use."""
+    needed = set(ms.outputs)
+    nodes = []
+    for node in reversed(ms.nodes):
+        if needed.intersection(node.outputs):
+            nodes.append(node)
+            needed.update(node.inputs)
+    ms.nodes = nodes[::-1]
+    used = dict.fromkeys(ms.inputs)
+    for node in ms.nodes:
+        used.update(dict.fromkeys([*node.inputs, *node.outputs]))
+    used.update(dict.fromkeys(ms.outputs))
+    number = {old: new for new, old in enumerate(used)}
+    ms.tensors = [ms.tensors[old] for old in used]
+    ms.inputs, ms.outputs = [number[i] for i in ms.inputs], [number[i] for i in ms.outputs]
+    for node in ms.nodes:
+        node.inputs, node.outputs = [number[i] for i in node.inputs], [number[i] for i in node.outputs]
+
+
+def _halve(ms: MsModel) -> None:
+    """Float32 constants as float16."""
+    for tensor in ms.tensors:
+        if isinstance(tensor.data, np.ndarray) and tensor.dtype is DataType.FLOAT32:
+            tensor.data, tensor.dtype = tensor.data.astype(np.float16), DataType.FLOAT16

@@ -1,0 +1,144 @@
+"""The format as the conversion uses it: check, plan, write, and read back for the proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.errors import TargetError
+from converter_lite.formats.base import FileOptions, Written
+from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats.mindspore_lite.exporter.writer import check, refusal, write
+from converter_lite.formats.mindspore_lite.importer.reader import read, to_quantized_model
+from converter_lite.formats.mindspore_lite.narrowing import NARROWED
+from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
+from converter_lite.formats.mindspore_lite.planning import adapt_plan, for_device
+from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphForm
+from converter_lite.graph import static_shape
+from converter_lite.log import Log
+from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.placeholders import draft
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+
+MS_FORM = GraphForm(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
+"""How the writer wants the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class MsFormat:
+    """MindSpore Lite files; see :class:`converter_lite.formats.base.OutputFormat`.
+
+    Attributes:
+        options: Choices of the writer.
+    """
+
+    options: MsOptions = field(default_factory=MsOptions)
+    name: str = "MINDIR_LITE"
+    suffix: str = ".ms"
+    form: GraphForm = MS_FORM
+    io_types: IoTypes = UNCHANGED_TYPES
+
+    @classmethod
+    def of(cls, options: FileOptions) -> MsFormat:
+        """The format with the options of a request.
+
+        Raises:
+            TargetError: Element types were asked for that the runtime's integer files do not have.
+        """
+        asked = options.io_types
+        for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
+            if word not in ("DEFAULT", "FLOAT"):
+                raise TargetError(
+                    f"{kind}s of a .ms file are float32 or int32, and cannot become {word}",
+                    where=f"--{kind}DataType={word}",
+                    hint="leave it at DEFAULT, or use --saveType=ONNX",
+                )
+        compatibility = Compatibility(options.ms_compat)
+        return cls(MsOptions(compatibility=compatibility, encode=options.encode, float16=options.fp16))
+
+    def check(self, model: ir.Model) -> None:
+        """Refuse a model that the format cannot express, before any other work.
+
+        Raises:
+            TargetError: It cannot; all nodes and reasons are named.
+        """
+        problems = check(model, options=self.options)
+        if problems:
+            raise refusal(problems)
+
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
+        """The choice with the table of the runtime's integer kernels."""
+        del model
+        return for_device(choice, packed=self.options.encode)
+
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """Bytes of a file with stand-in parameters.
+
+        Raises:
+            ConverterError: Such a file cannot be written.
+        """
+        if choice is not None:
+            quantized = draft(quantized.model, quantized.plan, choice)
+        return len(write(quantized, options=self.options))
+
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
+        """See :class:`~converter_lite.formats.base.OutputFormat`."""
+        del log
+        return adapt_plan(quantized)
+
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
+        """Write the model.
+
+        Raises:
+            TargetError: Nodes cannot be expressed.
+            FormatError: The file would be larger than 2 GiB.
+        """
+        del log
+        notes: list[str] = []
+        data = write(quantized, options=self.options, notes=notes)
+        path.write_bytes(data)
+        plain = replace(self.options, compatibility=Compatibility.DEVICE)
+        if plain != self.options and data == write(quantized, options=plain):
+            notes.append("msCompat=wheel: nothing had to be stored otherwise; the file is that of msCompat=device")
+        return Written([path], tuple(notes))
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes:
+        """What the written file says as an ONNX model with the inputs of ``like``.
+
+        Weights that the runtimes dequantize at load are floats here too.
+
+        Raises:
+            FormatError: The file is not valid.
+        """
+        from converter_lite.quantization.qdq.build import qdq_model
+
+        rebuilt = rebuild(path.read_bytes(), like=like)
+        computes = any(node.mode in (NodeMode.INTEGER, NodeMode.DYNAMIC) for node in rebuilt.plan.nodes.values())
+        model = qdq_model(rebuilt) if computes else rebuilt.model
+        return ir.serde.serialize_model(model).SerializeToString()
+
+
+def rebuild(data: bytes, *, like: ir.Model) -> QuantizedModel:
+    """The content of a file with the interface of the model that it was written from.
+
+    Inputs that the file has in NHWC and ``like`` in NCHW become NCHW again, and those whose elements were narrowed
+    (int64, float16, double) get their type back, so that both take the same samples.
+
+    Raises:
+        FormatError: The file is not valid.
+    """
+    model = read(data)
+    inputs = {value.name: value for value in like.graph.inputs}
+    turned, types = [], {}
+    for index in model.inputs:
+        tensor = model.tensors[index]
+        value = inputs.get(tensor.name)
+        shape = static_shape(value)
+        if shape is not None and len(shape) == 4 and tensor.dims != shape and tensor.dims == pm.permute(shape, pm.NHWC):
+            turned.append(tensor.name)
+        if value is not None and value.dtype is not None and NARROWED.get(value.dtype) is tensor.dtype:
+            types[tensor.name] = value.dtype
+    return to_quantized_model(data, nchw_inputs=turned, input_types=types)

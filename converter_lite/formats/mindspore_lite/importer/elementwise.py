@@ -1,0 +1,232 @@
+"""Operators on single elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.errors import FormatError
+from converter_lite.formats.mindspore_lite.container import MsNode
+from converter_lite.formats.mindspore_lite.enums import DataType
+from converter_lite.formats.mindspore_lite.importer.activation import activated, apply, clipped
+from converter_lite.formats.mindspore_lite.importer.context import ONNX_TYPES, Restoring
+from converter_lite.formats.mindspore_lite.permutation import Perm
+
+Restore = Callable[[Restoring, MsNode], None]
+
+
+def _order(ctx: Restoring, index: int) -> Perm | None:
+    """The order in which a tensor exists already."""
+    orders = ctx.orders(index)
+    return orders[0] if orders else None
+
+
+def _unary(op: str) -> Restore:
+    def restore(ctx: Restoring, node: MsNode) -> None:
+        order = _order(ctx, node.inputs[0])
+        ctx.bind(node.outputs[0], ctx.add(op, [ctx.value(node.inputs[0], order)]), order)
+
+    return restore
+
+
+def _activation(ctx: Restoring, node: MsNode) -> None:
+    order = _order(ctx, node.inputs[0])
+    value = apply(ctx, node, node.attributes["activation_type"], ctx.value(node.inputs[0], order))
+    ctx.bind(node.outputs[0], value, order)
+
+
+def operands(ctx: Restoring, indices: list[int]) -> tuple[list[ir.Value], Perm | None]:
+    """Operands of a broadcasting operator in a common order; constants are moved to it."""
+    variables = [i for i in indices if not ctx.is_constant(i)]
+    ranks = {ctx.rank(i) for i in variables}
+    order = _order(ctx, variables[0]) if variables else None
+    if not order or len(ranks) != 1:
+        return [ctx.value(i) for i in indices], None
+    values = []
+    for index in indices:
+        if not ctx.is_constant(index):
+            values.append(ctx.value(index, order))
+            continue
+        if len(ctx.ms.tensors[index].dims) > len(order):
+            return [ctx.value(i) for i in indices], None
+        values.append(ctx.constant(index, order, use="lifted"))
+    return values, order
+
+
+def _binary(op: str) -> Restore:
+    def restore(ctx: Restoring, node: MsNode) -> None:
+        values, order = operands(ctx, node.inputs[:2])
+        ctx.bind(node.outputs[0], activated(ctx, node, ctx.add(op, values)), order)
+
+    return restore
+
+
+def _eltwise(ctx: Restoring, node: MsNode) -> None:
+    op = {0: "Mul", 1: "Add", 2: "Max"}.get(node.attributes["mode"])
+    if op is None:
+        raise FormatError(f"eltwise mode {node.attributes['mode']} is unknown", where=ctx.where)
+    _binary(op)(ctx, node)
+
+
+def _negated(op: str) -> Restore:
+    def restore(ctx: Restoring, node: MsNode) -> None:
+        values, order = operands(ctx, node.inputs[:2])
+        ctx.bind(node.outputs[0], ctx.add("Not", [ctx.add(op, values)]), order)
+
+    return restore
+
+
+def _mod(ctx: Restoring, node: MsNode) -> None:
+    values, order = operands(ctx, node.inputs[:2])
+    fmod = int(node.op == "Mod")
+    ctx.bind(node.outputs[0], ctx.add("Mod", values, fmod=fmod), order)
+
+
+def _bias_add(ctx: Restoring, node: MsNode) -> None:
+    x, bias = node.inputs[:2]
+    ctx.bind(node.outputs[0], ctx.add("Add", [ctx.value(x), ctx.value(bias)]))
+
+
+def _squared(ctx: Restoring, node: MsNode) -> None:
+    order = _order(ctx, node.inputs[0])
+    value = ctx.value(node.inputs[0], order)
+    ctx.bind(node.outputs[0], ctx.add("Mul", [value, value]), order)
+
+
+def _squared_difference(ctx: Restoring, node: MsNode) -> None:
+    values, order = operands(ctx, node.inputs[:2])
+    difference = ctx.add("Sub", values)
+    ctx.bind(node.outputs[0], ctx.add("Mul", [difference, difference]), order)
+
+
+def _rsqrt(ctx: Restoring, node: MsNode) -> None:
+    order = _order(ctx, node.inputs[0])
+    value = ctx.add("Sqrt", [ctx.value(node.inputs[0], order)])
+    ctx.bind(node.outputs[0], ctx.add("Reciprocal", [value]), order)
+
+
+def _exp(ctx: Restoring, node: MsNode) -> None:
+    """Base ** (scale * x + shift); base -1 stands for e."""
+    order = _order(ctx, node.inputs[0])
+    value = _affine(ctx, node, ctx.value(node.inputs[0], order))
+    base = float(node.attributes["base"])
+    if base > 0:
+        value = ctx.add("Mul", [value, _number(ctx, float(np.log(base)))])
+    ctx.bind(node.outputs[0], ctx.add("Exp", [value]), order)
+
+
+def _pow(ctx: Restoring, node: MsNode) -> None:
+    values, order = operands(ctx, node.inputs[:2])
+    ctx.bind(node.outputs[0], ctx.add("Pow", [_affine(ctx, node, values[0]), values[1]]), order)
+
+
+def _affine(ctx: Restoring, node: MsNode, value: ir.Value) -> ir.Value:
+    scale, shift = float(node.attributes["scale"]), float(node.attributes["shift"])
+    if scale != 1.0:
+        value = ctx.add("Mul", [value, _number(ctx, scale)])
+    return value if shift == 0.0 else ctx.add("Add", [value, _number(ctx, shift)])
+
+
+def _number(ctx: Restoring, number: float) -> ir.Value:
+    return ctx.initializer(np.array(number, np.float32), "number", key=("number", number))
+
+
+def _leaky_relu(ctx: Restoring, node: MsNode) -> None:
+    order = _order(ctx, node.inputs[0])
+    alpha = float(node.attributes["negative_slope"])
+    ctx.bind(node.outputs[0], ctx.add("LeakyRelu", [ctx.value(node.inputs[0], order)], alpha=alpha), order)
+
+
+def _elu(ctx: Restoring, node: MsNode) -> None:
+    order = _order(ctx, node.inputs[0])
+    alpha = float(node.attributes["alpha"])
+    ctx.bind(node.outputs[0], ctx.add("Elu", [ctx.value(node.inputs[0], order)], alpha=alpha), order)
+
+
+def _clip(ctx: Restoring, node: MsNode) -> None:
+    order = _order(ctx, node.inputs[0])
+    low, high = float(node.attributes["min"]), float(node.attributes["max"])
+    ctx.bind(node.outputs[0], clipped(ctx, ctx.value(node.inputs[0], order), low, high), order)
+
+
+def _where(ctx: Restoring, node: MsNode) -> None:
+    if len(node.inputs) != 3:
+        raise FormatError("a Where with one input is not supported", where=ctx.where)
+    values, order = operands(ctx, node.inputs)
+    ctx.bind(node.outputs[0], ctx.add("Where", values), order)
+
+
+def _cast(ctx: Restoring, node: MsNode) -> None:
+    kind = ctx.ints(node.inputs[1])[0] if len(node.inputs) > 1 else int(ctx.ms.tensors[node.outputs[0]].dtype)
+    try:
+        target = ONNX_TYPES[DataType(kind)]
+    except (ValueError, KeyError) as error:
+        raise FormatError(f"a cast to the type {kind} is not supported", where=ctx.where) from error
+    order = _order(ctx, node.inputs[0])
+    ctx.bind(node.outputs[0], ctx.add("Cast", [ctx.value(node.inputs[0], order)], to=target.value), order)
+
+
+def _quant_cast(ctx: Restoring, node: MsNode) -> None:
+    """Between int8 and float the value stays the same; two different parameters on one value need two values."""
+    source, target = node.inputs[0], node.outputs[0]
+    if ctx.is_constant(source):
+        ctx.bind(target, ctx.value(source))
+        return
+    before, after = ctx.quant(source), ctx.quant(target)
+    if before is not None and after is not None and before != after:
+        order = _order(ctx, source)
+        ctx.bind(target, ctx.add("Identity", [ctx.value(source, order)]), order)
+        return
+    ctx.same(target, source)
+
+
+def _dynamic_quant(ctx: Restoring, node: MsNode) -> None:
+    ctx.same(node.outputs[0], node.inputs[0])
+
+
+_UNARY = {
+    name: name for name in ["Abs", "Neg", "Floor", "Ceil", "Round", "Log", "Sqrt", "Sin", "Cos", "Erf", "Reciprocal"]
+}
+_BINARY = {
+    "AddFusion": "Add",
+    "SubFusion": "Sub",
+    "MulFusion": "Mul",
+    "DivFusion": "Div",
+    "RealDiv": "Div",
+    "Maximum": "Max",
+    "Minimum": "Min",
+    "Less": "Less",
+    "LessEqual": "LessOrEqual",
+    "Greater": "Greater",
+    "GreaterEqual": "GreaterOrEqual",
+    "Equal": "Equal",
+    "LogicalAnd": "And",
+    "LogicalOr": "Or",
+}
+
+TABLE: dict[str, Restore] = {
+    **{name: _unary(op) for name, op in _UNARY.items()},
+    **{name: _binary(op) for name, op in _BINARY.items()},
+    "LogicalNot": _unary("Not"),
+    "NotEqual": _negated("Equal"),
+    "Activation": _activation,
+    "Eltwise": _eltwise,
+    "Mod": _mod,
+    "FloorMod": _mod,
+    "BiasAdd": _bias_add,
+    "Square": _squared,
+    "SquaredDifference": _squared_difference,
+    "Rsqrt": _rsqrt,
+    "ExpFusion": _exp,
+    "PowFusion": _pow,
+    "LeakyRelu": _leaky_relu,
+    "Elu": _elu,
+    "Clip": _clip,
+    "Where": _where,
+    "Select": _where,
+    "Cast": _cast,
+    "QuantDTypeCast": _quant_cast,
+    "DynamicQuant": _dynamic_quant,
+}

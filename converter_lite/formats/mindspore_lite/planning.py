@@ -1,0 +1,108 @@
+"""Plans of ``.ms`` files: within the runtime's integer kernels, and with weights stored economically."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.config.names import TargetDevice
+from converter_lite.errors import TargetError
+from converter_lite.formats.mindspore_lite.exporter.activation import inner_activation
+from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_CPU, MsStorage
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.clamps import restore_clamps
+from converter_lite.quantization.dynamic import DynamicSettings
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.targets.operands import stored_weight, weight_of
+
+DEVICES = frozenset(device.value for device in (TargetDevice.CPU, TargetDevice.ARM, TargetDevice.X86))
+"""Devices whose integer kernels are known from running them."""
+
+
+def for_device(choice: Choice, *, packed: bool) -> Choice:
+    """The choice with the table of the runtime's CPU kernels.
+
+    Args:
+        choice: As the configuration says.
+        packed: Integers of any width are stored without gaps; otherwise grids are of whole bytes.
+
+    Raises:
+        TargetError: The device is another one.
+    """
+    if choice.target.name not in DEVICES:
+        raise TargetError(
+            f"a .ms file with integers for {choice.target.name} is not written: no runtime for it is at hand to prove it",
+            where="[full_quant_param] target_device",
+            hint="use --saveType=ONNX, or target_device=CPU",
+        )
+    settings, notes = choice.settings, choice.notes
+    if choice.target.name != TargetDevice.CPU.value:
+        notes += (f"target_device={choice.target.name}: .ms files follow the same rules for CPU, ARM and X86",)
+    if isinstance(settings, WeightSettings):
+        settings = replace(settings, storage=MsStorage(packed=packed))
+    elif isinstance(settings, DynamicSettings):
+        settings = replace(settings, portable=False)  # kernels of these runtimes do not saturate
+    return replace(choice, target=MS_CPU, settings=settings, notes=notes)
+
+
+def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
+    """The plan of a model that was quantized already, within what the runtime computes.
+
+    The graph and the integers are shared, not copied; Clips come back where integers no longer saturate. Nodes
+    without weights that stand between integers compute with integers too where the runtime can.
+    """
+    plan = QuantPlan(MS_CPU.name, activations=dict(quantized.plan.activations))
+    plan.weights = dict(quantized.plan.weights)
+    for node in quantized.model.graph:
+        mode, reason = _adapted(quantized, node)
+        if mode is NodeMode.FLOAT:
+            plan.keep_float(node, reason)
+        else:
+            plan.quantize(node, mode)
+    used = {
+        weight.name
+        for node in quantized.model.graph
+        for weight in (weight_of(node), stored_weight(node))
+        if weight is not None and plan.mode(node) is not NodeMode.FLOAT
+    }
+    plan.weights = {name: params for name, params in plan.weights.items() if name in used}
+    adapted = QuantizedModel(quantized.model, plan, quantized.q_weights)
+    restore_clamps(adapted)
+    return adapted
+
+
+def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
+    """What a node may be here, and why it is float."""
+    mode, plan = quantized.plan.mode(node), quantized.plan
+    weight = stored_weight(node)
+    params = plan.weights.get(weight.name or "") if weight is not None else None
+    if params is None:
+        if node.op_type in MS_CPU.integer and weight is None and _between_integers(quantized, node):
+            return NodeMode.INTEGER, ""
+        decision = plan.nodes.get(node.name or "")
+        return NodeMode.FLOAT, (decision.reason if decision is not None else "") or "it is float in the model"
+    if mode is NodeMode.DYNAMIC and node.op_type in DYNAMIC_OPERATORS:
+        return NodeMode.DYNAMIC, ""
+    symmetric = params.spec.bits == 8 and not np.any(params.zero_point)
+    if mode is NodeMode.INTEGER and node.op_type in MS_CPU.integer and symmetric and _between_integers(quantized, node):
+        return NodeMode.INTEGER, ""
+    return (NodeMode.WEIGHT, "") if mode is not NodeMode.FLOAT else (NodeMode.FLOAT, "it is float in the model")
+
+
+def _between_integers(quantized: QuantizedModel, node: ir.Node) -> bool:
+    """Whether data inputs and the result (or that of the activation inside of a weighted node) have 8-bit parameters."""
+
+    def known(value: ir.Value | None) -> bool:
+        params = quantized.plan.activations.get(value.name or "") if value is not None else None
+        return params is not None and params.spec.bits == 8 and not params.is_per_channel
+
+    data = [value for value in node.inputs if value is not None and not g.is_constant(value)]
+    follower = g.single_consumer(node.outputs[0]) if stored_weight(node) is not None else None
+    results = [node.outputs[0]]
+    if follower is not None and inner_activation(follower):
+        results += follower.outputs
+    return bool(data) and all(map(known, data)) and any(map(known, results))

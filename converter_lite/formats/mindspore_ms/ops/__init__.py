@@ -1,1 +1,0 @@
-"""Which ONNX operators a ``.ms`` file can hold, and how each is expressed: one table per family."""

@@ -1,0 +1,1 @@
+"""ONNX files, float or with QuantizeLinear / DequantizeLinear pairs."""

@@ -1,0 +1,293 @@
+"""What a file must be before it is worked on: whole, known, and a graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from converter_lite.errors import ModelError, nearest
+from converter_lite.formats.onnx.functions import check_functions, refuse_graph_parameters
+from converter_lite.graph import all_nodes, assign_names, label, opset
+from converter_lite.system.confinement import is_inside
+
+DAMAGED = "the file is no ONNX model, or it is damaged"
+
+OLDEST_OPSET = 7
+"""Older operator sets broadcast and normalize in other ways."""
+
+WINDOWED = frozenset(
+    {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"}
+)
+"""Operators on tensors of batch, channel and at least one more axis."""
+
+DEFAULT_OPSET = 13
+"""What a file that only imports operator sets of other domains gets for the standard one."""
+
+
+def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
+    """Name the nodes of a freshly loaded model and refuse what nothing later could work with.
+
+    Args:
+        model: The model.
+        path: Its file.
+        confined: Refuse external data outside the folder of the file.
+
+    Raises:
+        ModelError: The file is damaged or no model at all, its external data are missing, or it uses an operator or an
+            operator set that is unknown.
+    """
+    if not model.ir_version or not model.graph.opset_imports:
+        raise ModelError(DAMAGED, where=str(path), hint="it names no format version or no operator set")
+    if not len(model.graph):
+        raise ModelError("the model has no nodes", where=str(path))
+    refuse_graph_parameters(model, where=str(path))
+    _check_text(model, path)
+    assign_names(model)
+    _check_opset(model, path)
+    _check_operators(model, path)
+    _check_attributes(model, path)
+    _check_links(model, path)
+    check_functions(model, where=str(path))
+    _check_tensors(model, path, confined=confined)
+
+
+def _check_text(model: ir.Model, path: Path) -> None:
+    """Names that are no UTF-8 come out of protobuf as bytes."""
+    for text in _texts(model):
+        if isinstance(text, bytes):
+            raise ModelError(DAMAGED, where=str(path), hint=f"the name {text!r} is no text")
+
+
+def _texts(model: ir.Model) -> Iterator[object]:
+    yield from model.graph.opset_imports
+    yield from model.graph.initializers
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        yield value.name
+        yield from (dim.value for dim in value.shape or () if not isinstance(dim, int))
+    for domain, name, overload in model.functions:
+        yield from (domain, name, overload)
+    for node in _nodes(model):
+        yield from (node.name, node.op_type, node.domain, *node.attributes)
+        yield from (value.name for value in (*node.inputs, *node.outputs) if value is not None)
+
+
+def _check_links(model: ir.Model, path: Path) -> None:
+    """Everything that is read is computed, given or stored, and nothing depends on itself."""
+    for node in all_nodes(model.graph):
+        for value in node.inputs:
+            if value is not None and not _has_source(value):
+                raise ModelError(f"{label(node)} reads '{value.name}', which nothing computes", where=str(path))
+    for value in model.graph.outputs:
+        if not _has_source(value):
+            raise ModelError(f"nothing computes the output '{value.name}'", where=str(path))
+    try:
+        model.graph.sort()
+    except ValueError as error:
+        raise ModelError("the graph has a cycle", where=str(path)) from error
+
+
+def _has_source(value: ir.Value) -> bool:
+    return value.producer() is not None or value.is_graph_input() or value.is_initializer()
+
+
+def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
+    """Name missing or short data now, not when a weight is used. External data lie at their resolved place from here on."""
+    for name, tensor, put in stored_tensors(model):
+        if any(size < 0 for size in tensor.shape.numpy()):
+            raise ModelError(f"tensor '{name}' has a negative size: {list(tensor.shape.numpy())}", where=str(path))
+        if isinstance(tensor, ir.ExternalTensor):
+            _check_description(tensor, name, str(path))
+            if confined:
+                _check_place(tensor, path)
+            _check_external_tensor(tensor, path)
+            put(_resolved(tensor, path))
+        else:
+            _check_embedded_tensor(tensor, name, str(path))
+
+
+Put = Callable[[ir.ExternalTensor], None]
+
+
+def stored_tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol, Put]]:
+    """Initializers and tensors in attributes, those of local functions too: its name, the tensor, how to replace it."""
+    for graph in _graphs(model):
+        for name, value in graph.initializers.items():
+            if value.const_value is not None:
+                yield name, value.const_value, partial(setattr, value, "const_value")
+    for node in _nodes(model):
+        for key, attribute in list(node.attributes.items()):
+            if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
+                yield f"{key} of {label(node)}", attribute.value, partial(_put_attribute, node, key)
+            elif attribute.type is ir.AttributeType.TENSORS and attribute.value is not None:
+                for index, tensor in enumerate(attribute.value):
+                    yield f"{key} of {label(node)}", tensor, partial(_put_element, node, key, index)
+
+
+def _nodes(model: ir.Model) -> Iterator[ir.Node]:
+    yield from all_nodes(model.graph)
+    for function in model.functions.values():
+        yield from all_nodes(function)
+
+
+def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    yield model.graph
+    for node in _nodes(model):
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH and attribute.value is not None:
+                yield attribute.value
+            elif attribute.type is ir.AttributeType.GRAPHS and attribute.value is not None:
+                yield from attribute.value
+
+
+def _put_element(node: ir.Node, key: str, index: int, tensor: ir.ExternalTensor) -> None:
+    tensors = list(node.attributes[key].value)
+    tensors[index] = tensor
+    node.attributes[key] = ir.AttrTensors(key, tensors)
+
+
+def _put_attribute(node: ir.Node, key: str, tensor: ir.ExternalTensor) -> None:
+    node.attributes[key] = ir.AttrTensor(key, tensor)
+
+
+def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
+    """The same data, named without links and ``..``, which onnx_ir does not follow."""
+    file = (path.parent / tensor.location).resolve()
+    return ir.ExternalTensor(
+        file.name,
+        tensor.offset,
+        tensor.length,
+        tensor.dtype,
+        shape=tensor.shape,
+        name=tensor.name or "",
+        doc_string=tensor.doc_string,
+        base_dir=file.parent,
+    )
+
+
+def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> None:
+    try:
+        tensor.numpy()
+    except (ValueError, TypeError, KeyError, OverflowError, AssertionError) as error:  # onnx_ir asserts some of it
+        raise ModelError(f"the numbers of tensor '{name}' are damaged: {error}", where=where) from error
+
+
+def _check_description(tensor: ir.ExternalTensor, name: str, where: str) -> None:
+    if not isinstance(tensor.location, str):  # bytes that are no UTF-8
+        raise ModelError(f"the external data of tensor '{name}' are in a file whose name is no text", where=where)
+    if tensor.dtype is ir.DataType.UNDEFINED or tensor.dtype.is_string():
+        raise ModelError(f"tensor '{name}' has external data of type {tensor.dtype.name}", where=where)
+
+
+def _check_place(tensor: ir.ExternalTensor, path: Path) -> None:
+    """The data lie in the folder of the model file, or where that file itself is a link to."""
+    if not is_inside(path.parent / tensor.location, path.parent, Path(os.path.realpath(path)).parent):
+        raise ModelError(
+            f"tensor '{tensor.name}' points outside the model's folder: {tensor.location}",
+            where=str(path),
+            hint="--allowExternalPaths reads it all the same, if you trust the model",
+        )
+
+
+def _check_external_tensor(tensor: ir.ExternalTensor, path: Path) -> None:
+    file, where = path.parent / tensor.location, str(path)
+    if not file.is_file():
+        raise ModelError(
+            f"the external data file '{tensor.location}' is missing",
+            where=where,
+            hint="keep it beside the model file, under the name it was saved with",
+        )
+    if (tensor.offset or 0) < 0 or (tensor.length or 0) < 0:
+        raise ModelError(f"tensor '{tensor.name}' lies before the start of its file", where=where)
+    needed = (tensor.offset or 0) + max(tensor.length or 0, tensor.nbytes)
+    if file.stat().st_size < needed:
+        raise ModelError(
+            f"the external data file '{tensor.location}' is too short for tensor '{tensor.name}'",
+            where=where,
+            hint=f"it has {file.stat().st_size} of at least {needed} bytes; copy it again",
+        )
+
+
+def check_ranks(model: ir.Model, path: Path) -> None:
+    """Refuse images without an axis to slide a window along, once shapes are known: some runtimes end the process there.
+
+    Raises:
+        ModelError: A convolution or a pooling reads a tensor of fewer than three dimensions.
+    """
+    for node in all_nodes(model.graph):
+        value = node.inputs[0] if node.op_type in WINDOWED and node.domain in ("", "ai.onnx") and node.inputs else None
+        if value is not None and value.shape is not None and len(value.shape) < 3:
+            raise ModelError(
+                f"{label(node)} reads '{value.name}', which has {len(value.shape)} dimensions and not at least 3",
+                where=str(path),
+            )
+
+
+def _check_opset(model: ir.Model, path: Path) -> None:
+    imports = model.graph.opset_imports
+    if "ai.onnx" in imports:
+        imports.setdefault("", imports.pop("ai.onnx"))
+    version, newest = opset(model), onnx.defs.onnx_opset_version()
+    if version > newest:
+        raise ModelError(
+            f"opset {version} is newer than the newest known one, {newest}",
+            where=str(path),
+            hint="install a newer onnx package, or export with an older opset",
+        )
+    if "" in imports and version < OLDEST_OPSET:
+        raise ModelError(
+            f"opset {version} is too old",
+            where=str(path),
+            hint=f"export the model again with opset {OLDEST_OPSET} or newer",
+        )
+    imports.setdefault("", DEFAULT_OPSET)
+
+
+def _check_operators(model: ir.Model, path: Path) -> None:
+    """Refuse operators that the standard set has never had; all of them are named."""
+    version = opset(model)
+    functions = {(domain, name) for domain, name, _ in model.functions}
+    unknown = [
+        node
+        for node in all_nodes(model.graph)
+        if node.domain in ("", "ai.onnx") and ("", node.op_type) not in functions and not _is_known(node, version)
+    ]
+    if unknown:
+        shown = ", ".join(label(node) for node in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        known = [schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain]
+        raise ModelError(
+            f"opset {version} has no such operator: {shown}", where=str(path), hint=_advice(unknown[0].op_type, known)
+        )
+
+
+def _check_attributes(model: ir.Model, path: Path) -> None:
+    """Attributes of standard operators have the types that the standard gives them."""
+    version = opset(model)
+    known: dict[str, dict[str, str]] = {}
+    for node in _nodes(model):
+        if node.domain not in ("", "ai.onnx") or not _is_known(node, version):
+            continue
+        if node.op_type not in known:
+            schema = onnx.defs.get_schema(node.op_type, version, "")
+            known[node.op_type] = {
+                name: str(declared.type).rpartition(".")[2] for name, declared in schema.attributes.items()
+            }
+        for name, attribute in node.attributes.items():
+            wanted = known[node.op_type].get(name, attribute.type.name)
+            if attribute.type.name != wanted:
+                raise ModelError(
+                    f"attribute {name} of {label(node)} is {attribute.type.name}, not {wanted}", where=str(path)
+                )
+
+
+def _advice(op_type: str, known: list[str]) -> str:
+    match = nearest(op_type, known)
+    return f"did the exporter mean {match}?" if match else "operators of other domains must name their domain"
+
+
+def _is_known(node: ir.Node, version: int) -> bool:
+    return bool(onnx.defs.has(node.op_type, version, ""))

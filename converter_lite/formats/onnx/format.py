@@ -1,0 +1,184 @@
+"""ONNX with quantize/dequantize pairs as an output format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.errors import ModelError
+from converter_lite.formats.base import FileOptions, Written
+from converter_lite.formats.requirements import GraphForm
+from converter_lite.log import Log
+from converter_lite.passes.io_types import IoTypes, change_io_types
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.forecast import forecast_bytes
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.qdq.parts import TWO_PARTS
+from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
+from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
+
+ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
+"""Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
+
+SHOWN_NODES = 3
+"""Nodes that are named."""
+
+LONGEST_NAME = 40
+"""Characters of their names."""
+
+ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
+TWO_BITS_NOTE = "weights are stored in {} (operator set 25): runtimes older than that do not load the file"
+ATTENTION_NOTE = (
+    "{} x Attention is written as one operator (operator set 23): runtimes older than onnxruntime 1.24 do not load the "
+    "file; [dynamic_quant_param] attention_operator=false for them"
+)
+EXACT_NOTE = "no integer kernel can saturate: the same numbers on every x86 processor"
+UINT8_NOTE = "{} weights are stored as uint8: exact on every processor, and slower than int8"
+NO_UINT8_NOTE = "uint8Weights=on: no int8 weight is there with which a kernel could saturate"
+SATURATING_NOTE = (
+    "x86 processors without VNNI saturate with {pairs} pairs of weights ({share:.1%}) in {nodes}: other numbers there than "
+    "everywhere else; --uint8Weights=on stores those weights as uint8, which is exact and slower"
+)
+NO_HALF_NOTE = "fp16=on: no constant that stays float is large enough to be stored as float16"
+WIDER_NOTE = "weights are stored in four bits or eight, though they need less: {}"
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFormat:
+    """See :class:`converter_lite.formats.base.OutputFormat`."""
+
+    options: FileOptions = field(default_factory=FileOptions)
+    name: str = "ONNX"
+    suffix: str = ".onnx"
+    form: GraphForm = ONNX_FORM
+
+    @property
+    def io_types(self) -> IoTypes:
+        """Those that were asked for."""
+        return self.options.io_types
+
+    def check(self, model: ir.Model) -> None:
+        """Every ONNX model can be written as ONNX."""
+
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
+        """Every device table can be expressed; a weight's columns may have factors, and its bits two parts."""
+        from converter_lite.formats.onnx.narrow import narrowest_width
+
+        del model
+        settings = choice.settings
+        if not isinstance(settings, WeightSettings):
+            return choice
+        is_newer = settings.mixed is not None and narrowest_width() == 2
+        storage = NEWER_ONNX_STORAGE if is_newer else settings.storage
+        return replace(choice, settings=replace(settings, factors=True, storage=storage))
+
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """See :func:`~converter_lite.quantization.forecast.forecast_bytes`: nothing is rounded, however large the weights."""
+        from converter_lite.formats.onnx.narrow import narrowest_width
+        from converter_lite.quantization.qdq.materialize import NARROWEST
+
+        settings = choice.settings if choice is not None else None
+        weights = settings if isinstance(settings, WeightSettings) else WeightSettings()
+        widths = {weights.bits, *(params.spec.bits for params in quantized.plan.weights.values())}
+        return forecast_bytes(
+            quantized.model,
+            quantized.plan,
+            bits=weights.bits,
+            narrowest=narrowest_width() if _newer_forms(widths) else NARROWEST,
+            per_channel=choice is not None and choice.is_per_channel,
+            integer_bias=choice is not None and choice.target.quantize_bias,
+            factors=weights.factors and weights.adaptive_rounding,
+        )
+
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
+        """The plan as it is."""
+        del log
+        return quantized
+
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
+        """See :class:`~converter_lite.formats.base.OutputFormat`."""
+        from converter_lite.formats.onnx import writer
+        from converter_lite.passes.half import store_constants_as_float16
+
+        model, notes = _built(quantized, attention=self.options.attention_operator)
+        if self.options.uint8_weights:
+            changed = {weight.weight for weight in saturating_weights(model)}
+            model = without_saturation(model)
+            notes = (UINT8_NOTE.format(len(changed)) if changed else NO_UINT8_NOTE, *notes)
+        change_io_types(model, self.options.io_types)
+        if self.options.fp16 and not store_constants_as_float16(model):
+            notes = (NO_HALF_NOTE, *notes)
+        modes = {node.mode for node in quantized.plan.nodes.values()}
+        if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
+            notes = (ON_THE_FLY_NOTE, *notes)
+        said = _saturation(model)
+        if said and said != EXACT_NOTE and not quantized.plan.quantized_nodes and log is not None:
+            log.warning(said)  # somebody else's choice of weights
+        elif said:
+            notes = (said, *notes)
+        return Written(writer.save(model, path, log), notes)
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
+        """The file itself, checked."""
+        from converter_lite.formats.onnx import writer
+
+        del like
+        writer.check(path)
+        return path
+
+
+def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tuple[str, ...]]:
+    """The graph, and what is to be told.
+
+    Integers of one or two bits take two, those of five or six are stored in two parts, and attentions of dynamic quantization
+    (which is for speed) become one operator, where everything here can read that.
+    """
+    from converter_lite.formats.onnx.narrow import narrowest_width
+
+    stored = _newer_forms({params.spec.bits for params in quantized.plan.weights.values()})
+    if stored:
+        if narrowest_width() > 2:
+            return qdq_model(quantized), (WIDER_NOTE.format("two-bit integers are newer than the libraries here"),)
+        try:
+            return qdq_model(quantized, narrowest=2), (TWO_BITS_NOTE.format(stored),)
+        except ModelError as error:
+            return qdq_model(quantized), (WIDER_NOTE.format(error.message),)
+    if attention and any(node.mode is NodeMode.DYNAMIC for node in quantized.plan.nodes.values()):
+        return _with_attention(quantized)
+    return qdq_model(quantized), ()
+
+
+def _saturation(model: ir.Model) -> str:
+    """What to tell about integer kernels of x86 processors, empty for a model without any."""
+    found = saturating_weights(model)
+    if not found:
+        return EXACT_NOTE if has_integer_weights(model) else ""
+    shown = ", ".join(f"{weight.node[:LONGEST_NAME]} ({weight.pairs})" for weight in found[:SHOWN_NODES])
+    rest = f" and {len(found) - SHOWN_NODES} nodes more" if len(found) > SHOWN_NODES else ""
+    pairs = sum(weight.pairs for weight in found)
+    return SATURATING_NOTE.format(pairs=pairs, share=pairs / sum(weight.of for weight in found), nodes=shown + rest)
+
+
+def _newer_forms(widths: set[int]) -> str:
+    """How weights are stored that need two-bit integers, empty without such weights."""
+    forms = {
+        "two bits": any(bits <= 2 for bits in widths),
+        "parts of four and two bits": not widths.isdisjoint(TWO_PARTS),
+    }
+    return " or ".join(form for form, is_there in forms.items() if is_there)
+
+
+def _with_attention(quantized: QuantizedModel) -> tuple[ir.Model, tuple[str, ...]]:
+    from converter_lite.quantization.qdq import attention
+
+    count = len(attention.find_attentions(quantized.model.graph, quantized.plan))
+    if count and attention.knows_attention():
+        try:
+            return qdq_model(quantized, attention=True), (ATTENTION_NOTE.format(count),)
+        except ModelError:
+            return qdq_model(quantized), ()
+    return qdq_model(quantized), ()

@@ -1,0 +1,202 @@
+"""Quantized ONNX models (QuantizeLinear / DequantizeLinear pairs) as a float graph with their own scales as the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.errors import ModelError
+from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.kernels.quantize import dequantize
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.materialize import TWO_BITS_TYPES
+from converter_lite.quantization.qdq.parts import UPPER, joined, joined_params
+from converter_lite.targets.operands import stored_weights
+
+GRIDS = {
+    ir.DataType.INT8: (8, True),
+    ir.DataType.UINT8: (8, False),
+    ir.DataType.INT16: (16, True),
+    ir.DataType.UINT16: (16, False),
+    ir.DataType.INT4: (4, True),
+    ir.DataType.UINT4: (4, False),
+    ir.DataType.INT32: (32, True),
+    **{dtype: (2, signed) for signed, dtype in TWO_BITS_TYPES.items()},
+}
+"""Element type of integers -> bits and sign of their grid."""
+
+WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+INTEGER_OPERATORS = frozenset({"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"})
+
+
+def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> QuantizedModel:
+    """Take the pairs out of ``model`` (changed in place) and put what they say into a plan.
+
+    Weights become float initializers that keep their integers; biases stored as int32 become float. A node with a
+    quantized weight and quantized data is INTEGER in the plan, with a quantized weight only it is WEIGHT. A weight whose
+    elements have factors (a Mul behind its DequantizeLinear) becomes float: only ONNX files can hold those.
+
+    Args:
+        model: As ``read_onnx`` returns it.
+        target: Name for the plan.
+        where: Name of the file for messages.
+
+    Raises:
+        ModelError: The model computes with integer operators, or a scale is no constant; the nodes are named.
+    """
+    refused = [g.label(node) for node in model.graph if node.op_type in INTEGER_OPERATORS]
+    if refused:
+        raise ModelError(
+            f"integer operators cannot be taken back to float: {', '.join(refused[:5])}",
+            where=where,
+            hint="export the model with QuantizeLinear and DequantizeLinear pairs (QDQ)",
+        )
+    quantized = QuantizedModel(model, QuantPlan(target))
+    for node in list(model.graph):
+        if node.op_type == "DequantizeLinear":
+            _take_out(quantized, node, where)
+    for node in reversed(list(model.graph)):
+        if node.op_type == "QuantizeLinear":
+            _take_out_alone(quantized, node, where)
+    _decide(quantized)
+    return quantized
+
+
+def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
+    source = node.inputs[0] if len(node.inputs) > 1 else None
+    if source is None:
+        raise ModelError("it has no data or no scale", where=f"{where} {g.label(node)}".strip())
+    params = _params(node, source.dtype, where)
+    stored = g.constant(source)
+    if stored is not None:
+        value = _float_weight(quantized, source, stored, params, where)
+        reader = g.single_consumer(node.outputs[0])
+        _replace(quantized.model.graph, node, value)
+        if reader is not None and reader.op_type == "Add":
+            add, whole = reader, _joined_parts(quantized, reader)
+            if whole is not None:
+                value, reader = whole, g.single_consumer(add.outputs[0])
+                _replace(quantized.model.graph, add, whole)
+        if reader is not None and reader.op_type == "Mul":
+            _fold_factors(quantized, reader, value)
+        return
+    producer = source.producer()
+    if producer is None or producer.op_type != "QuantizeLinear" or producer.inputs[0] is None:
+        raise ModelError("integers that no QuantizeLinear gives", where=f"{where} {g.label(node)}".strip())
+    value = producer.inputs[0]
+    quantized.plan.activations[str(value.name)] = params
+    _replace(quantized.model.graph, node, value)
+
+
+def _joined_parts(quantized: QuantizedModel, add: ir.Node) -> ir.Value | None:
+    """The weight whose two parts a node adds, ``None`` if it adds something else or the other part is not there yet."""
+    plan, names = quantized.plan, [str(value.name) for value in add.inputs if value is not None]
+    if len(set(names)) < 2 or not all(name in plan.weights for name in names):
+        return None
+    params = joined_params(*(plan.weights[name] for name in names))
+    if params is None:
+        return None
+    for name in names:
+        del plan.weights[name]
+    integers = joined(*(np.asarray(quantized.q_weights.pop(name), np.int32) for name in names))
+    values = dequantize(integers, params.scale, params.zero_point, axis=params.spec.axis)
+    made = g.add_initializer(quantized.model.graph, names[0].removesuffix(UPPER), values)
+    plan.weights[str(made.name)], quantized.q_weights[str(made.name)] = params, integers
+    return made
+
+
+def _fold_factors(quantized: QuantizedModel, multiply: ir.Node, weight: ir.Value) -> None:
+    """Multiply a weight that came from integers with its factors, and forget the integers."""
+    arrays = [g.constant(value) for value in multiply.inputs]
+    if arrays[0] is None or arrays[1] is None:
+        return
+    name = str(weight.name)
+    product = g.add_initializer(quantized.model.graph, f"{name}_multiplied", np.multiply(arrays[0], arrays[1]))
+    _replace(quantized.model.graph, multiply, product)
+    quantized.plan.weights.pop(name, None)
+    quantized.q_weights.pop(name, None)
+
+
+def _take_out_alone(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
+    """A QuantizeLinear that is left: nobody reads it, or it is an output of the graph."""
+    if node.outputs[0].uses() or node.outputs[0].is_graph_output():
+        raise ModelError("integers leave the model, or a node other than DequantizeLinear reads them", where=where)
+    quantized.model.graph.remove(node, safe=True)
+
+
+def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams:
+    place = f"{where} {g.label(node)}".strip()
+    scale = g.constant(node.inputs[1])
+    zero = g.constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
+    if scale is None or dtype not in GRIDS or (len(node.inputs) > 2 and node.inputs[2] is not None and zero is None):
+        raise ModelError("its scale or zero point is no constant, or its integer type is unknown", where=place)
+    if scale.ndim > 1 or ("block_size" in node.attributes and g.int_attribute(node, "block_size", 0)):
+        raise ModelError("scales per block", where=place, hint="one per tensor or per channel can be read")
+    flat = scale.astype(np.float32).reshape(-1)
+    if not np.all(np.isfinite(flat)) or np.any(flat <= 0):
+        raise ModelError("its scale is not finite and positive", where=place)
+    per_channel = flat.size > 1
+    zeros = np.zeros(flat.size, np.int32) if zero is None else zero.astype(np.int32).reshape(-1)
+    if flat.size == 0 or zeros.size not in (1, flat.size):
+        raise ModelError(f"{flat.size} scales and {zeros.size} zero points", where=place)
+    bits, signed = GRIDS[dtype]
+    symmetric = not np.any(zeros)
+    axis = g.int_attribute(node, "axis", 1) if per_channel else None
+    rank = len(node.outputs[0].shape) if node.outputs[0].shape is not None else None
+    if axis is not None and axis < 0:
+        if rank is None:
+            raise ModelError("its rank is unknown", where=place)
+        axis += rank
+    spec = QuantSpec(bits, signed=signed, symmetric=symmetric, axis=axis)
+    shape = flat.shape if per_channel else ()
+    return QuantParams(flat.reshape(shape).copy(), np.broadcast_to(zeros, flat.shape).reshape(shape).copy(), spec)
+
+
+def _float_weight(
+    quantized: QuantizedModel, source: ir.Value, stored: NDArray[Any], params: QuantParams, where: str
+) -> ir.Value:
+    axis = params.spec.axis
+    if axis is not None and (axis >= stored.ndim or stored.shape[axis] != params.scale.size):
+        raise ModelError(
+            f"weight '{source.name}' {stored.shape} does not have {params.scale.size} channels on axis {axis}",
+            where=where,
+        )
+    integers = stored.astype(np.int32)
+    values = dequantize(integers, params.scale, params.zero_point, axis=params.spec.axis)
+    name = str(source.name).removesuffix("_quantized")
+    made = g.add_initializer(quantized.model.graph, name, values)
+    if params.spec.bits <= 16:
+        quantized.plan.weights[str(made.name)] = params
+        quantized.q_weights[str(made.name)] = integers
+    return made
+
+
+def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
+    """Let everybody who reads ``node`` read ``value``; a graph output keeps its name behind an Identity."""
+    output = node.outputs[0]
+    for user, index in tuple(output.uses()):
+        user.replace_input_with(index, value)
+    if output.is_graph_output():
+        copy = ir.node("Identity", [value], name=f"{node.name}_identity")
+        copy.outputs[0].name, copy.outputs[0].shape, copy.outputs[0].type = output.name, output.shape, output.type
+        graph.insert_before(node, copy)
+        graph.outputs[list(graph.outputs).index(output)] = copy.outputs[0]
+        output.name = f"{output.name}_removed"
+    graph.remove(node, safe=True)
+
+
+def _decide(quantized: QuantizedModel) -> None:
+    plan = quantized.plan
+    for node in quantized.model.graph:
+        if not any(value.name in plan.weights for value in stored_weights(node)):
+            plan.keep_float(node, "it is float in the model")
+        elif node.op_type in WEIGHTED and node.inputs[0] is not None and str(node.inputs[0].name) in plan.activations:
+            plan.quantize(node, NodeMode.INTEGER)
+        else:
+            plan.quantize(node, NodeMode.WEIGHT)
+    read = {str(value.name) for node in quantized.model.graph for value in node.inputs if value is not None}
+    plan.weights = {name: params for name, params in plan.weights.items() if name in read}

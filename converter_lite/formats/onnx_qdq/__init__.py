@@ -1,1 +1,0 @@
-"""ONNX with QuantizeLinear / DequantizeLinear pairs."""

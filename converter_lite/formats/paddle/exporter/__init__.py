@@ -1,0 +1,1 @@
+"""An ONNX graph with its plan as a Paddle program, one module per family of operators."""

@@ -1,0 +1,217 @@
+"""Element-by-element functions of one tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.fusion import clip_bounds
+from converter_lite.formats.paddle.exporter.lowering import (
+    Handler,
+    Lowering,
+    Unsupported,
+    constant,
+    dims,
+    dtype_name,
+    float_attribute,
+    rank,
+    text_attribute,
+)
+from converter_lite.formats.paddle.exporter.reshaping import reshape
+from converter_lite.formats.paddle.kernels import Target
+from converter_lite.formats.paddle.program import Attribute, attr
+
+
+def unary(lowering: Lowering, node: ir.Node, operator: str, attributes: dict[str, Attribute] | None = None) -> None:
+    """One operator with input X and output Out."""
+    inputs = {"X": [lowering.tensor(node.inputs[0])]}
+    outputs = {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit(operator, inputs, outputs, attributes, dtype=dtype_name(node.inputs[0]))
+
+
+LOWEST = float(np.finfo(np.float32).min)
+
+PLAIN = {
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "Exp": "exp",
+    "Log": "log",
+    "Abs": "abs",
+    "Floor": "floor",
+    "Reciprocal": "reciprocal",
+    "Sqrt": "sqrt",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Softsign": "softsign",
+}
+"""ONNX operator -> Paddle operator without attributes."""
+
+
+def _plain(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, PLAIN[node.op_type])
+
+
+def _leaky_relu(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, "leaky_relu", {"alpha": attr(float_attribute(node, "alpha", 0.01))})
+
+
+def _elu(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, "elu", {"alpha": attr(float_attribute(node, "alpha", 1.0))})
+
+
+def _thresholded_relu(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, "thresholded_relu", {"threshold": attr(float_attribute(node, "alpha", 1.0))})
+
+
+def _hard_sigmoid(lowering: Lowering, node: ir.Node) -> None:
+    slope, offset = float_attribute(node, "alpha", 0.2), float_attribute(node, "beta", 0.5)
+    unary(lowering, node, "hard_sigmoid", {"slope": attr(slope), "offset": attr(offset)})
+
+
+def _hard_swish(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, "hard_swish", {"threshold": attr(6.0), "scale": attr(6.0), "offset": attr(3.0)})
+
+
+def _mish(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, "mish", {"threshold": attr(20.0)})
+
+
+def _gelu(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, "gelu", {"approximate": attr(text_attribute(node, "approximate", "none") == "tanh")})
+
+
+def _swish(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, "swish", {"beta": attr(float_attribute(node, "alpha", 1.0))})
+
+
+def _clip(lowering: Lowering, node: ir.Node) -> None:
+    if dtype_name(node.inputs[0]) != "float32":
+        raise Unsupported(f"Clip of {dtype_name(node.inputs[0])}")
+    lower, upper = clip_bounds(node)
+    if lower == 0.0 and upper > 3e38:
+        unary(lowering, node, "relu")
+    elif lower == 0.0 and upper > 0.0:
+        unary(lowering, node, "relu6", {"threshold": attr(upper)})
+    else:
+        unary(lowering, node, "clip", {"min": attr(lower), "max": attr(upper)})
+
+
+def _prelu(lowering: Lowering, node: ir.Node) -> None:
+    slope = constant(node.inputs[1])
+    if slope is None:
+        raise Unsupported("its slope is computed at run time")
+    size, dimensions = slope.size, rank(node.inputs[0])
+    channels = dims(node.inputs[0])[1] if dimensions > 1 else 1  # type: ignore[arg-type]
+    if size == 1:
+        mode = "all"
+    elif size == channels and slope.ndim >= dimensions - 1 and slope.shape[1 - dimensions] == size:
+        mode = "channel"
+    else:
+        _prelu_by_parts(lowering, node, slope)
+        return
+    alpha = lowering.parameter(f"{node.name}.slope", slope.reshape(-1).astype(np.float32))
+    inputs = {"X": [lowering.tensor(node.inputs[0])], "Alpha": [alpha]}
+    outputs = {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit("prelu", inputs, outputs, {"mode": attr(mode)})
+
+
+def _prelu_by_parts(lowering: Lowering, node: ir.Node, slope: NDArray[Any]) -> None:
+    """``max(x, 0) + slope * min(x, 0)``: the kernel's element mode gives NaN."""
+    name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
+    positive, negative, scaled = (lowering.temporary(f"{value.name}.{part}", dims(value)) for part in ("p", "n", "s"))
+    lowering.emit("relu", {"X": [name]}, {"Out": [positive]})
+    lowering.emit("clip", {"X": [name]}, {"Out": [negative]}, {"min": attr(LOWEST), "max": attr(0.0)})
+    factor = lowering.parameter(f"{node.name}.slope", slope.astype(np.float32))
+    lowering.emit("elementwise_mul", {"X": [negative], "Y": [factor]}, {"Out": [scaled]}, {"axis": attr(-1)})
+    outputs = {"Out": [lowering.result(value)]}
+    lowering.emit("elementwise_add", {"X": [positive], "Y": [scaled]}, outputs, {"axis": attr(-1)})
+
+
+def affine(lowering: Lowering, name: str, result: str, *, scale: float, bias: float = 0.0) -> None:
+    """``result = scale * name + bias``."""
+    attributes = {"scale": attr(scale), "bias": attr(bias), "bias_after_scale": attr(True)}
+    lowering.emit("scale", {"X": [name]}, {"Out": [result]}, attributes)
+
+
+def _negate(lowering: Lowering, node: ir.Node) -> None:
+    dtype = dtype_name(node.inputs[0])
+    attributes = {"scale": attr(-1.0), "bias": attr(0.0), "bias_after_scale": attr(True)}
+    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit("scale", inputs, outputs, attributes, dtype=dtype)
+
+
+def _ceil(lowering: Lowering, node: ir.Node) -> None:
+    """No release has the operator: -floor(-x)."""
+    value = node.outputs[0]
+    negative = lowering.temporary(f"{value.name}.negative", dims(value))
+    floored = lowering.temporary(f"{value.name}.floor", dims(value))
+    affine(lowering, lowering.tensor(node.inputs[0]), negative, scale=-1.0)
+    lowering.emit("floor", {"X": [negative]}, {"Out": [floored]})
+    affine(lowering, floored, lowering.result(value), scale=-1.0)
+
+
+def _erf(lowering: Lowering, node: ir.Node) -> None:
+    """x86 has no such kernel before 2.13: erf(x) = 2·gelu(√2·x) / (√2·x) - 1 is singular, so it is refused there."""
+    if lowering.target is not Target.ARM:
+        raise Unsupported("erf has no x86 kernel before release 2.13", "a Gelu around it is written as gelu")
+    unary(lowering, node, "erf")
+
+
+def _softplus(lowering: Lowering, node: ir.Node) -> None:
+    unary(lowering, node, "softplus", {"beta": attr(1.0), "threshold": attr(20.0)})
+
+
+def _softmax(lowering: Lowering, node: ir.Node) -> None:
+    _along_axis(lowering, node, "softmax")
+
+
+def _log_softmax(lowering: Lowering, node: ir.Node) -> None:
+    """Softmax and log: the operator of that name is missing in 2.10."""
+    value = node.outputs[0]
+    probabilities = lowering.temporary(f"{value.name}.softmax", dims(value))
+    _along_axis(lowering, node, "softmax", result=probabilities)
+    lowering.emit("log", {"X": [probabilities]}, {"Out": [lowering.result(value)]})
+
+
+def _along_axis(lowering: Lowering, node: ir.Node, operator: str, *, result: str | None = None) -> None:
+    value, source = node.outputs[0], node.inputs[0]
+    assert source is not None
+    dimensions = rank(source)
+    modern = g.opset(lowering.quantized.model) >= 13
+    axis = g.int_attribute(node, "axis", -1 if modern else 1) % dimensions
+    name, final = lowering.tensor(source), result or lowering.result(value)
+    if modern or axis == dimensions - 1:
+        lowering.emit(operator, {"X": [name]}, {"Out": [final]}, {"axis": attr(axis)})
+        return
+    flat = lowering.temporary(f"{value.name}.flat")
+    folded = lowering.temporary(f"{value.name}.folded")
+    known = dims(source)
+    reshape(lowering, name, flat, (*known[:axis], int(np.prod(known[axis:]))))
+    lowering.emit(operator, {"X": [flat]}, {"Out": [folded]}, {"axis": attr(axis)})
+    reshape(lowering, folded, final, known)
+
+
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(PLAIN, _plain),
+    "LeakyRelu": _leaky_relu,
+    "Elu": _elu,
+    "ThresholdedRelu": _thresholded_relu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _hard_swish,
+    "Mish": _mish,
+    "Gelu": _gelu,
+    "Swish": _swish,
+    "Clip": _clip,
+    "PRelu": _prelu,
+    "Neg": _negate,
+    "Ceil": _ceil,
+    "Erf": _erf,
+    "Softplus": _softplus,
+    "Softmax": _softmax,
+    "LogSoftmax": _log_softmax,
+}

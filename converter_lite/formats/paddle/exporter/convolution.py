@@ -1,0 +1,197 @@
+"""Conv and ConvTranspose."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.fusion import take_activation
+from converter_lite.formats.paddle.exporter.lowering import (
+    Handler,
+    Lowering,
+    Unsupported,
+    constant,
+    dims,
+    optional,
+    rank,
+    shape,
+    text_attribute,
+)
+from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, keep
+from converter_lite.formats.paddle.kernels import Precision
+from converter_lite.formats.paddle.program import Attribute, attr, floats, ints
+from converter_lite.quantization.plan import NodeMode
+
+FUSABLE = ("relu", "relu6", "leaky_relu")
+"""Functions that every convolution kernel of every release applies (measured)."""
+
+
+def _conv(lowering: Lowering, node: ir.Node) -> None:
+    spatial = rank(node.inputs[1]) - 2
+    if spatial == 1:
+        _conv_1d(lowering, node)
+        return
+    if spatial != 2:
+        raise Unsupported(f"convolution over {spatial} dimensions has no kernel", "only 1 and 2 dimensions exist")
+    filters = shape(node.inputs[1])
+    groups = g.int_attribute(node, "group", 1)
+    depthwise = filters[1] == 1 and filters[0] == groups > 1
+    attributes = {**_geometry(node, filters[2:]), "groups": attr(groups)}
+    operator = "depthwise_conv2d" if depthwise else "conv2d"
+    value = node.outputs[0]
+    activation, result = take_activation(lowering, value, _fusable(lowering, groups, filters[0]))
+    weight = lowering.weight(node, node.inputs[1], keep(0))
+    attributes |= activation.on_convolution()
+    inputs = {"Filter": [weight.name], **_bias(lowering, node, filters[0], needed=_needs_bias(lowering, node, groups))}
+    if lowering.mode(node) is NodeMode.INTEGER:
+        _emit_integer(lowering, operator, node, weight, inputs, attributes, result)
+        return
+    inputs["Input"] = [lowering.tensor(node.inputs[0])]
+    lowering.emit(operator, inputs, {"Output": [lowering.result(result)]}, attributes | weight.attributes)
+
+
+def _fusable(lowering: Lowering, groups: int, channels: int) -> tuple[str, ...]:
+    # hard_swish: x86 2.10 leaves it out silently; ARM aborts in depthwise kernels.
+    return (*FUSABLE, "hard_swish") if lowering.is_arm and groups != channels else FUSABLE
+
+
+def _needs_bias(lowering: Lowering, node: ir.Node, groups: int) -> bool:
+    # x86 int8 kernels with groups read the bias without asking whether there is one.
+    return not lowering.is_arm and groups > 1 and lowering.mode(node) is NodeMode.INTEGER
+
+
+def _bias(lowering: Lowering, node: ir.Node, channels: int, *, needed: bool) -> dict[str, list[str]]:
+    bias = optional(node, 2)
+    if bias is not None:
+        if constant(bias) is None:
+            raise Unsupported("its bias is computed at run time")
+        return {"Bias": [lowering.tensor(bias)]}
+    if needed:
+        return {"Bias": [lowering.parameter(f"{node.name}.bias", np.zeros(channels, np.float32))]}
+    return {}
+
+
+def _emit_integer(
+    lowering: Lowering,
+    operator: str,
+    node: ir.Node,
+    weight: StoredWeight,
+    inputs: dict[str, list[str]],
+    attributes: dict[str, Attribute],
+    result: ir.Value,
+) -> None:
+    data = node.inputs[0]
+    assert data is not None
+    name, scale = lowering.int8_input(data)
+    attributes = attributes | {
+        "enable_int8": attr(True),
+        "bit_length": attr(8),
+        "Input0_scale": floats([scale]),
+        "Filter0_scale": floats(weight.scales),
+    }
+    alias = "fp32_out"
+    if lowering.int8_output(result):
+        alias = "int8_out"
+        attributes["Output0_scale"] = floats([lowering.activation_scale(result)])
+        output = lowering.write_int8(result)
+    else:
+        output = lowering.result(result)
+    inputs = {**inputs, "Input": [name]}
+    lowering.emit(operator, inputs, {"Output": [output]}, attributes, alias=alias, precision=Precision.INT8)
+
+
+def _geometry(node: ir.Node, kernel: tuple[int, ...]) -> dict[str, Attribute]:
+    """Strides, dilations and paddings of a 2-D window."""
+    padding = text_attribute(node, "auto_pad", "NOTSET")
+    strides = g.ints_attribute(node, "strides", (1, 1))
+    dilations = g.ints_attribute(node, "dilations", (1, 1))
+    attributes = {
+        "strides": ints(strides),
+        "dilations": ints(dilations),
+        "padding_algorithm": attr("EXPLICIT"),
+        "data_format": attr("NCHW"),
+    }
+    if padding in ("NOTSET", "VALID"):
+        top, left, bottom, right = g.ints_attribute(node, "pads", (0, 0, 0, 0)) if padding == "NOTSET" else (0,) * 4
+        return attributes | {"paddings": ints((top, bottom, left, right))}
+    vertical, horizontal = same_padding(node, kernel, strides, dilations)
+    return attributes | {"paddings": ints((*vertical, *horizontal))}
+
+
+def same_padding(
+    node: ir.Node, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> list[tuple[int, int]]:
+    """Begin and end padding per dimension that ``auto_pad=SAME_UPPER`` or ``SAME_LOWER`` means for a fixed input."""
+    sizes = shape(node.inputs[0])[2:]
+    lower = text_attribute(node, "auto_pad", "NOTSET") == "SAME_LOWER"
+    pairs = []
+    for size, window, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)
+        small, large = total // 2, total - total // 2
+        pairs.append((large, small) if lower else (small, large))
+    return pairs
+
+
+def _conv_1d(lowering: Lowering, node: ir.Node) -> None:
+    """A convolution over one dimension, as one over two with height 1."""
+    if lowering.mode(node) is NodeMode.INTEGER:
+        raise Unsupported("a convolution over one dimension stays float here")
+    if text_attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        raise Unsupported("auto_pad of a convolution over one dimension", "write explicit pads")
+    data, result = node.inputs[0], node.outputs[0]
+    assert data is not None
+    filters = shape(node.inputs[1])
+    begin, end = g.ints_attribute(node, "pads", (0, 0))
+    attributes = {
+        "strides": ints((1, *g.ints_attribute(node, "strides", (1,)))),
+        "dilations": ints((1, *g.ints_attribute(node, "dilations", (1,)))),
+        "paddings": ints((0, 0, begin, end)),
+        "groups": attr(g.int_attribute(node, "group", 1)),
+    }
+    lifted = unsqueeze(lowering, lowering.tensor(data), 2, (*dims(data)[:2], 1, *dims(data)[2:]))
+    activation, result = take_activation(lowering, result, FUSABLE)
+    weight = lowering.weight(node, node.inputs[1], Transform("2d", lambda array: array[:, :, None, :], 0))
+    flat = lowering.temporary(f"{result.name}.2d", (*dims(result)[:2], 1, *dims(result)[2:]))
+    inputs = {"Input": [lifted], "Filter": [weight.name], **_bias(lowering, node, filters[0], needed=False)}
+    attributes |= activation.on_convolution() | weight.attributes
+    lowering.emit("conv2d", inputs, {"Output": [flat]}, attributes)
+    outputs = {"Out": [lowering.result(result)], "XShape": [lowering.temporary(f"{result.name}.xshape")]}
+    lowering.emit("squeeze2", {"X": [flat]}, outputs, {"axes": ints((2,))})
+
+
+def unsqueeze(lowering: Lowering, name: str, axis: int, to: tuple[int, ...], *, dtype: int = 5) -> str:
+    """Variable ``name`` with one more dimension; ``dtype`` is its tensor type, float32 by default."""
+    lifted = lowering.temporary(f"{name}.unsqueezed", to, dtype=dtype)
+    outputs = {"Out": [lifted], "XShape": [lowering.temporary(f"{name}.xshape")]}
+    lowering.emit("unsqueeze2", {"X": [name]}, outputs, {"axes": ints((axis,))})
+    return lifted
+
+
+def _conv_transpose(lowering: Lowering, node: ir.Node) -> None:
+    if rank(node.inputs[1]) != 4:
+        raise Unsupported("transposed convolution exists over two dimensions only")
+    filters = shape(node.inputs[1])
+    groups = g.int_attribute(node, "group", 1)
+    if lowering.mode(node) is NodeMode.WEIGHT:
+        raise Unsupported("the runtime does not dequantize weights of a transposed convolution", "leave it float")
+    if text_attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID") or "output_shape" in node.attributes:
+        raise Unsupported("auto_pad or output_shape of a transposed convolution", "write explicit pads")
+    attributes = {
+        **_geometry(node, filters[2:]),
+        "groups": attr(groups),
+        "output_padding": ints(g.ints_attribute(node, "output_padding")),
+        "output_size": ints(()),
+    }
+    activation, result = take_activation(lowering, node.outputs[0], FUSABLE)
+    attributes |= activation.on_convolution()
+    weight = lowering.weight(node, node.inputs[1], keep(1))
+    inputs = {"Filter": [weight.name], **_bias(lowering, node, filters[1] * groups, needed=False)}
+    if lowering.mode(node) is NodeMode.INTEGER:
+        _emit_integer(lowering, "conv2d_transpose", node, weight, inputs, attributes, result)
+        return
+    inputs["Input"] = [lowering.tensor(node.inputs[0])]
+    lowering.emit("conv2d_transpose", inputs, {"Output": [lowering.result(result)]}, attributes)
+
+
+HANDLERS: dict[str, Handler] = {"Conv": _conv, "ConvTranspose": _conv_transpose}

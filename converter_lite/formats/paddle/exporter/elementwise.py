@@ -1,0 +1,102 @@
+"""Arithmetic of two tensors, powers, sums and means of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.formats.paddle.exporter.fusion import take_activation
+from converter_lite.formats.paddle.exporter.lowering import (
+    Handler,
+    Lowering,
+    Unsupported,
+    constant,
+    dtype_name,
+    element_type,
+)
+from converter_lite.formats.paddle.exporter.reshaping import copy
+from converter_lite.formats.paddle.program import attr
+
+ARITHMETIC = {
+    "Add": "elementwise_add",
+    "Sub": "elementwise_sub",
+    "Mul": "elementwise_mul",
+    "Div": "elementwise_div",
+    "Max": "elementwise_max",
+    "Min": "elementwise_min",
+    "Sum": "elementwise_add",
+}
+
+
+def _arithmetic(lowering: Lowering, node: ir.Node) -> None:
+    operator, dtype = ARITHMETIC[node.op_type], dtype_name(node.inputs[0])
+    sources = [lowering.tensor(value) for value in node.inputs]
+    if len(sources) == 1:
+        copy(lowering, node)
+        return
+    left = sources[0]
+    for index, right in enumerate(sources[1:-1]):
+        middle = lowering.temporary(f"{node.outputs[0].name}.{index}", dtype=element_type(node.outputs[0]))
+        _pair(lowering, operator, left, right, middle, dtype)
+        left = middle
+    activation, value = take_activation(lowering, node.outputs[0], ("relu",) if dtype == "float32" else ())
+    if activation.kind:
+        fused = {"axis": attr(-1), "act_type": attr(activation.kind)}
+        sides = {"X": [left], "Y": [sources[-1]]}
+        lowering.emit(f"fusion_{operator}_activation", sides, {"Out": [lowering.result(value)]}, fused)
+    else:
+        _pair(lowering, operator, left, sources[-1], lowering.result(value), dtype)
+
+
+def _pair(lowering: Lowering, operator: str, left: str, right: str, result: str, dtype: str) -> None:
+    sides: Mapping[str, list[str]] = {"X": [left], "Y": [right]}
+    lowering.emit(operator, sides, {"Out": [result]}, {"axis": attr(-1)}, dtype=dtype)
+
+
+def _mod(lowering: Lowering, node: ir.Node) -> None:
+    dtype = dtype_name(node.inputs[0])
+    if dtype == "float32":
+        raise Unsupported("Mod of floats")
+    left, right = (lowering.tensor(value) for value in node.inputs)
+    _pair(lowering, "elementwise_mod", left, right, lowering.result(node.outputs[0]), dtype)
+
+
+def _pow(lowering: Lowering, node: ir.Node) -> None:
+    exponent = constant(node.inputs[1])
+    value, name = node.outputs[0], lowering.tensor(node.inputs[0])
+    outputs = {"Out": [lowering.result(value)]}
+    if exponent is not None and exponent.size == 1:
+        power = float(exponent.reshape(-1)[0])
+        if power == 2.0:
+            lowering.emit("square", {"X": [name]}, outputs)
+            return
+        if power == 0.5:
+            lowering.emit("sqrt", {"X": [name]}, outputs)
+            return
+    if exponent is not None:
+        right = lowering.parameter(f"{value.name}.exponent", np.asarray(exponent, np.float32))
+    else:
+        right = lowering.tensor(node.inputs[1])
+    _pair(lowering, "elementwise_pow", name, right, outputs["Out"][0], dtype_name(node.inputs[0]))
+
+
+def _mean(lowering: Lowering, node: ir.Node) -> None:
+    """Mean of several tensors: their sum over their count."""
+    sources = [lowering.tensor(value) for value in node.inputs]
+    left = sources[0]
+    for index, right in enumerate(sources[1:]):
+        middle = lowering.temporary(f"{node.outputs[0].name}.{index}")
+        _pair(lowering, "elementwise_add", left, right, middle, "float32")
+        left = middle
+    attributes = {"scale": attr(1.0 / len(sources)), "bias": attr(0.0), "bias_after_scale": attr(True)}
+    lowering.emit("scale", {"X": [left]}, {"Out": [lowering.result(node.outputs[0])]}, attributes)
+
+
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(ARITHMETIC, _arithmetic),
+    "Mod": _mod,
+    "Pow": _pow,
+    "Mean": _mean,
+}

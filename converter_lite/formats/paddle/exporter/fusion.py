@@ -1,0 +1,100 @@
+"""Activation functions and biases that the runtime's operators take in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.lowering import (
+    Lowering,
+    constant,
+    float_attribute,
+    integers_or_floats,
+    optional,
+)
+from converter_lite.formats.paddle.program import Attribute, attr
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A fused activation function: its name and the extra attributes of a convolution that has it."""
+
+    kind: str = ""
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+
+    def on_convolution(self) -> dict[str, Attribute]:
+        """Attributes of conv2d, depthwise_conv2d and conv2d_transpose."""
+        if not self.kind:
+            return {}
+        return {"with_act": attr(True), "act_type": attr(self.kind), **self.attributes}
+
+
+def recognise(node: ir.Node) -> Activation | None:
+    """The fusable function that a node computes, or ``None``."""
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type == "Relu":
+        return Activation("relu")
+    if node.op_type == "LeakyRelu":
+        return Activation("leaky_relu", {"leaky_relu_alpha": attr(float_attribute(node, "alpha", 0.01))})
+    if node.op_type == "HardSwish":
+        names = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
+        return Activation("hard_swish", {f"hard_swish_{name}": attr(value) for name, value in names.items()})
+    if node.op_type == "Clip":
+        return _clip(node)
+    return None
+
+
+def clip_bounds(node: ir.Node) -> tuple[float, float]:
+    """Bounds of a Clip, from its attributes (opset 6) or its constant inputs.
+
+    Raises:
+        Unsupported: A bound is computed at run time.
+    """
+    low = integers_or_floats(optional(node, 1))
+    high = integers_or_floats(optional(node, 2))
+    limit = 3.4028234663852886e38
+    lower = float_attribute(node, "min", -limit) if low is None else float(low.reshape(-1)[0])
+    upper = float_attribute(node, "max", limit) if high is None else float(high.reshape(-1)[0])
+    return lower, upper
+
+
+def _clip(node: ir.Node) -> Activation | None:
+    if any(value is not None and constant(value) is None for value in node.inputs[1:]):
+        return None
+    lower, upper = clip_bounds(node)
+    if lower != 0.0 or upper <= 0.0:
+        return None
+    if upper > 3e38:
+        return Activation("relu")
+    return Activation("relu6", {"fuse_brelu_threshold": attr(upper)})
+
+
+def take_activation(lowering: Lowering, value: ir.Value, allowed: Collection[str]) -> tuple[Activation, ir.Value]:
+    """Fuse the function behind ``value`` when it is the only reader; returns it with the value it writes."""
+    consumer = g.single_consumer(value)
+    if consumer is None or consumer in lowering.done:
+        return Activation(), value
+    found = recognise(consumer)
+    if found is None or found.kind not in allowed or consumer.inputs[0] is not value:
+        return Activation(), value
+    lowering.done.add(consumer)
+    return found, consumer.outputs[0]
+
+
+def take_bias(lowering: Lowering, value: ir.Value, channels: int) -> tuple[ir.Value | None, ir.Value]:
+    """Fuse the addition of a constant vector along the last axis behind ``value``; returns the vector and the sum."""
+    consumer = g.single_consumer(value)
+    if consumer is None or consumer.op_type != "Add" or consumer in lowering.done:
+        return None, value
+    other = consumer.inputs[1] if consumer.inputs[0] is value else consumer.inputs[0]
+    array = constant(other)
+    if array is None or array.size != channels or array.shape[-1:] != (channels,):
+        return None, value
+    if array.ndim > len(value.shape or ()):
+        return None, value
+    lowering.done.add(consumer)
+    return other, consumer.outputs[0]

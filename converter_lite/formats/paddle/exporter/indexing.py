@@ -1,0 +1,214 @@
+"""Picking by index: Gather, GatherND, OneHot, TopK, ArgMax, CumSum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.convolution import unsqueeze
+from converter_lite.formats.paddle.exporter.lowering import (
+    Handler,
+    Lowering,
+    Unsupported,
+    constant,
+    dims,
+    dtype_name,
+    element_type,
+    integers,
+    optional,
+    rank,
+)
+from converter_lite.formats.paddle.exporter.movement import transpose
+from converter_lite.formats.paddle.exporter.reshaping import cast, reshape
+from converter_lite.formats.paddle.exporter.weights import keep
+from converter_lite.formats.paddle.program import VarType, attr, ints, long
+from converter_lite.quantization.plan import NodeMode
+
+
+def _gather(lowering: Lowering, node: ir.Node) -> None:
+    table, index = node.inputs[0], node.inputs[1]
+    axis = g.int_attribute(node, "axis", 0) % rank(table)
+    values = constant(table)
+    if values is not None and values.ndim == 2 and axis == 0 and dtype_name(table) == "float32":
+        _lookup(lowering, node)
+        return
+    if lowering.mode(node) is not NodeMode.FLOAT:
+        raise Unsupported("only a table of rows (Gather from a constant matrix, axis 0) can be quantized")
+    positions = constant(index)
+    if positions is not None and positions.size == 1 and int(positions.reshape(-1)[0]) >= 0:
+        _pick_one(lowering, node, axis, int(positions.reshape(-1)[0]), keep_axis=positions.ndim == 1)
+        return
+    if positions is not None and _takes_everything(positions, dims(table)[axis]):  # type: ignore[arg-type]
+        reshape(lowering, lowering.tensor(table), lowering.result(node.outputs[0]), dims(node.outputs[0]))
+        return
+    _gather_rows(lowering, node, axis)
+
+
+def _takes_everything(positions: NDArray[Any], size: int) -> bool:
+    return positions.size == size and bool(np.array_equal(positions.reshape(-1), np.arange(size)))
+
+
+def _lookup(lowering: Lowering, node: ir.Node) -> None:
+    """Rows of a constant table: ``lookup_table`` where the weights are integers, else ``lookup_table_v2``."""
+    index, value = node.inputs[1], node.outputs[0]
+    ids = _int64(lowering, index)
+    weight = lowering.weight(node, node.inputs[0], keep(1))
+    shape_of_ids = dims(index)  # type: ignore[arg-type]
+    outputs = {"Out": [lowering.result(value)]}
+    if lowering.mode(node) is NodeMode.WEIGHT:
+        # Only the older operator's table is dequantized; it wants indices with a last dimension of 1.
+        ids = unsqueeze(lowering, ids, len(shape_of_ids), (*shape_of_ids, 1), dtype=VarType.INT64)
+        inputs = {"W": [weight.name], "Ids": [ids]}
+        lowering.emit("lookup_table", inputs, outputs, {"padding_idx": long(-1), **weight.attributes}, alias="def")
+        return
+    inputs = {"W": [weight.name], "Ids": [ids]}
+    lowering.emit("lookup_table_v2", inputs, outputs, {"padding_idx": long(-1)}, alias="def")
+
+
+def _int64(lowering: Lowering, index: ir.Value | None) -> str:
+    positions = constant(index)
+    if positions is not None and index is not None:
+        return lowering.parameter(f"{index.name}.int64", positions.astype(np.int64))
+    name = lowering.tensor(index)
+    return name if dtype_name(index) == "int64" else cast(lowering, name, VarType.INT32, VarType.INT64)
+
+
+def _pick_one(lowering: Lowering, node: ir.Node, axis: int, position: int, *, keep_axis: bool) -> None:
+    """One constant index: a slice, whose axis goes when the index is a scalar."""
+    value = node.outputs[0]
+    drops = not keep_axis and rank(node.inputs[0]) > 1
+    attributes = {
+        "axes": ints((axis,)),
+        "starts": ints((position,)),
+        "ends": ints((position + 1,)),
+        "infer_flags": ints((1,)),
+        "decrease_axis": ints((axis,) if drops else ()),
+    }
+    inputs, outputs = {"Input": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(value)]}
+    lowering.emit("slice", inputs, outputs, attributes, dtype=dtype_name(node.inputs[0]))
+
+
+def _gather_rows(lowering: Lowering, node: ir.Node, axis: int) -> None:
+    """``gather`` along axis 0 (2.10 ignores any other), with transposes around it and flat indices."""
+    source, index, value = node.inputs[0], node.inputs[1], node.outputs[0]
+    dimensions, dtype, kind = rank(source), dtype_name(source), element_type(value)
+    name = lowering.tensor(source)
+    order = [axis, *(a for a in range(dimensions) if a != axis)]
+    if axis:
+        turned = lowering.temporary(f"{name}.turned", dtype=kind)
+        transpose(lowering, name, turned, order, dtype=dtype)
+        name = turned
+    flat = _flat_index(lowering, index)
+    simple = rank(index) == 1 and not axis
+    rows = lowering.result(value) if simple else lowering.temporary(f"{value.name}.rows", dtype=kind)
+    lowering.emit("gather", {"X": [name], "Index": [flat]}, {"Out": [rows]}, {"axis": attr(0)}, alias="int64int64")
+    if simple:
+        return
+    if axis:
+        back = lowering.temporary(f"{value.name}.back", dtype=kind)
+        transpose(lowering, rows, back, [order.index(a) for a in range(dimensions)], dtype=dtype)
+        rows = back
+    known = dims(value)
+    if sum(d == -1 for d in known) > 1 or not known:
+        raise Unsupported("the shape of its output is unknown", "give --inputShape")
+    reshape(lowering, rows, lowering.result(value), known)
+
+
+def _flat_index(lowering: Lowering, index: ir.Value | None) -> str:
+    positions = constant(index)
+    if positions is not None and index is not None:
+        if np.any(positions < 0):
+            raise Unsupported("negative indices", "add the axis' size to them")
+        return lowering.parameter(f"{index.name}.flat", positions.reshape(-1).astype(np.int64))
+    name = _int64(lowering, index)
+    if rank(index) == 1:
+        return name
+    flat = lowering.temporary(f"{name}.flat", (-1,), dtype=VarType.INT64)
+    reshape(lowering, name, flat, (-1,))
+    return flat
+
+
+def _gather_nd(lowering: Lowering, node: ir.Node) -> None:
+    if g.int_attribute(node, "batch_dims", 0):
+        raise Unsupported("GatherND with batch_dims")
+    inputs = {"X": [lowering.tensor(node.inputs[0])], "Index": [_int64(lowering, node.inputs[1])]}
+    lowering.emit("gather_nd", inputs, {"Out": [lowering.result(node.outputs[0])]}, {})
+
+
+def _one_hot(lowering: Lowering, node: ir.Node) -> None:
+    depth = integers(node.inputs[1])
+    levels = constant(node.inputs[2])
+    if depth is None or levels is None or levels.tolist() != [0, 1]:
+        raise Unsupported("OneHot with values other than 0 and 1")
+    if g.int_attribute(node, "axis", -1) not in (-1, rank(node.inputs[0])):
+        raise Unsupported("OneHot along another axis than the last")
+    kind = element_type(node.outputs[0])
+    attributes = {"depth": attr(depth[0]), "dtype": attr(int(kind)), "allow_out_of_range": attr(True)}
+    inputs, outputs = {"X": [_int64(lowering, node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit("one_hot_v2", inputs, outputs, attributes, alias="def")
+
+
+def _top_k(lowering: Lowering, node: ir.Node) -> None:
+    count = integers(optional(node, 1)) or [g.int_attribute(node, "k", 1)]
+    attributes = {
+        "k": attr(count[0]),
+        "axis": attr(g.int_attribute(node, "axis", -1) % rank(node.inputs[0])),
+        "largest": attr(bool(g.int_attribute(node, "largest", 1))),
+        "sorted": attr(bool(g.int_attribute(node, "sorted", 1))),
+    }
+    outputs = {"Out": [lowering.result(node.outputs[0])], "Indices": [lowering.result(node.outputs[1])]}
+    lowering.emit("top_k_v2", {"X": [lowering.tensor(node.inputs[0])]}, outputs, attributes)
+
+
+def _arg_max(lowering: Lowering, node: ir.Node) -> None:
+    name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
+    dtype = dtype_name(node.inputs[0])
+    if node.op_type == "ArgMin":
+        negative = lowering.temporary(f"{value.name}.negative", dims(node.inputs[0]))  # type: ignore[arg-type]
+        attributes = {"scale": attr(-1.0), "bias": attr(0.0), "bias_after_scale": attr(True)}
+        lowering.emit("scale", {"X": [name]}, {"Out": [negative]}, attributes, dtype=dtype)
+        name = negative
+    attributes = {
+        "axis": long(g.int_attribute(node, "axis", 0) % rank(node.inputs[0])),
+        "keepdims": attr(bool(g.int_attribute(node, "keepdims", 1))),
+        "dtype": attr(int(VarType.INT64)),
+        "flatten": attr(False),
+    }
+    alias = {"float32": "fp32"}.get(dtype, dtype)
+    lowering.emit("arg_max", {"X": [name]}, {"Out": [lowering.result(value)]}, attributes, alias=alias)
+
+
+def _cum_sum(lowering: Lowering, node: ir.Node) -> None:
+    axis = integers(node.inputs[1]) or [0]
+    position, dtype = axis[0] % rank(node.inputs[0]), dtype_name(node.inputs[0])
+    attributes = {
+        "axis": attr(position),
+        "flatten": attr(False),
+        "exclusive": attr(bool(g.int_attribute(node, "exclusive", 0))),
+        "reverse": attr(False),
+    }
+    name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
+    if not g.int_attribute(node, "reverse", 0):
+        lowering.emit("cumsum", {"X": [name]}, {"Out": [lowering.result(value)]}, attributes, alias=dtype)
+        return
+    # 2.10 refuses the attribute: turn the axis around before and after.
+    kind, turn = element_type(value), {"axis": ints((position,))}
+    before, summed = (lowering.temporary(f"{value.name}.{part}", dims(value), dtype=kind) for part in ("turned", "sum"))
+    lowering.emit("flip", {"X": [name]}, {"Out": [before]}, turn, dtype=dtype)
+    lowering.emit("cumsum", {"X": [before]}, {"Out": [summed]}, attributes, alias=dtype)
+    lowering.emit("flip", {"X": [summed]}, {"Out": [lowering.result(value)]}, turn, dtype=dtype)
+
+
+HANDLERS: dict[str, Handler] = {
+    "Gather": _gather,
+    "GatherND": _gather_nd,
+    "OneHot": _one_hot,
+    "TopK": _top_k,
+    "ArgMax": _arg_max,
+    "ArgMin": _arg_max,
+    "CumSum": _cum_sum,
+}

@@ -1,0 +1,275 @@
+"""Moving data: Concat, Split, Slice, Transpose, Pad, Expand, Tile, Shape, DepthToSpace and others."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.lowering import (
+    Handler,
+    Lowering,
+    Unsupported,
+    dims,
+    dtype_name,
+    element_type,
+    integers,
+    number,
+    optional,
+    rank,
+    shape,
+    text_attribute,
+)
+from converter_lite.formats.paddle.exporter.reshaping import cast, reshape
+from converter_lite.formats.paddle.program import VarType, attr, ints
+
+INT32_MAX = 2**31 - 1
+
+
+def _concat(lowering: Lowering, node: ir.Node) -> None:
+    axis = g.int_attribute(node, "axis", 0) % rank(node.inputs[0])
+    inputs = {"X": [lowering.tensor(value) for value in node.inputs]}
+    outputs = {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit("concat", inputs, outputs, {"axis": attr(axis)}, dtype=dtype_name(node.outputs[0]))
+
+
+def _split(lowering: Lowering, node: ir.Node) -> None:
+    axis = g.int_attribute(node, "axis", 0) % rank(node.inputs[0])
+    sections = integers(optional(node, 1)) or list(g.ints_attribute(node, "split"))
+    if not sections:
+        count = len(node.outputs)
+        size = dims(node.inputs[0])[axis]  # type: ignore[arg-type]
+        if size < 0:
+            raise Unsupported("the size of the split axis is unknown", "give --inputShape")
+        chunk = -(-size // count)
+        sections = [chunk] * (count - 1) + [size - chunk * (count - 1)]
+    outputs = {"Out": [lowering.result(value) for value in node.outputs]}
+    attributes = {"axis": attr(axis), "num": attr(0), "sections": ints(sections)}
+    lowering.emit(
+        "split", {"X": [lowering.tensor(node.inputs[0])]}, outputs, attributes, dtype=dtype_name(node.inputs[0])
+    )
+
+
+def _slice(lowering: Lowering, node: ir.Node) -> None:
+    starts = integers(optional(node, 1)) or list(g.ints_attribute(node, "starts"))
+    ends = integers(optional(node, 2)) or list(g.ints_attribute(node, "ends"))
+    axes = integers(optional(node, 3)) or list(g.ints_attribute(node, "axes")) or list(range(len(starts)))
+    steps = integers(optional(node, 4)) or [1] * len(starts)
+    dimensions = rank(node.inputs[0])
+    attributes = {
+        "axes": ints([axis % dimensions for axis in axes]),
+        "starts": ints([_clamp(v) for v in starts]),
+        "ends": ints([_clamp(v) for v in ends]),
+        "infer_flags": ints([1] * len(axes)),
+        "decrease_axis": ints(()),
+    }
+    operator = "slice"
+    if any(step != 1 for step in steps):
+        operator = "strided_slice"
+        if any(step < 0 for step in steps):
+            _reverse(lowering, node, axes, starts, ends, steps)
+            return
+        attributes["strides"] = ints(steps)
+    inputs = {"Input": [lowering.tensor(node.inputs[0])]}
+    outputs = {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit(operator, inputs, outputs, attributes, dtype=dtype_name(node.inputs[0]))
+
+
+def _reverse(
+    lowering: Lowering, node: ir.Node, axes: list[int], starts: list[int], ends: list[int], steps: list[int]
+) -> None:
+    whole = all(
+        step == -1 and start in (-1, INT32_MAX, 2**63 - 1) and end <= -INT32_MAX
+        for start, end, step in zip(starts, ends, steps, strict=True)
+    )
+    if not whole:
+        raise Unsupported("a slice with a negative step that is not the reversal of a whole axis")
+    dimensions = rank(node.inputs[0])
+    inputs = {"X": [lowering.tensor(node.inputs[0])]}
+    outputs = {"Out": [lowering.result(node.outputs[0])]}
+    reversed_axes = {"axis": ints([axis % dimensions for axis in axes])}
+    lowering.emit("flip", inputs, outputs, reversed_axes, dtype=dtype_name(node.inputs[0]))
+
+
+def _clamp(value: int) -> int:
+    return max(min(value, INT32_MAX), -INT32_MAX)
+
+
+def transpose(lowering: Lowering, name: str, result: str, axes: list[int], *, dtype: str = "float32") -> None:
+    """``transpose2``."""
+    outputs = {"Out": [result], "XShape": [lowering.temporary(f"{result}.xshape")]}
+    lowering.emit("transpose2", {"X": [name]}, outputs, {"axis": ints(axes)}, dtype=dtype)
+
+
+def _transpose(lowering: Lowering, node: ir.Node) -> None:
+    axes = g.ints_attribute(node, "perm") or tuple(reversed(range(rank(node.inputs[0]))))
+    name, result = lowering.tensor(node.inputs[0]), lowering.result(node.outputs[0])
+    transpose(lowering, name, result, list(axes), dtype=dtype_name(node.inputs[0]))
+
+
+def _pad(lowering: Lowering, node: ir.Node) -> None:
+    if optional(node, 3) is not None:
+        raise Unsupported("Pad with axes", "write pads for every axis")
+    mode = text_attribute(node, "mode", "constant")
+    pads = integers(optional(node, 1)) or list(g.ints_attribute(node, "pads"))
+    fill = number(optional(node, 2), 0.0)
+    dimensions = rank(node.inputs[0])
+    begin, end = pads[:dimensions], pads[dimensions:]
+    if min(pads) < 0:
+        raise Unsupported("negative padding", "use Slice")
+    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
+    if dimensions == 4 and not any(begin[:2] + end[:2]):
+        attributes = {
+            "mode": attr(mode),
+            "pad_value": attr(fill),
+            "paddings": ints((begin[2], end[2], begin[3], end[3])),
+            "data_format": attr("NCHW"),
+        }
+        lowering.emit("pad2d", inputs, outputs, attributes)
+    elif dimensions == 5 and not any(begin[:2] + end[:2]):
+        attributes = {
+            "mode": attr({"edge": "replicate", "wrap": "circular"}.get(mode, mode)),
+            "value": attr(fill),
+            "paddings": ints((begin[4], end[4], begin[3], end[3], begin[2], end[2])),
+            "data_format": attr("NCDHW"),
+        }
+        lowering.emit("pad3d", inputs, outputs, attributes)
+    elif mode == "constant":
+        _pad_by_concat(lowering, node, begin, end, fill)
+    else:
+        raise Unsupported(f"{mode} padding of batch or channels", "only height and width can be padded so")
+
+
+def _pad_by_concat(lowering: Lowering, node: ir.Node, begin: list[int], end: list[int], fill: float) -> None:
+    """The operator for any axis came with 2.13: concatenate constant blocks."""
+    sizes = list(shape(node.inputs[0]))
+    value, name = node.outputs[0], lowering.tensor(node.inputs[0])
+    axes = [axis for axis, pair in enumerate(zip(begin, end, strict=True)) if any(pair)]
+    if not axes:
+        lowering.emit("assign", {"X": [name]}, {"Out": [lowering.result(value)]})
+    for axis in axes:
+        parts = [name]
+        for count, place in ((begin[axis], 0), (end[axis], len(parts) + 1)):
+            if count:
+                block = np.full((*sizes[:axis], count, *sizes[axis + 1 :]), fill, np.float32)
+                parts.insert(place, lowering.parameter(f"{node.name}.padding", block))
+        sizes[axis] += begin[axis] + end[axis]
+        last = axis == axes[-1]
+        name = lowering.result(value) if last else lowering.temporary(f"{value.name}.padded", sizes)
+        lowering.emit("concat", {"X": parts}, {"Out": [name]}, {"axis": attr(axis)})
+
+
+def _expand(lowering: Lowering, node: ir.Node) -> None:
+    wanted = dims(node.outputs[0])
+    if not wanted or -1 in wanted:
+        raise Unsupported("Expand needs a known output shape", "give --inputShape")
+    missing = len(wanted) - rank(node.inputs[0])
+    name = lowering.tensor(node.inputs[0])
+    if missing > 0:
+        lifted = lowering.temporary(f"{name}.lifted", dtype=element_type(node.outputs[0]))
+        reshape(lowering, name, lifted, (1,) * missing + shape(node.inputs[0]))
+        name = lifted
+    outputs = {"Out": [lowering.result(node.outputs[0])]}
+    expanded = {"shape": ints(wanted)}
+    lowering.emit("expand_v2", {"X": [name]}, outputs, expanded, dtype=dtype_name(node.inputs[0]))
+
+
+def _tile(lowering: Lowering, node: ir.Node) -> None:
+    repeats = integers(optional(node, 1)) or []
+    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit("tile", inputs, outputs, {"repeat_times": ints(repeats)}, dtype=dtype_name(node.inputs[0]))
+
+
+def _shape(lowering: Lowering, node: ir.Node) -> None:
+    """The operator gives int32; ONNX has int64."""
+    if "start" in node.attributes or "end" in node.attributes:
+        raise Unsupported("a part of Shape", "give --inputShape, so that it can be folded")
+    value = node.outputs[0]
+    narrow = lowering.temporary(f"{value.name}.int32", dims(value), dtype=VarType.INT32)
+    lowering.emit("shape", {"Input": [lowering.tensor(node.inputs[0])]}, {"Out": [narrow]})
+    cast(lowering, narrow, VarType.INT32, VarType.INT64, lowering.result(value))
+
+
+def _depth_to_space(lowering: Lowering, node: ir.Node) -> None:
+    block = g.int_attribute(node, "blocksize", 1)
+    name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
+    if text_attribute(node, "mode", "DCR") == "CRD":
+        outputs = {"Out": [lowering.result(value)]}
+        lowering.emit("pixel_shuffle", {"X": [name]}, outputs, {"upscale_factor": attr(block)})
+        return
+    batch, channels, height, width = shape(node.inputs[0])
+    depth = channels // block**2
+    split = (batch, block, block, depth, height, width)
+    joined = (batch, depth, height * block, width * block)
+    _through_transpose(lowering, name, lowering.result(value), split, [0, 3, 4, 1, 5, 2], joined)
+
+
+def _space_to_depth(lowering: Lowering, node: ir.Node) -> None:
+    block = g.int_attribute(node, "blocksize", 1)
+    batch, channels, height, width = shape(node.inputs[0])
+    split = (batch, channels, height // block, block, width // block, block)
+    joined = (batch, channels * block**2, height // block, width // block)
+    name, result = lowering.tensor(node.inputs[0]), lowering.result(node.outputs[0])
+    _through_transpose(lowering, name, result, split, [0, 3, 5, 1, 2, 4], joined)
+
+
+def _through_transpose(
+    lowering: Lowering, name: str, result: str, split: tuple[int, ...], axes: list[int], joined: tuple[int, ...]
+) -> None:
+    """Reshape, transpose, reshape."""
+    taken = lowering.temporary(f"{result}.split", split)
+    turned = lowering.temporary(f"{result}.turned", [split[axis] for axis in axes])
+    reshape(lowering, name, taken, split)
+    transpose(lowering, taken, turned, axes)
+    reshape(lowering, turned, result, joined)
+
+
+def _trilu(lowering: Lowering, node: ir.Node) -> None:
+    diagonal = integers(optional(node, 1)) or [0]
+    attributes = {"diagonal": attr(diagonal[0]), "lower": attr(not g.int_attribute(node, "upper", 1))}
+    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit("tril_triu", inputs, outputs, attributes, dtype=dtype_name(node.inputs[0]))
+
+
+def _grid_sample(lowering: Lowering, node: ir.Node) -> None:
+    source, grid = dims(node.inputs[0]), dims(node.inputs[1])  # type: ignore[arg-type]
+    if len(source) != 4:
+        raise Unsupported("GridSample exists over two dimensions only")
+    if source[2:] != grid[1:3]:
+        raise Unsupported("GridSample whose grid differs in size from its input", "only release 2.13 can do it")
+    mode = {"linear": "bilinear"}.get(
+        text_attribute(node, "mode", "bilinear"), text_attribute(node, "mode", "bilinear")
+    )
+    attributes = {
+        "align_corners": attr(bool(g.int_attribute(node, "align_corners", 0))),
+        "mode": attr(mode),
+        "padding_mode": attr(text_attribute(node, "padding_mode", "zeros")),
+    }
+    inputs = {"X": [lowering.tensor(node.inputs[0])], "Grid": [lowering.tensor(node.inputs[1])]}
+    lowering.emit("grid_sampler", inputs, {"Output": [lowering.result(node.outputs[0])]}, attributes)
+
+
+def _constant_of_shape(lowering: Lowering, node: ir.Node) -> None:
+    wanted = integers(node.inputs[0])
+    value = node.attributes.get("value")
+    fill = np.zeros(1, np.float32) if value is None else value.as_tensor().numpy()
+    array = np.full(wanted or [1], fill.reshape(-1)[0], fill.dtype)
+    source = lowering.parameter(f"{node.name}.value", array)
+    lowering.emit("assign", {"X": [source]}, {"Out": [lowering.result(node.outputs[0])]})
+
+
+HANDLERS: dict[str, Handler] = {
+    "Concat": _concat,
+    "Split": _split,
+    "Slice": _slice,
+    "Transpose": _transpose,
+    "Pad": _pad,
+    "Expand": _expand,
+    "Tile": _tile,
+    "Shape": _shape,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+    "Trilu": _trilu,
+    "GridSample": _grid_sample,
+    "ConstantOfShape": _constant_of_shape,
+}

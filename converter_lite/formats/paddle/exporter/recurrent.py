@@ -1,0 +1,146 @@
+"""LSTM and GRU as ``rnn``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.lowering import (
+    Handler,
+    Lowering,
+    Unsupported,
+    constant,
+    optional,
+    shape,
+    text_attribute,
+)
+from converter_lite.formats.paddle.exporter.movement import transpose
+from converter_lite.formats.paddle.exporter.reshaping import reshape
+from converter_lite.formats.paddle.program import attr, ints
+
+GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
+"""Order of Paddle's gates as positions in ONNX' order: i, f, c, o from i, o, f, c; r, z, n from z, r, h."""
+
+
+def _recurrent(lowering: Lowering, node: ir.Node) -> None:
+    _refuse(node)
+    hidden = g.int_attribute(node, "hidden_size", 0) or shape(node.inputs[2])[2]
+    steps, batch, size = shape(node.inputs[0])
+    directions = 2 if text_attribute(node, "direction", "forward") == "bidirectional" else 1
+    inputs = {
+        "Input": [lowering.tensor(node.inputs[0])],
+        "PreState": _initial_states(lowering, node, (directions, batch, hidden)),
+        "WeightList": _weights(lowering, node, directions),
+    }
+    result = node.outputs[0]
+    joined = lowering.temporary(f"{result.name}.joined", (steps, batch, directions * hidden))
+    states = 2 if node.op_type == "LSTM" else 1
+    unused = [lowering.temporary(f"{node.name}.state", (directions, batch, hidden)) for _ in range(states)]
+    outputs = {"Out": [joined], "State": unused}
+    outputs |= {slot: [lowering.temporary(f"{node.name}.{slot.lower()}")] for slot in ("DropoutState", "Reserve")}
+    attributes = {
+        "mode": attr(node.op_type),
+        "hidden_size": attr(hidden),
+        "input_size": attr(size),
+        "num_layers": attr(1),
+        "is_bidirec": attr(directions == 2),
+        "dropout_prob": attr(0.0),
+        "seed": attr(0),
+        "is_test": attr(True),
+    }
+    lowering.emit("rnn", inputs, outputs, attributes)
+    if directions == 1:
+        reshape(lowering, joined, lowering.result(result), (steps, 1, batch, hidden))
+    else:
+        split = lowering.temporary(f"{result.name}.split", (steps, batch, directions, hidden))
+        reshape(lowering, joined, split, (steps, batch, directions, hidden))
+        transpose(lowering, split, lowering.result(result), [0, 2, 1, 3])
+    _final_state(lowering, node, (directions, batch, hidden))
+
+
+def _refuse(node: ir.Node) -> None:
+    if text_attribute(node, "direction", "forward") == "reverse":
+        raise Unsupported("a recurrent network that runs backwards only", "reverse the input before it")
+    if any(name in node.attributes for name in ("clip", "activations", "activation_alpha", "activation_beta")):
+        raise Unsupported("clip or other activation functions of a recurrent network")
+    if g.int_attribute(node, "layout", 0) or g.int_attribute(node, "input_forget", 0):
+        raise Unsupported("layout or input_forget of a recurrent network")
+    if optional(node, 4) is not None:
+        raise Unsupported("sequence lengths of a recurrent network")
+    if node.op_type == "LSTM" and optional(node, 7) is not None:
+        raise Unsupported("peepholes of an LSTM")
+    if len(node.outputs) > 2 and _is_read(node.outputs[2]):
+        raise Unsupported("the cell state of an LSTM as an output")
+    if node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0):
+        raise Unsupported("a GRU with linear_before_reset = 0", "Paddle-Lite computes the other form")
+
+
+def _initial_states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int]) -> list[str]:
+    names = []
+    for index in (5, 6) if node.op_type == "LSTM" else (5,):
+        given = optional(node, index)
+        zeros = np.zeros(size, np.float32)
+        names.append(lowering.parameter(f"{node.name}.state", zeros) if given is None else lowering.tensor(given))
+    return names
+
+
+def _final_state(lowering: Lowering, node: ir.Node, size: tuple[int, int, int]) -> None:
+    """ONNX' Y_h from Y: the runtime's own states are wrong. The last step, for the backward direction the first."""
+    if len(node.outputs) < 2 or not _is_read(node.outputs[1]):
+        return
+    directions, batch, hidden = size
+    sequence, value = lowering.tensor(node.outputs[0]), node.outputs[1]
+    steps = shape(node.inputs[0])[0]
+    parts = []
+    for direction in range(directions):
+        step = 0 if direction else steps - 1
+        name = lowering.temporary(f"{value.name}.{direction}", (1, 1, batch, hidden))
+        attributes = {
+            "axes": ints((0, 1)),
+            "starts": ints((step, direction)),
+            "ends": ints((step + 1, direction + 1)),
+            "infer_flags": ints((1, 1)),
+            "decrease_axis": ints(()),
+        }
+        lowering.emit("slice", {"Input": [sequence]}, {"Out": [name]}, attributes)
+        parts.append(name)
+    joined = parts[0]
+    if directions == 2:
+        joined = lowering.temporary(f"{value.name}.joined", (1, directions, batch, hidden))
+        lowering.emit("concat", {"X": parts}, {"Out": [joined]}, {"axis": attr(1)})
+    reshape(lowering, joined, lowering.result(value), size)
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _weights(lowering: Lowering, node: ir.Node, directions: int) -> list[str]:
+    """All matrices, layer by layer and direction by direction, then all biases in the same order."""
+    matrices, biases = [], []
+    inner, recurrent = constant(node.inputs[1]), constant(node.inputs[2])
+    if inner is None or recurrent is None:
+        raise Unsupported("weights of a recurrent network are computed at run time")
+    gates = GATES[node.op_type]
+    bias = constant(optional(node, 3))
+    if bias is None:
+        bias = np.zeros((directions, 2 * inner.shape[1]), np.float32)
+    for direction in range(directions):
+        first, second = np.split(bias[direction], 2)
+        for label, array in (("w_ih", inner[direction]), ("w_hh", recurrent[direction])):
+            matrices.append(lowering.parameter(f"{node.name}.{label}", _reordered(array, gates)))
+        for label, array in (("b_ih", first), ("b_hh", second)):
+            biases.append(lowering.parameter(f"{node.name}.{label}", _reordered(array, gates)))
+    return matrices + biases
+
+
+def _reordered(array: NDArray[Any], gates: tuple[int, ...]) -> NDArray[np.float32]:
+    parts = np.split(array.astype(np.float32, copy=False), len(gates))
+    return np.concatenate([parts[gate] for gate in gates])
+
+
+HANDLERS: dict[str, Handler] = {"LSTM": _recurrent, "GRU": _recurrent}

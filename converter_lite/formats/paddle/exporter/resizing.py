@@ -1,0 +1,108 @@
+"""Resize and Upsample of height and width."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from converter_lite.formats.paddle.exporter.lowering import (
+    Handler,
+    Lowering,
+    Unsupported,
+    dims,
+    integers,
+    integers_or_floats,
+    optional,
+    rank,
+    text_attribute,
+)
+from converter_lite.formats.paddle.program import attr, floats
+
+
+def _resize(lowering: Lowering, node: ir.Node) -> None:
+    if rank(node.inputs[0]) != 4 or "axes" in node.attributes:
+        raise Unsupported("Resize exists for height and width of four-dimensional tensors only")
+    scales, sizes = _scales(node), integers(optional(node, 3))
+    factors = _factors(node, scales, sizes)
+    mode = text_attribute(node, "mode", "nearest")
+    align_corners, align_mode = _alignment(node, mode, factors)
+    # By size where it is known: 2.10 takes the first factor for both.
+    height, width = dims(node.outputs[0])[2:] if dims(node.outputs[0]) else (-1, -1)
+    fixed = height > 0 and width > 0
+    if not fixed and scales is None:
+        raise Unsupported("the output size of Resize is unknown", "give --inputShape")
+    if fixed and not _exact(node, factors):
+        raise Unsupported(
+            f"a Resize by {factors} whose result is not exactly so large: the runtime goes by the size",
+            "give the output size instead of scales, or an input size that the factor divides",
+        )
+    by_scale = scales is not None and not fixed
+    attributes = {
+        "scale": floats(scales if by_scale and scales is not None else ()),
+        "out_h": attr(height if fixed else -1),
+        "out_w": attr(width if fixed else -1),
+        "align_corners": attr(align_corners),
+        "align_mode": attr(align_mode),
+        "interp_method": attr("nearest" if mode == "nearest" else "bilinear"),
+        "data_layout": attr("NCHW"),
+    }
+    operator = "nearest_interp_v2" if mode == "nearest" else "bilinear_interp_v2"
+    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit(operator, inputs, outputs, attributes)
+
+
+def _scales(node: ir.Node) -> list[float] | None:
+    """Scale of height and width; ``None`` when the size is given instead."""
+    where = 1 if node.op_type == "Upsample" or len(node.inputs) == 2 else 2
+    array = integers_or_floats(optional(node, where))
+    if array is None or not array.size:
+        return None
+    batch, channels, height, width = (float(v) for v in array.reshape(-1))
+    if batch != 1 or channels != 1:
+        raise Unsupported("Resize of batch or channels")
+    return [height, width]
+
+
+def _factors(node: ir.Node, scales: list[float] | None, sizes: list[int] | None) -> list[float]:
+    if scales is not None:
+        return scales
+    source = dims(node.inputs[0])  # type: ignore[arg-type]
+    if sizes is None or min(source[2:]) < 1:
+        raise Unsupported("the size of Resize is unknown", "give --inputShape")
+    return [sizes[2] / source[2], sizes[3] / source[3]]
+
+
+def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, int]:
+    """``align_corners`` and ``align_mode`` with the meaning of ONNX' coordinate mode."""
+    old = node.op_type == "Upsample" or len(node.inputs) == 2
+    coordinates = text_attribute(node, "coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    if mode == "nearest":
+        rounding = text_attribute(node, "nearest_mode", "floor" if old else "round_prefer_floor")
+        upsampling = all(f >= 1 and float(f).is_integer() for f in factors)
+        if coordinates == "asymmetric" and (rounding == "floor" or _all_one(factors)):
+            return False, 0
+        if upsampling and coordinates == "half_pixel" and rounding.startswith("round_prefer"):
+            return False, 0
+        raise Unsupported(
+            f"nearest Resize with {coordinates} and {rounding}", "asymmetric with floor, or a whole upsampling factor"
+        )
+    if mode != "linear":
+        raise Unsupported(f"Resize with mode {mode}", "nearest and linear exist")
+    table = {"half_pixel": (False, 0), "pytorch_half_pixel": (False, 0), "asymmetric": (False, 1)}
+    if coordinates == "align_corners":
+        return True, 1
+    if coordinates not in table:
+        raise Unsupported(f"linear Resize with {coordinates}")
+    return table[coordinates]
+
+
+def _exact(node: ir.Node, factors: list[float]) -> bool:
+    """Whether the sizes have just the ratio of the factors."""
+    source, result = dims(node.inputs[0])[2:], dims(node.outputs[0])[2:]  # type: ignore[arg-type]
+    return all(s * f == r for s, f, r in zip(source, factors, result, strict=True))
+
+
+def _all_one(factors: list[float]) -> bool:
+    return all(f == 1 for f in factors)
+
+
+HANDLERS: dict[str, Handler] = {"Resize": _resize, "Upsample": _resize}

@@ -1,0 +1,152 @@
+"""A graph with its plan as a ``.nb`` file, and the question whether that can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from converter_lite.errors import ConverterError, TargetError
+from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.paddle.exporter.table import HANDLERS
+from converter_lite.formats.paddle.kernels import Target
+from converter_lite.formats.paddle.nb.serialize import serialize
+from converter_lite.formats.paddle.program import MISFITS, NbFile
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+
+
+@dataclass(frozen=True, slots=True)
+class NbOptions:
+    """How a ``.nb`` file is written.
+
+    Attributes:
+        target: ``arm``, ``x86`` or ``host``.
+        meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
+        opt_version: Release that the file names as its writer; libraries of other releases warn.
+    """
+
+    target: str = "arm"
+    meta_version: int = 2
+    opt_version: str = "v2.12"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A node that the target cannot express.
+
+    Attributes:
+        node: Its name.
+        operator: Its ONNX operator.
+        reason: Why.
+        hint: What would help, empty where nothing does.
+    """
+
+    node: str
+    operator: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.node} ({self.operator}): {self.reason}"
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+def write(quantized: QuantizedModel, *, options: NbOptions | None = None) -> bytes:
+    """Bytes of the file; the same graph and plan give the same bytes.
+
+    Raises:
+        TargetError: A node cannot be expressed; all such nodes are named.
+        FormatError: The model is larger than the format allows.
+    """
+    options = options or NbOptions()
+    return serialize(build(quantized, options=options))
+
+
+def build(quantized: QuantizedModel, *, options: NbOptions) -> NbFile:
+    """Structure of the file.
+
+    Raises:
+        TargetError: A node cannot be expressed; all such nodes are named.
+    """
+    lowering, problems = _lower(quantized, target_of(options.target))
+    _refuse(problems, quantized.model, options.target)
+    return NbFile(lowering.program(), lowering.parameters, options.meta_version, options.opt_version)
+
+
+def check(model: ir.Model, target: str) -> list[Problem]:
+    """Nodes that a float file for ``target`` cannot express; empty when it can. Nothing is changed or run.
+
+    Raises:
+        TargetError: The target does not exist.
+    """
+    return _lower(QuantizedModel(model, QuantPlan(target)), target_of(target))[1]
+
+
+def refuse_unwritable(model: ir.Model, target: str) -> None:
+    """Refuse a model that a float file for ``target`` cannot express.
+
+    Raises:
+        TargetError: Nodes and reasons are named, all of them.
+    """
+    _refuse(check(model, target), model, target)
+
+
+def _refuse(problems: Sequence[Problem], model: ir.Model, target: str) -> None:
+    if not problems:
+        return
+    dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
+    raise TargetError(
+        f"{len(problems)} of {len(model.graph)} nodes cannot be written as .nb for {target}:\n"
+        + "\n".join(f"  {problem}" for problem in problems),
+        hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
+    )
+
+
+def target_of(name: str) -> Target:
+    """Target by name.
+
+    Raises:
+        TargetError: It does not exist.
+    """
+    try:
+        return Target.parse(name)
+    except ValueError as error:
+        raise TargetError(str(error)) from None
+
+
+def _lower(quantized: QuantizedModel, target: Target) -> tuple[Lowering, list[Problem]]:
+    lowering = Lowering(quantized, target)
+    graph = quantized.model.graph
+    lowering.reserve([*graph.inputs, *graph.outputs])
+    problems = list(_problems(lowering, graph))
+    problems.extend(
+        Problem(str(value.name), "graph output", "it is a constant or an input, and nothing computes it")
+        for value in graph.outputs
+        if value.producer() is None
+    )
+    return lowering, problems
+
+
+def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
+    for node in graph:
+        if node in lowering.done:
+            continue
+        handler = HANDLERS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        name = str(node.name)
+        if handler is None:
+            yield Problem(name, node.op_type, "Paddle-Lite has no equal of this operator")
+        else:
+            try:
+                handler(lowering, node)
+                continue
+            except Unsupported as error:
+                yield Problem(name, node.op_type, error.reason, error.hint)
+            except ConverterError as error:
+                yield Problem(name, node.op_type, str(error).replace("\n ", ";"))
+            except MISFITS as error:
+                yield Problem(name, node.op_type, f"it does not fit its operator ({error})")
+        lowering.reserve(node.outputs)  # readers of a failed node must not fail for that reason
+
+
+__all__ = ["NbOptions", "Problem", "build", "check", "refuse_unwritable", "target_of", "write"]

@@ -1,0 +1,266 @@
+"""``.nb`` as an output format of a conversion (``--saveType=NAIVE_BUFFER``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.config.names import TargetDevice
+from converter_lite.errors import ConfigError, ModelError, TargetError
+from converter_lite.formats.base import FileOptions, Written
+from converter_lite.formats.paddle.exporter.writer import NbOptions, build, refuse_unwritable
+from converter_lite.formats.paddle.form import NB_FORM
+from converter_lite.formats.paddle.nb.parse import parse, refuse_difference
+from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.formats.paddle.nb.serialize import serialize
+from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
+from converter_lite.formats.paddle.policy import WEIGHT_BITS, PaddlePolicy, PaddleStorage
+from converter_lite.formats.paddle.program import NbFile
+from converter_lite.formats.requirements import GraphForm
+from converter_lite.log import Log
+from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.dynamic import DynamicSettings
+from converter_lite.quantization.full import FullSettings
+from converter_lite.quantization.placeholders import draft
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.targets.operands import stored_weight
+
+if TYPE_CHECKING:
+    from converter_lite.formats.paddle.exporter.sparsify import Sparsity
+
+PROTOBUF_NAMES = ("model", "params")
+"""Files of a Paddle model, named as the original's ``opt`` names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NbFormat:
+    """Paddle-Lite files for one processor family; see :class:`converter_lite.formats.base.OutputFormat`.
+
+    Attributes:
+        target: ``arm``, ``x86`` or ``host``; ``--nbTarget``.
+        half: Compute in float16 where ARM has kernels for it; ``--nbFp16``.
+        meta_version: Layout of the file: 2, or 1 for libraries of release 2.7.
+        sparse: Share of zeros from which a 1x1 convolution for ARM becomes sparse; ``None`` leaves all dense.
+        protobuf: Two files as Paddle stores models, :data:`PROTOBUF_NAMES`, instead of one.
+    """
+
+    target: str = "arm"
+    half: bool = False
+    meta_version: int = 2
+    sparse: float | None = None
+    protobuf: bool = False
+    name: str = "NAIVE_BUFFER"
+    form: GraphForm = NB_FORM
+    io_types: IoTypes = UNCHANGED_TYPES
+
+    @classmethod
+    def of(cls, options: FileOptions) -> NbFormat:
+        """The format with the options of a request.
+
+        Raises:
+            TargetError: An option asks for what the format does not have.
+        """
+        if options.fp16:
+            raise TargetError(
+                "a .nb file has no float16 constants",
+                where="--fp16=on",
+                hint="use --fp16=off; --nbFp16=on computes in float16",
+            )
+        if options.nb_fp16 and options.nb_target != "arm":
+            from converter_lite.formats.paddle.exporter.half import ONLY_ON_ARM
+
+            raise TargetError(ONLY_ON_ARM, where="--nbFp16=on", hint="use --nbTarget=arm, or leave --nbFp16 out")
+        asked = options.io_types
+        for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
+            if word != "DEFAULT":
+                raise TargetError(
+                    f"{kind}s of a .nb file keep the model's types, and cannot become {word}",
+                    where=f"--{kind}DataType={word}",
+                    hint="leave it at DEFAULT, or use --saveType=ONNX",
+                )
+        return cls(
+            options.nb_target,
+            options.nb_fp16,
+            options.nb_meta_version,
+            options.nb_sparse_threshold,
+            options.nb_protobuf,
+        )
+
+    @property
+    def suffix(self) -> str:
+        """End of the file name."""
+        return "" if self.protobuf else ".nb"
+
+    def check(self, model: ir.Model) -> None:
+        """Refuse a model that the target cannot express.
+
+        Raises:
+            TargetError: Nodes and reasons are named, all of them.
+        """
+        refuse_unwritable(model, self.target)
+
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
+        """The choice for the processors of the file; x86 computes with integers only if the configuration names it.
+
+        Raises:
+            TargetError: The configuration names another device.
+            ConfigError: A ``.nb`` file has no such quantization.
+        """
+        if choice.target.name not in (TargetDevice.CPU.value, self.target.upper()):
+            raise TargetError(
+                f"a .nb file for {self.target} cannot follow the rules of {choice.target.name}",
+                where="[full_quant_param] target_device",
+                hint="use --saveType=ONNX, or leave the key out",
+            )
+        settings, policy, notes = choice.settings, PaddlePolicy(self.target, self._sparse_nodes(model)), choice.notes
+        if isinstance(settings, DynamicSettings):
+            raise ConfigError("a .nb file has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")
+        if policy.sparse:
+            count = len(policy.sparse)
+            notes += (f"{count} sparse convolutions keep float weights: integers are for the dense ones",)
+        if isinstance(settings, FullSettings) and self.target != "arm" and choice.target.name != TargetDevice.X86.value:
+            notes += (
+                f"{self.target}: weights become int8, computation stays float: int8 kernels there saturate beyond 63 and"
+                " are not faster; target_device=X86 asks for them. Keys about activations have no effect",
+            )
+            settings = _weights_only(settings)
+        if isinstance(settings, WeightSettings):
+            _refuse_widths(settings)
+            settings = replace(settings, storage=PaddleStorage(policy=policy))
+        return replace(choice, target=policy, settings=settings, notes=notes)
+
+    def _sparse_nodes(self, model: ir.Model) -> frozenset[str]:
+        """Names of nodes whose weights are stored without their zeros."""
+        if self.sparse is None:
+            return frozenset()
+        file = build(QuantizedModel(model, QuantPlan(self.target)), options=NbOptions(self.target))
+        weights = _sparsified(file, self.sparse).weights
+        nodes = [(str(node.name), stored_weight(node)) for node in model.graph]
+        return frozenset(name for name, weight in nodes if weight is not None and weight.name in weights)
+
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """Bytes of a file with stand-in parameters.
+
+        Raises:
+            ConverterError: Such a file cannot be written.
+        """
+        if choice is not None:
+            quantized = draft(quantized.model, quantized.plan, choice)
+        return sum(map(len, self._contents(self._file(quantized)[0])))
+
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
+        """The plan within what the target computes; on x86 weights stay integers and the computation is float."""
+        adapted = adapt_plan(quantized, self.target, integer=self.target == "arm")
+        if log is not None:
+            for note in adaptation_notes(quantized, adapted):
+                log.warning(note)
+        return adapted
+
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
+        """Write the model; what is written is parsed and compared.
+
+        Raises:
+            TargetError: The plan cannot be expressed.
+            ModelError: A constant holds NaN.
+        """
+        file, notes = self._file(quantized)
+        paths = [path.with_name(name) for name in PROTOBUF_NAMES] if self.protobuf else [path]
+        for made, data in zip(paths, self._contents(file), strict=True):
+            made.write_bytes(data)
+        if log is not None:
+            for note in notes:
+                log.warning(note)
+        return Written(paths)
+
+    def _file(self, quantized: QuantizedModel) -> tuple[NbFile, tuple[str, ...]]:
+        """The structure of the file, and what the user should know about it."""
+        file = build(quantized, options=NbOptions(self.target, self.meta_version))
+        notes: tuple[str, ...] = ()
+        _refuse_nan(file)
+        if self.sparse is not None:
+            notes += _sparsified(file, self.sparse).notes
+        if self.half:
+            from converter_lite.formats.paddle.exporter.half import to_half
+
+            file, more = to_half(file)
+            notes += more
+        return file, notes
+
+    def _contents(self, file: NbFile) -> list[bytes]:
+        if self.protobuf:
+            from converter_lite.formats.paddle.inference_model.writer import protobuf_files
+
+            return protobuf_files(file)
+        data = serialize(file)
+        refuse_difference(parse(data), file)
+        return [data]
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes:
+        """What the file says, as a serialized ONNX model; what a device holds in float16 is rounded to that.
+
+        Raises:
+            FormatError: The file is not valid.
+        """
+        from converter_lite.quantization.qdq.build import qdq_model
+
+        shapes = {str(v.name): tuple(v.shape.numpy()) for v in like.graph.inputs if v.shape and v.shape.is_static()}
+        if self.protobuf:
+            from converter_lite.formats.paddle.inference_model.reader import read_paddle
+
+            quantized = read_paddle(path, path.with_name(PROTOBUF_NAMES[1]), input_shapes=shapes)
+        else:
+            quantized = read(path.read_bytes(), where=str(path), input_shapes=shapes, rounded=True)
+        model = qdq_model(quantized)
+        _take_types(model, like)
+        return ir.to_proto(model).SerializeToString()
+
+
+def _take_types(model: ir.Model, like: ir.Model) -> None:
+    """Let the inputs of ``model`` take the samples of ``like``: a file has inputs of float16 and double as float32."""
+    wanted = {value.name: value.dtype for value in like.graph.inputs}
+    for value in model.graph.inputs:
+        dtype = wanted.get(value.name)
+        if value.dtype is not ir.DataType.FLOAT or dtype not in (ir.DataType.FLOAT16, ir.DataType.DOUBLE):
+            continue
+        cast = ir.node("Cast", [value], attributes={"to": ir.DataType.FLOAT.value}, name=f"{value.name}_as_float")
+        cast.outputs[0].name, cast.outputs[0].shape, cast.outputs[0].dtype = cast.name, value.shape, value.dtype
+        for node, position in list(value.uses()):
+            if node is not cast:
+                node.replace_input_with(position, cast.outputs[0])
+        model.graph.insert_before(next(iter(model.graph)), cast)
+        value.dtype = dtype
+
+
+def _weights_only(settings: FullSettings) -> WeightSettings:
+    """What is left of a full quantization where only weights become integers."""
+    return WeightSettings(
+        per_channel=settings.per_channel,
+        bias_correction=settings.bias_correction,
+        adaptive_rounding=settings.adaptive_rounding,
+        skip=settings.skip,
+    )
+
+
+def _refuse_widths(settings: WeightSettings) -> None:
+    searched = settings.mixed is not None
+    if searched or settings.bits not in WEIGHT_BITS:
+        found = "with searched widths" if searched else str(settings.bits)
+        raise ConfigError(f"a .nb file stores weights with 8 or 16 bits, not {found}", hint="set bit_num to 8")
+
+
+def _sparsified(file: NbFile, threshold: float) -> Sparsity:
+    from converter_lite.formats.paddle.exporter.sparsify import sparsify  # few conversions ask for it
+
+    return sparsify(file, threshold)
+
+
+def _refuse_nan(file: NbFile) -> None:
+    for name, array in file.parameters.items():
+        if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # a minimum is NaN if any element is
+            raise ModelError("the constant holds NaN", where=name, hint="the model is damaged, or was trained badly")

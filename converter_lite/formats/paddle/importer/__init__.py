@@ -1,0 +1,1 @@
+"""A Paddle program as an ONNX graph with its plan, one module per family of operators."""

@@ -1,0 +1,405 @@
+"""State of one translation from a Paddle program to an ONNX graph with its plan.
+
+Operator families of this package call the methods here. Names of Paddle variables may be assigned again and again
+(``opt`` reuses them), so the order of operators decides what a name means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.errors import ConverterError, ModelError
+from converter_lite.formats.paddle.importer.weights import are_finite, products
+from converter_lite.formats.paddle.program import MISFITS, Operator, numpy_type
+from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.kernels.quantize import along_axis
+from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
+
+OPSET = 20
+"""Operator set of imported graphs: the first with Gelu, besides LayerNormalization and HardSwish."""
+
+INPUT_LIMIT = 4096
+"""Elements of an integer constant (a shape, axes, indices) that shape inference looks at."""
+
+FLOAT_LIMIT = 16
+"""The same for others: scales of a Resize, bounds of a Range."""
+
+FILLED_LIMIT = 1 << 24
+"""Elements of all constants of which the file holds one number only."""
+
+Array = NDArray[Any]
+
+_INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
+"""Operators that are functions of others and have no inference of their own in older versions of the library."""
+
+_ATTRIBUTES: dict[type, tuple[Callable[..., ir.Attr], Callable[..., ir.Attr]]] = {
+    int: (ir.AttrInt64, ir.AttrInt64s),
+    float: (ir.AttrFloat32, ir.AttrFloat32s),
+    str: (ir.AttrString, ir.AttrStrings),
+}
+"""Kind of a value -> attribute with one, attribute with several."""
+
+_REFUSALS = (
+    *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
+    *(RuntimeError, ValueError, TypeError),
+)
+"""What shape inference throws at inputs that do not fit."""
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    """An ONNX attribute by the kind of its value."""
+    first = value[0] if isinstance(value, (list, tuple)) else value
+    kind = next((kind for scalar, kind in _ATTRIBUTES.items() if isinstance(first, scalar)), None)
+    if kind is None:
+        return ir.convenience.convert_attribute(name, value)
+    single, several = kind
+    return several(name, value) if first is not value else single(name, value)
+
+
+@dataclass(slots=True)
+class Importer:
+    """One translation.
+
+    Attributes:
+        parameters: Constants of the program by variable name.
+        target: Name of the plan's target.
+        where: Name of the file for messages.
+        dense_filters: What a sparse filter was made from -> the constant that it became.
+        dense_left: Elements that further ones may have; ``None`` before the first.
+        filled_left: Elements that further constants may have of which the file holds one number only.
+    """
+
+    parameters: dict[str, Array]
+    target: str
+    where: str = ""
+    nodes: list[ir.Node] = field(default_factory=list)
+    plan: QuantPlan = field(init=False)
+    q_weights: dict[str, Integers] = field(default_factory=dict)
+    initializers: dict[str, ir.Value] = field(default_factory=dict)
+    inputs: list[ir.Value] = field(default_factory=list)
+    dense_filters: dict[tuple[object, ...], str] = field(default_factory=dict)
+    dense_left: int | None = None
+    filled_left: int = FILLED_LIMIT
+    _values: dict[str, ir.Value] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)
+    _dequantized: dict[str, ir.Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.plan = QuantPlan(self.target)
+
+    # Values.
+
+    def fresh(self, hint: str) -> str:
+        """A name that no value has yet."""
+        hint = hint or "value"
+        name, count = hint, 1
+        while name in self._taken:
+            name, count = f"{hint}_{count}", count + 1
+        self._taken.add(name)
+        return name
+
+    def reserve(self, names: Sequence[str]) -> None:
+        """Keep names for the graph outputs."""
+        self._taken.update(names)
+
+    def add_input(self, name: str, dtype: int, dims: Sequence[int]) -> None:
+        """A graph input; -1 becomes a symbol, one per dimension."""
+        element = ir.DataType.from_numpy(numpy_type(dtype, where=self.where))
+        symbols = [d if d > 0 else ir.SymbolicDim(f"{name}_{axis}") for axis, d in enumerate(dims)]
+        self._taken.add(name)
+        value = ir.Value(name=name, shape=ir.Shape(symbols), type=ir.TensorType(element))
+        self.inputs.append(value)
+        self._values[name] = value
+
+    def value(self, name: str | None, what: str = "input") -> ir.Value:
+        """The value that a variable holds now; parameters become initializers.
+
+        Raises:
+            ModelError: Nothing has written the variable.
+        """
+        if name is not None and name in self._values:
+            return self._values[name]
+        if name is None or name not in self.parameters:
+            raise ModelError(f"its {what} {name or ''} is written by nothing before it")
+        self._values[name] = self.initializer(name, self.parameters[name])
+        return self._values[name]
+
+    def array(self, name: str | None) -> Array | None:
+        """The constant behind a variable, or ``None``."""
+        if name is None:
+            return None
+        if name in self._values:
+            tensor = self._values[name].const_value
+            return None if tensor is None else tensor.numpy()
+        return self.parameters.get(name)
+
+    def initializer(self, hint: str, array: Array) -> ir.Value:
+        """A constant of the graph under a fresh name."""
+        return self._initializer(hint, ir.Tensor(np.ascontiguousarray(array, array.dtype.newbyteorder("="))))
+
+    def _initializer(self, hint: str, tensor: ir.TensorProtocol) -> ir.Value:
+        name = self.fresh(hint)
+        tensor.name = name
+        shape = ir.Shape(tensor.shape.numpy())
+        value = ir.Value(name=name, shape=shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
+        self.initializers[name] = value
+        return value
+
+    def constant(self, hint: str, values: object, dtype: type = np.int64) -> ir.Value:
+        """A small constant (axes, shapes, bounds)."""
+        return self.initializer(hint, np.asarray(values, dtype))
+
+    def shape(self, value: ir.Value) -> list[int] | None:
+        """Dimensions, -1 where unknown; ``None`` without a known rank."""
+        return None if value.shape is None else [d if isinstance(d, int) else -1 for d in value.shape.dims]
+
+    def rank(self, value: ir.Value) -> int:
+        """Number of dimensions.
+
+        Raises:
+            ModelError: It is unknown.
+        """
+        if value.shape is None:
+            raise ModelError(f"the rank of {value.name} is unknown")
+        return len(value.shape)
+
+    # Nodes.
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        names: Sequence[str],
+    ) -> list[ir.Value]:
+        """Append an ONNX node whose outputs get these names (or like ones); returns them with inferred types.
+
+        Raises:
+            ModelError: The inputs do not fit the operator.
+        """
+        outputs = [ir.Value(name=self.fresh(name)) for name in names]
+        label = f"{op_type}_{len(self.nodes)}"
+        given = [_attribute(key, value) for key, value in (attributes or {}).items() if value != []]
+        made = ir.Node("", op_type, list(inputs), given, outputs=outputs, name=label)
+        self.nodes.append(made)
+        self._infer(made)
+        return outputs
+
+    def compute(self, op_type: str, *inputs: ir.Value | None, hint: str = "", **attributes: Any) -> ir.Value:
+        """A node in the middle of a translation: one output with a name of our own."""
+        name = hint or (inputs[0].name if inputs and inputs[0] is not None else "") or op_type
+        return self.node(op_type, inputs, attributes, names=[f"{name}.{op_type.lower()}"])[0]
+
+    def finish(self, name: str, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
+        """A node whose output is what variable ``name`` holds from now on."""
+        value = self.node(op_type, inputs, attributes, names=[name])[0]
+        self._values[name] = value
+        return value
+
+    def bind(self, name: str, value: ir.Value) -> None:
+        """Let variable ``name`` hold ``value`` from now on."""
+        self._values[name] = value
+
+    def _infer(self, node: ir.Node) -> None:
+        proto = ir.serde.serialize_node(node)
+        proto.op_type = _INFERRED_AS.get(node.op_type, node.op_type)
+        schema = onnx.defs.get_schema(proto.op_type, OPSET)
+        types, data = {}, {}
+        for value in node.inputs:
+            if value is None or value.type is None:
+                continue
+            types[str(value.name)] = self._type_proto(value)
+            limit = INPUT_LIMIT if value.dtype in (ir.DataType.INT64, ir.DataType.INT32) else FLOAT_LIMIT
+            if value.const_value is not None and value.const_value.size <= limit:
+                data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
+        try:
+            found = onnx.shape_inference.infer_node_outputs(
+                schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
+            )
+        except _REFUSALS as error:
+            raise ModelError(f"its inputs do not fit: {str(error).strip().splitlines()[0]}") from None
+        for value in node.outputs:
+            if value.name in found:
+                self._read_type(value, found[value.name])
+
+    def _type_proto(self, value: ir.Value) -> onnx.TypeProto:
+        if value not in self._protos:
+            assert value.dtype is not None
+            shape = None
+            if value.shape is not None:
+                shape = [d if isinstance(d, int) else d.value for d in value.shape.dims]
+            self._protos[value] = onnx.helper.make_tensor_type_proto(int(value.dtype), shape)
+        return self._protos[value]
+
+    def _read_type(self, value: ir.Value, proto: onnx.TypeProto) -> None:
+        tensor = proto.tensor_type
+        if tensor.elem_type:
+            value.type = ir.TensorType(ir.DataType(tensor.elem_type))
+        if tensor.HasField("shape"):
+            value.shape = ir.Shape(
+                [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim]
+            )
+
+    # Quantization.
+
+    def weight(self, op: Operator, slot: str, axis: int) -> ir.Value:
+        """A constant input as floats; where the file has integers, the plan gets their scales.
+
+        Args:
+            op: Operator whose attributes explain the integers.
+            slot: Input slot of the weight.
+            axis: Channel axis of its scales.
+
+        Raises:
+            ModelError: Integers without scales, or with another number of them than channels.
+        """
+        name = op.input(slot)
+        array = self.array(name)
+        if name is None or array is None or array.dtype not in (np.int8, np.int16):
+            return self.value(name, f"weight {slot}")
+        if name not in self._dequantized:
+            scales = op.get(f"{name}_quant_scale") or op.get(f"{slot}0_scale")
+            if not scales:
+                raise ModelError(f"its weight {name} has integers without a scale")
+            self._dequantized[name] = self.quantized_weight(name, array, np.asarray(scales, np.float32), axis)
+        return self._dequantized[name]
+
+    def quantized_weight(self, name: str, array: Array, scales: NDArray[np.float32], axis: int) -> ir.Value:
+        """A float initializer for stored integers, planned with their scales."""
+        per_channel: int | None = axis
+        if scales.size == 1 or np.all(scales == scales[0]):
+            scales, per_channel = scales[:1].reshape(()), None
+        elif array.ndim <= axis or scales.size != array.shape[axis]:
+            raise ModelError(f"its weight {name} has {scales.size} scales for shape {list(array.shape)}")
+        if not np.all(np.isfinite(scales)) or np.any(scales <= 0):
+            raise ModelError(f"its weight {name} has a scale that is not finite and positive")
+        bits = 8 * array.dtype.itemsize
+        spec = QuantSpec(
+            bits, signed=True, symmetric=True, narrow_range=bool(array.min() > -(2 ** (bits - 1))), axis=per_channel
+        )
+        factors = along_axis(scales, array.ndim, per_channel)
+        if not are_finite(array, factors, per_channel):
+            raise ModelError(f"its weight {name} has a scale that is too large")
+        made = self._initializer(name, products(array, factors))
+        key = str(made.name)
+        self.plan.weights[key] = QuantParams(scales.copy(), np.zeros(scales.shape, np.int32), spec)
+        self.q_weights[key] = array
+        return made
+
+    def activation(self, value: ir.Value, scale: float) -> None:
+        """Plan a tensor as symmetric int8.
+
+        Raises:
+            ModelError: The scale is not finite and positive.
+        """
+        if not (math.isfinite(scale) and scale > 0):
+            raise ModelError(f"the scale of {value.name} is {scale}")
+        spec = QuantSpec(8, signed=True, symmetric=True, narrow_range=True)
+        self.plan.activations[str(value.name)] = QuantParams(
+            np.asarray(scale, np.float32), np.zeros((), np.int32), spec
+        )
+
+    def mark(self, op: Operator, slot: str, weight: ir.Value, data: ir.Value, output: ir.Value, *, out: str) -> None:
+        """Plan the node that was appended last from the attributes of its operator.
+
+        Args:
+            op: The operator.
+            slot: Slot of the data input, for the name of its scale.
+            weight: Its weight.
+            data: Its data input.
+            output: What the operator writes, after a fused activation.
+            out: Slot of the output.
+        """
+        if str(weight.name) not in self.plan.weights:
+            return
+        node = next(node for node in reversed(self.nodes) if weight in node.inputs)
+        scale = op.get(f"{slot}0_scale")
+        if op.get("enable_int8") and scale:
+            self.plan.nodes[str(node.name)] = NodePlan(node.op_type, NodeMode.INTEGER)
+            self.activation(data, float(scale[0]))
+            written = op.get(f"{out}0_scale")
+            if written:
+                self.activation(output, float(written[0]))
+        else:
+            self.plan.nodes[str(node.name)] = NodePlan(node.op_type, NodeMode.WEIGHT)
+
+    # The result.
+
+    def model(self, outputs: Sequence[str]) -> QuantizedModel:
+        """The finished graph with its plan.
+
+        Raises:
+            ModelError: An output is written by nothing.
+        """
+        results = []
+        for name in outputs:
+            value = self.value(name, "graph output")
+            if value.producer() is None or value in results:
+                value = self.node("Identity", [value], names=[f"{name}.output"])[0]
+            self._rename(value, name)
+            results.append(value)
+        used = {value for node in self.nodes for value in node.inputs}
+        kept = [value for value in self.initializers.values() if value in used]
+        graph = ir.Graph(
+            self.inputs, results, nodes=self.nodes, initializers=kept, opset_imports={"": OPSET}, name="paddle"
+        )
+        for node in self.nodes:
+            if str(node.name) not in self.plan.nodes:
+                self.plan.keep_float(node, "it is float in the file")
+        names = {str(value.name) for value in kept}
+        self.plan.weights = {name: params for name, params in self.plan.weights.items() if name in names}
+        self.q_weights = {name: array for name, array in self.q_weights.items() if name in names}
+        return QuantizedModel(ir.Model(graph, ir_version=9), self.plan, self.q_weights)
+
+    def _rename(self, value: ir.Value, name: str) -> None:
+        old = str(value.name)
+        value.name = name
+        if old in self.plan.activations:
+            self.plan.activations[name] = self.plan.activations.pop(old)
+
+
+Handler = Callable[[Importer, Operator], None]
+"""Translates one Paddle operator; raises :class:`ModelError` without naming the operator."""
+
+
+def step_names(name: str, *present: object) -> Iterator[str]:
+    """Names for the nodes that one operator becomes: the last one that is present gets the variable's own name.
+
+    Args:
+        name: The variable.
+        present: For each step behind the first, whether it is there.
+    """
+    count = 1 + sum(bool(step) for step in present)
+    yield from (f"{name}.step{index}" for index in range(1, count))
+    yield name
+
+
+def run(importer: Importer, operators: Sequence[Operator], handlers: Mapping[str, Handler]) -> None:
+    """Translate operators in order.
+
+    Raises:
+        ModelError: An operator is unknown, or its attributes or inputs make no sense; it is named.
+    """
+    for index, op in enumerate(operators):
+        handler = handlers.get(op.type)
+        outputs = ", ".join(name for names in op.outputs.values() for name in names[:1])
+        where = f"{importer.where} operator {index} ({op.type} -> {outputs})".strip()
+        if handler is None:
+            raise ModelError("this operator cannot be translated", where=where)
+        try:
+            handler(importer, op)
+        except ConverterError as error:
+            raise ModelError(error.message, where=where, hint=error.hint) from None
+        except MISFITS as error:
+            # Attributes of a damaged file can have any type and length.
+            raise ModelError(f"its attributes or inputs make no sense: {error}", where=where) from None

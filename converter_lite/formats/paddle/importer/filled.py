@@ -1,0 +1,34 @@
+"""Constants that a program describes instead of holding them: a small file may ask for any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from converter_lite.errors import ModelError
+from converter_lite.formats.paddle.importer.context import Importer
+
+
+def check_filled(importer: Importer, shape: Sequence[int]) -> int:
+    """Elements of a described constant.
+
+    Raises:
+        ModelError: The shape is impossible, or all described constants together have too many elements.
+    """
+    elements = np.prod(np.array(shape, np.float64))
+    if any(size < 0 for size in shape) or elements > importer.filled_left:
+        raise ModelError(f"a constant of shape {list(shape)}: the model describes far more numbers than it holds")
+    return int(elements)
+
+
+def filled(importer: Importer, shape: Sequence[int], value: float, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """A constant of one number.
+
+    Raises:
+        ModelError: See :func:`check_filled`.
+    """
+    importer.filled_left -= check_filled(importer, shape)
+    return np.full(shape, value, dtype)

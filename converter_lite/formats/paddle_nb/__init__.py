@@ -1,1 +1,0 @@
-"""Paddle-Lite ``.nb`` files: structure, bytes, writer, reader."""

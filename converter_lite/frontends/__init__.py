@@ -1,1 +1,0 @@
-"""Readers of trained models: a file becomes an ``onnx_ir`` graph."""

@@ -1,0 +1,90 @@
+"""Comparing a written model with the float model it came from."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import tee
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.errors import QualityError
+from converter_lite.kernels.similarity import ErrorSums
+from converter_lite.pipeline.request import OutputAccuracy
+from converter_lite.runtime.blocks import run_each
+from converter_lite.runtime.engine import Feed, Session
+
+_log = logging.getLogger(__name__)
+
+_NO_AXES: Mapping[str, frozenset[int]] = MappingProxyType({})
+
+
+def compare(
+    reference: Session,
+    written: Session,
+    samples: Iterable[tuple[Feed, Feed]],
+    *,
+    open_axes: Mapping[str, frozenset[int]] = _NO_AXES,
+) -> tuple[OutputAccuracy, ...]:
+    """Accuracy per output over all samples, where the float model's values are finite.
+
+    Memory is that of one sample, or of all for models that run in blocks.
+
+    Args:
+        reference: Float model.
+        written: Written model, same outputs in the same order.
+        samples: Feeds of both (they differ where input types were changed).
+        open_axes: Output -> axes whose length depends on what the model computes (boxes that a detector finds). Samples in which
+            such a length differs cannot be compared.
+
+    Samples that cannot be compared, also those in which the float model gives no finite value, are counted in a warning, and
+    the cosine is 0 where none can.
+
+    Raises:
+        QualityError: The written model gives NaN or infinite values where the float model does not, or other shapes.
+    """
+    sums = [ErrorSums() for _ in reference.output_names]
+    left: Counter[tuple[str, str]] = Counter()
+    count = 0
+    first, second = tee(samples)
+    all_expected, all_given = run_each(reference, (a for a, _ in first)), run_each(written, (b for _, b in second))
+    for expected, given in zip(all_expected, all_given, strict=True):
+        count += 1
+        pairs = zip(reference.output_names, written.output_names, strict=True)
+        for total, (name, written_name) in zip(sums, pairs, strict=True):
+            reason = _add(total, expected[name], given[written_name], name, open_axes.get(name, frozenset()))
+            if reason:
+                left[name, reason] += 1
+    for (name, reason), times in left.items():
+        _log.warning("output %s %s in %d of %d samples, which are not compared", name, reason, times, count)
+    return tuple(_accuracy(name, total, count) for name, total in zip(reference.output_names, sums, strict=True))
+
+
+def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: str, open_axes: frozenset[int]) -> str:
+    """Count a sample, or tell why it cannot be compared."""
+    if expected.shape != given.shape:
+        sizes = list(zip(expected.shape, given.shape, strict=False))
+        if expected.ndim == given.ndim and all(a == b or axis in open_axes for axis, (a, b) in enumerate(sizes)):
+            return "has another length than that of the float model"
+        raise QualityError(
+            f"the written model gives shape {list(given.shape)} instead of {list(expected.shape)}",
+            where=f"output {name}",
+        )
+    x, y = expected.astype(np.float64), given.astype(np.float64)
+    finite = np.isfinite(x)
+    if not np.all(np.isfinite(y[finite])):
+        raise QualityError("the written model gives NaN or infinite values", where=f"output {name}")
+    if x.size and not np.any(finite):
+        return "of the float model is NaN or infinite"
+    total.add(x[finite], y[finite])
+    return ""
+
+
+def _accuracy(name: str, total: ErrorSums, count: int) -> OutputAccuracy:
+    if count and not total.count:
+        return OutputAccuracy(name, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return OutputAccuracy(name, total.cosine, total.least_cosine, total.sqnr, total.max_error, total.max_value)

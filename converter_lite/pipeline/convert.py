@@ -1,0 +1,415 @@
+"""The conversion, step by step: read, optimize, decide, calibrate, quantize, write, prove, put into place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.config.settings import QuantizationConfig
+from converter_lite.data.random_samples import random_samples
+from converter_lite.data.remember import RememberingDataset
+from converter_lite.errors import ModelError, QualityError, UsageError
+from converter_lite.formats.base import FileOptions, OutputFormat
+from converter_lite.formats.registry import output_format
+from converter_lite.log import Log
+from converter_lite.passes.io_types import IoTypes
+from converter_lite.passes.pipeline import OptimizeResult
+from converter_lite.pipeline.ascend_context import apply_ascend_context, effective_context
+from converter_lite.pipeline.calibrate import calibration_executor, statistics_cache
+from converter_lite.pipeline.plan_lines import SHOWN, refuse_nothing, report_plan
+from converter_lite.pipeline.prepare import Preparation, Prepared
+from converter_lite.pipeline.prove import Proof, Proven
+from converter_lite.pipeline.read import Source, read_source
+from converter_lite.pipeline.report import Reporting
+from converter_lite.pipeline.request import PROOF_SAMPLES, Artefact, ConvertRequest, ConvertResult
+from converter_lite.pipeline.result_json import rejected_to_json
+from converter_lite.pipeline.samples import names_files, open_samples
+from converter_lite.pipeline.summary import peak_memory, versions
+from converter_lite.quantization.choice import Choice, choose
+from converter_lite.quantization.full import FullSettings
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
+from converter_lite.quantization.quantizer import Resources, decide, quantize
+from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
+from converter_lite.system.files import Transaction, destinations, refuse_overwrite, stage_text, transaction
+
+_Text = Callable[[ConvertResult], str]
+_Told = tuple[Path, Transaction, _Text]
+"""A file that tells about a finished conversion: its place, a transaction of the folder, its content."""
+
+
+def run(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -> ConvertResult:
+    """Convert a model as the request says. Nothing is written unless everything succeeds.
+
+    Raises:
+        ConverterError: A subclass that says what is wrong, where, and what to do.
+    """
+    return _Conversion(request, log, engine).run()
+
+
+@dataclass(slots=True)
+class _Job:
+    """One output format of a conversion.
+
+    Attributes:
+        format: The format.
+        target: Path of its file.
+        prepared: The graph that it wants.
+        choice: How to quantize, ``None`` for a float conversion.
+        plan: A plan that the user gave.
+    """
+
+    format: OutputFormat
+    target: Path
+    prepared: Prepared
+    choice: Choice | None = None
+    plan: QuantPlan | None = None
+
+
+class _Conversion:
+    def __init__(self, request: ConvertRequest, log: Log, engine: Engine) -> None:
+        self.request = request
+        self.log = log
+        self.engine = engine
+        self.threads = request.threads or os.cpu_count() or 1
+        self.config = self._load_config()
+        self.reporting = Reporting(request, self.config, engine=engine, threads=self.threads, log=log)
+        options = FileOptions(
+            io_types=IoTypes(request.input_data_type, request.output_data_type),
+            fp16=request.fp16,
+            encode=self.config is None or self.config.common_quant_param.enable_encode,
+            ms_compat=request.ms_compat,
+            nb_target=request.nb_target,
+            nb_fp16=request.nb_fp16,
+            nb_meta_version=request.nb_meta_version,
+            uint8_weights=request.uint8_weights,
+            nb_sparse_threshold=request.nb_sparse_threshold,
+            nb_protobuf=request.nb_protobuf,
+            attention_operator=self.config is None or self.config.dynamic_quant_param.attention_operator,
+        )
+        self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
+
+    def run(self) -> ConvertResult:
+        request = self.request
+        targets = self._destinations()
+        for sentence in request.without_effect(self.config):
+            self.log.warning(sentence)
+        with self.log.stage("read"):
+            source = read_source(request, static_shapes=self._static_shapes())
+        self._refuse_quantized(source)
+        result = ConvertResult(model_bytes=source.bytes, versions=versions())
+        jobs = self._prepare(source, targets, result)
+        self._choose(jobs)
+        if request.dry_run:
+            return self._dry_run(jobs, result)
+        static = next((job for job in jobs if job.format.form.static), jobs[0]).prepared.model
+        dataset = open_samples(request, self.config, static, threads=self.threads, log=self.log)
+        self._check_inputs(jobs, dataset)
+        with ExitStack() as stack:
+            resources = Resources(
+                dataset,
+                self.engine,
+                self.threads,
+                self.log,
+                self._random_feeds,
+                cache=statistics_cache(request, dataset, self.log, formats=len(self.formats)),
+                executor=calibration_executor(
+                    request, stack, self.log, observes=any(_is_full(job) and job.plan is None for job in jobs)
+                ),
+            )
+            files = stack.enter_context(transaction(targets[0].parent))
+            others = self._open_others(stack)
+            proof = Proof(
+                source.model,
+                request=request,
+                dataset=dataset,
+                engine=self.engine,
+                threads=self.threads,
+                log=self.log,
+            )
+            proven = []
+            for job in jobs:
+                with proof.blaming_the_model():
+                    quantized = self._quantize(job, resources)
+                proven.append(self._write(job, quantized, files.work, proof))
+                self._debug_reports(job, quantized, dataset)
+                self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset)
+                if job.choice is not None or quantized.plan.quantized_nodes:
+                    result.plans[job.format.name] = quantized.plan
+            self.reporting.write(result, proven, proof)
+            _add(proven, files, result, proof)
+            self._finished(result)
+            try:
+                proof.gate(proven, self.log)
+            except QualityError as error:
+                error.details = {**rejected_to_json(result), **error.details}
+                raise
+            staged = [stage_text(folder, path, text(result)) for path, folder, text in others]
+            for each in (files, *staged):
+                each.commit()
+        return result
+
+    def _finished(self, result: ConvertResult) -> ConvertResult:
+        result.warnings = list(self.log.warnings)
+        result.seconds = dict(self.log.seconds)
+        result.peak_memory = peak_memory()
+        return result
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def _load_config(self) -> QuantizationConfig | None:
+        from converter_lite.config.checks import without_effect_on
+        from converter_lite.config.parser import load_config
+
+        request = self.request
+        if request.config is not None:
+            config = request.config
+        elif request.config_file is None:
+            return None
+        else:
+            config = load_config(request.config_file, external_data=request.calibration_data is not None)
+        for warning in (*config.warnings, *without_effect_on(config, request.save_type)):
+            self.log.warning(warning)
+        return config
+
+    def _destinations(self) -> list[Path]:
+        request = self.request
+        targets = destinations(request.output_file, [fmt.suffix for fmt in self.formats])
+        inputs = [request.model_file, *(p for p in (request.config_file, request.weight_file, request.plan) if p)]
+        outputs = [*targets, *(p for p in (request.save_plan, request.json, request.report) if p)]
+        for index, output in enumerate(outputs):
+            refuse_overwrite(output, inputs, also=outputs[:index])
+        if request.dry_run and request.save_plan is not None:
+            raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
+        return targets
+
+    def _static_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic serve the calibration only."""
+        return {} if effective_context(self.config) is not None else dict(self.request.input_shape)
+
+    def _refuse_quantized(self, source: Source) -> None:
+        if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
+            if self.request.quantize_if_possible:
+                self.log.warning("the model is quantized already and stays as it is")
+                self.config = None
+                return
+            raise ModelError(
+                "the model is quantized already",
+                where=source.where,
+                hint="start from the float model, or convert without a quantization section",
+            )
+        context = effective_context(self.config)
+        if context is not None:
+            apply_ascend_context(source.model, context, self.request.input_shape)
+
+    def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
+        """Doubts about the prepared samples, and pictures of them."""
+        preview = self.request.preview
+        if dataset is None:
+            if preview is not None:
+                raise UsageError("there are no samples to show", where=f"--preview={preview}", hint="name some")
+            return
+        chosen = next((job for job in jobs if job.choice is not None), None)
+        if chosen is None and preview is None:
+            return
+        from converter_lite.preprocessing.check_inputs import check_inputs
+
+        job = jobs[0] if chosen is None else chosen
+        are_own = self.config is not None and self.request.calibration_data is None
+        check_inputs(
+            job.prepared.model,
+            dataset,
+            self.config.data_preprocess_param if are_own and self.config is not None else None,
+            samples=None if _is_full(job) else PROOF_SAMPLES,
+            preview=preview,
+            engine=self.engine,
+            threads=self.threads,
+            log=self.log,
+        )
+
+    # -- decisions ------------------------------------------------------------------------------------------------
+
+    def _prepare(self, source: Source, targets: list[Path], result: ConvertResult) -> list[_Job]:
+        """The graph of each format, checked before any other work."""
+        preparation = Preparation(source, self.request.optimize)
+        jobs: list[_Job] = []
+        for fmt, target in zip(self.formats, targets, strict=True):
+            with self.log.stage("optimize"):
+                prepared = preparation(fmt.form)
+            if all(job.prepared is not prepared for job in jobs):
+                self._report_graph(prepared, said=[job.prepared.done for job in jobs])
+            with self.log.stage("check"):
+                fmt.check(prepared.model)
+            jobs.append(_Job(fmt, target, prepared))
+        done = jobs[0].prepared.done
+        result.nodes_read, result.nodes_optimized = done.nodes_before, done.nodes_after
+        return jobs
+
+    def _report_graph(self, prepared: Prepared, *, said: list[OptimizeResult]) -> None:
+        done = prepared.done
+        level = self.request.optimize
+        if (done.nodes_before, done.nodes_after) not in [(other.nodes_before, other.nodes_after) for other in said]:
+            self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
+        for note in prepared.notes:
+            self.log.info(note)
+        for name, times in done.changes:
+            self.log.debug(f"  {name}: {times}")
+
+    def _choose(self, jobs: list[_Job]) -> None:
+        """How to quantize for each format, and the plans that the user gave."""
+        request, config = self.request, self.config
+        if config is not None:
+            has_samples = request.calibration_data is not None or names_files(config)
+            for job in jobs:
+                choice = choose(config, job.prepared.model, job.prepared.done.vanished, has_samples=has_samples)
+                job.choice = None if choice is None else job.format.restrict(choice, job.prepared.model)
+                for note in job.choice.notes if job.choice is not None else ():
+                    self.log.warning(note)
+        path = request.plan
+        chosen = [job for job in jobs if job.choice is not None]
+        if not chosen and (path is not None or request.save_plan is not None):
+            raise UsageError(
+                "there is no plan without quantization",
+                where=str(path or request.save_plan),
+                hint="name a configuration with quant_type",
+            )
+        if not chosen and not any(job.prepared.quantized.plan.quantized_nodes for job in jobs):
+            self.reporting.refuse_float()
+        if path is None:
+            return
+        plans = load_plans(path, [job.format.name for job in jobs])
+        for job in chosen:
+            job.plan = plans[job.format.name]
+            assert job.choice is not None
+            usual = decide(job.prepared.copy().model, job.choice)
+            job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
+
+    def _report_plan(self, plan: QuantPlan, job: _Job) -> None:
+        settings = job.choice.settings if job.choice is not None else None
+        report_plan(plan, job.format.name, job.prepared.model, settings, self.log)
+
+    def _dry_run(self, jobs: list[_Job], result: ConvertResult) -> ConvertResult:
+        for job in jobs:
+            model, choice = job.prepared.model, job.choice
+            if choice is None:
+                plan = job.prepared.quantized.plan
+            elif job.plan is not None:
+                plan = job.plan
+                choice.prepare(model)
+                plan.check(model)
+            else:
+                plan = decide(model, choice)
+            if choice is not None:
+                result.plans[job.format.name] = plan
+                self._report_plan(plan, job)
+                refuse_nothing(plan)
+            result.forecast_bytes[job.format.name] = self._forecast(job, plan)
+            if choice is not None and choice.chooses_widths and job.plan is None:
+                self.log.info(
+                    f"{job.format.name}: widths are not chosen in a dry run; its size is the largest possible"
+                )
+        with ExitStack() as stack:
+            others = self._open_others(stack)
+            self._finished(result)
+            for path, folder, text in others:
+                stage_text(folder, path, text(result)).commit()
+        return result
+
+    def _forecast(self, job: _Job, plan: QuantPlan) -> int:
+        copy = job.prepared.copy()
+        if job.choice is None:
+            return job.format.forecast(job.format.adapt(copy) if plan.quantized_nodes else copy, None)
+        job.choice.prepare(copy.model)
+        return job.format.forecast(QuantizedModel(copy.model, plan), job.choice)
+
+    # -- work -----------------------------------------------------------------------------------------------------
+
+    def _quantize(self, job: _Job, resources: Resources) -> QuantizedModel:
+        copy = job.prepared.copy()
+        if job.choice is None:
+            if not copy.plan.quantized_nodes:
+                return copy
+            adapted = job.format.adapt(copy, log=self.log)
+            self._report_plan(adapted.plan, job)
+            return adapted
+        quantized = quantize(copy.model, job.choice, plan=job.plan, resources=resources)
+        self._report_plan(quantized.plan, job)
+        if self.request.quantize_if_possible and not quantized.plan.quantized_nodes:
+            reasons = "; ".join(f"{count} x {reason}" for reason, count in quantized.plan.float_reasons()[:SHOWN])
+            self.log.warning(f"no weight was quantized: {reasons}")
+        else:
+            refuse_nothing(quantized.plan)
+        return quantized
+
+    def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
+        """Random samples of the right types."""
+        return list(random_samples(model, count, fixed_shapes=dict(self.request.input_shape)))
+
+    def _write(self, job: _Job, quantized: QuantizedModel, work: Path, proof: Proof) -> Proven:
+        with self.log.stage("write"):
+            made = job.format.write(quantized, work / job.target.name, log=self.log)
+        for index, note in enumerate(made.notes):
+            say = self.log.info if index < SHOWN else self.log.debug
+            say(f"{job.format.name}: {note}")
+        if len(made.notes) > SHOWN:
+            self.log.info(f"{job.format.name}: and {len(made.notes) - SHOWN} notes more (-v prints them)")
+        with self.log.stage("prove"):
+            accuracy = proof.compare(job.format, made.files[0], quantized, job.prepared.model)
+        return Proven(job.format, made.files, job.target, accuracy, job.choice)
+
+    def _debug_reports(self, job: _Job, quantized: QuantizedModel, dataset: RememberingDataset | None) -> None:
+        folder = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
+        if folder is None or not quantized.plan.quantized_nodes:
+            return
+        from converter_lite.reports.debug_csv import DebugReport
+
+        model = job.prepared.model
+        with self.log.stage("debug reports"):
+            place = Path(folder) if len(self.formats) == 1 else Path(folder) / job.format.name
+            reference = quantized.reference or model
+            report = DebugReport(
+                place, quantized, engine=self.engine, threads=self.threads, log=self.log, reference=reference
+            )
+            shapes = dict(self.request.input_shape)
+            report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
+
+    def _open_others(self, stack: ExitStack) -> list[_Told]:
+        """Places of the plan file and of the JSON result, opened before the work whose end they wait for."""
+        wanted: tuple[tuple[Path | None, _Text], ...] = (
+            (self.request.save_plan, lambda result: save_plans(result.plans)),
+            (self.request.json, lambda result: json.dumps(result.to_json(), indent=1) + "\n"),
+        )
+        return [
+            (path, stack.enter_context(transaction(path.parent)), text) for path, text in wanted if path is not None
+        ]
+
+
+def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
+    """Register the proven files for their places."""
+    for item in proven:
+        for made in item.files:
+            files.add(made, item.target.with_name(made.name))
+        size = sum(made.stat().st_size for made in item.files)
+        digest, gate = _sha256(item.files), proof.limit(item.choice)
+        result.artefacts.append(
+            Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real, gate)
+        )
+
+
+def _is_full(job: _Job) -> bool:
+    return job.choice is not None and isinstance(job.choice.settings, FullSettings)
+
+
+def _sha256(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

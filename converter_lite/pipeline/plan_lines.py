@@ -1,0 +1,56 @@
+"""What a conversion says of its plan."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from converter_lite.errors import QualityError
+from converter_lite.log import Log
+from converter_lite.quantization.choice import Settings
+from converter_lite.quantization.plan import NodeMode, QuantPlan
+from converter_lite.quantization.weight_only import WeightSettings, left_by_filters
+
+SHOWN = 5
+"""Reasons and notes per format in the log; all of them with ``-v``."""
+
+
+def report_plan(plan: QuantPlan, name: str, model: ir.Model, settings: Settings | None, log: Log) -> None:
+    """Say how many nodes are quantized and why others are not; each node as a detail.
+
+    Args:
+        plan: The plan.
+        name: The output format's name.
+        model: The graph that the plan is for.
+        settings: How it was to be quantized, ``None`` where the model came quantized.
+        log: Receives the lines.
+    """
+    counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
+    stored = sum(node.mode is NodeMode.WEIGHT for node in plan.nodes.values())
+    if stored and not isinstance(settings, WeightSettings):
+        counts.append(f"{stored} with integer weights and float computation")
+    log.info(f"{name}: " + ", ".join(counts))
+    for reason, count in plan.float_reasons()[:SHOWN]:
+        log.info(f"  {count} x {reason}")
+    left = left_by_filters(model, settings) if isinstance(settings, WeightSettings) else ""
+    if left:
+        log.info(f"  {left}")
+    for node_name, node in plan.nodes.items():
+        reason = f" - {node.reason}" if node.reason else ""
+        log.debug(f"  {node_name} ({node.op_type}): {node.mode.value}{reason}")
+
+
+def refuse_nothing(plan: QuantPlan) -> None:
+    """Refuse a plan that quantizes nothing.
+
+    Raises:
+        QualityError: No node is quantized; the reasons are given.
+    """
+    if plan.quantized_nodes:
+        return
+    reasons = "; ".join(f"{count} x {reason}" for reason, count in plan.float_reasons()[:4])
+    hint = "choose another quant_type or target_device"
+    if "min_quant_weight_" in reasons:
+        hint += ", or lower min_quant_weight_size and min_quant_weight_channel"
+    elif "float32" in reasons:
+        hint = "only float32 is quantized: export the model in float32"
+    raise QualityError(f"nothing would be quantized: {reasons or 'no node is left after optimization'}", hint=hint)

@@ -1,0 +1,143 @@
+"""The graph as an output format wants it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+
+from converter_lite.errors import ModelError, TargetError
+from converter_lite.formats.requirements import GraphForm
+from converter_lite.passes.opset import raise_opset
+from converter_lite.passes.pipeline import OptimizeResult, optimize, settle
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+
+if TYPE_CHECKING:
+    from converter_lite.pipeline.read import Source
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A graph that is ready to be quantized or written.
+
+    Attributes:
+        quantized: The optimized graph, with the plan that the model came with.
+        done: What the optimizer did.
+        notes: What was decided for the user.
+    """
+
+    quantized: QuantizedModel
+    done: OptimizeResult
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def model(self) -> ir.Model:
+        """The graph."""
+        return self.quantized.model
+
+    def copy(self) -> QuantizedModel:
+        """A graph that may be changed."""
+        kept = self.quantized
+        return QuantizedModel(kept.model.clone(), kept.plan, dict(kept.q_weights))
+
+
+class Preparation:
+    """Prepares graphs of one model; formats that want the same graph share it.
+
+    Args:
+        source: The model.
+        level: Level of optimization.
+    """
+
+    def __init__(self, source: Source, level: str) -> None:
+        self._source = source
+        self._level = level
+        self._made: dict[GraphForm, Prepared] = {}
+
+    def __call__(self, form: GraphForm) -> Prepared:
+        """The graph in a form; it must not be changed.
+
+        Raises:
+            TargetError: A shape must be fixed, and it is not known how.
+            ModelError: The model cannot be brought into the form.
+        """
+        form = self._simplest(form)
+        if form not in self._made:
+            self._made[form] = _prepare(self._source, form, self._level)
+        return self._made[form]
+
+    def _simplest(self, form: GraphForm) -> GraphForm:
+        """The form without wishes that the model fulfils already."""
+        static = form.static and bool(_open_axes(self._source.model))
+        pairs = form.pairs and self._source.is_quantized
+        return GraphForm(static, form.fused, form.opset, pairs)
+
+
+def _prepare(source: Source, form: GraphForm, level: str) -> Prepared:
+    quantized = source.graph(pairs=form.pairs)
+    notes = _fix_batch(quantized.model) if form.static else []
+    if quantized.plan.quantized_nodes:
+        return Prepared(quantized, settle(quantized.model), notes)
+    model, done = optimized(quantized.model, form, level=level)
+    return Prepared(QuantizedModel(model, QuantPlan("FLOAT")), done, notes)
+
+
+def optimized(model: ir.Model, form: GraphForm, *, level: str = "general") -> tuple[ir.Model, OptimizeResult]:
+    """The graph after all passes, with the fused operators of the format; ``model`` may be changed."""
+    if form.opset is not None and level != "none" and _may_hold_patterns(model):
+        with contextlib.suppress(ModelError):  # an operator that cannot be raised: fuse what this version has
+            model = raise_opset(model, form.opset)
+    done = optimize(model, level=level, fused_operators=form.fused)
+    return done.model, done
+
+
+def _may_hold_patterns(model: ir.Model) -> bool:
+    """Whether raising the operator set can pay: each pattern that is fused holds one of these operators."""
+    kinds = {node.op_type for node in model.graph}
+    return bool(kinds & {"Erf", "Sqrt"}) or ("Mul" in kinds and bool(kinds & {"Clip", "HardSigmoid"}))
+
+
+def _open_axes(model: ir.Model) -> dict[str, list[int]]:
+    """Input name -> axes without a fixed size; an input without a rank has axis -1."""
+    found: dict[str, list[int]] = {}
+    for value in model.graph.inputs:
+        shape = value.shape
+        axes = [-1] if shape is None else [axis for axis, size in enumerate(shape) if not isinstance(size, int)]
+        if axes:
+            found[str(value.name)] = axes
+    return found
+
+
+def _fix_batch(model: ir.Model) -> list[str]:
+    """Make an open first dimension 1; nothing else can be guessed.
+
+    Raises:
+        TargetError: Other dimensions are open; all of them are named.
+    """
+    from converter_lite.formats.onnx.reader import fix_input_shapes
+
+    open_axes = _open_axes(model)
+    others = {name: [axis for axis in axes if axis != 0] for name, axes in open_axes.items()}
+    if any(others.values()):
+        named = "; ".join(f"{name} (dimension {', '.join(map(str, axes))})" for name, axes in others.items() if axes)
+        raise TargetError(
+            f"a .ms file has fixed shapes, and these inputs are open: {named}",
+            where="--inputShape",
+            hint=f"give them, for example --inputShape={_example(model, open_axes)}; --saveType=ONNX keeps them open",
+        )
+    shapes = {v.name: v.shape for v in model.graph.inputs}
+    fixed = {name: [1] + [-1] * (len(shape) - 1) for name in open_axes if (shape := shapes[name]) is not None}
+    fix_input_shapes(model, fixed)
+    return [f"batch 1 in the .ms file, which has fixed shapes: {', '.join(open_axes)} (--inputShape gives another)"]
+
+
+def _example(model: ir.Model, names: dict[str, list[int]]) -> str:
+    parts = []
+    for value in model.graph.inputs:
+        if value.name in names:
+            shape = value.shape if value.shape is not None else [None] * 4
+            sizes = [size if isinstance(size, int) else 1 if axis == 0 else 128 for axis, size in enumerate(shape)]
+            parts.append(f"{value.name}:{','.join(map(str, sizes))}")
+    return ";".join(parts)

@@ -1,0 +1,247 @@
+"""The proof of a written file: read back, run, and compared with the float model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.data.random_samples import random_samples
+from converter_lite.data.remember import RememberingDataset
+from converter_lite.errors import ConverterError, ModelError, QualityError
+from converter_lite.formats.base import OutputFormat
+from converter_lite.log import Log
+from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
+from converter_lite.pipeline.accuracy import compare
+from converter_lite.pipeline.remedies import remedies
+from converter_lite.pipeline.request import (
+    DEFAULT_MIN_COSINE,
+    LARGE_PROOF_SAMPLES,
+    ConvertRequest,
+    OutputAccuracy,
+)
+from converter_lite.pipeline.result_json import accuracy_to_json
+from converter_lite.pipeline.summary import accuracy_lines
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
+from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, open_file, open_session
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A file of the work directory and how it compares."""
+
+    format: OutputFormat
+    files: list[Path]
+    target: Path
+    accuracy: tuple[OutputAccuracy, ...]
+    choice: Choice | None
+
+
+class Proof:
+    """Compares written files with the model that was read.
+
+    Args:
+        original: The model as it was read.
+        request: Options of the conversion.
+        dataset: Calibration samples; ``None`` compares on random ones.
+        engine: Runs both.
+        threads: Worker threads.
+        log: Receives progress.
+    """
+
+    def __init__(
+        self,
+        original: ir.Model,
+        *,
+        request: ConvertRequest,
+        dataset: RememberingDataset | None,
+        engine: Engine,
+        threads: int,
+        log: Log,
+    ) -> None:
+        original.graph.opset_imports.setdefault("", 13)
+        self._original = original
+        self._reference: Session | None = None
+        self._open_axes = _open_axes(original)
+        self._request = request
+        self._dataset = dataset
+        self._engine = engine
+        self._threads = threads
+        self._log = log
+        if constant_bytes(original) < LARGE_MODEL or _foreign(original):
+            self._open_reference()
+
+    @contextmanager
+    def blaming_the_model(self) -> Iterator[None]:
+        """Work on a model; what fails there because the runtime cannot load the model either is told as that.
+
+        Raises:
+            ModelError: The runtime cannot load the model.
+        """
+        try:
+            yield
+        except ConverterError:
+            raise
+        except Exception:
+            self._open_reference()
+            raise
+
+    def _open_reference(self) -> Session:
+        """The float model; late if it is large, as it takes as much memory as all other work before the proof."""
+        if self._reference is None:
+            self._reference = _reference(self._engine, self._original, self._threads, self._log)
+        return self._reference
+
+    @property
+    def samples(self) -> int:
+        """Number of samples that are compared."""
+        wanted = LARGE_PROOF_SAMPLES if is_larger_than_memory(self._original) else self._request.proof_samples
+        return min(wanted, len(self._dataset)) if self._dataset is not None else wanted
+
+    @property
+    def is_real(self) -> bool:
+        """Whether they are calibration samples."""
+        return self._dataset is not None
+
+    def compare(
+        self, fmt: OutputFormat, file: Path, quantized: QuantizedModel, model: ir.Model
+    ) -> tuple[OutputAccuracy, ...]:
+        """Read a file back and run it beside the original.
+
+        Args:
+            fmt: Its format.
+            file: The file.
+            quantized: What was written.
+            model: The float graph in the form of the format.
+
+        Raises:
+            FormatError: The file is not valid.
+            QualityError: It gives NaN or other shapes.
+        """
+        session = self._session(fmt.runnable(file, like=model))
+        reference = self._open_reference()
+        interface = _changed_interface(quantized, fmt.io_types)
+        if interface is not None:
+            session = RealOutputs(session, interface)
+        feeds = self._feeds(interface, self._dataset, model, quantized.plan)
+        tracked = self._log.track(feeds, "proving", self.samples)
+        accuracy = compare(reference, session, tracked, open_axes=self._open_axes)
+        if self._request.infer and self._dataset is not None:
+            self._log.info(f"{file.name}: run on random data too, as --infer asks")
+            for _, feed in self._feeds(interface, None, model, quantized.plan):
+                session.run(feed)
+        return accuracy
+
+    def _session(self, runnable: bytes | Path) -> Session:
+        if is_larger_than_memory(self._original) and isinstance(runnable, Path):
+            return BlockSession(ir.load(runnable), engine=self._engine, threads=self._threads, log=self._log)
+        return open_file(self._engine, runnable, threads=self._threads)
+
+    def _feeds(
+        self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model, plan: QuantPlan
+    ) -> Iterator[tuple[Feed, Feed]]:
+        shapes = dict(self._request.input_shape)
+        if dataset is not None:
+            feeds = dataset.head(self.samples)
+        else:
+            feeds = [_within(plan, feed) for feed in random_samples(model, self.samples, fixed_shapes=shapes)]
+        for feed in feeds:
+            yield feed, feed if interface is None else feed_for(interface, feed)
+
+    def gate(self, proven: list[Proven], log: Log) -> None:
+        """Refuse files that are too far from the original.
+
+        Raises:
+            QualityError: A mean cosine is below the gate.
+        """
+        for item in proven:
+            limit = self.limit(item.choice)
+            worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
+            if worst is not None and limit is not None and worst.cosine < limit:
+                log.info(f"{item.target}: not good enough")
+                for line in accuracy_lines(item.accuracy, samples=self.samples, real=self.is_real):
+                    log.info(line)
+                raise QualityError(
+                    f"cosine {_below(worst.cosine, limit)} of output {worst.name} is below the quality gate {limit:g}",
+                    where=str(item.target),
+                    hint=remedies(item.choice, is_real=self.is_real),
+                    details={"accuracy": accuracy_to_json(item.accuracy)},
+                )
+
+    def limit(self, choice: Choice | None) -> float | None:
+        """Least mean cosine of every output; ``None`` without a gate."""
+        asked = self._request.min_cosine
+        default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
+        return (default if asked is None else asked) or None
+
+
+def _below(value: float, limit: float) -> str:
+    """A number with five digits behind the point, more where they are needed to see that it is below ``limit``."""
+    texts = (f"{value:.{digits}f}" for digits in range(5, 17))
+    return next((text for text in texts if float(text) < limit), str(value))
+
+
+def _reference(engine: Engine, original: ir.Model, threads: int, log: Log) -> Session:
+    if is_larger_than_memory(original):
+        return BlockSession(original, engine=engine, threads=threads, log=log)
+    try:
+        return open_session(engine, original, threads=threads)
+    except ModelError as error:
+        foreign = _foreign(original)
+        if not foreign:
+            raise
+        shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
+        raise ModelError(
+            error.message,
+            hint=f"the model has operators of other domains, and a result is proven by running it: {shown}",
+        ) from error
+
+
+def _foreign(model: ir.Model) -> list[str]:
+    """Operators of other domains, which runtimes need not know."""
+    return [f"{g.label(n)} of {n.domain}" for n in g.all_nodes(model.graph) if n.domain not in ("", "ai.onnx")]
+
+
+def _open_axes(model: ir.Model) -> dict[str, frozenset[int]]:
+    """Axes of outputs whose length follows neither from the model nor from the lengths of its inputs."""
+    given = {dim.value for value in model.graph.inputs for dim in value.shape or () if not isinstance(dim, int)} - {
+        None
+    }
+    return {
+        value.name or "": frozenset(
+            axis for axis, dim in enumerate(value.shape or ()) if not isinstance(dim, int) and dim.value not in given
+        )
+        for value in model.graph.outputs
+    }
+
+
+def _within(plan: QuantPlan, feed: Feed) -> dict[str, NDArray[Any]]:
+    """Random numbers brought into the range that integers of the inputs can hold: what lies outside says nothing."""
+    inside = dict(feed)
+    for name, params in plan.activations.items():
+        if name in inside and not params.is_per_channel:
+            spec, scale, zero = params.spec, float(params.scale), int(params.zero_point)
+            low, high = (spec.qmin - zero) * scale, (spec.qmax - zero) * scale
+            inside[name] = np.clip(inside[name], low, high).astype(inside[name].dtype)
+    return inside
+
+
+def _changed_interface(quantized: QuantizedModel, wanted: IoTypes) -> ir.Model | None:
+    """The quantized graph with the wanted inputs and outputs, where they differ from those of the float model."""
+    from converter_lite.quantization.qdq.materialize import materialize
+
+    if wanted == IoTypes():
+        return None
+    interface = materialize(quantized)
+    change_io_types(interface, wanted)
+    return interface

@@ -1,0 +1,364 @@
+"""What a conversion is asked for and what it gives back: plain data between command line, programming interface and work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from converter_lite.errors import UsageError, did_you_mean
+from converter_lite.execution.names import LOCAL, check_executor
+
+if TYPE_CHECKING:
+    from converter_lite.config.settings import QuantizationConfig
+    from converter_lite.quantization.plan import QuantPlan
+    from converter_lite.reports.figures import ModelFigures
+    from converter_lite.reports.preview import InputPreview
+
+FRAMEWORKS: Mapping[str, str] = MappingProxyType(
+    {
+        "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
+        "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
+        "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
+        "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
+        "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
+        "MSLITE": "",
+        "PADDLE": "",
+        "OM": "Ascend offline models are not read; use the ONNX file they were made from",
+        "ONNX": "",
+    }
+)
+"""Values of --fmk -> why it is refused, empty where it is read."""
+
+NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "trainModel": ("false", "training models are not converted"),
+        "decryptKey": ("", "encrypted models are not read"),
+        "decryptMode": ("AES-GCM", "encrypted models are not read"),
+        "encryption": ("false", "results are not encrypted"),
+        "encryptKey": ("", "results are not encrypted"),
+        "device": ("", "results are not bound to a device here; use [full_quant_param] target_device"),
+        "optimizeTransformer": (
+            "false",
+            "there is no separate transformer optimization; --optimize=general does what there is",
+        ),
+        "outputDataFormat": ("", "the outputs keep the layout of the model"),
+    }
+)
+"""Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
+
+INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
+OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
+LAYOUTS = ("NHWC", "NCHW")
+SAVE_TYPES: Mapping[str, str] = MappingProxyType({"MINDIR_LITE": ".ms", "ONNX": ".onnx", "NAIVE_BUFFER": ".nb"})
+"""Values of --saveType -> end of the file name."""
+
+DEFAULT_SAVE_TYPE = ("MINDIR_LITE", "ONNX")
+"""Output formats where none is asked for, as the original's, and the file that runs everywhere."""
+
+MS_COMPAT = ("device", "wheel")
+NB_TARGETS = ("arm", "x86", "host")
+OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
+MAX_THREADS = 1024
+
+PROOF_SAMPLES = 16
+"""Samples on which the written file is compared with the float model."""
+
+LARGE_PROOF_SAMPLES = 2
+"""The same where the model is run block by block from the disk."""
+
+DEFAULT_MIN_COSINE = 0.95
+"""Quality gate where none is asked for: 8 bits and more, on real samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertRequest:
+    """Every option of a conversion; the defaults are those of the command line.
+
+    Paths may be given as text, several output formats as one text with commas.
+
+    Raises:
+        UsageError: A value is unknown or out of range; it is named like the flag of the command line.
+
+    Attributes:
+        model_file: Model to read.
+        output_file: Path of the result; the suffix of each format is appended unless it is there.
+        fmk: Framework of the model.
+        weight_file: File with the parameters of a PADDLE model; ``None`` looks beside the program.
+        config_file: INI file; ``None`` together with ``config`` converts in float.
+        config: A configuration made in memory, instead of ``config_file``.
+        input_shape: Input name -> fixed shape.
+        input_data_format: Layout of BIN calibration files of 4-D inputs, NHWC or NCHW.
+        input_data_type: Element type of the inputs of the result: DEFAULT keeps the model's.
+        output_data_type: The same for the outputs.
+        fp16: Store float constants that stay float as float16.
+        optimize: Level of graph optimization.
+        save_type: Output formats, in order.
+        ms_compat: Runtimes that a ``.ms`` file is for: ``device``, or ``wheel`` for the released desktop packages too.
+        nb_target: Processors that a ``.nb`` file is for: ``arm``, ``x86`` or ``host``.
+        nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
+        nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
+        uint8_weights: ONNX: int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
+        nb_sparse_threshold: Share of zeros from which a 1x1 convolution of a ``.nb`` file for ARM becomes sparse; ``None``
+            leaves all dense.
+        nb_protobuf: A folder with a model as Paddle stores it (``output_file`` is its program), instead of a ``.nb`` file.
+        quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
+        infer: Run the result once on random data even where there are calibration samples.
+        proof_samples: Samples on which the written file is compared with the float model, at most.
+        min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
+        plan: JSON file with plans to use instead of making them.
+        save_plan: Where to write the plans.
+        dry_run: Make decisions and forecast the size, write nothing.
+        json: Where to write a machine-readable result; after a failure only the command line writes one.
+        report: Where to write the page about the result.
+        threads: Worker threads; 0 = one per core.
+        allow_external_paths: Read external data and calibration files that lie outside their folder too.
+        cache: Folder for statistics of activations, which later runs on the same graph and data use.
+        executor: Where shards of the calibration samples are observed: ``local``, ``dask`` (worker processes on this machine)
+            or ``dask:ADDRESS`` (of a scheduler).
+        preview: Folder for pictures of the first prepared samples, as the model gets them.
+        calibration_data: Samples from Python instead of ``calibrate_path``.
+        calibration_size: How many of them, ``None`` = all.
+    """
+
+    model_file: Path
+    output_file: Path
+    fmk: str = "ONNX"
+    weight_file: Path | None = None
+    config_file: Path | None = None
+    config: QuantizationConfig | None = None
+    input_shape: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    input_data_format: str = "NHWC"
+    input_data_type: str = "DEFAULT"
+    output_data_type: str = "DEFAULT"
+    fp16: bool = False
+    optimize: str = "general"
+    save_type: tuple[str, ...] = DEFAULT_SAVE_TYPE
+    ms_compat: str = "device"
+    nb_target: str = "arm"
+    nb_fp16: bool = False
+    nb_meta_version: int = 2
+    uint8_weights: bool = False
+    nb_sparse_threshold: float | None = None
+    nb_protobuf: bool = False
+    quantize_if_possible: bool = False
+    infer: bool = False
+    proof_samples: int = PROOF_SAMPLES
+    min_cosine: float | None = None
+    plan: Path | None = None
+    save_plan: Path | None = None
+    dry_run: bool = False
+    json: Path | None = None
+    report: Path | None = None
+    threads: int = 0
+    cache: Path | None = None
+    executor: str = "local"
+    preview: Path | None = None
+    allow_external_paths: bool = False
+    calibration_data: Any = None
+    calibration_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if str(self.output_file).endswith("/"):
+            raise UsageError(
+                "outputFile names a directory",
+                where=f"--outputFile={self.output_file}",
+                hint="add a file name, without suffix",
+            )
+        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview"
+        for name in paths.split():
+            path = getattr(self, name)
+            object.__setattr__(self, name, None if path is None else Path(path))
+        names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
+        object.__setattr__(self, "save_type", tuple(filter(None, map(str.strip, names))))
+        self._check_words()
+        self._check_types()
+        if self.min_cosine is not None and not -1.0 <= self.min_cosine <= 1.0:
+            raise UsageError(f"'{self.min_cosine}' is not a number from -1 to 1", where="--minCosine")
+        if not 0 <= self.threads <= MAX_THREADS:
+            raise UsageError(f"'{self.threads}' is not a number of threads (0 to {MAX_THREADS})", where="--threads")
+
+    def without_effect(self, config: QuantizationConfig | None) -> tuple[str, ...]:
+        """Flags that were given and change nothing, a sentence each.
+
+        Args:
+            config: What the conversion is configured with.
+        """
+        data = config.data_preprocess_param if config is not None else None
+        input_type = data.input_type if data is not None else None
+        has_samples = self.calibration_data is not None or input_type is not None
+        kind = config.common_quant_param.quant_type if config is not None else None
+        is_full = kind is not None and kind.value == "FULL_QUANT"
+        reads_files = input_type is not None and input_type.value == "BIN"
+        unnamed = "--saveType does not name {}".format
+        given = (
+            (f"--msCompat={self.ms_compat}", self.ms_compat != "device", "MINDIR_LITE"),
+            (f"--nbTarget={self.nb_target}", self.nb_target != "arm", "NAIVE_BUFFER"),
+            ("--nbFp16=on", self.nb_fp16, "NAIVE_BUFFER"),
+            ("--uint8Weights=on", self.uint8_weights, "ONNX"),
+            (f"nb_meta_version={self.nb_meta_version}", self.nb_meta_version != 2, "NAIVE_BUFFER"),
+            (f"nb_sparse_threshold={self.nb_sparse_threshold}", self.nb_sparse_threshold is not None, "NAIVE_BUFFER"),
+            ("nb_protobuf", self.nb_protobuf, "NAIVE_BUFFER"),
+        )
+        found = [(flag, is_given and name not in self.save_type, unnamed(name)) for flag, is_given, name in given]
+        found += [
+            (
+                f"--inputDataFormat={self.input_data_format}",
+                self.input_data_format != "NHWC" and not reads_files,
+                "no BIN files are read",
+            ),
+            (
+                f"--cache={self.cache}",
+                self.cache is not None and not is_full,
+                "only FULL_QUANT has ranges of activations to keep",
+            ),
+            ("--infer=true", self.infer and not has_samples, "without samples the proof runs on random data anyway"),
+        ]
+        return tuple(f"{flag} has no effect: {reason}" for flag, is_idle, reason in found if is_idle)
+
+    def _check_types(self) -> None:
+        """Texts such as "off" or "4" would pass for true, or for a defect later on."""
+        for name, kinds, wanted in (
+            ("fp16", bool, "True or False"),
+            ("nb_fp16", bool, "True or False"),
+            ("uint8_weights", bool, "True or False"),
+            ("infer", bool, "True or False"),
+            ("dry_run", bool, "True or False"),
+            ("threads", int, "a whole number"),
+            ("min_cosine", (int, float, type(None)), "a number"),
+            ("calibration_size", (int, type(None)), "a whole number"),
+        ):
+            if not isinstance(getattr(self, name), kinds):
+                raise UsageError(f"must be {wanted}, not {getattr(self, name)!r}", where=name)
+        if self.calibration_size is not None and self.calibration_size < 1:
+            raise UsageError(f"must be at least 1, not {self.calibration_size}", where="calibration_size")
+
+    def _check_words(self) -> None:
+        refused = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]
+        if refused:
+            raise UsageError(refused, where=f"--fmk={self.fmk}")
+        if self.weight_file is not None and self.fmk != "PADDLE":
+            raise UsageError("only PADDLE models have a second file here", where="--weightFile")
+        check_executor(self.executor)
+        if self.executor != LOCAL and self.calibration_data is not None:
+            raise UsageError(
+                "samples from Python are in this process alone: the workers of a cluster cannot read them",
+                where=f"executor={self.executor}",
+                hint="name files with calibrate_path",
+            )
+        one_of(self.ms_compat, MS_COMPAT, "--msCompat")
+        one_of(self.nb_target, NB_TARGETS, "--nbTarget")
+        one_of(self.input_data_format, LAYOUTS, "--inputDataFormat")
+        one_of(self.input_data_type, INPUT_TYPES, "--inputDataType")
+        one_of(self.output_data_type, OUTPUT_TYPES, "--outputDataType")
+        object.__setattr__(self, "optimize", _optimize_level(self.optimize))
+        if not self.save_type:
+            object.__setattr__(self, "save_type", DEFAULT_SAVE_TYPE)
+
+
+def one_of(value: str, allowed: Sequence[str], flag: str) -> str:
+    """The value if it is allowed.
+
+    Raises:
+        UsageError: It is not; the nearest and all allowed values are named.
+    """
+    if value not in allowed:
+        near = did_you_mean(str(value), allowed)
+        raise UsageError(f"{value!r} is not one of {', '.join(allowed)}{near}", where=flag)
+    return value
+
+
+def _optimize_level(text: str) -> str:
+    """The level; the chip that may follow ``ascend_oriented:`` changes nothing here."""
+    level, colon, chip = text.partition(":")
+    if colon and (level != "ascend_oriented" or not chip):
+        raise UsageError("only ascend_oriented takes a chip: ascend_oriented:CHIP", where=f"--optimize={text}")
+    return one_of(level, OPTIMIZE, "--optimize")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputAccuracy:
+    """One output of the written file next to the float model.
+
+    Attributes:
+        name: Output name.
+        cosine: Mean cosine similarity over the samples.
+        least_cosine: The lowest one.
+        sqnr: Signal to quantization noise ratio over all samples, dB; infinite when equal.
+        max_error: Largest absolute difference.
+        max_value: Largest absolute value of the float output.
+    """
+
+    name: str
+    cosine: float
+    least_cosine: float
+    sqnr: float
+    max_error: float
+    max_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """A written model.
+
+    Attributes:
+        format: Name as in ``--saveType``.
+        path: The file.
+        bytes: Size with external data.
+        sha256: Hash of the file.
+        accuracy: Proof per output.
+        samples: Number of samples of the proof.
+        real_samples: Whether they were calibration samples (else random data).
+        gate: Least mean cosine that was asked for; ``None`` without a gate.
+    """
+
+    format: str
+    path: Path
+    bytes: int
+    sha256: str
+    accuracy: tuple[OutputAccuracy, ...]
+    samples: int
+    real_samples: bool
+    gate: float | None = None
+
+
+@dataclass(slots=True)
+class ConvertResult:
+    """What a conversion did.
+
+    Attributes:
+        artefacts: Written files; empty after a dry run.
+        plans: Output format -> plan; empty after a float conversion.
+        figures: Output format -> layers and tensors; errors are in them when a report was made.
+        samples: The first prepared samples, when a report was made.
+        model_bytes: Size of the model that was read, external data included.
+        configuration: Section -> key -> text of everything that was set; the command line is ``command line``.
+        forecast_bytes: Output format -> estimated size, after a dry run.
+        nodes_read, nodes_optimized: Node counts before and after optimization.
+        warnings: Everything the user should know.
+        seconds: Stage -> wall seconds.
+        peak_memory: Largest resident memory of the process so far, bytes.
+        versions: Package -> version.
+    """
+
+    model_bytes: int
+    nodes_read: int = 0
+    nodes_optimized: int = 0
+    artefacts: list[Artefact] = field(default_factory=list)
+    plans: dict[str, QuantPlan] = field(default_factory=dict)
+    figures: dict[str, ModelFigures] = field(default_factory=dict)
+    samples: list[list[InputPreview]] = field(default_factory=list)
+    configuration: dict[str, dict[str, str]] = field(default_factory=dict)
+    forecast_bytes: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        from converter_lite.pipeline.result_json import result_to_json
+
+        return result_to_json(self)

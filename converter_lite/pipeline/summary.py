@@ -1,0 +1,69 @@
+"""The closing summary of a conversion, as text."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+
+from converter_lite.execution.environment import installed
+from converter_lite.pipeline.request import Artefact, ConvertResult, OutputAccuracy
+
+PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime")
+
+
+def summary(result: ConvertResult) -> str:
+    """Sizes, accuracy per output, seconds per stage, peak memory."""
+    lines: list[str] = []
+    for artefact in result.artefacts:
+        lines += _artefact_lines(artefact, result.model_bytes)
+    for name, size in result.forecast_bytes.items():
+        ratio = size / max(result.model_bytes, 1)
+        lines.append(f"{name}: about {size:,} bytes expected ({ratio:.2f} x the {result.model_bytes:,} bytes read)")
+    stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in result.seconds.items())
+    lines.append(f"seconds: {stages}; peak memory {result.peak_memory / 2**20:.0f} MiB")
+    return "\n".join(lines)
+
+
+def _artefact_lines(artefact: Artefact, model_bytes: int) -> list[str]:
+    ratio = artefact.bytes / max(model_bytes, 1)
+    return [
+        f"{artefact.path}: {model_bytes:,} -> {artefact.bytes:,} bytes ({ratio:.2f} x)",
+        *accuracy_lines(artefact.accuracy, samples=artefact.samples, real=artefact.real_samples),
+    ]
+
+
+def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bool) -> list[str]:
+    """The table of the proof.
+
+    Args:
+        accuracy: One row each.
+        samples: How many were compared.
+        real: Whether they were calibration samples, else random data.
+    """
+    kind = "calibration" if real else "random"
+    lines = [
+        f"  compared with the float model on {samples} {kind} samples:",
+        f"  {'output':<28} {'cosine':>9} {'least':>9} {'SQNR dB':>8} {'max error':>10} {'max value':>10}",
+    ]
+    for output in accuracy:
+        lines.append(
+            f"  {output.name:<28} {output.cosine:9.6f} {output.least_cosine:9.6f} {output.sqnr:8.2f} "
+            f"{output.max_error:10.4g} {output.max_value:10.4g}"
+        )
+    return lines
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that decides about the result."""
+    return {"python": platform.python_version(), **installed(PACKAGES)}
+
+
+def peak_memory() -> int:
+    """Largest resident memory of this process so far, bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(size if sys.platform == "darwin" else size * 1024)

@@ -1,0 +1,66 @@
+"""What a conversion says about its samples before it uses them."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.data.inputs import input_specs
+from converter_lite.data.remember import RememberingDataset
+from converter_lite.errors import ModelError
+from converter_lite.log import Log
+from converter_lite.preprocessing.doctor import LOOKED_AT, examine, is_picture, preparation_of
+from converter_lite.preprocessing.pictures import write_preview
+from converter_lite.runtime.engine import Engine
+
+if TYPE_CHECKING:
+    from converter_lite.config.settings import DataPreprocessParam
+
+
+def check_inputs(
+    model: ir.Model,
+    dataset: RememberingDataset,
+    data: DataPreprocessParam | None,
+    *,
+    samples: int | None = None,
+    preview: Path | None,
+    engine: Engine,
+    threads: int,
+    log: Log,
+) -> None:
+    """Warn about samples that the model was hardly trained on, and show them.
+
+    Args:
+        model: Optimized float graph.
+        dataset: Prepared samples.
+        data: How they were prepared, ``None`` if they come from the caller.
+        samples: First samples that may be looked at, ``None``: as many as the doctor wants.
+        preview: Folder for pictures of the first ones.
+        engine: Runs the model.
+        threads: Worker threads.
+        log: Receives the warnings; where all is well nothing is said.
+
+    Raises:
+        ConverterError: The folder of the pictures cannot be written.
+    """
+    with log.stage("first samples"):
+        feeds = dataset.head(LOOKED_AT if samples is None else samples)
+    preparation = preparation_of(data)
+    # calibration meets the same error of the runtime, and values that are not finite, and names the tensor
+    with log.stage("input check"), contextlib.suppress(ModelError), np.errstate(all="ignore"):
+        for finding in examine(
+            model, feeds, preparation=preparation, samples=len(dataset), engine=engine, threads=threads
+        ):
+            log.warning(finding.message)
+    if preview is None:
+        return
+    pictures = [spec for spec in input_specs(model) if is_picture(spec, feeds[0])]
+    if not pictures:
+        log.warning("--preview: no input of the model is a picture")
+        return
+    count = write_preview(preview, pictures, feeds, preparation.normalization)
+    log.info(f"{preview}: {count} prepared samples as pictures; the first channel is shown as red")

@@ -1,0 +1,58 @@
+"""Pictures of prepared samples, as the model gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.data.inputs import InputSpec
+from converter_lite.data.layout import model_layout
+from converter_lite.preprocessing.normalization import Normalization, View, guess
+from converter_lite.runtime.engine import Feed
+from converter_lite.system.files import transaction
+
+SHOWN = 8
+"""Samples that are written."""
+
+
+def picture(spec: InputSpec, feed: Feed, used: Normalization | None) -> NDArray[np.uint8]:
+    """The first picture of a sample: ``(H, W, 3)`` or ``(H, W)``.
+
+    The first channel of the tensor is shown as red and the last as blue, whatever the configuration calls them: natural colours
+    say that the model gets RGB. Numbers are taken back to pixels; those outside are cut off.
+
+    Args:
+        spec: Input with four dimensions and 1 or 3 channels.
+        feed: The sample.
+        used: Normalization, ``None`` guesses it from the values.
+    """
+    array = feed[spec.name][:1].astype(np.float32)
+    if used is None:
+        used = guess(float(array.min()), float(array.max()))
+    pixels = View(model_layout(spec)[0], used, blue_first=False).pixels(array)[0]
+    shown = np.clip(np.rint(np.nan_to_num(pixels)), 0, 255).astype(np.uint8)
+    return shown[..., 0] if shown.shape[-1] == 1 else shown
+
+
+def write_preview(folder: Path, specs: Sequence[InputSpec], feeds: Sequence[Feed], used: Normalization | None) -> int:
+    """Write the first samples of every picture input as PNG; returns the number of files.
+
+    Raises:
+        ConverterError: The folder cannot be written.
+    """
+    from PIL import Image
+
+    with transaction(folder) as files:
+        count = 0
+        for number, spec in enumerate(specs):
+            prefix = "" if len(specs) == 1 else f"input{number}_"
+            for index, feed in enumerate(feeds[:SHOWN]):
+                made = files.work / f"{prefix}{index:03}.png"
+                Image.fromarray(picture(spec, feed, used)).save(made)
+                files.add(made, folder / made.name)
+                count += 1
+        files.commit()
+    return count

@@ -1,0 +1,253 @@
+"""From a configuration to the settings of an algorithm, checked against the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.config.names import (
+    DynamicQuantStrategy,
+    QuantType,
+    Rounding,
+    TargetDevice,
+    WeightQuantStrategy,
+)
+from converter_lite.config.settings import QuantizationConfig
+from converter_lite.errors import ConfigError, did_you_mean
+from converter_lite.quantization.bias_correction import ensure_biases
+from converter_lite.quantization.dynamic import DynamicSettings
+from converter_lite.quantization.fallback import Goal
+from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
+from converter_lite.quantization.mixed_bits import DATA_COSINE, TUNED_COSINE, MixedBits
+from converter_lite.quantization.plan import NodeMode, QuantPlan
+from converter_lite.quantization.weight_only import WIDE_BITS, WeightSettings
+from converter_lite.targets.devices import target_spec
+from converter_lite.targets.policy import Policy
+
+PLAN_MODES: dict[type, tuple[NodeMode, ...]] = {
+    FullSettings: (NodeMode.FLOAT, NodeMode.INTEGER, NodeMode.WEIGHT),
+    WeightSettings: (NodeMode.FLOAT, NodeMode.WEIGHT),
+    DynamicSettings: (NodeMode.FLOAT, NodeMode.WEIGHT, NodeMode.DYNAMIC),
+}
+"""Kind of quantization -> what its plans may say about a node."""
+
+ADAPTIVE_BELOW_BITS = 8
+"""Widths below it get adaptive rounding where nothing is said: from 8 bits on it gains less than it costs in time."""
+
+Settings = FullSettings | WeightSettings | DynamicSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How to quantize for one output format.
+
+    Attributes:
+        settings: Of the algorithm.
+        target: The runtime that it is for.
+        goal: Accuracy that nodes may be left in float for.
+        notes: What the format makes of it otherwise than the configuration says.
+    """
+
+    settings: Settings
+    target: Policy
+    goal: Goal | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the default quality gate holds: 8 bits and more, or searched widths."""
+        if not isinstance(self.settings, WeightSettings):
+            return True
+        mixed = self.settings.mixed
+        return self.settings.bits >= 8 if mixed is None else mixed.search
+
+    @property
+    def is_per_channel(self) -> bool:
+        """Whether a weight has one scale per channel."""
+        if isinstance(self.settings, DynamicSettings):
+            return self.settings.weight_per_channel
+        return self.settings.per_channel
+
+    @property
+    def chooses_widths(self) -> bool:
+        """Whether each weight gets a width of its own."""
+        return isinstance(self.settings, WeightSettings) and self.settings.mixed is not None
+
+    @property
+    def measures(self) -> bool:
+        """Whether nodes or widths are chosen by measured accuracy."""
+        mixed = self.settings.mixed if isinstance(self.settings, WeightSettings) else None
+        return self.goal is not None or (mixed is not None and mixed.search)
+
+    def check_plan(self, plan: QuantPlan, *, usual: QuantPlan, where: str) -> None:
+        """Refuse a plan that was made for another device or another kind of quantization.
+
+        Args:
+            plan: A plan that a person gave.
+            usual: What would be decided without it.
+            where: Its file.
+
+        Raises:
+            ConfigError: It was; ``where`` names the file.
+        """
+        if plan.target != self.target.name:
+            raise ConfigError(f"the plan is for {plan.target}, not for {self.target.name}", where=where)
+        allowed = PLAN_MODES[type(self.settings)]
+        foreign = next((name for name, node in plan.nodes.items() if node.mode not in allowed), None)
+        if foreign is not None:
+            mode = plan.nodes[foreign].mode.value
+            raise ConfigError(f"the plan is for another quant_type: node {foreign} has mode {mode}", where=where)
+        for kind in (NodeMode.INTEGER, NodeMode.DYNAMIC):
+            if _has(usual, kind) and plan.quantized_nodes and not _has(plan, kind):
+                raise ConfigError(f"the plan is for another quant_type: no node has mode {kind.value}", where=where)
+
+    def prepare(self, model: ir.Model) -> None:
+        """Give the graph, in place, the constants that plans of this kind speak of."""
+        if isinstance(self.settings, FullSettings):
+            ensure_biases(model, operators=BIAS_OPERATORS)
+
+
+def _has(plan: QuantPlan, mode: NodeMode) -> bool:
+    return any(node.mode is mode for node in plan.nodes.values())
+
+
+def choose(
+    config: QuantizationConfig, model: ir.Model, vanished: frozenset[str], *, has_samples: bool
+) -> Choice | None:
+    """Settings of the quantization that a configuration asks for; ``None`` for a float conversion.
+
+    Args:
+        config: Checked configuration.
+        model: Optimized graph, to resolve ``skip_quant_node``.
+        vanished: Names that the optimizer removed with everything they did.
+        has_samples: Whether there are calibration samples.
+
+    Raises:
+        ConfigError: ``skip_quant_node`` names nothing (every such name is listed with the nearest right one), or
+            something needs calibration samples and there are none.
+    """
+    common = config.common_quant_param
+    if common.quant_type is None:
+        return None
+    skip = skipped_nodes(config, model, vanished)
+    choice = _choose(config, skip, has_samples=has_samples)
+    if common.target_cosine is None and common.target_error is None:
+        return choice
+    goal = Goal(common.target_cosine, common.target_error, common.max_float_nodes)
+    mixed = choice.settings.mixed if isinstance(choice.settings, WeightSettings) else None
+    if mixed is None or not mixed.search or not isinstance(choice.settings, WeightSettings):
+        return replace(choice, goal=goal)
+    if goal.cosine is None or goal.error is not None:
+        raise ConfigError(
+            "widths are searched for a cosine, not for a largest error",
+            where=config.location("common_quant_param", "target_error"),
+            hint="set target_cosine, or init_scale with auto_tune=false",
+        )
+    return replace(choice, settings=replace(choice.settings, mixed=replace(mixed, target_cosine=goal.cosine)))
+
+
+def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bool) -> Choice:
+    common = config.common_quant_param
+    if common.quant_type is QuantType.FULL_QUANT:
+        return _choose_full(config, skip)
+    if common.quant_type is QuantType.DYNAMIC_QUANT:
+        dynamic = config.dynamic_quant_param
+        per_channel = dynamic.quant_strategy is DynamicQuantStrategy.ALWC
+        settings = DynamicSettings(
+            per_channel,
+            dynamic.smoothing,
+            skip=skip,
+            portable=common.portable,
+            adaptive_rounding=dynamic.rounding is not Rounding.NEAREST,
+        )
+        return Choice(settings, target_spec(TargetDevice.CPU.value))
+    return _choose_weights(config, skip, has_samples=has_samples)
+
+
+def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
+    full = config.full_quant_param
+    target = target_spec(full.target_device.value)
+    target = replace(target, pairs_saturate=target.pairs_saturate and config.common_quant_param.portable)
+    per_channel = target.per_channel if full.per_channel is None else full.per_channel
+    is_coarse = not per_channel and full.bias_correction
+    settings = FullSettings(
+        method=full.activation_quant_method.value,
+        per_channel=per_channel,
+        bias_correction=full.bias_correction,
+        equalization=full.equalization,
+        smooth_alpha=full.smooth_alpha,
+        adaptive_rounding=is_coarse if full.rounding is None else full.rounding is Rounding.ADAPTIVE,
+        skip=skip,
+    )
+    return Choice(settings, target)
+
+
+def _choose_weights(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bool) -> Choice:
+    common, weight = config.common_quant_param, config.weight_quant_param
+    mixed = _mixed_bits(config, has_samples=has_samples) if common.bit_num == 0 else None
+    is_said = config.given("common_quant_param", "min_quant_weight_channel")
+    settings = WeightSettings(
+        bits=common.bit_num if mixed is None else WIDE_BITS,
+        per_channel=weight.per_channel,
+        bias_correction=weight.bias_correction,
+        adaptive_rounding=_rounds_adaptively(config, has_samples=has_samples),
+        min_size=common.min_quant_weight_size,
+        min_channel=common.min_quant_weight_channel if is_said else None,
+        skip=skip,
+        mixed=mixed,
+    )
+    return Choice(settings, target_spec(TargetDevice.CPU.value))
+
+
+def _mixed_bits(config: QuantizationConfig, *, has_samples: bool) -> MixedBits:
+    """Widths are searched where that is asked for, or where there are samples and no ``init_scale`` says otherwise."""
+    mixed = config.mixed_bit_weight_quant_param
+    is_silent = not config.given("mixed_bit_weight_quant_param", "init_scale")
+    return MixedBits(
+        init_scale=mixed.init_scale,
+        search=mixed.auto_tune or (has_samples and is_silent),
+        target_cosine=TUNED_COSINE if mixed.auto_tune else DATA_COSINE,
+        max_iterations=mixed.max_iterations,
+    )
+
+
+def _rounds_adaptively(config: QuantizationConfig, *, has_samples: bool) -> bool:
+    """Whether weight quantization fits its rounding to samples: asked for, or silently where it pays.
+
+    Raises:
+        ConfigError: It is asked for and there are no samples.
+    """
+    weight = config.weight_quant_param
+    is_gptq = weight.quant_strategy is WeightQuantStrategy.GPTQ
+    if weight.rounding is not Rounding.ADAPTIVE and not is_gptq:
+        is_silent = weight.rounding is None
+        return is_silent and has_samples and config.common_quant_param.bit_num < ADAPTIVE_BELOW_BITS
+    if not has_samples:
+        raise ConfigError(
+            "the rounding is fitted to calibration samples, and there are none",
+            where=config.location("weight_quant_param", "quant_strategy" if is_gptq else "rounding"),
+            hint="give samples, or remove the key",
+        )
+    return True
+
+
+def skipped_nodes(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> frozenset[str]:
+    """Node names that ``skip_quant_node`` means, original node and tensor names resolved.
+
+    Raises:
+        ConfigError: A name is unknown.
+    """
+    where = config.location("common_quant_param", "skip_quant_node") or "skip_quant_node"
+    found: set[str] = set()
+    problems = []
+    for name in config.common_quant_param.skip_quant_node:
+        nodes = g.find_nodes(model.graph, name)
+        if not nodes and name not in vanished:
+            known = g.known_names(model.graph)
+            problems.append(f"{where}: no node or tensor is called {name!r}{did_you_mean(name, known)}")
+        found.update(node.name or "" for node in nodes)
+    if problems:
+        raise ConfigError(problems[0], where=where, problems=tuple(problems))
+    return frozenset(found)

@@ -1,0 +1,198 @@
+"""Leaving in float what costs the most accuracy, until the outputs are as good as asked.
+
+Nodes are ranked by two measurements: what the network loses when a node alone is quantized, and what it gains when the node
+alone is left out. Both edit the plan of one quantized network, so each costs one session. The best nodes for their price
+(few nodes, few multiplications) are then left out of real quantizations: twice as many each time until the goal holds, then
+halving the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from converter_lite.log import Log
+from converter_lite.quantization.cost import multiplications
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.score import Score
+from converter_lite.targets.operands import operator, stored_weight
+from converter_lite.targets.operators import Role
+
+NODE_PRICE = 1.0
+"""Price of one more node outside, in multiples of an average node's share of the work: borders cost conversions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the outputs must reach; ``None`` asks for nothing.
+
+    Attributes:
+        cosine: Least mean cosine of any output with the float network.
+        error: Largest absolute error of any output value.
+        max_nodes: Nodes left out at most; 0 = no limit.
+    """
+
+    cosine: float | None = None
+    error: float | None = None
+    max_nodes: int = 0
+
+    def shortfall(self, score: Score) -> float:
+        """How many times too large the worse of both errors is; the goal holds up to 1."""
+        ratios = [0.0]
+        if self.cosine is not None:
+            ratios.append((1.0 - score.cosine) / (1.0 - self.cosine))
+        if self.error is not None:
+            ratios.append(score.error / self.error)
+        return max(ratios)
+
+    def __str__(self) -> str:
+        parts = [f"cosine {self.cosine:g}"] if self.cosine is not None else []
+        return " and ".join([*parts, *([f"largest error {self.error:g}"] if self.error is not None else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One quantization with some nodes left out.
+
+    Attributes:
+        skip: Names of the nodes.
+        quantized: Result.
+        score: Its accuracy.
+    """
+
+    skip: tuple[str, ...]
+    quantized: QuantizedModel
+    score: Score
+
+
+Quantize = Callable[[frozenset[str]], QuantizedModel]
+"""Quantizes with these nodes left out."""
+
+
+def candidates(quantized: QuantizedModel) -> list[str]:
+    """Nodes whose quantization can be given up by itself, in graph order.
+
+    Relu and Clip follow the node before them; operators that only move values lose nothing by themselves.
+    """
+    names = []
+    for node in quantized.model.graph:
+        entry = operator(node)
+        is_follower = entry is not None and entry.role in (Role.CLAMP, Role.SAME) and stored_weight(node) is None
+        if quantized.plan.mode(node) is not NodeMode.FLOAT and not is_follower:
+            names.append(node.name or "")
+    return names
+
+
+def sensitivities(
+    names: Sequence[str],
+    *,
+    alone: Callable[[str], Score],
+    without: Callable[[str], Score],
+    everything: Score,
+    log: Log,
+) -> dict[str, float]:
+    """Share of the output's error that each node is to blame for, mean of both measurements.
+
+    Args:
+        names: Nodes.
+        alone: Score of the network in which this node alone is quantized.
+        without: Score of the network in which everything but this node is quantized.
+        everything: Score of the fully quantized network.
+        log: Receives progress and details.
+    """
+    total = max(everything.noise, 1e-30)
+    shares: dict[str, float] = {}
+    for name in log.track(names, "measuring layers", len(names)):
+        own, rest = alone(name).noise / total, 1.0 - without(name).noise / total
+        shares[name] = (min(own, 1.0) + max(rest, 0.0)) / 2 if math.isfinite(own) else 1.0
+        log.debug(f"  {name}: alone {own:.3f}, left out {rest:.3f} of the error")
+    return shares
+
+
+def prices(model: ir.Model, names: Iterable[str]) -> dict[str, float]:
+    """What leaving each node out costs: one for the node, and its multiplications in multiples of the average node's."""
+    nodes = {node.name or "": node for node in model.graph}
+    work = {name: multiplications(nodes[name]) for name in names}
+    mean = max(sum(work.values()) / max(len(work), 1), 1.0)
+    return {name: NODE_PRICE + amount / mean for name, amount in work.items()}
+
+
+def ranked(shares: Mapping[str, float], price: Mapping[str, float]) -> list[str]:
+    """Nodes with any share of the error, most share per price first; ties in graph order."""
+    helpful = [name for name, share in shares.items() if share > 0.0]
+    return sorted(helpful, key=lambda name: -shares[name] / price[name])
+
+
+def fall_back(
+    first: Trial,
+    order: Sequence[str],
+    goal: Goal,
+    *,
+    quantize: Quantize,
+    score: Callable[[QuantizedModel], Score],
+    log: Log,
+) -> Trial:
+    """The trial with the fewest nodes left out that reaches the goal; if none does, the most accurate one.
+
+    Args:
+        first: The network with nothing left out.
+        order: Nodes to leave out, best first.
+        goal: What to reach.
+        quantize: Makes the trials.
+        score: Judges them.
+        log: Receives the table.
+    """
+    limit = min(len(order), goal.max_nodes or len(order))
+    log.info(f"the outputs miss {goal}; leaving nodes out:")
+    log.info(f"  {'left out':>8} {'cosine':>9} {'max error':>10}  nodes")
+    _row(log, first, ())
+    trials = {0: first}
+    best, missed, k = first, 0, 1
+    while missed < limit and k > missed:
+        k = min(k, limit)
+        skip = tuple(order[:k])
+        quantized = quantize(frozenset(skip))
+        trials[k] = trial = Trial(skip, quantized, score(quantized))
+        _row(log, trial, order[missed:k])
+        if goal.shortfall(trial.score) < goal.shortfall(best.score):
+            best = trial
+        if goal.shortfall(trial.score) <= 1.0:
+            return _fewest(trials, order, missed, k, goal, quantize=quantize, score=score, log=log)
+        missed, k = k, 2 * k
+    return best
+
+
+def _fewest(
+    trials: dict[int, Trial],
+    order: Sequence[str],
+    missed: int,
+    reached: int,
+    goal: Goal,
+    *,
+    quantize: Quantize,
+    score: Callable[[QuantizedModel], Score],
+    log: Log,
+) -> Trial:
+    """Halve the interval between a number of nodes that misses the goal and one that reaches it."""
+    while reached - missed > 1:
+        middle = (missed + reached) // 2
+        skip = tuple(order[:middle])
+        quantized = quantize(frozenset(skip))
+        trials[middle] = Trial(skip, quantized, score(quantized))
+        _row(log, trials[middle], order[missed:middle])
+        if goal.shortfall(trials[middle].score) <= 1.0:
+            reached = middle
+        else:
+            missed = middle
+    return trials[reached]
+
+
+def _row(log: Log, trial: Trial, added: Sequence[str]) -> None:
+    shown = ", ".join(added[:4]) + (f", ... {len(added) - 4} more" if len(added) > 4 else "")
+    score = trial.score
+    log.info(
+        f"  {len(trial.skip):>8} {score.cosine:9.6f} {score.error:10.4g}  {'+ ' + shown if added else ''}".rstrip()
+    )

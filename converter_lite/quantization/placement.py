@@ -1,0 +1,219 @@
+"""Which nodes a device computes in integers, and which tensors need parameters for that.
+
+Rules, in this order (numbers are cited in the code):
+
+1. A node named in ``skip_quant_node`` stays float.
+2. A node the device has no integer kernel for stays float (or keeps only its weights as integers).
+3. Relu and Clip behind an integer node that nobody else reads become part of it.
+4. Where the device gains nothing from isolated integer operators, an operator without weights is quantized only
+   between quantized neighbours. Repeated until nothing changes.
+5. Where the device computes them as fast in float, the layers that read a picture stay float (:mod:`.stem`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
+from converter_lite.quantization.stem import stem
+from converter_lite.targets.operands import FLOAT_TYPES, operator
+from converter_lite.targets.operators import Role
+from converter_lite.targets.policy import Policy
+from converter_lite.targets.rules import data_inputs
+
+READS_PICTURE = "reads a picture: integers would cost accuracy and save no time"
+"""Why a layer of :mod:`.stem` stays float."""
+
+
+def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> QuantPlan:
+    """A plan with a mode or a reason for every node of the main graph; no parameters yet."""
+    plan = QuantPlan(target.name)
+    for node in model.graph:
+        if node.name in skip:  # rule 1
+            plan.keep_float(node, "named in skip_quant_node")
+            continue
+        found = target.capability(node)  # rule 2
+        if not found.integer:
+            plan.quantize(node, NodeMode.INTEGER)
+        elif not found.stored:
+            plan.quantize(node, NodeMode.WEIGHT)
+        else:
+            plan.keep_float(node, found.integer)
+    if target.float_stem is not None:
+        for node in stem(model, target.float_stem):  # rule 5
+            plan.keep_float(node, READS_PICTURE)
+    _follow_clamps(model, plan)  # rule 3
+    if target.only_between_weighted:
+        _drop_islands(model, plan)  # rule 4
+    if target.float_addend:
+        _mark_float_addends(model, plan)
+    return plan
+
+
+def is_weighted(node: ir.Node) -> bool:
+    """Whether the node multiplies data with weights or, for MatMul, with other data."""
+    entry = operator(node)
+    return entry is not None and entry.role is Role.WEIGHTED
+
+
+def is_fused_clamp(node: ir.Node, plan: QuantPlan) -> bool:
+    """Whether a Relu or Clip is the last step of the integer node before it (rule 3)."""
+    entry = operator(node)
+    if entry is None or entry.role is not Role.CLAMP or plan.mode(node) is not NodeMode.INTEGER:
+        return False
+    value = node.inputs[0]
+    before = value.producer() if value is not None else None
+    if value is None or before is None or plan.mode(before) is not NodeMode.INTEGER:
+        return False
+    before_entry = operator(before)
+    own_range = before_entry is not None and before_entry.role in (Role.WEIGHTED, Role.ARITHMETIC)
+    return own_range and g.single_consumer(value) is node and clamp_bounds(node) is not None
+
+
+def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
+    """Constant bounds of a Relu or Clip; ``None`` when a bound is computed at run time."""
+    if node.op_type == "Relu":
+        return 0.0, float("inf")
+    bounds = []
+    for position, missing in ((1, float("-inf")), (2, float("inf"))):
+        value = node.inputs[position] if len(node.inputs) > position else None
+        bound = missing if value is None else g.scalar(value)
+        if bound is None:
+            return None
+        bounds.append(bound)
+    return bounds[0], bounds[1]
+
+
+def _follow_clamps(model: ir.Model, plan: QuantPlan) -> None:
+    for node in model.graph:
+        entry = operator(node)
+        if entry is None or entry.role is not Role.CLAMP or plan.mode(node) is not NodeMode.INTEGER:
+            continue
+        value = node.inputs[0]
+        before = value.producer() if value is not None else None
+        if before is None or plan.mode(before) is not NodeMode.INTEGER:
+            plan.keep_float(node, "follows a float node")
+        elif clamp_bounds(node) is None:
+            plan.keep_float(node, "its bounds are not constant")
+
+
+def _drop_islands(model: ir.Model, plan: QuantPlan) -> None:
+    def integer(node: ir.Node | None) -> bool:
+        return node is not None and plan.mode(node) is NodeMode.INTEGER
+
+    changed = True
+    while changed:
+        changed = False
+        for node in model.graph:
+            if not integer(node) or is_weighted(node):
+                continue
+            reason = _island_reason(node, plan, integer)
+            if reason:
+                plan.keep_float(node, reason)
+                changed = True
+
+
+def _island_reason(node: ir.Node, plan: QuantPlan, integer: Callable[[ir.Node | None], bool]) -> str:
+    if is_fused_clamp(node, plan):
+        return ""
+    for value in data_inputs(node):
+        if g.is_constant(value) or integer(value.producer()):
+            continue
+        if not any(is_weighted(user) and integer(user) for user, _ in value.uses()):
+            return "stands behind a float node"
+    if not any(integer(user) for output in node.outputs for user, _ in output.uses()):
+        return "no integer node follows"
+    return ""
+
+
+def quantized_tensors(model: ir.Model, plan: QuantPlan, target: Policy) -> dict[str, str]:
+    """Tensors that need a quantize/dequantize pair -> tensor whose parameters they take (their own name, mostly).
+
+    An integer node's output is quantized unless its kernel can give float results and no integer node reads it.
+    """
+    sources: dict[str, str] = {}
+    for value in model.graph.inputs:
+        if value.dtype in FLOAT_TYPES and _read_as_integer(value, plan):
+            sources[_name(value)] = _name(value)
+    for node in model.graph:
+        entry = operator(node)
+        mode = plan.mode(node)
+        for output in node.outputs:
+            if output.dtype not in FLOAT_TYPES or not output.name:
+                continue
+            if mode is not NodeMode.INTEGER or entry is None:
+                if _read_as_integer(output, plan):
+                    sources[output.name] = output.name
+                continue
+            if _is_inner(output, plan) or not _needs_pair(node, output, plan, target):
+                continue
+            origin = node.inputs[0]
+            shares = _keeps_values(node) and origin is not None and origin.name in sources
+            sources[output.name] = (
+                sources[origin.name] if shares and origin is not None and origin.name else output.name
+            )
+    return sources
+
+
+def _keeps_values(node: ir.Node) -> bool:
+    """Whether the output holds values of the first input only: Pad may add a constant (infinity, for MaxPool, saturates)."""
+    entry = operator(node)
+    if entry is None or entry.role is not Role.SAME:
+        return False
+    if node.op_type != "Pad" or g.attribute(node, "mode", "constant") not in ("constant", b"constant"):
+        return True
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    added = 0.0 if value is None else g.scalar(value)
+    return added is not None and (added == 0.0 or not math.isfinite(added))
+
+
+def _needs_pair(node: ir.Node, output: ir.Value, plan: QuantPlan, target: Policy) -> bool:
+    computing = node
+    if is_fused_clamp(node, plan):
+        before = node.inputs[0].producer() if node.inputs[0] is not None else None
+        computing = before or node
+    if computing.op_type in target.float_output:
+        return _read_as_integer(output, plan)
+    return True
+
+
+def _is_inner(value: ir.Value, plan: QuantPlan) -> bool:
+    """Whether the tensor disappears inside an integer node (between it and its Relu)."""
+    user = g.single_consumer(value)
+    return user is not None and is_fused_clamp(user, plan)
+
+
+def _read_as_integer(value: ir.Value, plan: QuantPlan) -> bool:
+    return any(reads_integer(user, position, plan) for user, position in value.uses())
+
+
+def reads_integer(node: ir.Node, position: int, plan: QuantPlan) -> bool:
+    """Whether input ``position`` of a node is read through a quantize/dequantize pair."""
+    value = node.inputs[position]
+    if plan.mode(node) is not NodeMode.INTEGER or is_fused_clamp(node, plan):
+        return False
+    if position in plan.nodes[node.name or ""].float_inputs:
+        return False
+    return any(value is data for data in data_inputs(node))
+
+
+def _mark_float_addends(model: ir.Model, plan: QuantPlan) -> None:
+    """The first addend that comes straight from a weighted node stays in that node's accumulator precision."""
+    for node in model.graph:
+        if node.op_type != "Add" or plan.mode(node) is not NodeMode.INTEGER:
+            continue
+        for position, value in enumerate(node.inputs):
+            before = value.producer() if value is not None else None
+            if value is None or before is None or not is_weighted(before):
+                continue
+            if plan.mode(before) is NodeMode.INTEGER and g.single_consumer(value) is node:
+                plan.nodes[node.name or ""] = NodePlan("Add", NodeMode.INTEGER, float_inputs=(position,))
+                break
+
+
+def _name(value: ir.Value) -> str:
+    return value.name or ""

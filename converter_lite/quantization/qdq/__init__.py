@@ -1,0 +1,1 @@
+"""A plan simulated in ONNX: integers behind QuantizeLinear and DequantizeLinear, to be run, judged and written."""

@@ -1,0 +1,45 @@
+"""What the libraries here know of ONNX, which is older than some of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.errors import ModelError
+from converter_lite.passes.opset import minimal_ir_version
+from converter_lite.runtime.engine import Engine
+
+
+def is_known(
+    op_type: str,
+    constants: Sequence[ir.TensorProtocol],
+    *,
+    opset: int,
+    attributes: Mapping[str, int] | None = None,
+    result: ir.DataType = ir.DataType.FLOAT,
+    engine: Engine,
+) -> bool:
+    """Whether ``onnx`` has the operator set, and the engine computes an operator of it for these constants.
+
+    Its output has the element type ``result`` and the shape of the first constant.
+
+    A result has to be checked and run here before it is put into place, so that this decides, not what a device knows.
+    """
+    if onnx.defs.onnx_opset_version() < opset:
+        return False
+    graph = ir.Graph([], [], nodes=[], opset_imports={"": opset}, name=op_type)
+    inputs = [g.add_tensor(graph, f"input_{index}", tensor) for index, tensor in enumerate(constants)]
+    node = ir.node(op_type, inputs, attributes=dict(attributes or {}))
+    output = node.outputs[0]
+    output.name, output.dtype, output.shape = "result", result, ir.Shape(constants[0].shape.numpy())
+    graph.append(node)
+    graph.outputs.append(output)
+    model = ir.Model(graph, ir_version=minimal_ir_version(opset))
+    try:
+        engine.session(ir.to_proto(model).SerializeToString(), threads=1)
+    except ModelError:
+        return False
+    return True

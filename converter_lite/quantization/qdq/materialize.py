@@ -1,0 +1,291 @@
+"""``(graph, plan)`` to an ONNX graph with QuantizeLinear / DequantizeLinear pairs.
+
+Rules:
+
+1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the tensor
+   comes from an integer node (whose float result then needs not exist).
+2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
+3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear (two and an Add where it has two parts;
+   and a Mul, where its elements have factors), stored once for all its readers.
+4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.quantization.qdq.dynamic`.
+5. Graph inputs and outputs keep their names.
+6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
+   with the lowest number, which changes nothing. Without it onnxruntime takes ``DequantizeLinear, Conv, QuantizeLinear`` for a
+   Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its optimized graphs, 1.31).
+7. A bias added to the float result of an integer MatMul has the rank of that result. A bias with one axis lets onnxruntime
+   (1.31, where shapes are known) make MatMul and Add a Gemm, for which there is no integer kernel with a float bias.
+
+Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
+kernels (seen in its optimized graphs).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.quantization.placement import clamp_bounds, is_fused_clamp, reads_integer
+from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.attention import fuse_attentions
+from converter_lite.quantization.qdq.dynamic import DynamicWriter
+from converter_lite.quantization.qdq.parts import LOWER, UPPER, has_two_parts, lower, parts_of, upper
+from converter_lite.targets.operands import operator, weight_of
+from converter_lite.targets.operators import Role
+
+TWO_BITS_OPSET = 25
+"""Operator set since which DequantizeLinear takes two-bit integers."""
+
+TWO_BITS_TYPES: dict[bool, ir.DataType] = {
+    signed: ir.DataType[name]
+    for signed, name in ((True, "INT2"), (False, "UINT2"))
+    if name in ir.DataType.__members__  # not in the oldest onnx-ir
+}
+"""signed -> ONNX element type of two bits."""
+
+STORAGE: dict[tuple[int, bool], ir.DataType] = {
+    **{(2, signed): dtype for signed, dtype in TWO_BITS_TYPES.items()},
+    (4, True): ir.DataType.INT4,
+    (4, False): ir.DataType.UINT4,
+    (8, True): ir.DataType.INT8,
+    (8, False): ir.DataType.UINT8,
+    (16, True): ir.DataType.INT16,
+    (16, False): ir.DataType.UINT16,
+    (32, True): ir.DataType.INT32,
+}
+"""(bits, signed) -> ONNX element type of a grid's integers and of its zero point."""
+
+RESULTS = {"DequantizeLinear": "dequantized", "Add": "added", "Mul": "multiplied"}
+"""Operator that restores a weight -> end of its result's name."""
+
+NARROWEST = 4
+"""Least width of stored integers unless a file may be newer: 2-bit types came with operator set 25."""
+
+
+def storage_bits(spec: QuantSpec, narrowest: int = NARROWEST) -> int:
+    """Width of the ONNX element type that holds a grid: the narrowest that fits, of ``narrowest`` bits at least."""
+    return next(bits for bits in (2, 4, 8, 16, 32) if spec.bits <= bits and narrowest <= bits)
+
+
+def storage_type(spec: QuantSpec, narrowest: int = NARROWEST) -> ir.DataType:
+    """ONNX element type that holds a grid."""
+    return STORAGE[(storage_bits(spec, narrowest), spec.signed)]
+
+
+def required_opset(plan: QuantPlan, narrowest: int = NARROWEST) -> int:
+    """Lowest ONNX operator set for the plan: 10; 13 with per-axis scales; 21 with 4- or 16-bit types; 25 with 2-bit types."""
+    specs = [p.spec for p in (*plan.activations.values(), *plan.weights.values())]
+    widths = {storage_bits(spec, narrowest) for spec in specs}
+    if 2 in widths or any(has_two_parts(params.spec, narrowest) for params in plan.weights.values()):
+        return TWO_BITS_OPSET
+    if widths & {4, 16}:
+        return 21
+    return 13 if any(spec.axis is not None for spec in specs) else 10
+
+
+def materialize(quantized: QuantizedModel, *, narrowest: int = NARROWEST, attention: bool = False) -> ir.Model:
+    """A new model with the plan written into it; the float model is left as it is (its tensors are shared).
+
+    With ``attention``, attentions in float become the operator of this name, which the model's operator set has.
+    """
+    model = quantized.model.clone()
+    if attention:
+        fuse_attentions(model.graph, quantized.plan)
+    _Materializer(model, quantized, narrowest).run()
+    return model
+
+
+class _Materializer:
+    def __init__(self, model: ir.Model, quantized: QuantizedModel, narrowest: int) -> None:
+        self.graph = model.graph
+        self.narrowest = narrowest
+        self.quantized = quantized
+        self.plan = quantized.plan
+        self.constants: dict[tuple[str, bytes, bytes], tuple[ir.Value, ir.Value]] = {}
+        self.lowest: ir.Value | None = None
+        self.names = g.Names(self.graph)
+        self.order: dict[ir.Node, int] = {}
+
+    def run(self) -> None:
+        clamps = [node for node in self.graph if is_fused_clamp(node, self.plan) and self._saturation_does(node)]
+        self._write_dynamic()
+        self.names = g.Names(self.graph)
+        self.order = {node: index for index, node in enumerate(self.graph)}
+        for name, params in self.plan.weights.items():
+            self._store_weight(name, params)
+        for value in list(self.graph.inputs):
+            self._pair(value, producer=None)
+        for node in list(self.graph):
+            for output in list(node.outputs):
+                self._pair(output, producer=node)
+        for node in clamps:
+            self._drop(node)
+        for node in list(self.graph):
+            if node.op_type == "MatMul" and self.plan.mode(node) is NodeMode.INTEGER:
+                self._keep_bias_apart(node)
+        used = {value for node in g.all_nodes(self.graph) for value in node.inputs}
+        for name, value in list(self.graph.initializers.items()):
+            if value not in used and not value.is_graph_output():
+                del self.graph.initializers[name]
+
+    def _write_dynamic(self) -> None:
+        writer = DynamicWriter(self.graph, self.quantized)
+        for node in list(self.graph):
+            mode = self.plan.mode(node)
+            if mode is NodeMode.DYNAMIC:
+                writer.matmul(node)
+            elif mode is NodeMode.WEIGHT and node.op_type == "Gather":
+                writer.gather(node)
+
+    def _store_weight(self, name: str, params: QuantParams) -> None:
+        value = self.graph.initializers.get(name)
+        if value is None:
+            return
+        readers = [(user, i) for user, i in value.uses() if self._reads_stored(user, i)]
+        if not readers:
+            return
+        first = min((user for user, _ in readers), key=self.order.__getitem__)
+        nodes = self._restoring(name, params)
+        for node in nodes:
+            self.graph.insert_before(first, node)
+            _describe(node.outputs[0], value, self.names.unique(f"{name}_{RESULTS[node.op_type]}"))
+        for user, i in readers:
+            user.replace_input_with(i, nodes[-1].outputs[0])
+
+    def _restoring(self, name: str, params: QuantParams) -> list[ir.Node]:
+        """What gives a weight back from its integers; the last node gives the weight."""
+        if has_two_parts(params.spec, self.narrowest):
+            high, low = parts_of(params)
+            nodes = [self._dequantize(name, UPPER, high, upper), self._dequantize(name, LOWER, low, lower)]
+            nodes.append(_node("Add", [node.outputs[0] for node in nodes], f"{name}_add"))
+        else:
+            nodes = [self._dequantize(name, "", params)]
+        if params.factors is not None:
+            factors = g.add_initializer(self.graph, f"{name}_factors", params.factors, names=self.names)
+            nodes.append(_node("Mul", [nodes[-1].outputs[0], factors], f"{name}_multiply"))
+        return nodes
+
+    def _dequantize(self, name: str, part: str, params: QuantParams, taken: Part | None = None) -> ir.Node:
+        """A DequantizeLinear of a weight's integers, or of what ``taken`` takes of them."""
+        integers = self.quantized.stored(name, storage_type(params.spec, self.narrowest), taken)
+        stored = g.add_tensor(self.graph, f"{name}{part}_quantized", integers, names=self.names)
+        scale, zero_point = self._grid(f"{name}{part}", params)
+        inputs = [stored, scale, zero_point]
+        return _node("DequantizeLinear", inputs, f"{name}{part}_dequantize", axis=params.spec.axis)
+
+    def _reads_stored(self, node: ir.Node, position: int) -> bool:
+        mode = self.plan.mode(node)
+        if mode is NodeMode.INTEGER:
+            return position not in self.plan.nodes[node.name or ""].float_inputs
+        return mode is NodeMode.WEIGHT
+
+    def _pair(self, value: ir.Value, producer: ir.Node | None) -> None:
+        params = self.plan.activations.get(value.name or "")
+        if params is None or value.name is None:
+            return
+        integer_producer = producer is not None and self.plan.mode(producer) is NodeMode.INTEGER
+        readers = [(n, i) for n, i in value.uses() if integer_producer or reads_integer(n, i, self.plan)]
+        replaces_output = integer_producer and value.is_graph_output()
+        if not readers and not replaces_output:
+            return
+        name = value.name
+        if replaces_output:
+            value.name = self.names.unique(f"{name}_float")
+        scale, zero_point = self._grid(name, params)
+        first = self._guard(value) if _is_weighted_result(producer, self.plan) else None
+        source = value if first is None else first.outputs[0]
+        quantize = _node("QuantizeLinear", [source, scale, zero_point], f"{name}_quantize")
+        quantize.outputs[0].name = self.names.unique(f"{name}_quantized")
+        quantize.outputs[0].dtype = storage_type(params.spec, self.narrowest)
+        quantize.outputs[0].shape = value.shape
+        dequantize = _node("DequantizeLinear", [quantize.outputs[0], scale, zero_point], f"{name}_dequantize")
+        result = name if replaces_output else self.names.unique(f"{name}_dequantized")
+        _describe(dequantize.outputs[0], value, result)
+        if producer is None:
+            self.graph.insert_before(next(iter(self.graph)), [quantize, dequantize])
+        else:
+            self.graph.insert_after(producer, [*([first] if first is not None else []), quantize, dequantize])
+        for user, i in readers:
+            user.replace_input_with(i, dequantize.outputs[0])
+        if replaces_output:
+            for i, output in enumerate(self.graph.outputs):
+                if output is value:
+                    self.graph.outputs[i] = dequantize.outputs[0]
+
+    def _keep_bias_apart(self, matmul: ir.Node) -> None:
+        result = matmul.outputs[0]
+        add = g.single_consumer(result)
+        if add is None or add.op_type != "Add" or result.shape is None or len(result.shape) < 3:
+            return
+        position = 1 if add.inputs[0] is result else 0
+        bias = add.inputs[position]
+        array = g.constant(bias)
+        if bias is not None and array is not None and array.ndim < len(result.shape):
+            wide = array.reshape((1,) * (len(result.shape) - array.ndim) + array.shape)
+            add.replace_input_with(position, g.add_initializer(self.graph, f"{bias.name}_of_rank_{wide.ndim}", wide))
+
+    def _guard(self, value: ir.Value) -> ir.Node:
+        """A node that gives back its input, unknown to graph optimizers (rule 6)."""
+        if self.lowest is None:
+            self.lowest = g.add_initializer(
+                self.graph, "lowest_float", np.array(np.finfo(np.float32).min, np.float32), names=self.names
+            )
+        node = _node("Max", [value, self.lowest], f"{value.name}_guard")
+        _describe(node.outputs[0], value, self.names.unique(f"{value.name}_guarded"))
+        return node
+
+    def _grid(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
+        """Scale and zero point initializers; equal ones are stored once."""
+        dtype = storage_type(params.spec, self.narrowest)
+        zero_point: NDArray[np.generic] = params.zero_point.astype(dtype.numpy())
+        key = (str(dtype), params.scale.tobytes(), zero_point.tobytes())
+        if key not in self.constants:
+            scale = g.add_initializer(self.graph, f"{name}_scale", params.scale, names=self.names)
+            self.constants[key] = (
+                scale,
+                g.add_initializer(self.graph, f"{name}_zero_point", zero_point, dtype=dtype, names=self.names),
+            )
+        return self.constants[key]
+
+    def _saturation_does(self, node: ir.Node) -> bool:
+        """Whether the grid of the output ends at the bounds of the Relu or Clip, up to its own rounding (rule 2)."""
+        params = self.plan.activations.get(node.outputs[0].name or "")
+        bounds = clamp_bounds(node)
+        if params is None or bounds is None:
+            return False
+        low, high = params.real_range
+        slack = 0.501 * float(params.scale)  # the zero point was rounded by up to half a step
+        return float(low) >= bounds[0] - slack and float(high) <= bounds[1] + slack
+
+    def _drop(self, node: ir.Node) -> None:
+        value = node.inputs[0]
+        if value is not None:
+            node.outputs[0].replace_all_uses_with(value)
+            self.graph.remove(node, safe=True)
+
+
+def _is_weighted_result(node: ir.Node | None, plan: QuantPlan) -> bool:
+    """Whether a float tensor comes from a float node with weights, directly or through what optimizers see through (rule 6)."""
+    while node is not None and plan.mode(node) is NodeMode.FLOAT:
+        entry = operator(node)
+        if entry is not None and entry.role is Role.WEIGHTED:
+            return weight_of(node) is not None
+        is_transparent = entry is not None and entry.role in (Role.CLAMP, Role.SAME)
+        if not is_transparent and node.op_type not in ("Identity", "Dropout"):
+            return False
+        value = node.inputs[0]
+        node = value.producer() if value is not None else None
+    return False
+
+
+def _node(op_type: str, inputs: list[ir.Value], name: str, *, axis: int | None = None) -> ir.Node:
+    attributes = {} if axis is None else {"axis": axis}
+    return ir.node(op_type, inputs, attributes=attributes, name=name)
+
+
+def _describe(value: ir.Value, like: ir.Value, name: str) -> None:
+    value.name = name
+    value.shape = like.shape
+    value.dtype = like.dtype or ir.DataType.FLOAT

@@ -1,0 +1,260 @@
+"""Quantizing as chosen, and again with nodes left out where the outputs miss their goal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from converter_lite.calibration.cache import StatisticsCache
+from converter_lite.calibration.runner import Samples
+from converter_lite.errors import ConfigError
+from converter_lite.execution.executor import Executor
+from converter_lite.log import Log
+from converter_lite.quantization import fallback
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
+from converter_lite.quantization.full import FullSettings, decide_full, quantize_full
+from converter_lite.quantization.placement import quantized_tensors
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.score import Score, Scorer
+from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
+from converter_lite.runtime.engine import Engine, Feed
+
+JUDGES = 48
+"""Samples on which a goal is measured."""
+
+RANKING = 16
+"""Samples on which single nodes are measured."""
+
+
+SUBSTITUTES = 16
+"""Random samples that accuracy is measured on where there are no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a quantization works with.
+
+    Attributes:
+        samples: Calibration samples, ``None`` where there are none.
+        engine: Runs the float model.
+        threads: Worker threads.
+        log: Receives progress, stage times and warnings.
+        random_feeds: Gives random samples for a model, where something is measured without data.
+        cache: Statistics of earlier runs, ``None`` without ``--cache``.
+        executor: Observes activations elsewhere; ``None``: this process.
+    """
+
+    samples: Samples | None
+    engine: Engine
+    threads: int
+    log: Log
+    random_feeds: Callable[[ir.Model, int], Sequence[Feed]] = lambda model, count: ()
+    cache: StatisticsCache | None = None
+    executor: Executor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quantizer:
+    """A model and everything that quantizes it.
+
+    Attributes:
+        model: Optimized float graph with names; not changed.
+        choice: Settings, device and goal.
+        resources: Samples and the rest.
+        substitutes: What is measured on where there are no samples.
+    """
+
+    model: ir.Model
+    choice: Choice
+    resources: Resources
+    substitutes: Sequence[Feed] = ()
+
+    @property
+    def judges(self) -> Sequence[Feed]:
+        """What whole networks are judged on."""
+        samples = self.resources.samples
+        return samples.head(JUDGES) if samples is not None else self.substitutes
+
+    def run(self, plan: QuantPlan | None = None) -> QuantizedModel:
+        """The quantized model; a given plan is followed as it is.
+
+        Raises:
+            ConverterError: It cannot be quantized.
+        """
+        first = self.quantize(self.choice, plan)
+        goal = self.choice.goal
+        if goal is None or not first.plan.quantized_nodes:
+            return first
+        if plan is not None:
+            self.resources.log.warning(
+                "the given plan decides which nodes stay float: target_cosine and target_error have no effect"
+            )
+            return first
+        with self.resources.log.stage("rescue"):
+            return self._reach(goal, first)
+
+    def quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
+        """One quantization as chosen, without looking at the goal."""
+        settings, target, model, given = choice.settings, choice.target, self.model.clone(), self.resources
+        samples, engine, threads, log = given.samples, given.engine, given.threads, given.log
+        if isinstance(settings, FullSettings):
+            if samples is None:
+                raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
+            return quantize_full(
+                model,
+                target,
+                settings,
+                samples=samples,
+                plan=plan,
+                engine=engine,
+                threads=threads,
+                log=log,
+                cache=given.cache,
+                executor=given.executor,
+            )
+        if isinstance(settings, WeightSettings):
+            return quantize_weights(
+                model,
+                settings,
+                target=target.name,
+                samples=samples,
+                tuning=self.substitutes,
+                plan=plan,
+                engine=engine,
+                threads=threads,
+                log=log,
+            )
+        return quantize_dynamic(
+            model,
+            settings,
+            target=target.name,
+            plan=plan,
+            samples=samples,
+            engine=engine,
+            threads=threads,
+            log=log,
+        )
+
+    def _reach(self, goal: fallback.Goal, first: QuantizedModel) -> QuantizedModel:
+        feeds = self.judges
+        scorer = Scorer(self.model, feeds, engine=self.resources.engine, threads=self.resources.threads)
+        start = fallback.Trial((), first, scorer(qdq_model(first)))
+        if goal.shortfall(start.score) <= 1.0:
+            return first
+        shares = self._shares(first, feeds[:RANKING])
+        best = fallback.fall_back(
+            start,
+            fallback.ranked(shares, fallback.prices(first.model, shares)),
+            goal,
+            quantize=lambda skip: self.quantize(leaving_out(self.choice, skip)),
+            score=lambda quantized: scorer(qdq_model(quantized)),
+            log=self.resources.log,
+        )
+        self._report(goal, best)
+        nodes = best.quantized.plan.nodes
+        for name in best.skip:
+            if nodes[name].mode is NodeMode.FLOAT:
+                nodes[name] = replace(nodes[name], reason=f"left in float to reach {goal}")
+        return replace(best.quantized, sensitivity=shares)
+
+    def _shares(self, first: QuantizedModel, feeds: Sequence[Feed]) -> dict[str, float]:
+        """Share of the output's error that each node is to blame for."""
+        names = fallback.candidates(first)
+        left = self.measure(first, feeds)
+        return fallback.sensitivities(
+            names,
+            alone=lambda name: left(frozenset(names) - {name}),
+            without=lambda name: left(frozenset({name})),
+            everything=left(frozenset()),
+            log=self.resources.log,
+        )
+
+    def measure(self, first: QuantizedModel, feeds: Sequence[Feed]) -> Callable[[frozenset[str]], Score]:
+        """A function that scores the network with some nodes in float and all else as in ``first``.
+
+        Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
+        any more, and all measurements should speak of the same network.
+        """
+        scorer = Scorer(self.model, feeds, engine=self.resources.engine, threads=self.resources.threads)
+        plain = replace(first, model=first.reference or self.model)
+
+        def left(skip: frozenset[str]) -> Score:
+            edited = self._edited(plain, skip)
+            return scorer(qdq_model(replace(edited, model=edited.model.clone())))
+
+        return left
+
+    def _edited(self, first: QuantizedModel, skip: frozenset[str]) -> QuantizedModel:
+        """The quantized model with more nodes in float and all else as it is."""
+        decided = decide(first.model, skipping(self.choice, skip))
+        kept = {name: d for name, d in first.plan.nodes.items() if d.mode is NodeMode.FLOAT}
+        nodes = {**{name: d for name, d in decided.nodes.items() if name in first.plan.nodes}, **kept}
+        plan = replace(first.plan, nodes=nodes)
+        if isinstance(self.choice.settings, FullSettings):
+            needed = quantized_tensors(first.model, plan, self.choice.target)
+            plan.activations = {name: p for name, p in first.plan.activations.items() if name in needed}
+        return replace(first, plan=plan)
+
+    def _report(self, goal: fallback.Goal, best: fallback.Trial) -> None:
+        form = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
+        if goal.shortfall(best.score) > 1.0:
+            bound = f" with at most {goal.max_nodes} nodes {form}" if goal.max_nodes else ""
+            self.resources.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
+        if best.skip:
+            exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
+            self.resources.log.info(f"{len(best.skip)} nodes {form}; {exact} with {skip_line(self.choice, best.skip)}")
+
+
+def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources) -> QuantizedModel:
+    """Quantize ``model`` (left as it is) within the policy of ``choice.target``.
+
+    Args:
+        model: Optimized float graph with names.
+        choice: Settings and device.
+        plan: Decisions and parameters to use instead of making them.
+        resources: Samples and the rest.
+
+    Raises:
+        ConfigError: Samples are needed and there are none, or the plan does not fit.
+        CalibrationError: A tensor cannot be quantized; it is named.
+    """
+    substitutes: Sequence[Feed] = ()
+    if resources.samples is None and choice.measures:
+        resources.log.warning("accuracy is measured on random samples: calibration data would show what matters")
+        substitutes = resources.random_feeds(model, SUBSTITUTES)
+    return Quantizer(model, choice, resources, substitutes).run(plan)
+
+
+def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:
+    """Node decisions without parameters, for a forecast."""
+    if choice is None:
+        return QuantPlan("FLOAT")
+    settings = choice.settings
+    if isinstance(settings, FullSettings):
+        return decide_full(model, choice.target, settings)
+    if isinstance(settings, WeightSettings):
+        return decide_weights(model, settings, target=choice.target.name)
+    return decide_dynamic(model, settings, target=choice.target.name)
+
+
+def skip_line(choice: Choice, names: Sequence[str]) -> str:
+    """The configuration line that leaves these nodes in float, and those that it leaves already."""
+    parts = (f"'{name}'" if "," in name else name for name in [*sorted(choice.settings.skip), *names])
+    return f"skip_quant_node={','.join(parts)}"
+
+
+def skipping(choice: Choice, names: frozenset[str]) -> Choice:
+    """The choice with more nodes in float."""
+    return replace(choice, settings=replace(choice.settings, skip=choice.settings.skip | names))
+
+
+def leaving_out(choice: Choice, names: frozenset[str]) -> Choice:
+    """The choice with more nodes in float, or with 16 bits where only weights are quantized."""
+    settings = choice.settings
+    if isinstance(settings, WeightSettings):
+        return replace(choice, settings=replace(settings, wide=settings.wide | names))
+    return skipping(choice, names)

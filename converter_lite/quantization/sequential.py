@@ -1,0 +1,179 @@
+"""Runs a quantized graph piece by piece over many samples, so that later pieces see what was changed in earlier ones.
+
+A correction of one layer depends on all samples having passed the layers before it. Running the whole graph anew for every layer
+would cost the square of the depth; here each layer runs once or twice, a few times where its input is large: such tensors are
+computed again from an earlier one. Between pieces only integer tensors are kept (the outputs of QuantizeLinear), one byte
+per value, and float tensors in half precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.calibration.runner import map_ordered, mean_node
+from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.serializing import open_session
+
+KEPT_BYTES = 40 << 20
+"""Bytes of a tensor over all samples above which it is computed again. The first layers of a network that reads pictures are
+quickly run, and what they give is most of what would have to be held."""
+
+COMPUTED_AGAIN = 8
+"""Tensors in a row that are computed again; the next one is kept whatever its size, which bounds the time in deep networks."""
+
+HALF_LIMIT = 6e4
+"""Largest magnitude that is kept in half precision."""
+
+Result = TypeVar("Result")
+
+CHEAP = ("DequantizeLinear",)
+"""Operators that are run again instead of storing their (four times larger) float result."""
+
+WEIGHT_STEPS = ("DequantizeLinear", "Mul")
+"""Operators between the integers of a stored weight and the layer that reads it."""
+
+
+class StagedRun:
+    """Evaluates values of a graph in topological order over fixed samples.
+
+    Args:
+        model: Graph with Q/DQ pairs; initializers may be changed between calls.
+        feeds: Samples by graph-input name.
+        engine: Runs the pieces.
+        threads: Samples run side by side, one thread each.
+    """
+
+    def __init__(self, model: ir.Model, feeds: Sequence[Feed], *, engine: Engine, threads: int) -> None:
+        self._model = model
+        self._engine = engine
+        self._threads = threads
+        self._values = {v.name: v for v in model.graph.inputs}
+        self._stored: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
+        self._dropped: set[str] = set()
+
+    def means(self, value: ir.Value, *, later: Sequence[ir.Value]) -> list[NDArray[Any]]:
+        """Mean per channel of a node's output for every sample (channel axis as in ``channel_axis``).
+
+        Args:
+            value: Output of a node.
+            later: Every output that will be asked for after this call; decides what is kept.
+        """
+        node = value.producer()
+        keep = [v for v in _stored_form(node.inputs if node else ()) if v.name not in self._values]
+        results = list(self._run(value, keep, lambda _, array: array, mean=True))
+        self.forget(later)
+        return results
+
+    def map(self, value: ir.Value, function: Callable[[int, NDArray[Any]], Result]) -> Iterator[Result]:
+        """``function(sample number, array of value)`` for every sample, in order; only a few arrays exist at a time.
+
+        The value's stored form is kept for a following :meth:`means` of the node that reads it, once all results were taken.
+        """
+        keep = [v for v in _stored_form([value]) if v.name not in self._values]
+        return self._run(value, keep, function, mean=False)
+
+    def _run(
+        self, value: ir.Value, keep: list[ir.Value], function: Callable[[int, NDArray[Any]], Result], *, mean: bool
+    ) -> Iterator[Result]:
+        session = open_session(self._engine, self._piece(value, keep, mean=mean))
+        asked = session.output_names[0]
+        kept = {v.name for v in keep}
+        dropped: set[str] = set()
+
+        def work(item: tuple[int, dict[str, NDArray[Any]]]) -> tuple[Result, dict[str, NDArray[Any]]]:
+            outputs = session.run({name: self._unpacked(name, array) for name, array in item[1].items()})
+            result = function(item[0], outputs[asked])
+            return result, {name: _packed(array) for name, array in outputs.items() if name in kept}
+
+        done = map_ordered(work, enumerate(self._stored), self._threads)
+        for stored, (result, outputs) in zip(self._stored, done, strict=True):
+            if stored is self._stored[0]:
+                dropped = self._too_large(outputs)
+            stored.update({name: array for name, array in outputs.items() if name not in dropped})
+            yield result
+        self._values.update({v.name: v for v in keep if v.name not in dropped})
+
+    def _too_large(self, outputs: dict[str, NDArray[Any]]) -> set[str]:
+        """Which tensors, seen for the first sample, are to be computed again when they are needed."""
+        large = {name for name, array in outputs.items() if array.nbytes * len(self._stored) > KEPT_BYTES}
+        if len(self._dropped | large) > COMPUTED_AGAIN:
+            self._dropped.clear()
+            return set()
+        self._dropped |= large
+        return large
+
+    def _unpacked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        is_packed = array.dtype == np.float16 and self._values[name].dtype is not ir.DataType.FLOAT16
+        return array.astype(np.float32) if is_packed else array
+
+    def _piece(self, value: ir.Value, keep: list[ir.Value], *, mean: bool) -> ir.Model:
+        wanted = [value, *(v for v in keep if v is not value)]
+        graph = ir.convenience.extract(self._model.graph, list(self._values.values()), wanted)
+        if mean:
+            reduced = mean_node(graph, graph.outputs[0])
+            reduced.name = "mean_of_output"
+            reduced.dtype = ir.DataType.FLOAT
+            graph.outputs[0] = reduced
+        return ir.Model(graph, ir_version=self._model.ir_version)
+
+    def forget(self, later: Sequence[ir.Value]) -> None:
+        """Drop stored tensors that none of the outputs asked for later depends on."""
+        live: set[str | None] = set()
+        seen: set[ir.Value] = set()
+        stack = [i for v in later if (p := v.producer()) is not None for i in g.values_read(p)]
+        while stack:
+            value = stack.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            producer = value.producer()
+            if value.name in self._values:
+                live.add(value.name)
+            elif producer is not None:
+                stack.extend(g.values_read(producer))
+        for name in [n for n in self._values if n not in live]:
+            del self._values[name]
+            for stored in self._stored:
+                stored.pop(name or "", None)
+
+
+def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:
+    """What to keep of a node's inputs: the integers behind a DequantizeLinear, else the value; constants need not be kept."""
+    kept = []
+    for value in values:
+        if value is None or _is_fixed(value):
+            continue
+        producer = value.producer()
+        if producer is not None and producer.op_type in CHEAP:
+            source = producer.inputs[0]
+            if source is not None and source.const_value is None:
+                kept.append(source)
+        else:
+            kept.append(value)
+    return kept
+
+
+def _is_fixed(value: ir.Value) -> bool:
+    """Whether a value is a constant, or a stored weight: integers behind a DequantizeLinear, and a Mul."""
+    producer = value.producer()
+    if producer is None or producer.op_type not in WEIGHT_STEPS:
+        return value.const_value is not None
+    return all(source is None or _is_fixed(source) for source in producer.inputs)
+
+
+def _packed(array: NDArray[Any]) -> NDArray[Any]:
+    """float32 as float16 where its range allows: corrections average over many values, and memory holds all samples."""
+    if array.dtype != np.float32 or array.size == 0 or float(np.abs(array).max()) > HALF_LIMIT:
+        return array
+    return array.astype(np.float16)
+
+
+def mean_over_samples(rows: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Mean of per-sample vectors in float64, in sample order."""
+    return np.mean(np.stack([np.asarray(row, np.float64) for row in rows]), axis=0)

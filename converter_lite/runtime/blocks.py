@@ -1,0 +1,139 @@
+"""Running a model that is larger than memory: block by block, with the constants of one block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.log import Log
+from converter_lite.passes.shapes import infer_shapes
+from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.serializing import constant_bytes, open_session
+
+BLOCKWISE_FROM = 1_500_000_000
+"""Bytes of a float model's constants from which it, and what is made from it, are run in blocks."""
+
+BLOCK_VALUES = 1 << 25
+"""Elements of the constants of a block, unless a single operator has more: 128 MB as floats, of which a runtime makes copies."""
+
+
+def is_larger_than_memory(model: ir.Model) -> bool:
+    """Whether a float model should be run in blocks: a runtime holds its constants twice, as read and repacked."""
+    return constant_bytes(model) > BLOCKWISE_FROM
+
+
+class BlockSession:
+    """A :class:`converter_lite.runtime.engine.Session` that loads a part of the graph, runs it, and forgets it before the next.
+
+    Every call reads all constants anew, at the speed of the disk.
+
+    Args:
+        model: The graph, sorted; its large constants should lie in files. Types and shapes of inner values are filled in.
+        engine: Runs the blocks.
+        threads: Threads inside one operator.
+        log: Shows progress.
+    """
+
+    def __init__(self, model: ir.Model, *, engine: Engine, threads: int, log: Log) -> None:
+        infer_shapes(model)
+        self.output_names = [value.name or "" for value in model.graph.outputs]
+        self._model = model
+        self._engine = engine
+        self._threads = threads
+        self._log = log
+        self._blocks = list(_blocks(model.graph))
+
+    def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
+        """Outputs by name for one sample.
+
+        Raises:
+            ModelError: The runtime refuses a block or the sample.
+        """
+        (outputs,) = self.run_all([feed])
+        return outputs
+
+    def run_all(self, feeds: Sequence[Feed]) -> list[dict[str, NDArray[Any]]]:
+        """Outputs of several samples, for which the constants are read once.
+
+        Raises:
+            ModelError: The runtime refuses a block or a sample.
+        """
+        found: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
+        for block in self._log.track(self._blocks, "running blocks", len(self._blocks)):
+            session = open_session(self._engine, self._extracted(block), beside_from=0, threads=self._threads)
+            for values in found:
+                values.update(session.run({name: values[name] for name in block.inputs}))
+            del session
+            found = [{name: array for name, array in v.items() if name in block.needed_later} for v in found]
+        return [{name: values[name] for name in self.output_names} for values in found]
+
+    def _extracted(self, block: _Block) -> ir.Model:
+        graph = ir.convenience.extract(self._model.graph, list(block.inputs), list(block.outputs))
+        return ir.Model(graph, ir_version=self._model.ir_version)
+
+
+def run_each(session: Session, feeds: Iterable[Feed]) -> Iterator[dict[str, NDArray[Any]]]:
+    """Outputs of every sample, in order: one sample at a time, or all from one reading of the constants.
+
+    Raises:
+        ModelError: The runtime refuses a sample.
+    """
+    if isinstance(session, BlockSession):
+        yield from session.run_all(list(feeds))
+    else:
+        for feed in feeds:
+            yield session.run(feed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Nodes that run together.
+
+    Attributes:
+        inputs: Values that it reads and others give.
+        outputs: Its values that later blocks, or the user, read.
+        needed_later: All values that are still read once it has run.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    needed_later: frozenset[str]
+
+
+def _blocks(graph: ir.Graph) -> Iterator[_Block]:
+    groups = list(_groups(graph))
+    later = {value.name or "" for value in graph.outputs}
+    found: list[_Block] = []
+    for nodes in reversed(groups):
+        made = {output.name or "" for node in nodes for output in node.outputs}
+        read = {
+            v.name or "" for node in nodes for v in g.values_read(node) if v.const_value is None or v.is_graph_input()
+        }
+        outputs = tuple(name for node in nodes for v in node.outputs if (name := v.name or "") in later)
+        found.append(_Block(tuple(sorted(read - made)), outputs, frozenset(later)))
+        later = (later - made) | (read - made)
+    yield from reversed(found)
+
+
+def _groups(graph: ir.Graph) -> Iterator[list[ir.Node]]:
+    """Nodes in order, cut where the constants would exceed ``BLOCK_VALUES``."""
+    group: list[ir.Node] = []
+    seen: set[ir.Value] = set()
+    room = BLOCK_VALUES
+    for node in graph:
+        constants = {v for v in g.values_read(node) if v.const_value is not None and v not in seen}
+        size = sum(prod(v.const_value.shape.numpy()) for v in constants if v.const_value is not None)
+        if group and size and size > room:
+            yield group
+            group, seen, room = [], set(), BLOCK_VALUES
+        group.append(node)
+        seen |= constants
+        room -= size
+    if group:
+        yield group

@@ -1,0 +1,228 @@
+"""Running a model. The only module that knows ``onnxruntime``; anything that satisfies ``Engine`` can replace it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.errors import ModelError
+from converter_lite.system.interruptions import interruptions_wait
+
+_log = logging.getLogger(__name__)
+
+Feed = Mapping[str, NDArray[Any]]
+
+INT8_REWRITE_FAILED = "output_dtype INT8 does not match y_zero_point type UINT8"
+"""What onnxruntime 1.31 says on x86 where its own rewriting of int8 to uint8 meets a pair that it moved itself."""
+
+_NO_TENSORS: Mapping[str, NDArray[Any]] = MappingProxyType({})
+
+
+class Session(Protocol):
+    """A loaded model."""
+
+    output_names: list[str]
+
+    def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
+        """Outputs by name for one sample.
+
+        Raises:
+            ModelError: The runtime refused the sample.
+        """
+
+
+class Engine(Protocol):
+    """Loads models for calibration, constant folding and proof."""
+
+    def session(
+        self,
+        model: bytes | str | Path,
+        *,
+        tensors: Mapping[str, NDArray[Any]] = _NO_TENSORS,
+        threads: int = 0,
+        optimize: bool = True,
+    ) -> Session:
+        """Load serialized bytes or a file.
+
+        Args:
+            model: A serialized ModelProto, or the path of a file.
+            tensors: Constants that the model calls external, by name; they are used as they lie in memory. Those of a file
+                are found beside it without this.
+            threads: Threads inside one operator; 0 = all cores.
+            optimize: Let the runtime fuse operators; outputs stay equal up to float rounding.
+
+        Raises:
+            ModelError: The runtime cannot load the model.
+        """
+
+
+class _OrtSession:
+    def __init__(self, session: Any, shared: Sequence[object] = ()) -> None:
+        self._session = session
+        self._shared = shared
+        """What the session reads in place and must outlive it."""
+        self.output_names = [output.name for output in session.get_outputs()]
+        self._inputs = {value.name for value in session.get_inputs()}
+
+    def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
+        import onnxruntime as ort
+
+        try:
+            values = self._session.run(None, {name: array for name, array in feed.items() if name in self._inputs})
+        except (ort.capi.onnxruntime_pybind11_state.Fail, RuntimeError, ValueError) as error:
+            raise ModelError(f"onnxruntime could not run the model: {_first_line(error)}") from error
+        except Exception as error:
+            if type(error).__module__.startswith("onnxruntime"):
+                raise ModelError(f"onnxruntime could not run the model: {_first_line(error)}") from error
+            raise
+        # copies: onnxruntime 1.23 hands out memory that the session takes back when it ends
+        return dict(zip(self.output_names, (np.array(v) for v in values), strict=True))
+
+    def end_profiling(self) -> str:
+        """Stop a profile; the path of its file."""
+        return str(self._session.end_profiling())
+
+
+class OnnxRuntimeEngine:
+    """CPU execution provider of onnxruntime."""
+
+    def session(
+        self,
+        model: bytes | str | Path,
+        *,
+        tensors: Mapping[str, NDArray[Any]] = _NO_TENSORS,
+        threads: int = 0,
+        optimize: bool = True,
+    ) -> Session:
+        """See :class:`Engine`."""
+        return _load(model, tensors, lambda: _options(threads, optimize=optimize))
+
+
+def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], options_of: Callable[[], Any]) -> _OrtSession:
+    with interruptions_wait():
+        import onnxruntime as ort
+
+    source = str(model) if isinstance(model, Path) else model
+    shared = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in tensors.values()]
+
+    def load(options: Any) -> _OrtSession:
+        if shared:
+            options.add_external_initializers(list(tensors), shared)
+        return _OrtSession(ort.InferenceSession(source, options, providers=["CPUExecutionProvider"]), shared)
+
+    try:
+        return load(options_of())
+    except Exception as error:
+        if not (type(error).__module__.startswith("onnxruntime") or isinstance(error, RuntimeError)):
+            raise
+        if INT8_REWRITE_FAILED in str(error):
+            options = options_of()
+            options.add_session_config_entry("session.qdqisint8allowed", "1")
+            _log.warning(
+                "this onnxruntime loads int8 activations at opset 21 or newer only with session.qdqisint8allowed=1"
+            )
+            return load(options)
+        raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error
+
+
+def _options(threads: int, *, optimize: bool) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads or os.cpu_count() or 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_mem_pattern = False
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    return options
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRun:
+    """A kernel that ran.
+
+    Attributes:
+        node: Name of the node in the graph that the runtime made of the model.
+        kernel: Its operator there.
+        inputs, outputs: Element types as the runtime calls them, ``float`` or ``uint8`` for example.
+        microseconds: Wall time of the fastest run.
+    """
+
+    node: str
+    kernel: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    microseconds: int
+
+
+def profile(
+    model: bytes | Path, feeds: Sequence[Feed], *, tensors: Mapping[str, NDArray[Any]] = _NO_TENSORS
+) -> list[KernelRun]:
+    """Kernels of the main graph in the order in which they run, from onnxruntime's profile with one thread.
+
+    Args:
+        model: A serialized ModelProto, or the path of a file.
+        feeds: Samples; each is one run.
+        tensors: See :class:`Engine`.
+
+    Raises:
+        ModelError: The runtime refuses the model or a sample.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+
+        def options() -> Any:
+            made = _options(1, optimize=True)
+            made.enable_profiling, made.profile_file_prefix = True, str(Path(folder) / "profile")
+            return made
+
+        session = _load(model, tensors, options)
+        try:
+            run_all(session, feeds)
+        finally:
+            file = session.end_profiling()
+        events = json.loads(Path(file).read_text(encoding="utf-8"))
+    return _kernels(events)
+
+
+def _kernels(events: Sequence[Mapping[str, Any]]) -> list[KernelRun]:
+    ending = "_kernel_time"
+    found: dict[str, KernelRun] = {}
+    for event in events:
+        name, values = str(event.get("name", "")), event.get("args", {})
+        if event.get("cat") != "Node" or not name.endswith(ending):
+            continue
+        types = (
+            [str(k) for shape in values.get(f"{side}_type_shape", ()) for k in shape] for side in ("input", "output")
+        )
+        inputs, outputs = (tuple(side) for side in types)
+        known = found.get(f"{values.get('node_index')} {name}")
+        time = int(event.get("dur", 0))
+        if known is not None:
+            time = min(time, known.microseconds)
+        run = KernelRun(name.removesuffix(ending), str(values.get("op_name", "")), inputs, outputs, time)
+        found[f"{values.get('node_index')} {name}"] = run
+    return list(found.values())
+
+
+def run_all(session: Session, feeds: Sequence[Feed]) -> list[dict[str, NDArray[Any]]]:
+    """Outputs of every sample, in order."""
+    return [session.run(feed) for feed in feeds]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+DEFAULT_ENGINE: Engine = OnnxRuntimeEngine()

@@ -1,0 +1,147 @@
+"""A graph in the form that an engine loads, whatever its size.
+
+A protobuf message ends at 2 GiB, and building one takes several copies of every constant. The constants of large graphs
+therefore stay where they are (in memory, or mapped from the model's file) and are handed over beside the message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite.runtime.engine import Engine, Session
+from converter_lite.runtime.saturation import without_saturation
+
+LARGE_MODEL = 32 << 20
+"""Bytes of constants from which on they are handed over beside the message: four copies less while a session is made."""
+
+DETACHED_FROM = 1 << 20
+"""Bytes of a constant that is; shapes, axes and biases stay in the message, where the runtime can look at them."""
+
+_SHARED_TYPES = frozenset("?bBhHiIlLqQefd")
+"""NumPy type characters of element types that runtimes take as arrays; others (4 bits, bfloat16) stay in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A serialized graph.
+
+    Attributes:
+        content: A ModelProto.
+        tensors: Arrays of the constants that it calls external, by name.
+    """
+
+    content: bytes
+    tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """SHA-256 of graph and constants, hexadecimal."""
+        found = hashlib.sha256(self.content)
+        for name, array in self.tensors.items():
+            found.update(name.encode())
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
+
+    def session(self, engine: Engine, *, threads: int = 1) -> Session:
+        """Load it.
+
+        Raises:
+            ModelError: The runtime cannot load the model.
+        """
+        return engine.session(self.content, tensors=self.tensors, threads=threads)
+
+
+def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
+    """The model for an engine; its external constants are read into ``model`` where the message has to hold them.
+
+    Args:
+        model: The graph.
+        beside_from: Bytes of constants from which on they are handed over beside the message; ``LARGE_MODEL`` by default.
+    """
+    if constant_bytes(model) < (LARGE_MODEL if beside_from is None else beside_from):
+        ir.external_data.load_to_model(model)
+        return Message(ir.to_proto(model).SerializeToString())
+    values = model.graph.initializers
+    detached = {n: v.const_value for n, v in values.items() if v.const_value is not None and _is_shared(v.const_value)}
+    with _emptied(model, detached):
+        ir.external_data.load_to_model(model)
+        proto = ir.to_proto(model)
+    unread = {name for name in detached if not values[name].uses() and not values[name].is_graph_output()}
+    kept = [
+        tensor for tensor in proto.graph.initializer if tensor.name not in unread
+    ]  # runtimes refuse numbers for others
+    for tensor in kept:
+        if tensor.name in detached:
+            _declare_external(tensor, detached[tensor.name])
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(kept)
+    return Message(proto.SerializeToString(), {n: t.numpy() for n, t in detached.items() if n not in unread})
+
+
+def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = None, threads: int = 1) -> Session:
+    """A session of a graph (see :func:`message`) whose integer sums are exact on every processor.
+
+    Weights that could make a kernel saturate are given to the engine in another form
+    (:func:`converter_lite.runtime.saturation.without_saturation`), so that what is judged by running a model says nothing
+    about the processor of this machine.
+
+    Raises:
+        ModelError: The runtime cannot load the model.
+    """
+    return message(without_saturation(model), beside_from=beside_from).session(engine, threads=threads)
+
+
+def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Session:
+    """A session of a serialized model or a file, exact like that of :func:`open_session`.
+
+    Raises:
+        ModelError: The runtime cannot load the model.
+    """
+    model = ir.load(file) if isinstance(file, Path) else ir.from_proto(onnx.load_model_from_string(file))
+    if without_saturation(model) is model:
+        return engine.session(file, threads=threads)
+    return open_session(engine, model, threads=threads)
+
+
+def constant_bytes(model: ir.Model) -> int:
+    """Bytes of all constants, those of subgraphs included."""
+    tensors = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
+    return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+def _is_shared(tensor: ir.TensorProtocol) -> bool:
+    if tensor.nbytes < DETACHED_FROM or tensor.dtype.is_string():
+        return False
+    return np.dtype(tensor.dtype.numpy()).char in _SHARED_TYPES
+
+
+@contextmanager
+def _emptied(model: ir.Model, tensors: Mapping[str, ir.TensorProtocol]) -> Iterator[None]:
+    """Initializers of the main graph without their numbers."""
+    values = model.graph.initializers
+    try:
+        for name, tensor in tensors.items():
+            values[name].const_value = ir.Tensor(np.zeros(0, tensor.dtype.numpy()), dtype=tensor.dtype, name=name)
+        yield
+    finally:
+        for name, tensor in tensors.items():
+            values[name].const_value = tensor
+
+
+def _declare_external(message: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
+    message.Clear()
+    message.name = tensor.name or ""
+    message.data_type = int(tensor.dtype)
+    message.dims.extend(tensor.shape.numpy())
+    message.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "beside the message"), ("offset", "0"), ("length", str(tensor.nbytes))):
+        message.external_data.add(key=key, value=value)

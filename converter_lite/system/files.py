@@ -1,0 +1,205 @@
+"""Writing results all or none: temporary files beside their destination, renamed when everything is proven."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from converter_lite.errors import ConverterError, UsageError
+from converter_lite.system.interruptions import interruptions_come_too_late
+from converter_lite.system.work_directory import WORK_PREFIX, make_work_directory
+
+FILE_MODE = 0o644
+"""Permissions of results, whatever those of a temporary file are."""
+
+
+class Transaction:
+    """Files under construction. Until :meth:`commit` nothing exists at the destinations.
+
+    The work directory stands beside the destination, so that renaming is atomic.
+    """
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.committed = False
+        self._planned: list[tuple[Path, Path]] = []
+
+    def add(self, made: Path, destination: Path) -> None:
+        """Register a finished file of the work directory."""
+        self._planned.append((made, destination))
+
+    def commit(self) -> None:
+        """Put every file into place; what was replaced comes back if one of them fails.
+
+        Raises:
+            ConverterError: A file could not be put into place.
+        """
+        with interruptions_come_too_late():
+            self._put_into_place()
+            self.committed = True
+
+    def _put_into_place(self) -> None:
+        done: list[tuple[Path, Path | None]] = []
+        try:
+            for made, destination in self._planned:
+                made.chmod(FILE_MODE)
+                backup = self.work / f"replaced_{len(done)}" if destination.exists() else None
+                if backup is not None and len(self._planned) > 1:
+                    _keep(destination, backup)
+                done.append((destination, backup))
+                made.replace(destination)
+        except BaseException as error:  # also Ctrl-C
+            for destination, backup in reversed(done):
+                with contextlib.suppress(OSError):
+                    if backup is not None and backup.exists():
+                        backup.replace(destination)
+                    elif backup is None:
+                        destination.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise _cannot_write(error, self.work.parent) from error
+            raise
+
+
+def _keep(file: Path, backup: Path) -> None:
+    """A second name for a file, or a copy on file systems without links (FAT, some network shares)."""
+    try:
+        os.link(file, backup)
+    except OSError:
+        shutil.copy2(file, backup)
+
+
+@contextlib.contextmanager
+def transaction(directory: Path) -> Iterator[Transaction]:
+    """A transaction for files of ``directory`` (made if missing); its work directory is removed in any case.
+
+    A process that is killed leaves its work directory; the next transaction in the same place removes it.
+
+    Raises:
+        ConverterError: The directory cannot be written, or the disk is full.
+    """
+    work: Path | None = None
+    files: Transaction | None = None
+    lock: int | None = None
+    made = _missing_parents(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        work, lock = make_work_directory(directory)
+        files = Transaction(work)
+        yield files
+    except OSError as error:
+        raise _cannot_write(error, directory) from error
+    finally:
+        is_done = files is not None and files.committed
+        with interruptions_come_too_late() if is_done else contextlib.nullcontext():
+            _clean_up(work, lock, made)
+
+
+def _clean_up(work: Path | None, lock: int | None, made: list[Path]) -> None:
+    if work is not None:
+        shutil.rmtree(work, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+    for folder in made:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def destination(output_file: Path, suffix: str) -> Path:
+    """``out`` or ``out.onnx`` -> ``out.onnx``.
+
+    Raises:
+        UsageError: The path names a directory, or is no text.
+    """
+    if str(output_file).endswith(("/", os.sep)) or _is_folder(output_file) or not output_file.name:
+        raise UsageError("outputFile names a directory", where=str(output_file), hint="add a file name, without suffix")
+    if any("\ud800" <= letter <= "\udfff" for letter in str(output_file)):
+        # File names that are no UTF-8; the libraries that check and run the result cannot open them.
+        raise UsageError("the path is no UTF-8 text", where=ascii(str(output_file)), hint="choose another outputFile")
+    if output_file.name.endswith(suffix):
+        return output_file
+    return output_file.with_name(output_file.name + suffix)
+
+
+def destinations(output_file: Path, suffixes: Sequence[str]) -> list[Path]:
+    """One path per suffix: ``out`` or ``out.onnx`` -> ``out.ms``, ``out.onnx``.
+
+    Raises:
+        UsageError: The path names a directory, or is no text.
+    """
+    given = next((suffix for suffix in suffixes if output_file.name.endswith(suffix)), "")
+    stem = output_file.name.removesuffix(given)
+    base = output_file.with_name(stem) if given and stem else output_file
+    if str(output_file).endswith(("/", os.sep)) or _is_folder(output_file):
+        base = output_file
+    return [destination(base, suffix) for suffix in suffixes]
+
+
+def refuse_overwrite(output: Path, inputs: Sequence[Path], *, also: Sequence[Path] = ()) -> None:
+    """Refuse an output that is one of the input files, or one of the other outputs (``also``).
+
+    Raises:
+        UsageError: It is, or it is a directory.
+    """
+    if _is_folder(output):
+        raise UsageError("the path of an output is a directory", where=str(output), hint="add a file name")
+    for paths, what in ((inputs, "an input"), (also, "another output")):
+        if any(_is_same(path, output) for path in paths):
+            raise UsageError(f"the output would overwrite {what}", where=str(output), hint="choose another path")
+
+
+def _is_folder(path: Path) -> bool:
+    return _answer(path.is_dir, path)
+
+
+def _answer(question: Callable[[], bool], path: Path) -> bool:
+    try:
+        return question()
+    except OSError as error:  # a name that is too long, for one
+        raise UsageError(f"the path cannot be used: {error.strerror}", where=str(path)) from error
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    if _answer(path.exists, path) and _answer(other.exists, other):
+        return path.samefile(other)
+    return path.resolve() == other.resolve()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file atomically.
+
+    Raises:
+        ConverterError: It cannot be written.
+    """
+    with transaction(path.parent) as files:
+        stage_text(files, path, text).commit()
+
+
+def stage_text(files: Transaction, path: Path, text: str) -> Transaction:
+    """Add a text file to a transaction of its folder.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    made = files.work / "text"
+    made.write_text(text, encoding="utf-8", newline="\n")
+    files.add(made, path)
+    return files
+
+
+def _missing_parents(directory: Path) -> list[Path]:
+    """Folders that do not exist yet, innermost first; they are removed again if nothing is put into them."""
+    missing = []
+    while not directory.exists() and directory != directory.parent:
+        missing.append(directory)
+        directory = directory.parent
+    return missing
+
+
+def _cannot_write(error: OSError, directory: Path) -> ConverterError:
+    # The system names no file when the disk is full, and our work directory says nothing to a user.
+    named = Path(error.filename or WORK_PREFIX)
+    where = str(directory if any(part.startswith(WORK_PREFIX) for part in named.parts) else named)
+    return ConverterError(f"cannot write: {error.strerror or error}", where=where, hint="check space and permissions")

@@ -1,0 +1,141 @@
+"""Constant operands of a node: its weight, its bias, and the axis of per-channel scales."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.kernels.pairs import PairRule, convolution_rule, matrix_rule
+from converter_lite.kernels.params import QuantParams
+from converter_lite.kernels.quantize import along_axis
+from converter_lite.kernels.rounding import round_compensated
+from converter_lite.targets.operators import OPERATORS, Operator
+
+FLOAT_TYPES = (ir.DataType.FLOAT, None)
+"""Element types that are quantized; ``None`` = not inferred, which happens only for float models of unknown operators."""
+
+RECURRENT = ("LSTM", "GRU", "RNN")
+"""Operators with two weights, for the input and for the state: ``(directions, gates * hidden size, columns)``."""
+
+BLOCK_VALUES = 1 << 22
+"""Values of a weight that are rounded at a time (whole channels): rounding takes some eighty bytes for each."""
+
+
+def operator(node: ir.Node) -> Operator | None:
+    """Entry of the operator catalogue, ``None`` for operators of other domains and unknown ones."""
+    return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+
+
+def weight_of(node: ir.Node) -> ir.Value | None:
+    """The constant float weight of a weighted node, else ``None``."""
+    entry = operator(node)
+    if entry is None or entry.weight is None or len(node.inputs) <= entry.weight:
+        return None
+    return _constant_floats(node.inputs[entry.weight])
+
+
+def bias_of(node: ir.Node) -> ir.Value | None:
+    """The bias input of a weighted node (constant or not), else ``None``."""
+    entry = operator(node)
+    if entry is None or entry.bias is None or len(node.inputs) <= entry.bias:
+        return None
+    return node.inputs[entry.bias]
+
+
+def stored_weight(node: ir.Node) -> ir.Value | None:
+    """The constant float weight of a node with one weight, or the table of a Gather, else ``None``."""
+    if node.op_type == "Gather" and node.domain in ("", "ai.onnx"):
+        return _constant_floats(node.inputs[0])
+    return weight_of(node)
+
+
+def is_recurrent(node: ir.Node) -> bool:
+    """Whether a node has weights for input and state."""
+    return node.op_type in RECURRENT and node.domain in ("", "ai.onnx")
+
+
+def stored_weights(node: ir.Node) -> tuple[ir.Value, ...]:
+    """All constants that weight quantization may store as integers: one, two of a recurrent node, or none."""
+    values = map(_constant_floats, node.inputs[1:3]) if is_recurrent(node) else (stored_weight(node),)
+    return tuple(value for value in values if value is not None)
+
+
+def _constant_floats(value: ir.Value | None) -> ir.Value | None:
+    return value if value is not None and g.is_constant(value) and value.dtype in FLOAT_TYPES else None
+
+
+def missing_weight(node: ir.Node) -> str:
+    """Why :func:`stored_weights` finds none: the reason that a person reads."""
+    entry = operator(node)
+    position = entry.weight if entry is not None and entry.weight is not None else int(is_recurrent(node))
+    value = node.inputs[position] if len(node.inputs) > position else None
+    if value is not None and g.is_constant(value) and value.dtype is not None:
+        return f"its weight is {value.dtype.name.lower()}, not float32"
+    return "its weight is not constant"
+
+
+def stored_axis(node: ir.Node, weight: ir.Value) -> int | None:
+    """Axis of per-channel scales of a stored weight: output channels, the gathered rows, or rows of gates."""
+    if is_recurrent(node):
+        return 1
+    if node.op_type == "Gather":
+        return 0 if g.int_attribute(node, "axis", 0) == 0 else None
+    return output_channel_axis(node, weight)
+
+
+def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
+    """Axis of a weight that runs over output channels, ``None`` if no single axis does."""
+    shape = g.static_shape(weight)
+    if shape is None or len(shape) < 2:
+        return None
+    if node.op_type == "Conv":
+        return 0
+    if node.op_type == "ConvTranspose":
+        return 1 if g.int_attribute(node, "group", 1) == 1 else None
+    if node.op_type == "Gemm":
+        return 0 if g.int_attribute(node, "transB", 0) else 1
+    return 1 if node.op_type == "MatMul" and len(shape) == 2 else None
+
+
+def is_depthwise(node: ir.Node) -> bool:
+    """Whether every output channel of a Conv reads one input channel."""
+    shape = g.static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    return node.op_type == "Conv" and shape is not None and shape[1] == 1 and g.int_attribute(node, "group", 1) > 1
+
+
+def pair_rule(node: ir.Node) -> PairRule | None:
+    """Neighbours in the sums of an integer kernel for Conv, Gemm or MatMul with a constant weight.
+
+    ``None`` for other nodes, and for a convolution of single channels, whose kernels do not saturate.
+    """
+    weight = weight_of(node)
+    shape = g.static_shape(weight)
+    if weight is None or shape is None or not shape:
+        return None
+    if node.op_type == "Conv":
+        return convolution_rule(shape, g.int_attribute(node, "group", 1))
+    if node.op_type not in ("Gemm", "MatMul"):
+        return None
+    return matrix_rule(len(shape), transposed=bool(g.int_attribute(node, "transB", 0)))
+
+
+def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.signedinteger]:
+    """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
+    value, spec = node.inputs[1], params.spec
+    axis = (output_channel_axis(node, value) if value is not None else None) or 0
+    weight = weight if params.factors is None else weight / params.factors
+    scale = np.broadcast_to(along_axis(params.scale.astype(np.float64), weight.ndim, spec.axis), weight.shape)
+    zero = np.broadcast_to(along_axis(params.zero_point, weight.ndim, spec.axis), weight.shape)
+    q = np.empty(weight.shape, spec.integer_type)
+    front, front_scale, front_zero, front_q = (np.moveaxis(array, axis, 0) for array in (weight, scale, zero, q))
+    channels = max(BLOCK_VALUES * len(front) // max(weight.size, 1), 1)
+    pairs = [columns for rule in params.pair_rules for columns in rule.pairs(weight.shape)]
+    for start in range(0, len(front), channels):
+        block = slice(start, start + channels)
+        scaled = front[block] / front_scale[block] + front_zero[block]
+        kernels = scaled.reshape(*scaled.shape[:2], -1)
+        integers = round_compensated(kernels, qmin=spec.qmin, qmax=spec.qmax, pairs=pairs)
+        front_q[block] = integers.reshape(scaled.shape)
+    return q

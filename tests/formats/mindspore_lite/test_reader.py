@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from converter_lite.errors import FormatError
+from converter_lite.formats.mindspore_lite.container import from_bytes, to_bytes
+from converter_lite.formats.mindspore_lite.exporter.writer import write
+from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
+from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
+from converter_lite.graph import assign_names
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.formats.mindspore_lite.models import (
+    convolutional,
+    floating,
+    fully_quantized,
+    image,
+    proto,
+    weights_quantized,
+)
+from tests.formats.mindspore_lite.test_writer import RANGES
+from tests.runtimes.ms_case import Case
+from tests.runtimes.ms_cases import FAMILIES
+
+
+def run(model: ir.Model, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    kinds = {value.name: value.dtype.numpy() for value in model.graph.inputs if value.dtype is not None}
+    return DEFAULT_ENGINE.session(proto(model)).run({name: feed[name].astype(kinds[name]) for name in kinds})
+
+
+def in_file_layout(feed: dict[str, np.ndarray], data: bytes) -> dict[str, np.ndarray]:
+    ms = from_bytes(data)
+    dims = {ms.tensors[i].name: ms.tensors[i].dims for i in ms.inputs}
+    return {n: a.transpose(0, 2, 3, 1) if a.ndim == 4 and a.shape != dims[n] else a for n, a in feed.items()}
+
+
+def differs(case: Case) -> float:
+    """Largest relative difference between a model and what is rebuilt from its file."""
+    model = ir.serde.deserialize_model(onnx.load_from_string(case.model))
+    assign_names(model)
+    data = write(floating(model))
+    rebuilt = run(to_quantized_model(data).model, in_file_layout(case.feed, data))
+    worst = 0.0
+    for name, expected in DEFAULT_ENGINE.session(case.model).run(case.feed).items():
+        assert rebuilt[name].shape == expected.shape
+        scale = max(1.0, float(np.abs(expected.astype(np.float64)).max()))
+        difference = np.abs(rebuilt[name].astype(np.float64) - expected.astype(np.float64)).max()
+        worst = max(worst, float(difference) / scale)
+    return worst
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_every_operator_that_is_written_is_rebuilt(family) -> None:  # type: ignore[no-untyped-def]
+    wrong = {case.name: difference for case in family() if (difference := differs(case)) > case.tolerance}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("bits", range(1, 17))
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_rebuilt_weights_are_the_dequantized_integers(bits: int, per_channel: bool) -> None:
+    quantized = weights_quantized(convolutional(), bits, per_channel=per_channel)
+    rebuilt = to_quantized_model(write(quantized, options=MsOptions(encode=per_channel)), nchw_inputs=["x"])
+    plan = {
+        node.name: decision.mode for node in rebuilt.model.graph if (decision := rebuilt.plan.nodes[node.name or ""])
+    }
+    assert plan["first"] is NodeMode.WEIGHT
+    for name in ("w0", "w1", "w2", "w3"):
+        spec = rebuilt.plan.weights[name].spec
+        assert (spec.bits, spec.axis is not None) == (bits, per_channel)
+        tensor = rebuilt.model.graph.initializers[name].const_value
+        assert tensor is not None
+        back = rebuilt.plan.weights[name].dequantize(rebuilt.integers(name))
+        np.testing.assert_allclose(tensor.numpy(), back, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("options", [MsOptions(), MsOptions(compatibility=Compatibility.WHEEL)])
+def test_a_weight_quantized_file_computes_the_same_in_every_construction(options: MsOptions) -> None:
+    quantized = weights_quantized(convolutional(), 3)
+    rebuilt = to_quantized_model(write(quantized, options=options), nchw_inputs=["x"])
+    reference = dequantized(quantized)
+    expected, got = run(reference, image())["y"], run(rebuilt.model, image())["y"]
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+def dequantized(quantized: QuantizedModel) -> ir.Model:
+    """The float model with its weights rounded as the file has them."""
+    from converter_lite.formats.mindspore_lite.exporter.weights import stored_integers
+
+    model = ir.serde.deserialize_model(ir.serde.serialize_model(quantized.model))
+    for name, params in quantized.plan.weights.items():
+        q = stored_integers(quantized, name)
+        model.graph.initializers[name].const_value = ir.Tensor(params.dequantize(q), name=name)
+    return model
+
+
+def test_corrections_give_every_channel_its_mean_back() -> None:
+    quantized = weights_quantized(convolutional(), 3)
+    rebuilt = to_quantized_model(write(quantized, options=MsOptions(corrections=True)), nchw_inputs=["x"])
+    before = quantized.model.graph.initializers["w0"].const_value
+    after = rebuilt.model.graph.initializers["w0"].const_value
+    assert before is not None
+    assert after is not None
+    np.testing.assert_allclose(after.numpy().mean(axis=(1, 2, 3)), before.numpy().mean(axis=(1, 2, 3)), atol=1e-6)
+    np.testing.assert_allclose(after.numpy().std(axis=(1, 2, 3)), before.numpy().std(axis=(1, 2, 3)), rtol=1e-5)
+
+
+def test_integer_files_give_their_plan_back() -> None:
+    quantized = fully_quantized(convolutional(), RANGES)
+    rebuilt = to_quantized_model(write(quantized), nchw_inputs=["x"])
+    assert rebuilt.plan.nodes["first"].mode is NodeMode.INTEGER
+    assert rebuilt.plan.activations["x"].scale == quantized.plan.activations["x"].scale
+    scales = {float(p.scale) for p in rebuilt.plan.activations.values()}
+    assert scales == {float(p.scale) for p in quantized.plan.activations.values()}
+    for name in ("w0", "w1", "w2"):
+        np.testing.assert_array_equal(rebuilt.integers(name), quantized.integers(name))
+    expected, got = run(quantized.model, image())["y"], run(rebuilt.model, image())["y"]
+    np.testing.assert_allclose(got, expected, atol=0.1)
+
+
+def test_an_operator_without_a_counterpart_is_named() -> None:
+    ms = from_bytes(write(floating(convolutional())))
+    ms.nodes[0].op, ms.nodes[0].attributes = "Affine", {}
+    with pytest.raises(FormatError, match="Affine"):
+        to_quantized_model(to_bytes(ms))
+
+
+def test_images_keep_the_layout_of_the_file_unless_told_otherwise() -> None:
+    data = write(floating(convolutional()))
+    assert to_quantized_model(data).model.graph.inputs[0].shape == ir.Shape((1, 8, 8, 3))
+    assert to_quantized_model(data, nchw_inputs=["x"]).model.graph.inputs[0].shape == ir.Shape((1, 3, 8, 8))

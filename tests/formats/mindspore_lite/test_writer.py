@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from converter_lite.errors import TargetError
+from converter_lite.formats.mindspore_lite.container import MsModel
+from converter_lite.formats.mindspore_lite.enums import Compression, DataType, QuantType
+from converter_lite.formats.mindspore_lite.exporter.writer import check, lower, write
+from converter_lite.formats.mindspore_lite.importer.reader import read
+from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
+from converter_lite.quantization.plan import NodeMode
+from tests.formats.mindspore_lite.models import (
+    convolutional,
+    floating,
+    from_nodes,
+    fully_quantized,
+    weights_quantized,
+)
+
+
+def operators(model: ir.Model) -> Counter[str]:
+    return Counter(node.op for node in lower(floating(model)).nodes)
+
+
+def test_a_convolutional_network_gets_no_transpose() -> None:
+    found = operators(convolutional())
+    assert "Transpose" not in found
+    assert found["Conv2DFusion"] == 3
+
+
+def test_activations_are_computed_inside_of_their_producers() -> None:
+    kinds = {n.name: n.attributes.get("activation_type") for n in lower(floating(convolutional())).nodes}
+    assert (kinds["first"], kinds["depthwise"], kinds["pointwise"]) == (1, 3, 0)
+    assert "relu" not in kinds
+
+
+def test_images_go_in_as_nhwc_and_other_inputs_as_they_are() -> None:
+    model = lower(floating(convolutional()))
+    assert model.tensors[model.inputs[0]].dims == (1, 8, 8, 3)
+    assert lower(floating(convolutional()), options=MsOptions(nchw_inputs=True)).tensors[0].dims == (1, 3, 8, 8)
+
+
+def test_an_input_with_channels_last_is_not_turned_again() -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["t", "w"], ["y"]),
+    ]
+    model = from_nodes(nodes, {"x": (1, 8, 8, 3)}, {"w": np.ones((4, 3, 3, 3), np.float32)}, ["y"])
+    ms = lower(floating(model))
+    assert ms.tensors[ms.inputs[0]].dims == (1, 8, 8, 3)
+    assert [node.op for node in ms.nodes] == ["Conv2DFusion", "Transpose"]  # the second gives the output in NCHW
+    ms = lower(floating(model), options=MsOptions(nhwc_outputs=True))
+    assert [node.op for node in ms.nodes] == ["Conv2DFusion"]
+
+
+def test_outputs_carry_the_names_of_the_model() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Sigmoid", ["a"], ["b"])]
+    model = from_nodes(nodes, {"x": (2, 3)}, {}, ["b", "a"])
+    ms = read(write(floating(model)))
+    assert [ms.tensors[i].name for i in ms.outputs] == ["b", "a"]
+
+
+def test_an_output_that_is_also_an_input_gets_a_node() -> None:
+    model = from_nodes([helper.make_node("Identity", ["x"], ["y"])], {"x": (2, 3)}, {}, ["y"])
+    assert [node.op for node in lower(floating(model)).nodes] == ["Reshape"]
+
+
+def test_equal_constants_are_stored_once() -> None:
+    half = np.full((2, 3), 0.5, np.float32)
+    nodes = [helper.make_node("Mul", ["x", "a"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]
+    model = from_nodes(nodes, {"x": (2, 3)}, {"a": half, "b": half.copy()}, ["y"])
+    assert sum(t.is_constant for t in lower(floating(model)).tensors) == 1
+
+
+def test_every_node_that_cannot_be_expressed_is_named_with_its_reason() -> None:
+    nodes = [
+        helper.make_node("Det", ["x"], ["d"], name="determinant"),
+        helper.make_node("Pad", ["x", "pads"], ["p"], name="padding", mode="wrap"),
+        helper.make_node("TopK", ["x", "k"], ["v", "i"], name="top"),
+        helper.make_node("NonZero", ["d"], ["n"], name="behind"),
+    ]
+    constants = {"pads": np.array([0, 1, 0, 1]), "k": np.array([1])}
+    model = from_nodes(nodes, {"x": (3, 3)}, constants, ["d", "p", "v", "n"])
+    problems = check(model)
+    assert [(p.node, p.op_type) for p in problems] == [("determinant", "Det")]
+    assert "Det" in problems[0].reason
+    with pytest.raises(TargetError, match=r"determinant \(Det\)") as error:
+        write(floating(model))
+    assert "saveType=ONNX" in error.value.hint
+
+
+def test_a_shape_that_is_not_fixed_is_a_problem() -> None:
+    model = from_nodes([helper.make_node("Relu", ["x"], ["y"])], {"x": (2, 3)}, {}, ["y"])
+    model.graph.inputs[0].shape = ir.Shape(["batch", 3])
+    assert "not fixed" in check(model)[0].reason
+
+
+def test_integers_that_are_clipped_are_told() -> None:
+    constants = {"far": np.array([2**40]), "near": np.array([2**30])}
+    nodes = [helper.make_node("Add", ["x", name], [f"y_{name}"]) for name in constants]
+    model = from_nodes(nodes, {"x": (2,)}, dict(constants), ["y_far", "y_near"], kinds={"x": 7})
+    notes: list[str] = []
+    write(floating(model), notes=notes)
+    assert notes == ["far: integers beyond 32 bits are clipped, the runtimes have no wider ones"]
+
+
+def test_an_input_without_elements_is_a_problem() -> None:
+    model = from_nodes([helper.make_node("Relu", ["x"], ["y"])], {"x": (0, 3)}, {}, ["y"])
+    assert [str(problem) for problem in check(model)] == ["x (input): its shape [0, 3] holds no element"]
+
+
+def test_indices_of_a_pool_that_are_an_output_are_a_problem_of_the_pool() -> None:
+    pool = helper.make_node("MaxPool", ["x"], ["y", "i"], name="pool", kernel_shape=[2, 2])
+    assert [problem.node for problem in check(from_nodes([pool], {"x": (1, 3, 8, 8)}, {}, ["y", "i"]))] == ["pool"]
+
+
+def twins(second: tuple[int, ...]) -> ir.Model:
+    """Two convolutions with one weight, the second on pictures of its own size."""
+    nodes = [helper.make_node("Conv", [x, "w"], [y], name=y) for x, y in (("a", "y"), ("b", "z"))]
+    return from_nodes(nodes, {"a": (1, 3, 8, 8), "b": second}, {"w": np.ones((2, 3, 3, 3), np.float32)}, ["y", "z"])
+
+
+def filters(ms: MsModel) -> int:
+    """Tensors that convolutions have as weights."""
+    return len({node.inputs[1] for node in ms.nodes if node.op == "Conv2DFusion"})
+
+
+def test_nodes_that_pack_a_weight_differently_get_tensors_of_their_own() -> None:
+    notes: list[str] = []
+    assert filters(lower(floating(twins((1, 3, 5, 9))), notes=notes)) == 2
+    assert notes == ["w: stored 2 times, its nodes need it in different forms"]
+
+
+def test_nodes_that_do_the_same_share_their_weight() -> None:
+    notes: list[str] = []
+    assert filters(lower(floating(twins((1, 3, 8, 8))), notes=notes)) == 1
+    assert notes == []
+
+
+def test_quantized_weights_are_shared() -> None:
+    assert filters(lower(weights_quantized(twins((1, 3, 5, 9)), 8))) == 1
+
+
+def test_an_integer_product_with_a_constant_before_it_is_computed_with_floats() -> None:
+    eye = np.eye(4, dtype=np.float32)
+    model = from_nodes([helper.make_node("MatMul", ["w", "x"], ["y"], name="p")], {"x": (4, 2)}, {"w": eye}, ["y"])
+    notes: list[str] = []
+    quantized = floating(model)
+    quantized.plan.quantize(model.graph[0], NodeMode.INTEGER)
+    ms = lower(quantized, notes=notes)
+    assert [node.quant_type for node in ms.nodes] == [QuantType.NONE]
+    assert notes == ["p (MatMul): computed with floats, its left operand is constant"]
+
+
+@pytest.mark.parametrize("bits", range(1, 17))
+def test_weights_have_the_width_that_the_plan_says(bits: int) -> None:
+    ms = lower(weights_quantized(convolutional(), bits))
+    quantized = [t for t in ms.tensors if t.quant is not None]
+    assert len(quantized) == 4
+    for tensor in quantized:
+        assert tensor.quant is not None
+        assert tensor.quant.bits == bits
+        assert tensor.dtype is (DataType.INT8 if bits <= 8 else DataType.INT16)
+    assert Counter(node.quant_type for node in ms.nodes)[QuantType.WEIGHT] == 4
+
+
+def test_without_encoding_eight_bits_stay_raw() -> None:
+    ms = lower(weights_quantized(convolutional(), 8), options=MsOptions(encode=False))
+    assert {t.compression for t in ms.tensors} == {Compression.NONE}
+
+
+def test_for_the_wheels_dense_weights_are_expanded_at_load() -> None:
+    options = MsOptions(compatibility=Compatibility.WHEEL)
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(16, 16, 3, 3)).astype(np.float32)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Relu", ["c"], ["y"])]
+    model = from_nodes(nodes, {"x": (1, 16, 8, 8)}, {"w": weight}, ["y"])
+    ms = lower(weights_quantized(model, 6), options=options)
+    assert [node.op for node in ms.nodes][:2] == ["Conv2DFusion", "ScaleFusion"]
+    assert all(node.quant_type is QuantType.NONE for node in ms.nodes)
+    assert [t.compression for t in ms.tensors if t.compression is not Compression.NONE] == [Compression.FSE]
+    assert ms.nodes[1].attributes["activation_type"] == 1
+
+
+def test_a_dynamic_product_gets_its_activation_quantized_at_run_time() -> None:
+    model = from_nodes(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="m")],
+        {"x": (4, 8)},
+        {"w": np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)},
+        ["y"],
+    )
+    ms = lower(weights_quantized(model, 8, mode=NodeMode.DYNAMIC))
+    assert [(n.op, n.quant_type) for n in ms.nodes] == [
+        ("DynamicQuant", QuantType.DYNAMIC),
+        ("MatMulFusion", QuantType.DYNAMIC),
+    ]
+
+
+RANGES = {"x": (-1.0, 1.0), "r0": (0.0, 2.0), "r1": (0.0, 6.0), "c2": (-3.0, 3.0), "s": (-3.0, 4.0)}
+
+
+def test_integer_nodes_are_framed_by_casts() -> None:
+    ms = lower(fully_quantized(convolutional(), RANGES))
+    kinds = [(node.op, node.quant_type) for node in ms.nodes]
+    assert kinds[0] == ("QuantDTypeCast", QuantType.NONE)
+    assert kinds.count(("Conv2DFusion", QuantType.ALL)) == 3
+    assert ("AddFusion", QuantType.ALL) in kinds
+    assert ("MatMulFusion", QuantType.WEIGHT) in kinds  # its input has no parameters: weights only
+
+
+def test_integer_biases_are_in_units_of_input_and_weight_scale() -> None:
+    quantized = fully_quantized(convolutional(), RANGES)
+    ms = lower(quantized)
+    first = next(node for node in ms.nodes if node.op == "Conv2DFusion")
+    bias = ms.tensors[first.inputs[2]]
+    scale = quantized.plan.activations["x"].scale * quantized.plan.weights["w0"].scale
+    real = quantized.model.graph.initializers["b0"].const_value
+    assert real is not None
+    assert bias.dtype is DataType.INT32
+    assert np.abs(np.asarray(bias.data) * scale - real.numpy()).max() <= scale.max() / 2 * 1.001
+
+
+def test_what_is_stored_otherwise_than_planned_is_told() -> None:
+    notes: list[str] = []
+    write(fully_quantized(convolutional(), RANGES), notes=notes)
+    told = [note for note in notes if note.startswith("classifier (Gemm)")]
+    assert told == ["classifier (Gemm): computed with floats, an input or output has no quantization parameters"]
+
+
+def test_the_same_model_gives_the_same_bytes() -> None:
+    assert write(weights_quantized(convolutional(), 4)) == write(weights_quantized(convolutional(), 4))
+
+
+def test_constants_can_be_stored_as_float16() -> None:
+    small = write(floating(convolutional()), options=MsOptions(float16=True))
+    assert len(small) < len(write(floating(convolutional())))
+    assert {t.dtype for t in read(small).tensors if t.is_constant} >= {DataType.FLOAT16}

@@ -1,0 +1,122 @@
+"""Quantized ONNX models keep their own scales."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.errors import ModelError
+from converter_lite.formats.onnx import writer as qdq
+from converter_lite.formats.onnx.qdq import read_qdq
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.paddle.nb.parse import parse
+from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.formats.paddle.device_rules import violations
+from tests.formats.paddle.models import random, small_network
+from tests.formats.paddle.plans import convert_to_nb, plan_full, plan_weights
+from tests.support import build
+
+
+def full() -> QuantizedModel:
+    model = small_network()
+    return plan_full(model, target="arm", bound=4.0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "q.onnx"
+    qdq.save(qdq_model(full()), path)
+    return path
+
+
+def test_scales_and_integers_come_back(file: Path) -> None:
+    quantized, want = read_qdq(read_onnx(file)), full()
+    assert {op.op_type for op in quantized.model.graph}.isdisjoint({"QuantizeLinear", "DequantizeLinear"})
+    scales = {name: float(params.scale) for name, params in quantized.plan.activations.items()}
+    assert scales == {name: float(params.scale) for name, params in want.plan.activations.items()}
+    for name in want.plan.weights:
+        assert np.array_equal(quantized.integers(name), want.integers(name))
+        assert np.array_equal(quantized.plan.weights[name].scale, want.plan.weights[name].scale)
+    assert [node.mode for node in quantized.plan.nodes.values()].count(NodeMode.INTEGER) == 4
+
+
+def test_the_float_graph_is_the_original_with_dequantized_weights(file: Path) -> None:
+    feed = {"x": random(1, 3, 12, 12)}
+    quantized, want = read_qdq(read_onnx(file)), full()
+    for name, params in want.plan.weights.items():
+        values = params.dequantize(want.integers(name))
+        want.model.graph.initializers[name].const_value = ir.Tensor(values, name=name)
+    results = [
+        DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), threads=1).run(feed)["y"]
+        for model in (quantized.model, want.model)
+    ]
+    assert results[0] == pytest.approx(results[1], abs=1e-6)
+
+
+def test_a_quantized_model_goes_to_nb_with_its_own_scales(file: Path, tmp_path: Path) -> None:
+    convert_to_nb(file, tmp_path / "q.nb")
+    ops = [op for op in parse((tmp_path / "q.nb").read_bytes()).program.main.operators if op.get("enable_int8")]
+    assert [op.type for op in ops] == ["conv2d", "depthwise_conv2d", "conv2d", "fc"]
+    assert {op.get("Input0_scale")[0] for op in ops} == {float(np.float32(4.0) / np.float32(127))}
+
+
+def test_a_model_with_zero_points_computes_in_float_on_arm_and_that_is_told(tmp_path: Path) -> None:
+    quantized = full()
+    for name in quantized.plan.activations:
+        quantized.plan.activations[name] = params_from_range(-2.0, 4.0, QuantSpec(bits=8, signed=False))
+    qdq.save(qdq_model(quantized), tmp_path / "q.onnx")
+    (note,) = convert_to_nb(tmp_path / "q.onnx", tmp_path / "q.nb").warnings
+    assert note.startswith("4 quantized nodes compute in float: 4 x its data are not symmetric int8")
+    operators = parse((tmp_path / "q.nb").read_bytes()).program.main.operators
+    assert not any(op.get("enable_int8") for op in operators)
+
+
+def test_weights_of_minus_128_become_minus_127_where_kernels_are_symmetric(tmp_path: Path) -> None:
+    quantized = full()
+    params, integers = quantized.plan.weights["w1"], quantized.integers("w1").copy()
+    integers.flat[0] = -128
+    spec = replace(params.spec, narrow_range=False)
+    quantized.plan.weights["w1"] = QuantParams(params.scale.copy(), params.zero_point.copy(), spec)
+    quantized.q_weights["w1"] = integers
+    qdq.save(qdq_model(quantized), tmp_path / "q.onnx")
+    (note,) = convert_to_nb(tmp_path / "q.onnx", tmp_path / "q.nb").warnings
+    assert note.startswith("1 weights hold -128")
+    file = parse((tmp_path / "q.nb").read_bytes())
+    assert violations(file) == []
+    stored = file.parameters[file.program.main.operators[2].inputs["Filter"][0]]
+    assert np.array_equal(stored, np.maximum(integers, -127))
+
+
+def test_integer_weights_alone_are_weight_mode(tmp_path: Path) -> None:
+    path = tmp_path / "w.onnx"
+    qdq.save(qdq_model(plan_weights(small_network(), target="arm", bits=8)), path)
+    modes = [node.mode for node in read_qdq(read_onnx(path)).plan.nodes.values()]
+    assert modes.count(NodeMode.WEIGHT) >= 3
+    assert NodeMode.INTEGER not in modes
+
+
+def test_an_output_behind_a_pair_keeps_its_name() -> None:
+    model = build(
+        "g (float[2] x) => (float[2] y) { r = Relu(x) q = QuantizeLinear(r, s, z) y = DequantizeLinear(q, s, z) }",
+        s=np.float32(0.1),
+        z=np.int8(0),
+    )
+    quantized = read_qdq(model)
+    assert [value.name for value in quantized.model.graph.outputs] == ["y"]
+    assert [node.op_type for node in quantized.model.graph] == ["Relu", "Identity"]
+    assert list(quantized.plan.activations) == ["r"]
+
+
+def test_integer_operators_are_refused_with_their_names() -> None:
+    model = build(
+        "g (float[2,2] x) => (float[2,2] y) { q, s, z = DynamicQuantizeLinear(x) y = DequantizeLinear(q, s, z) }"
+    )
+    with pytest.raises(ModelError, match="DynamicQuantizeLinear"):
+        read_qdq(model)

@@ -1,0 +1,64 @@
+"""``.nb`` as an output format, and its description for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.errors import TargetError
+from converter_lite.formats.base import FileOptions
+from converter_lite.formats.paddle.format import NbFormat
+from converter_lite.formats.paddle.nb.inspect import describe
+from converter_lite.formats.paddle.nb.parse import parse
+from converter_lite.passes.io_types import IoTypes
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.formats.paddle.models import random, small_network
+from tests.formats.paddle.plans import convert_to_nb, plan_weights
+from tests.support import build
+
+
+@pytest.mark.parametrize("target", ["arm", "x86"])
+def test_a_written_file_runs_as_onnx(target: str, tmp_path: Path) -> None:
+    fmt = NbFormat(target)
+    quantized = plan_weights(small_network(), target=target, bits=8)
+    (made,) = fmt.write(quantized, tmp_path / "m.nb").files
+    result = DEFAULT_ENGINE.session(fmt.runnable(made, like=small_network()), threads=1).run(
+        {"x": random(1, 3, 12, 12)}
+    )
+    assert result["y"].sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_file_of_a_float16_model_takes_its_samples(tmp_path: Path) -> None:
+    text = "g (float16[1,3,4,4] x) => (float16[1,2,4,4] y) { y = Conv(x, w) }"
+    ir.save(build(text, w=random(2, 3, 1, 1).astype(np.float16)), tmp_path / "half.onnx")
+    (made,) = convert_to_nb(tmp_path / "half.onnx", tmp_path / "m.nb").artefacts
+    assert made.accuracy[0].cosine > 0.9999
+
+
+def test_what_the_target_lacks_is_told_before_any_work() -> None:
+    with pytest.raises(TargetError, match="Softsign"):
+        NbFormat("arm").check(build("g (float[2] x) => (float[2] y) { y = Softsign(x) }"))
+    NbFormat("x86").check(small_network())
+
+
+def test_options_that_the_format_lacks_are_refused() -> None:
+    with pytest.raises(TargetError, match="float16"):
+        NbFormat.of(FileOptions(fp16=True))
+    with pytest.raises(TargetError, match="types"):
+        NbFormat.of(FileOptions(io_types=IoTypes("INT8", "DEFAULT")))
+
+
+def test_a_description_names_operators_kernels_shapes_and_precisions(tmp_path: Path) -> None:
+    (made,) = NbFormat("x86").write(plan_weights(small_network(), target="x86", bits=8), tmp_path / "m.nb").files
+    text = describe(parse(made.read_bytes()))
+    lines = text.splitlines()
+    assert lines[0].startswith("Paddle-Lite model: target x86, written by v2.12, meta_version 2")
+    conv = next(line for line in lines if " conv2d " in line)
+    assert "x86 float32 def" in conv
+    assert "[1,3,12,12]" in conv
+    assert "weights int" in conv
+    assert lines[-1].startswith("10 operators, ")
+    assert np.all([len(line) < 400 for line in lines])

@@ -1,0 +1,281 @@
+"""The conversion as a whole: what it promises whatever the request, with an engine that can be made to fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from converter_lite.config import config_from_mapping
+from converter_lite.errors import ConfigError, ModelError, QualityError
+from converter_lite.log import NORMAL, Log
+from converter_lite.pipeline.convert import run
+from converter_lite.pipeline.request import ConvertRequest
+from converter_lite.runtime.engine import DEFAULT_ENGINE, Feed, Session
+from converter_lite.system.files import destination, refuse_overwrite, transaction
+from tests.cli.conftest import workshop as workshop
+from tests.cli.workshop import FULL, WEIGHT, Config, Workshop, changed, model_proto
+from tests.support import normal
+
+
+class _Spoilt:
+    """A session whose outputs are changed."""
+
+    def __init__(self, session: Session, change: Any) -> None:
+        self._session = session
+        self._change = change
+        self.output_names = session.output_names
+
+    def run(self, feed: Feed) -> dict[str, np.ndarray]:
+        return {name: self._change(array) for name, array in self._session.run(feed).items()}
+
+
+class WrittenFileEngine:
+    """The real engine, except for the session of the written file."""
+
+    def __init__(self, change: Any) -> None:
+        self.change = change
+
+    def session(self, model: bytes | str | Path, **options: Any) -> Session:
+        session = DEFAULT_ENGINE.session(model, **options)
+        return _Spoilt(session, self.change) if isinstance(model, Path) and model.name == "out.onnx" else session
+
+
+def request(config: Config | None = None, **options: Any) -> ConvertRequest:
+    settings = config_from_mapping({name: dict(keys) for name, keys in config.items()}) if config is not None else None
+    return ConvertRequest(
+        **{
+            "model_file": Path("model.onnx"),
+            "output_file": Path("out"),
+            "config": settings,
+            "save_type": "ONNX",
+            **options,
+        }
+    )
+
+
+def fail(array: np.ndarray) -> np.ndarray:
+    raise ModelError("of the test")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda y: y * np.float32(np.nan), QualityError, "NaN or infinite"),
+        (lambda y: y[:, :-1], QualityError, "shape"),
+        (lambda y: -y, QualityError, "quality gate 0.95"),
+        (fail, ModelError, "of the test"),
+    ],
+)
+def test_a_written_file_that_fails_its_proof_is_not_kept(
+    workshop: Workshop, change: Any, error: type[Exception], message: str
+) -> None:
+    (workshop.folder / "out.onnx").write_bytes(b"old")
+    before = workshop.content()
+    with pytest.raises(error, match=message):
+        run(request(FULL), Log(), engine=WrittenFileEngine(change))
+    assert workshop.content() == before
+
+
+def test_random_data_do_not_gate_but_must_stay_finite(workshop: Workshop) -> None:
+    result = run(request(WEIGHT), Log(), engine=WrittenFileEngine(lambda y: -y))
+    assert result.artefacts[0].accuracy[0].cosine == pytest.approx(-1, abs=0.01)
+    with pytest.raises(QualityError, match="NaN or infinite"):
+        run(request(WEIGHT), Log(), engine=WrittenFileEngine(lambda y: y * np.float32(np.inf)))
+
+
+def test_the_proof_uses_at_most_sixteen_samples(workshop: Workshop) -> None:
+    samples = [normal(1, 3, 8, 8, seed=seed) for seed in range(20)]
+    config = config_from_mapping({"common_quant_param": {"quant_type": "FULL_QUANT"}}, external_data=True)
+    assert run(request(config=None, calibration_data=samples), Log()).artefacts[0].samples == 16
+    result = run(replace(request(calibration_data=samples[:7]), config=config), Log())
+    assert (result.artefacts[0].samples, result.artefacts[0].real_samples) == (7, True)
+
+
+def test_the_result_tells_stages_and_memory(workshop: Workshop) -> None:
+    result = run(request(FULL), Log())
+    stages = [
+        "read",
+        "optimize",
+        "check",
+        "first samples",
+        "input check",
+        "equalization",
+        "channel order",
+        "calibration",
+        "quantization",
+        "corrections",
+    ]
+    stages += ["write", "prove"]
+    assert list(result.seconds) == stages
+    assert result.peak_memory > 0
+    assert result.model_bytes == workshop.model.stat().st_size
+
+
+def test_the_log_does_not_grow_with_the_model(workshop: Workshop) -> None:
+    lengths = []
+    for count in (3, 60):
+        nodes = " ".join(f"h{i + 1} = MatMul(h{i}, w{i})" for i in range(count))
+        graph = f"g (float[N,8] h0) => (float[N,8] h{count}) {{ {nodes} }}"
+        onnx.save(model_proto(graph, **{f"w{i}": normal(8, 8, seed=i) for i in range(count)}), "model.onnx")
+        with Path("log.txt").open("w", encoding="utf-8") as stream:
+            run(request(WEIGHT), Log(NORMAL, stream))
+        lengths.append(len(Path("log.txt").read_text(encoding="utf-8").splitlines()))
+    assert lengths[0] == lengths[1]
+
+
+def test_a_tensor_that_is_input_and_output_at_once_stays(workshop: Workshop) -> None:
+    outputs = "float[N,20,8,8] y, float[N,3,8,8] same"
+    graph = f"g (float[N,3,8,8] x) => ({outputs}) {{ y = Conv<pads=[1,1,1,1]>(x, w_conv) same = Identity(x) }}"
+    onnx.save(model_proto(graph), "model.onnx")
+    for config in (None, FULL, WEIGHT):
+        run(request(config), Log())
+        assert [value.name for value in onnx.load("out.onnx").graph.output] == ["y", "same"]
+
+
+def test_a_weight_of_several_nodes_is_stored_once(workshop: Workshop) -> None:
+    graph = "g (float[N,8] x) => (float[N,8] y) { a = MatMul(x, w) r = Relu(a) y = MatMul(r, w) }"
+    onnx.save(model_proto(graph, w=normal(8, 8)), "model.onnx")
+    run(request(WEIGHT), Log())
+    stored = [tensor.name for tensor in onnx.load("out.onnx").graph.initializer if tensor.name.endswith("_quantized")]
+    assert stored == ["w_quantized"]
+
+
+def test_names_of_inputs_and_outputs_are_kept(workshop: Workshop) -> None:
+    for config in (None, FULL, WEIGHT):
+        run(request(config), Log())
+        graph = onnx.load("out.onnx").graph
+        assert ([value.name for value in graph.input], [value.name for value in graph.output]) == (["x"], ["y"])
+
+
+def test_files_of_a_transaction_are_replaced_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("old", encoding="utf-8")
+    original = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        if self.name == "new_c":
+            raise OSError(28, "No space left on device", str(target))
+        return original(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(Exception, match="No space left"), transaction(tmp_path) as files:
+        for name in ("a", "b", "c"):
+            made = files.work / f"new_{name}"
+            made.write_text("new", encoding="utf-8")
+            files.add(made, tmp_path / name)
+        files.commit()
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {"a": "old", "b": "old"}
+
+
+def test_a_transaction_that_is_not_committed_leaves_no_folder(tmp_path: Path) -> None:
+    with transaction(tmp_path / "a/b") as files:
+        (files.work / "made").write_text("", encoding="utf-8")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_destinations_get_their_suffix_once() -> None:
+    assert destination(Path("m"), ".onnx") == destination(Path("m.onnx"), ".onnx") == Path("m.onnx")
+    assert destination(Path("m.onnx"), ".ms") == Path("m.onnx.ms")
+
+
+def test_two_outputs_of_a_run_have_different_paths(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="another output"):
+        refuse_overwrite(tmp_path / "x", [], also=[tmp_path / "sub/../x"])
+
+
+@pytest.mark.parametrize("strategy", ["ALWC", "ACWL"])
+def test_dynamic_products_with_a_bias_keep_the_scale_of_each_row(workshop: Workshop, strategy: str) -> None:
+    graph = "g (float[1,16,64] x) => (float[1,16,32] y) { p = MatMul(x, w) y = Add(p, b) }"
+    onnx.save(model_proto(graph, w=normal(64, 32), b=normal(32)), "model.onnx")
+    sections = {
+        "common_quant_param": {"quant_type": "DYNAMIC_QUANT"},
+        "dynamic_quant_param": {"quant_strategy": strategy},
+    }
+    rows = normal(1, 16, 64, seed=3) * np.geomspace(5, 0.5, 16, dtype=np.float32).reshape(1, 16, 1)
+    config = config_from_mapping(sections, external_data=True)
+    result = run(replace(request(calibration_data=[rows]), config=config), Log())
+    accuracy = result.artefacts[0].accuracy[0]
+    assert accuracy.max_error < 0.02 * accuracy.max_value
+
+
+DATA = {"data_preprocess_param": FULL["data_preprocess_param"]}
+
+
+@pytest.mark.parametrize(
+    ("bits", "keys", "is_fitted"),
+    [
+        ("4", {}, True),
+        ("4", {"rounding": "NEAREST"}, False),
+        ("8", {}, False),
+        ("8", {"rounding": "ADAPTIVE"}, True),
+        ("8", {"quant_strategy": "GPTQ"}, True),
+    ],
+)
+def test_weights_are_fitted_to_the_calibration_files_where_the_keys_say_so(
+    workshop: Workshop, bits: str, keys: dict[str, str], is_fitted: bool
+) -> None:
+    files = []
+    for number, section in enumerate((keys, {"rounding": "NEAREST"})):
+        config = changed(WEIGHT, common_quant_param={"bit_num": bits}, weight_quant_param=section, **DATA)
+        run(request(config, output_file=Path(f"out{number}"), min_cosine=0.5), Log())
+        files.append(Path(f"out{number}.onnx").read_bytes())
+    assert (files[0] != files[1]) == is_fitted
+
+
+@pytest.mark.parametrize("keys", [{"rounding": "ADAPTIVE"}, {"equalization": "false"}, {"smooth_alpha": "0.3"}])
+def test_keys_of_full_quantization_change_the_result_and_pass_the_gate(
+    workshop: Workshop, keys: dict[str, str]
+) -> None:
+    graph = """g (float[N,3,8,8] x) => (float[N,4,8,8] y) {
+        a = Conv<pads=[1,1,1,1]>(x, w, b) r = Relu(a) y = Conv<pads=[1,1,1,1]>(r, v, c) }"""
+    constants = {"w": normal(6, 3, 3, 3), "b": normal(6), "v": normal(4, 6, 3, 3), "c": normal(4)}
+    onnx.save(model_proto(graph, **constants), "model.onnx")
+    run(request(FULL), Log())
+    run(request(changed(FULL, full_quant_param=keys), output_file=Path("other")), Log())
+    assert Path("out.onnx").read_bytes() != Path("other.onnx").read_bytes()
+
+
+def test_samples_of_the_caller_serve_adaptive_rounding_and_their_absence_is_refused(workshop: Workshop) -> None:
+    keys = changed(WEIGHT, common_quant_param={"bit_num": "4"}, weight_quant_param={"rounding": "ADAPTIVE"})
+    config = config_from_mapping(keys, external_data=True)
+    samples = [{"x": normal(1, 3, 8, 8, seed=seed)} for seed in range(4)]
+    result = run(
+        ConvertRequest(
+            model_file=Path("model.onnx"),
+            output_file=Path("fitted"),
+            config=config,
+            calibration_data=samples,
+            min_cosine=0.5,
+        ),
+        Log(),
+    )
+    assert result.artefacts[0].path.is_file()
+    with pytest.raises(ConfigError, match="fitted to calibration samples, and there are none"):
+        run(ConvertRequest(model_file=Path("model.onnx"), output_file=Path("refused"), config=config), Log())
+    assert not Path("refused.onnx").exists()
+
+
+@pytest.mark.parametrize("method", ["MAX_MIN", "KL", "REMOVAL_OUTLIER"])
+def test_a_cache_changes_no_byte_of_the_result(workshop: Workshop, method: str) -> None:
+    config = changed(FULL, full_quant_param={"activation_quant_method": method})
+    digests = [
+        run(request(config, output_file=Path(f"out{i}"), cache=cache), Log()).artefacts[0].sha256
+        for i, cache in enumerate((None, Path("cache"), "cache"))
+    ]
+    assert len(set(digests)) == 1
+    assert [path.suffix for path in (workshop.folder / "cache").iterdir()] == [".npz"]
+
+
+def test_statistics_of_other_samples_or_of_another_layout_are_other_statistics(workshop: Workshop) -> None:
+    for i, config in enumerate((FULL, changed(FULL, full_quant_param={"activation_quant_method": "MSE"}))):
+        run(request(config, output_file=Path(f"out{i}"), cache=Path("cache")), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 1
+    run(request(changed(FULL, data_preprocess_param={"calibrate_size": "3"}), cache=Path("cache"), min_cosine=0), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 2
+    run(request(FULL, cache=Path("cache"), min_cosine=0, input_data_format="NCHW"), Log())
+    assert len(list((workshop.folder / "cache").iterdir())) == 3

@@ -1,0 +1,102 @@
+"""Graphs on their way to an engine, as one message or with their constants beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from converter_lite import graph as g
+from converter_lite.runtime import serializing as loading
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.serializing import message, open_session
+from tests.support import build, normal, random_feed
+
+MODEL = "g (float[2,64] x) => (float[2,8] y) { h = MatMul(x, w) i = Relu(h) j = MatMul(i, v) y = Add(j, b) }"
+
+
+def model() -> ir.Model:
+    return build(MODEL, w=normal(64, 32), v=normal(32, 8, seed=1), b=normal(8, seed=2))
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "LARGE_MODEL", 1)
+    monkeypatch.setattr(loading, "DETACHED_FROM", 100)
+
+
+def test_a_small_graph_is_one_message() -> None:
+    made = message(model())
+    assert not made.tensors
+    assert {tensor.name for tensor in onnx.load_from_string(made.content).graph.initializer} == {"w", "v", "b"}
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_constants_of_a_large_graph_are_handed_over_as_they_lie_in_memory() -> None:
+    large = model()
+    for value in large.graph.initializers.values():
+        value.const_value = ir.Tensor(g.constant(value), name=value.name)
+    made = message(large)
+    assert set(made.tensors) == {"w", "v"}
+    assert len(made.content) < 1000
+    for name, array in made.tensors.items():
+        kept = g.constant(large.graph.initializers[name])
+        assert kept is not None
+        assert np.shares_memory(array, kept)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_large_graph_computes_what_it_would_as_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = random_feed(model())
+    large = open_session(DEFAULT_ENGINE, model()).run(feed)["y"]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(large, open_session(DEFAULT_ENGINE, model()).run(feed)["y"])
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_constants_that_nothing_reads_are_left_out() -> None:
+    large = model()
+    first, *others = large.graph
+    large.graph.outputs[0] = first.outputs[0]
+    for node in reversed(others):
+        large.graph.remove(node, safe=True)
+    assert set(message(large).tensors) == {"w"}
+    assert open_session(DEFAULT_ENGINE, large).run(random_feed(model()))["h"].shape == (2, 32)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_constants_in_a_file_stay_there(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    ir.save(model(), path, external_data="model.data", size_threshold_bytes=0)
+    large = ir.load(path)
+    feed = random_feed(large)
+    found = open_session(DEFAULT_ENGINE, large).run(feed)["y"]
+    assert isinstance(large.graph.initializers["w"].const_value, ir.ExternalTensor)
+    np.testing.assert_array_equal(found, DEFAULT_ENGINE.session(path).run(feed)["y"])
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_types_that_no_array_has_stay_in_the_message() -> None:
+    integers = ir.Tensor(np.zeros((64, 8), ir.DataType.INT4.numpy()), dtype=ir.DataType.INT4, name="q")
+    large = build(
+        "g (float[1,64] x) => (float[1,8] y) { d = DequantizeLinear(q, s) y = MatMul(x, d) }",
+        opset=21,
+        ir_version=10,
+        q=np.zeros((64, 8), np.int8),
+        s=np.float32(0.5).reshape(()),
+    )
+    large.graph.initializers["q"].const_value = integers
+    large.graph.initializers["q"].dtype = ir.DataType.INT4
+    assert not message(large).tensors
+    assert open_session(DEFAULT_ENGINE, large).run({"x": np.ones((1, 64), np.float32)})["y"].shape == (1, 8)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_graphs_that_differ_in_a_constant_beside_the_message_have_other_digests() -> None:
+    other = model()
+    other.graph.initializers["w"].const_value = ir.Tensor(normal(64, 32, seed=9), name="w")
+    assert message(model()).digest() == message(model()).digest() != message(other).digest()
+    assert message(model()).content == message(other).content
