@@ -52,6 +52,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 # Types alone, as .pre-commit-config.yaml asks for them.
 mypy: $(VENV)/.installed

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from converter_lite.api import Converter, convert, quant_post_dynamic, quant_post_static
     from converter_lite.errors import ConverterError
-    from converter_lite.pipeline.request import ConvertRequest, ConvertResult
+    from converter_lite.pipeline.request import ConvertRequest
+    from converter_lite.pipeline.result import ConvertResult
 
 __version__ = "0.1.0"
 
@@ -28,7 +29,7 @@ __all__ = [
 
 _HOMES = {
     "ConvertRequest": "pipeline.request",
-    "ConvertResult": "pipeline.request",
+    "ConvertResult": "pipeline.result",
     "Converter": "api",
     "ConverterError": "errors",
     "convert": "api",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from converter_lite.errors import UsageError
 from converter_lite.log import NORMAL, Log
-from converter_lite.pipeline.request import DEFAULT_SAVE_TYPE, NOT_AVAILABLE, ConvertRequest, ConvertResult
+from converter_lite.pipeline.request import DEFAULT_SAVE_TYPE, NOT_AVAILABLE, ConvertRequest
+from converter_lite.pipeline.result import ConvertResult
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig

@@ -26,7 +26,7 @@ def test_check_runs_lint_and_then_tests_and_fails_if_either_does(lint: int, test
     programs.mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml"):
         shutil.copyfile(ROOT / name, tmp_path / name)
-    for name in ("ruff", "mypy"):
+    for name in ("ruff", "mypy", "lint-imports"):
         stand_in(programs / name, f"echo {name}; exit {lint}")
     stand_in(programs / "python", f"echo '{SUMMARY}'; exit {tests}")
     (tmp_path / ".venv/.installed").touch()

@@ -42,7 +42,7 @@ BATCH_DECIDES = ("json", "quiet", "version", "executor")
 @click.pass_context
 def batch_command(context: click.Context, /, sources: tuple[str, ...], **options: Any) -> int:
     """Convert the jobs of a TOML file, or each of some model files (patterns in quotes work too)."""
-    from converter_lite.execution.executor import open_executor
+    from converter_lite.execution.opening import open_executor
 
     assert context.parent is not None
     known = [parameter.opts[-1].removeprefix("--") for parameter in context.parent.command.params]

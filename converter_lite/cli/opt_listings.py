@@ -13,7 +13,8 @@ from converter_lite.errors import UsageError
 
 if TYPE_CHECKING:
     from converter_lite.formats.paddle.program import Program
-    from converter_lite.pipeline.request import ConvertRequest, ConvertResult
+    from converter_lite.pipeline.request import ConvertRequest
+    from converter_lite.pipeline.result import ConvertResult
     from converter_lite.system.files import Transaction
 
 SAVED = "2. Model is optimized and saved into {} successfully"

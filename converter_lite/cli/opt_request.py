@@ -13,7 +13,8 @@ from converter_lite.system.interruptions import interruptions_wait
 
 if TYPE_CHECKING:
     from converter_lite.formats.paddle.program import Program
-    from converter_lite.pipeline.request import ConvertRequest, ConvertResult
+    from converter_lite.pipeline.request import ConvertRequest
+    from converter_lite.pipeline.result import ConvertResult
 
 OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 """Environment variable of the original: if it is set, files have the layout of release 2.7."""

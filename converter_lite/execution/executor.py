@@ -1,15 +1,13 @@
-"""Work that can be done in pieces, and what does the pieces: threads here, or the workers of a Dask cluster."""
+"""Work that can be done in pieces, and what does the pieces; threads of this process."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
 from converter_lite.errors import ConverterError
-from converter_lite.execution.names import LOCAL, check_executor
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -98,25 +96,6 @@ class LocalExecutor:
 
     def __str__(self) -> str:
         return "this machine"
-
-
-def open_executor(text: str, *, workers: int) -> AbstractContextManager[Executor]:
-    """What ``--executor`` names; leaving the context ends what was started for it.
-
-    Args:
-        text: See :func:`converter_lite.execution.names.check_executor`.
-        workers: Pieces at the same time, where no scheduler decides about that.
-
-    Raises:
-        UsageError: It is none, or the extra for it is not installed.
-        ClusterError: There is no such cluster, or it cannot be used.
-    """
-    kind, _, address = check_executor(text).partition(":")
-    if kind == LOCAL:
-        return nullcontext(LocalExecutor(workers))
-    from converter_lite.execution.dask_cluster import dask_executor
-
-    return dask_executor(address, workers=workers)
 
 
 def _outcome(work: Work[Task, Result], task: Task) -> Result | ConverterError:

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 
 from converter_lite.calibration.cache import StatisticsCache
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.execution.executor import Executor, open_executor
+from converter_lite.execution.executor import Executor
 from converter_lite.execution.names import LOCAL
+from converter_lite.execution.opening import open_executor
 from converter_lite.log import Log
 from converter_lite.pipeline.request import ConvertRequest
 

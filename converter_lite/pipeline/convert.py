@@ -28,8 +28,8 @@ from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import Source, read_source
 from converter_lite.pipeline.report import Reporting
-from converter_lite.pipeline.request import PROOF_SAMPLES, Artefact, ConvertRequest, ConvertResult
-from converter_lite.pipeline.result_json import rejected_to_json
+from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
+from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
 from converter_lite.pipeline.samples import names_files, open_samples
 from converter_lite.pipeline.summary import peak_memory, versions
 from converter_lite.quantization.choice import Choice, choose

@@ -19,18 +19,15 @@ from converter_lite.errors import ConverterError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
+from converter_lite.passes.shapes import infer_shapes
 from converter_lite.pipeline.accuracy import compare
 from converter_lite.pipeline.remedies import remedies
-from converter_lite.pipeline.request import (
-    DEFAULT_MIN_COSINE,
-    LARGE_PROOF_SAMPLES,
-    ConvertRequest,
-    OutputAccuracy,
-)
-from converter_lite.pipeline.result_json import accuracy_to_json
+from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LARGE_PROOF_SAMPLES, ConvertRequest
+from converter_lite.pipeline.result import accuracy_to_json
 from converter_lite.pipeline.summary import accuracy_lines
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.reports.figures import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
 from converter_lite.runtime.engine import Engine, Feed, Session
 from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, open_file, open_session
@@ -144,7 +141,7 @@ class Proof:
 
     def _session(self, runnable: bytes | Path) -> Session:
         if is_larger_than_memory(self._original) and isinstance(runnable, Path):
-            return BlockSession(ir.load(runnable), engine=self._engine, threads=self._threads, log=self._log)
+            return _in_blocks(ir.load(runnable), self._engine, self._threads, self._log)
         return open_file(self._engine, runnable, threads=self._threads)
 
     def _feeds(
@@ -193,7 +190,7 @@ def _below(value: float, limit: float) -> str:
 
 def _reference(engine: Engine, original: ir.Model, threads: int, log: Log) -> Session:
     if is_larger_than_memory(original):
-        return BlockSession(original, engine=engine, threads=threads, log=log)
+        return _in_blocks(original, engine, threads, log)
     try:
         return open_session(engine, original, threads=threads)
     except ModelError as error:
@@ -205,6 +202,11 @@ def _reference(engine: Engine, original: ir.Model, threads: int, log: Log) -> Se
             error.message,
             hint=f"the model has operators of other domains, and a result is proven by running it: {shown}",
         ) from error
+
+
+def _in_blocks(model: ir.Model, engine: Engine, threads: int, log: Log) -> Session:
+    infer_shapes(model)
+    return BlockSession(model, engine=engine, threads=threads, log=log)
 
 
 def _foreign(model: ir.Model) -> list[str]:

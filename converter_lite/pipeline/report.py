@@ -15,7 +15,8 @@ from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import UsageError
 from converter_lite.log import Log
 from converter_lite.pipeline.prove import Proof, Proven
-from converter_lite.pipeline.request import ConvertRequest, ConvertResult
+from converter_lite.pipeline.request import ConvertRequest
+from converter_lite.pipeline.result import ConvertResult
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.page.packages import INSTALL, missing_packages, missing_text, require_packages
 from converter_lite.runtime.engine import Engine, Feed

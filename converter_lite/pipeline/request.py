@@ -1,4 +1,4 @@
-"""What a conversion is asked for and what it gives back: plain data between command line, programming interface and work."""
+"""What a conversion is asked for: plain data between command line, programming interface and work."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from converter_lite.execution.names import LOCAL, check_executor
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
-    from converter_lite.quantization.plan import QuantPlan
-    from converter_lite.reports.figures import ModelFigures
-    from converter_lite.reports.preview import InputPreview
 
 FRAMEWORKS: Mapping[str, str] = MappingProxyType(
     {
@@ -276,89 +273,3 @@ def _optimize_level(text: str) -> str:
     if colon and (level != "ascend_oriented" or not chip):
         raise UsageError("only ascend_oriented takes a chip: ascend_oriented:CHIP", where=f"--optimize={text}")
     return one_of(level, OPTIMIZE, "--optimize")
-
-
-@dataclass(frozen=True, slots=True)
-class OutputAccuracy:
-    """One output of the written file next to the float model.
-
-    Attributes:
-        name: Output name.
-        cosine: Mean cosine similarity over the samples.
-        least_cosine: The lowest one.
-        sqnr: Signal to quantization noise ratio over all samples, dB; infinite when equal.
-        max_error: Largest absolute difference.
-        max_value: Largest absolute value of the float output.
-    """
-
-    name: str
-    cosine: float
-    least_cosine: float
-    sqnr: float
-    max_error: float
-    max_value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Artefact:
-    """A written model.
-
-    Attributes:
-        format: Name as in ``--saveType``.
-        path: The file.
-        bytes: Size with external data.
-        sha256: Hash of the file.
-        accuracy: Proof per output.
-        samples: Number of samples of the proof.
-        real_samples: Whether they were calibration samples (else random data).
-        gate: Least mean cosine that was asked for; ``None`` without a gate.
-    """
-
-    format: str
-    path: Path
-    bytes: int
-    sha256: str
-    accuracy: tuple[OutputAccuracy, ...]
-    samples: int
-    real_samples: bool
-    gate: float | None = None
-
-
-@dataclass(slots=True)
-class ConvertResult:
-    """What a conversion did.
-
-    Attributes:
-        artefacts: Written files; empty after a dry run.
-        plans: Output format -> plan; empty after a float conversion.
-        figures: Output format -> layers and tensors; errors are in them when a report was made.
-        samples: The first prepared samples, when a report was made.
-        model_bytes: Size of the model that was read, external data included.
-        configuration: Section -> key -> text of everything that was set; the command line is ``command line``.
-        forecast_bytes: Output format -> estimated size, after a dry run.
-        nodes_read, nodes_optimized: Node counts before and after optimization.
-        warnings: Everything the user should know.
-        seconds: Stage -> wall seconds.
-        peak_memory: Largest resident memory of the process so far, bytes.
-        versions: Package -> version.
-    """
-
-    model_bytes: int
-    nodes_read: int = 0
-    nodes_optimized: int = 0
-    artefacts: list[Artefact] = field(default_factory=list)
-    plans: dict[str, QuantPlan] = field(default_factory=dict)
-    figures: dict[str, ModelFigures] = field(default_factory=dict)
-    samples: list[list[InputPreview]] = field(default_factory=list)
-    configuration: dict[str, dict[str, str]] = field(default_factory=dict)
-    forecast_bytes: dict[str, int] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    peak_memory: int = 0
-    versions: dict[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for ``--json``."""
-        from converter_lite.pipeline.result_json import result_to_json
-
-        return result_to_json(self)

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from converter_lite.execution.environment import installed
-from converter_lite.pipeline.request import Artefact, ConvertResult, OutputAccuracy
+from converter_lite.pipeline.result import Artefact, ConvertResult
+from converter_lite.reports.figures import OutputAccuracy
 
 PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime")
 

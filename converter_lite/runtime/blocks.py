@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.log import Log
-from converter_lite.passes.shapes import infer_shapes
 from converter_lite.runtime.engine import Engine, Feed, Session
 from converter_lite.runtime.serializing import constant_bytes, open_session
 
@@ -34,14 +33,13 @@ class BlockSession:
     Every call reads all constants anew, at the speed of the disk.
 
     Args:
-        model: The graph, sorted; its large constants should lie in files. Types and shapes of inner values are filled in.
+        model: The graph, sorted, with types and shapes of inner values; its large constants should lie in files.
         engine: Runs the blocks.
         threads: Threads inside one operator.
         log: Shows progress.
     """
 
     def __init__(self, model: ir.Model, *, engine: Engine, threads: int, log: Log) -> None:
-        infer_shapes(model)
         self.output_names = [value.name or "" for value in model.graph.outputs]
         self._model = model
         self._engine = engine

@@ -27,7 +27,7 @@ from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.errors import ClusterError, ModelError, UsageError
 from converter_lite.execution import dask_cluster
 from converter_lite.execution import environment as environment_module
-from converter_lite.execution.executor import open_executor
+from converter_lite.execution.opening import open_executor
 from converter_lite.log import Log
 from converter_lite.pipeline.request import ConvertRequest
 from tests.cli.workshop import (

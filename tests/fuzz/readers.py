@@ -31,11 +31,11 @@ from converter_lite.formats.mindspore_lite.exporter.writer import write as write
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
-from converter_lite.formats.paddle.exporter.writer import NbOptions
-from converter_lite.formats.paddle.exporter.writer import write as write_nb
+from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.inference_model.writer import parameter_bytes, program_bytes
 from converter_lite.formats.paddle.nb.reader import read as read_nb
+from converter_lite.formats.paddle.nb.writer import write as write_nb
 from converter_lite.kernels.histogram import Histogram
 from converter_lite.log import Log
 from converter_lite.quantization.plan import load_plans

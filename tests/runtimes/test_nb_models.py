@@ -12,10 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.formats.onnx.reader import read_onnx
-from converter_lite.formats.paddle.exporter.writer import NbOptions, write
+from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.form import NB_FORM
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.pipeline.prepare import optimized
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE

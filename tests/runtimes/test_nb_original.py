@@ -14,12 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from bench import paddle_twin
-from converter_lite.formats.paddle.exporter.writer import NbOptions, write
+from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import to_graph
 from converter_lite.formats.paddle.nb.serialize import serialize
+from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.program import NbFile, Operator
 from converter_lite.kernels.params import MIN_RANGE
 from converter_lite.quantization.plan import QuantizedModel

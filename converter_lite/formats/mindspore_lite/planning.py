@@ -10,7 +10,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
-from converter_lite.formats.mindspore_lite.exporter.activation import inner_activation
+from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_CPU, MsStorage
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.clamps import restore_clamps

@@ -12,14 +12,14 @@ import onnx_ir as ir
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import ConfigError, ModelError, TargetError
 from converter_lite.formats.base import FileOptions, Written
-from converter_lite.formats.paddle.exporter.writer import NbOptions, build, refuse_unwritable
+from converter_lite.formats.paddle.exporter.build import NbOptions, build, refuse_unwritable
 from converter_lite.formats.paddle.form import NB_FORM
-from converter_lite.formats.paddle.nb.parse import parse, refuse_difference
+from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import WEIGHT_BITS, PaddlePolicy, PaddleStorage
-from converter_lite.formats.paddle.program import NbFile
+from converter_lite.formats.paddle.program import NbFile, refuse_difference
 from converter_lite.formats.requirements import GraphForm
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes

@@ -14,6 +14,10 @@ RELEASES = {"0": "2.10", "2": "2.12", "3": "2.13rc0"}
 """Releases that the registry knows, by their mark in it."""
 
 
+RESULTS = ("Out", "Output", "Y")
+"""Slots of what a float16 kernel computes."""
+
+
 class Target(enum.Enum):
     """Processor family of a file; the value is the number in kernel strings."""
 

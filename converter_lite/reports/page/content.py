@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from converter_lite.pipeline.request import OutputAccuracy
-from converter_lite.reports.figures import ModelFigures
+from converter_lite.reports.figures import ModelFigures, OutputAccuracy
 from converter_lite.reports.preview import InputPreview
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite.formats.paddle.exporter.build import NbOptions
+from converter_lite.formats.paddle.exporter.build import build as build_nb
 from converter_lite.formats.paddle.exporter.sparsify import sparsify
-from converter_lite.formats.paddle.exporter.writer import NbOptions
-from converter_lite.formats.paddle.exporter.writer import build as build_nb
 from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from tests.support import build

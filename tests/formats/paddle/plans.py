@@ -14,7 +14,8 @@ from converter_lite.config import config_from_mapping
 from converter_lite.formats.paddle.policy import PaddlePolicy, PaddleStorage
 from converter_lite.kernels.params import params_from_range
 from converter_lite.log import Log
-from converter_lite.pipeline.request import ConvertRequest, ConvertResult
+from converter_lite.pipeline.request import ConvertRequest
+from converter_lite.pipeline.result import ConvertResult
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.weight_only import WeightSettings, quantize_weights

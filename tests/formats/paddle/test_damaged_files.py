@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.paddle.exporter.writer import NbOptions, write
+from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.nb.flat import decode
 from converter_lite.formats.paddle.nb.parse import HEADER, is_nb, parse
 from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.formats.paddle.nb.writer import write
 from tests.formats.paddle.models import small_network, sparse_file
 from tests.formats.paddle.plans import plan_weights
 from tests.mutation import mutations

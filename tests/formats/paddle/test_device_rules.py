@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.exporter.sparsify import sparsify
-from converter_lite.formats.paddle.exporter.writer import NbOptions, build
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.program import Attribute, NbFile, attr, floats, ints, long

@@ -6,10 +6,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.paddle.exporter.writer import NbOptions, write
+from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RELEASES, exists
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.int8_arithmetic import run

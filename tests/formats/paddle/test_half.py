@@ -9,14 +9,14 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.exporter.half import half_kernel, to_half
-from converter_lite.formats.paddle.exporter.writer import NbOptions, build
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.inspect import describe
-from converter_lite.formats.paddle.nb.parse import check_written
+from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read, to_graph
 from converter_lite.formats.paddle.nb.serialize import serialize
-from converter_lite.formats.paddle.program import NbFile, Operator, Variable, VarType, attr
+from converter_lite.formats.paddle.program import NbFile, Operator, Variable, VarType, attr, refuse_difference
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from tests.formats.paddle.device_rules import violations
 from tests.formats.paddle.half_rules import precision_violations
@@ -92,7 +92,7 @@ def test_a_float16_file_reads_back_as_the_graph_and_the_plan_of_the_float_file(c
         file = build(quantized, options=ARM)
         made = to_half(file)[0]
         data = serialize(made)
-        check_written(data, made)
+        refuse_difference(parse(data), made)
         again, expected = read(data), to_graph(file)
         assert content(again.model) == content(expected.model)
         assert again.plan.to_json() == expected.plan.to_json()

@@ -11,10 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import TargetError
-from converter_lite.formats.paddle.exporter.writer import NbOptions, build, write
+from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.planning import adapt_plan
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.formats.paddle.program import VarType

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
+from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.exporter.sparsify import sparsify
-from converter_lite.formats.paddle.exporter.writer import NbOptions, build
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.inspect import describe
 from converter_lite.formats.paddle.nb.parse import parse

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from converter_lite.errors import FormatError, TargetError
-from converter_lite.formats.paddle.exporter.writer import NbOptions, build, check, write
+from converter_lite.formats.paddle.exporter.build import NbOptions, build, check
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RELEASES, choose, exists, operators
 from converter_lite.formats.paddle.kernels import Target as Place
 from converter_lite.formats.paddle.nb.parse import HEADER, parse
 from converter_lite.formats.paddle.nb.serialize import program_dict, serialize
+from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.program import (
     Attribute,
     AttrType,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, MsQuant, MsTensor
 from converter_lite.formats.mindspore_lite.enums import FROM_NUMPY, DataType, Format, QuantType
+from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.narrowing import NARROWED, narrow
 from converter_lite.formats.mindspore_lite.options import MsOptions
 from converter_lite.formats.mindspore_lite.permutation import Perm
@@ -367,8 +368,6 @@ class Lowering:
 
     def fused_activation(self, value: ir.Value, *, integer: bool) -> tuple[int, ir.Value]:
         """The activation that can be computed inside of the producer, and the value that it then produces."""
-        from converter_lite.formats.mindspore_lite.exporter.activation import inner_activation
-
         consumer = single_consumer(value)
         if consumer is None or consumer in self.done:
             return 0, value

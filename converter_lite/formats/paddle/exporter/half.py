@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from converter_lite.formats.paddle.kernels import (
     KERNEL_ATTRIBUTE,
     RELEASES,
+    RESULTS,
     Precision,
     Target,
     exists,
@@ -51,9 +52,6 @@ EITHER = frozenset(
 """Operators that move data of slot X of either precision. ``shape`` looks at none at all."""
 
 HALF_MAX = float(np.finfo(np.float16).max)
-RESULTS = ("Out", "Output", "Y")
-"""Slots of what a float16 kernel computes."""
-
 ONLY_ON_ARM = "float16 kernels exist for ARM only"
 SHARED_STEPS = "steps of a sparse weight that other operators read too"
 TOO_LARGE = "numbers beyond 65504, the largest of float16"

@@ -10,9 +10,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.formats.paddle.exporter.half import RESULTS
 from converter_lite.formats.paddle.importer.context import Handler, Importer
-from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Precision
+from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RESULTS, Precision
 from converter_lite.formats.paddle.program import Operator
 
 

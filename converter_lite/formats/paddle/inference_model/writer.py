@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 from converter_lite.errors import FormatError
 from converter_lite.formats.paddle.inference_model.files import ATTRIBUTE_FIELDS, read_combined, read_program
 from converter_lite.formats.paddle.inference_model.messages import message_class
-from converter_lite.formats.paddle.nb.parse import refuse_difference
-from converter_lite.formats.paddle.program import Attribute, AttrType, NbFile, Operator, Program, VarType, var_type
+from converter_lite.formats.paddle.program import (
+    Attribute,
+    AttrType,
+    NbFile,
+    Operator,
+    Program,
+    VarType,
+    refuse_difference,
+    var_type,
+)
 
 
 def program_bytes(program: Program) -> bytes:

@@ -59,37 +59,6 @@ def parse(data: bytes, *, where: str = "") -> NbFile:
     return NbFile(program, parameters, meta, version)
 
 
-def check_written(data: bytes, file: NbFile, *, where: str = "") -> None:
-    """Read bytes back that were made from ``file``: every operator, attribute, variable and parameter must be there.
-
-    Raises:
-        FormatError: They cannot be read, or say something else.
-    """
-    refuse_difference(parse(data, where=where), file, where=where)
-
-
-def refuse_difference(again: NbFile, file: NbFile, *, where: str = "") -> None:
-    """Refuse what was read back if it says something else than what was written.
-
-    Raises:
-        FormatError: It does.
-    """
-    if again.program != file.program:
-        raise FormatError("the written file does not read back as the program that it was made from", where=where)
-    changed = [name for name in file.parameters if not _same(again.parameters.get(name), file.parameters[name])]
-    if changed or len(again.parameters) != len(file.parameters):
-        raise FormatError(f"parameters do not read back as they were: {', '.join(changed[:5])}", where=where)
-
-
-def _same(first: NDArray[Any] | None, second: NDArray[Any]) -> bool:
-    """Equal type, shape and bytes."""
-    if first is None or first.dtype != second.dtype or first.shape != second.shape:
-        return False
-    return bool(
-        np.array_equal(first.reshape(-1).view(np.uint8), np.ascontiguousarray(second).reshape(-1).view(np.uint8))
-    )
-
-
 def _header(data: bytes, *, where: str) -> tuple[int, str, int]:
     if len(data) < HEADER.size:
         raise FormatError("this is not a .nb file: it is too short", where=where)

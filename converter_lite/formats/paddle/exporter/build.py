@@ -1,4 +1,4 @@
-"""A graph with its plan as a ``.nb`` file, and the question whether that can be done."""
+"""A graph with its plan as the structure of a ``.nb`` file, and the question whether that can be done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from converter_lite.errors import ConverterError, TargetError
 from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.paddle.exporter.table import HANDLERS
 from converter_lite.formats.paddle.kernels import Target
-from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.program import MISFITS, NbFile
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
@@ -50,17 +49,6 @@ class Problem:
     def __str__(self) -> str:
         text = f"{self.node} ({self.operator}): {self.reason}"
         return f"{text}; {self.hint}" if self.hint else text
-
-
-def write(quantized: QuantizedModel, *, options: NbOptions | None = None) -> bytes:
-    """Bytes of the file; the same graph and plan give the same bytes.
-
-    Raises:
-        TargetError: A node cannot be expressed; all such nodes are named.
-        FormatError: The model is larger than the format allows.
-    """
-    options = options or NbOptions()
-    return serialize(build(quantized, options=options))
 
 
 def build(quantized: QuantizedModel, *, options: NbOptions) -> NbFile:
@@ -147,6 +135,3 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
             except MISFITS as error:
                 yield Problem(name, node.op_type, f"it does not fit its operator ({error})")
         lowering.reserve(node.outputs)  # readers of a failed node must not fail for that reason
-
-
-__all__ = ["NbOptions", "Problem", "build", "check", "refuse_unwritable", "target_of", "write"]

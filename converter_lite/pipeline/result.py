@@ -1,0 +1,134 @@
+"""What a conversion gives back: plain data for programs, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from converter_lite.quantization.plan import QuantPlan
+    from converter_lite.reports.figures import ModelFigures, OutputAccuracy
+    from converter_lite.reports.preview import InputPreview
+
+MAX_WEIGHT_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """A written model.
+
+    Attributes:
+        format: Name as in ``--saveType``.
+        path: The file.
+        bytes: Size with external data.
+        sha256: Hash of the file.
+        accuracy: Proof per output.
+        samples: Number of samples of the proof.
+        real_samples: Whether they were calibration samples (else random data).
+        gate: Least mean cosine that was asked for; ``None`` without a gate.
+    """
+
+    format: str
+    path: Path
+    bytes: int
+    sha256: str
+    accuracy: tuple[OutputAccuracy, ...]
+    samples: int
+    real_samples: bool
+    gate: float | None = None
+
+
+@dataclass(slots=True)
+class ConvertResult:
+    """What a conversion did.
+
+    Attributes:
+        artefacts: Written files; empty after a dry run.
+        plans: Output format -> plan; empty after a float conversion.
+        figures: Output format -> layers and tensors; errors are in them when a report was made.
+        samples: The first prepared samples, when a report was made.
+        model_bytes: Size of the model that was read, external data included.
+        configuration: Section -> key -> text of everything that was set; the command line is ``command line``.
+        forecast_bytes: Output format -> estimated size, after a dry run.
+        nodes_read, nodes_optimized: Node counts before and after optimization.
+        warnings: Everything the user should know.
+        seconds: Stage -> wall seconds.
+        peak_memory: Largest resident memory of the process so far, bytes.
+        versions: Package -> version.
+    """
+
+    model_bytes: int
+    nodes_read: int = 0
+    nodes_optimized: int = 0
+    artefacts: list[Artefact] = field(default_factory=list)
+    plans: dict[str, QuantPlan] = field(default_factory=dict)
+    figures: dict[str, ModelFigures] = field(default_factory=dict)
+    samples: list[list[InputPreview]] = field(default_factory=list)
+    configuration: dict[str, dict[str, str]] = field(default_factory=dict)
+    forecast_bytes: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``--json``; numbers that JSON lacks (infinite SQNR) are ``null``."""
+        return {
+            "status": 0,
+            "model_bytes": self.model_bytes,
+            "nodes": {"read": self.nodes_read, "optimized": self.nodes_optimized},
+            "artefacts": [_artefact(artefact) for artefact in self.artefacts],
+            "forecast_bytes": self.forecast_bytes,
+            "plans": {name: _plan(plan) for name, plan in self.plans.items()},
+            "figures": {name: figures.to_json() for name, figures in self.figures.items()},
+            "samples": [[preview.to_json() for preview in sample] for sample in self.samples],
+            "configuration": self.configuration,
+            "warnings": self.warnings,
+            "seconds": {name: round(seconds, 4) for name, seconds in self.seconds.items()},
+            "peak_memory_bytes": self.peak_memory,
+            "versions": self.versions,
+        }
+
+
+def rejected_to_json(result: ConvertResult) -> dict[str, Any]:
+    """:meth:`ConvertResult.to_json` of a conversion whose files were not good enough and are not there."""
+    found = result.to_json()
+    found["rejected"] = found.pop("artefacts")
+    return found
+
+
+def accuracy_to_json(accuracy: Sequence[OutputAccuracy]) -> list[dict[str, Any]]:
+    """Figures of each output; numbers that JSON lacks (infinite SQNR) are ``None``."""
+    return [
+        {key: (None if isinstance(v, float) and not math.isfinite(v) else v) for key, v in asdict(output).items()}
+        for output in accuracy
+    ]
+
+
+def _artefact(artefact: Artefact) -> dict[str, Any]:
+    data = asdict(artefact)
+    data["path"] = str(artefact.path)
+    data["accuracy"] = accuracy_to_json(artefact.accuracy)
+    return data
+
+
+def _plan(plan: QuantPlan) -> dict[str, Any]:
+    return {
+        "target": plan.target,
+        "quantized_nodes": len(plan.quantized_nodes),
+        "float_nodes": len(plan.nodes) - len(plan.quantized_nodes),
+        "float_reasons": dict(plan.float_reasons()),
+        "weight_bits": dict(sorted(_weight_bits(plan).items())),
+    }
+
+
+def _weight_bits(plan: QuantPlan) -> dict[str, list[str]]:
+    """Width -> names of the weights that have it; biases are not weights."""
+    found: dict[str, list[str]] = {}
+    for name, params in plan.weights.items():
+        if params.spec.bits <= MAX_WEIGHT_BITS:
+            found.setdefault(str(params.spec.bits), []).append(name)
+    return found
