@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnx_ir.passes.common as library
 from numpy.typing import NDArray
 
 from converter_lite.runtime.engine import Engine, Session
@@ -107,6 +108,7 @@ def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Sessio
         ModelError: The runtime cannot load the model.
     """
     model = ir.load(file) if isinstance(file, Path) else ir.from_proto(onnx.load_model_from_string(file))
+    library.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if without_saturation(model) is model:
         return engine.session(file, threads=threads)
     return open_session(engine, model, threads=threads)

@@ -299,6 +299,21 @@ def test_files_are_opened_exactly_too(tmp_path: Any) -> None:
         np.testing.assert_array_equal(open_file(DEFAULT_ENGINE, file).run(feed)["y"], expected)
 
 
+def test_weights_in_constant_nodes_are_seen_when_a_file_is_opened() -> None:
+    """What is loaded holds no int8 weight: a processor with exact kernels could not tell."""
+    proto = build_proto("g (uint8[3,4] x) => (int32[3,2] y) { y = MatMulInteger(x, w) }", w=LARGE.T.copy())
+    tensor = proto.graph.initializer.pop()
+    proto.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=tensor))
+    loaded: list[bytes] = []
+
+    class Recorder:
+        def session(self, model: Any, **_: Any) -> Any:
+            loaded.append(model)
+
+    open_file(Recorder(), proto.SerializeToString())
+    assert types_of_constants(ir.from_proto(onnx.load_model_from_string(loaded[0])))[ir.DataType.INT8] == 0
+
+
 def test_weights_that_can_be_overridden_are_no_constants() -> None:
     proto = build_proto("g (uint8[3,4] x, int8[4,2] w) => (int32[3,2] y) { y = MatMulInteger(x, w) }", w=LARGE.T.copy())
     model = ir.from_proto(proto)
