@@ -17,6 +17,9 @@ MIN_RANGE = 1e-10
 MIN_SCALE = float(np.finfo(np.float32).tiny)
 """Scales below the smallest normal float32 divide badly; they are raised to it."""
 
+CLIPS = tuple(1 - i / 32 for i in range(21))
+"""Shares of the step that covers a weight which :meth:`QuantParams.clipped` chooses from."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuantSpec:
@@ -135,6 +138,20 @@ class QuantParams:
             factors = step_factors(weight, scale, rule)
             grown = np.maximum(grown, (self.scale * factors.reshape(self.scale.shape)).astype(np.float32))
         return replace(self, scale=grown, pair_rules=rules)
+
+    def clipped(self, weight: FloatArray) -> QuantParams:
+        """These symmetric parameters of a whole weight with the smaller step of least squared error; what is beyond is cut off.
+
+        What is cut off errs in one direction. It is worth it only where rounding makes up for the errors of single elements.
+        """
+        largest = np.abs(weight).max()
+        steps = np.abs(weight[np.abs(weight) > largest * CLIPS[-1]]).astype(np.float64) / float(self.scale)
+        errors = [
+            share**2 * (weight.size / 12 + np.square(np.maximum(steps / share - self.spec.qmax, 0)).sum())
+            for share in CLIPS
+        ]
+        share = np.float32(CLIPS[int(np.argmin(errors))] if largest > 0 else 1.0)
+        return replace(self, scale=np.maximum(self.scale * share, np.float32(MIN_SCALE)))
 
     def dequantize(self, q_values: NDArray[np.integer]) -> FloatArray:
         """Real values of integers on this grid."""

@@ -23,6 +23,7 @@ from converter_lite.execution.executor import Executor
 from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.log import Log
+from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
 from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.placement import (
@@ -205,7 +206,8 @@ def _find_params(
         stats = statistics_of(model, observed, need)
     with log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
-        plan.weights = constant_params(model, plan, target, per_channel=settings.per_channel)
+        per_channel, rounding = settings.per_channel, settings.adaptive_rounding
+        plan.weights = constant_params(model, plan, target, per_channel=per_channel, clip=rounding and not per_channel)
 
 
 def round_weights(quantized: QuantizedModel, log: Log) -> None:
@@ -286,8 +288,17 @@ def activation_grids(
     return found
 
 
-def constant_params(model: ir.Model, plan: QuantPlan, target: Policy, *, per_channel: bool) -> dict[str, QuantParams]:
+def constant_params(
+    model: ir.Model, plan: QuantPlan, target: Policy, *, per_channel: bool, clip: bool
+) -> dict[str, QuantParams]:
     """Parameters of weights, constant operands and biases of all quantized nodes.
+
+    Args:
+        model: The graph.
+        plan: What is quantized.
+        target: Grids.
+        per_channel: One step per output channel where the target allows.
+        clip: Steps of least squared error for weights that have one step, where their rounding is fitted.
 
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
@@ -304,7 +315,8 @@ def constant_params(model: ir.Model, plan: QuantPlan, target: Policy, *, per_cha
             known = found.get(weight.name)
             if known is None or known.spec != spec:
                 spec = spec if known is None else replace(spec, axis=None, bits=min(spec.bits, known.spec.bits))
-                found[weight.name] = _constant(weight, spec)
+                is_fitted = mode is NodeMode.INTEGER and node.op_type in FITTED_OPERATORS
+                found[weight.name] = _constant(weight, spec, clip=clip and is_fitted)
         for value in data_inputs(node) if mode is NodeMode.INTEGER else []:
             if g.is_constant(value) and value.name is not None and value.name not in found:
                 found[value.name] = _constant(value, target.activation)
@@ -360,15 +372,17 @@ def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
         )
 
 
-def _constant(value: ir.Value, spec: QuantSpec) -> QuantParams:
+def _constant(value: ir.Value, spec: QuantSpec, *, clip: bool = False) -> QuantParams:
     array = g.constant(value)
     assert array is not None
+    weight = array.astype(np.float32, copy=False)
     try:
-        return weight_params(array.astype(np.float32, copy=False), spec)
+        params = weight_params(weight, spec)
     except CalibrationError as error:
         raise CalibrationError(
             error.message, where=f"constant {value.name}", hint="repair the model's weights"
         ) from error
+    return params.clipped(weight) if clip and spec.axis is None and spec.symmetric else params
 
 
 def _bias_operands(

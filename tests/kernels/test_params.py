@@ -97,3 +97,22 @@ def test_the_real_range_is_what_the_ends_of_the_grid_mean() -> None:
     low, high = params.real_range
     assert low == params.dequantize(np.array(0))
     assert high == params.dequantize(np.array(255))
+
+
+def test_one_step_for_a_weight_with_few_large_elements_is_that_of_least_error() -> None:
+    weight = normal(400, 400)
+    weight[3, 5] = 20.0
+    covering = weight_params(weight, QuantSpec(8, symmetric=True))
+    clipped = covering.clipped(weight)
+    errors = [np.square(p.fake_quantize(weight) - weight).sum() for p in (covering, clipped)]
+    assert errors[1] < 0.9 * errors[0]
+    steps = [
+        QuantParams(covering.scale * np.float32(1 - i / 32), covering.zero_point, covering.spec) for i in range(21)
+    ]
+    assert errors[1] <= 1.02 * min(np.square(p.fake_quantize(weight) - weight).sum() for p in steps)
+
+
+@pytest.mark.parametrize("weight", [np.linspace(-1, 1, 100, dtype=np.float32), np.zeros(4, np.float32)])
+def test_a_weight_without_large_elements_keeps_the_step_that_covers_it(weight: np.ndarray) -> None:
+    covering = weight_params(weight, QuantSpec(8, symmetric=True))
+    assert covering.clipped(weight).scale == covering.scale
