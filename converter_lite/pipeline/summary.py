@@ -44,7 +44,7 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bo
     """
     kind = "calibration" if real else "random"
     lines = [
-        f"  compared with the float model on {samples} {kind} samples:",
+        f"  compared with the float model on {samples} {kind} samples, in exact arithmetic:",
         f"  {'output':<28} {'cosine':>9} {'least':>9} {'SQNR dB':>8} {'max error':>10} {'max value':>10}",
     ]
     for output in accuracy:

@@ -42,7 +42,7 @@ def test_a_missed_gate_shows_the_whole_comparison(workshop: Workshop) -> None:
     (header,) = (index for index, line in enumerate(out) if line.split()[:2] == ["output", "cosine"])
     assert out[header - 2 : header] == [
         "out.onnx: not good enough",
-        "  compared with the float model on 4 calibration samples:",
+        "  compared with the float model on 4 calibration samples, in exact arithmetic:",
     ]
     assert out[header + 1].split()[0] == "y"
     assert float(out[header + 1].split()[1]) < 0.95
