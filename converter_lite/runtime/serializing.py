@@ -107,11 +107,16 @@ def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Sessio
     Raises:
         ModelError: The runtime cannot load the model.
     """
+    changed = exact_message(file)
+    return engine.session(file, threads=threads) if changed is None else changed.session(engine, threads=threads)
+
+
+def exact_message(file: bytes | Path) -> Message | None:
+    """What :func:`open_file` loads in place of a serialized model or a file; ``None`` where that is exact as it is."""
     model = ir.load(file) if isinstance(file, Path) else ir.from_proto(onnx.load_model_from_string(file))
     library.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    if without_saturation(model) is model:
-        return engine.session(file, threads=threads)
-    return open_session(engine, model, threads=threads)
+    changed = without_saturation(model)
+    return None if changed is model else message(changed)
 
 
 def constant_bytes(model: ir.Model) -> int:
