@@ -69,6 +69,19 @@ TASKS: Mapping[str, Task] = {
             "resize_method": "LINEAR",
         },
     ),
+    "fastestdet": Task(
+        "zoo/fastestdet.onnx",
+        "imagenet_calib",
+        {
+            **_RGB,
+            "normalize_mean": "[0, 0, 0]",
+            "normalize_std": "[255, 255, 255]",
+            "resize_width": "352",
+            "resize_height": "352",
+            "resize_method": "LINEAR",
+        },
+        ("input.1",),
+    ),
     "minilm": Task(
         "minilm_l6_fp16_weights.onnx",
         "minilm_calib",
@@ -234,12 +247,32 @@ _SMALL_MODELS = (
         options=("--uint8-activations",),
         repeats=1,
     ),
+    Case("fd_full", "FULL MAX_MIN, bias correction", OURS, "fastestdet", ini=full(), repeats=1),
+    Case("fd_ort", "onnxruntime MinMax, per channel", "ort_static", "fastestdet", repeats=1),
+    Case(
+        "fd_ort_uint8",
+        "onnxruntime MinMax, per channel, uint8 activations",
+        "ort_static",
+        "fastestdet",
+        options=("--uint8-activations",),
+        repeats=1,
+    ),
 )
 
 _MINILM = (
     Case("ml_alwc", "DYNAMIC ALWC", OURS, "minilm", ini=dynamic(), samples=64, repeats=1),
     Case("ml_alwc_free", "DYNAMIC ALWC, no data", OURS, "minilm", ini=dynamic(), samples=0, repeats=1),
     Case("ml_acwl", "DYNAMIC ACWL", OURS, "minilm", ini=dynamic("ACWL"), samples=64, repeats=1),
+    Case(
+        "ml_alwc_fixed",
+        "DYNAMIC ALWC, fixed shapes",
+        OURS,
+        "minilm",
+        options=(f"--inputShape={TASKS['minilm'].shapes}",),
+        ini=dynamic(),
+        samples=64,
+        repeats=1,
+    ),
     Case("ml_full", "FULL, BIN calibration", OURS, "minilm", ini=full(), samples=64, repeats=1),
     Case("ml_ort", "onnxruntime dynamic, after quant_pre_process", "ort_dynamic", "minilm", repeats=1),
     Case(
@@ -372,8 +405,30 @@ _PADDLE_LITE = (
 )
 
 
-IN_OPENVINO = ("mb_best", "mb_w8", "mb_w4", "r8_full", "uf_full", "ml_full", "ml_alwc_free", "ml_alwc")
-"""Cases whose files are timed in OpenVINO, too."""
+_OTHER_KINDS = tuple(
+    Case(f"{short}_{kind}", title, OURS, task, ini=ini, samples=0, repeats=1)
+    for short, task, kinds in (
+        ("mb", "mobilenet", ("dynamic",)),
+        ("r8", "resnet8", ("dynamic", "w8_free", "w4_free")),
+        ("uf", "ultraface", ("w8_free", "w4_free")),
+        ("ml", "minilm", ("w8_free", "w4_free")),
+    )
+    for kind, title, ini in (
+        ("dynamic", "DYNAMIC ALWC, no data", dynamic()),
+        ("w8_free", "WEIGHT 8 bits, no data", weight(8)),
+        ("w4_free", "WEIGHT 4 bits, no data", weight(4)),
+    )
+    if kind in kinds
+)
+"""So that each model has each kind of file. Dynamic quantization finds nothing in ultraface."""
+
+IN_OPENVINO = (
+    *("mb_best", "mb_dynamic", "mb_w8", "mb_w4"),
+    *("r8_full", "r8_dynamic", "r8_w8_free", "r8_w4_free"),
+    *("uf_full", "uf_w8_free", "uf_w4_free", "fd_full"),
+    *("ml_full", "ml_alwc_free", "ml_alwc", "ml_alwc_fixed", "ml_w8_free", "ml_w4_free"),
+)
+"""Cases whose files are run in OpenVINO, too."""
 
 CASES: tuple[Case, ...] = (
     Case("help", "converter_lite --help", OURS, group="help", options=("--help",), repeats=5),
@@ -382,6 +437,7 @@ CASES: tuple[Case, ...] = (
     *_MOBILENET_WEIGHT,
     *_SMALL_MODELS,
     *_MINILM,
+    *_OTHER_KINDS,
     *_MEMORY,
     *_MINDSPORE_LITE,
     *_PADDLE_LITE,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 FLOAT = "float"
 """Stands for the float model of a task: case ``mobilenet/float``."""
@@ -19,27 +20,21 @@ OPENVINO = "openvino/"
 BESIDE = "beside/"
 """Before a case: its file in onnxruntime, in the same turns as in OpenVINO."""
 
+EXACT = " exact"
+"""Behind a metric of accuracy: the same in exact arithmetic."""
+
+ACCURACY = ("top1", "top5", "cosine", "least", "error")
+"""Metrics that are measured as the runtime computes here, and exactly."""
+
+PRECISION = "precision"
+"""Metric: largest difference of outputs with and without ``session.x64quantprecision=1``."""
+
 Samples = tuple[float, ...]
 
-_LINE = re.compile(
-    r"^(?P<file>\S+)\s+(?:top1 (?P<top1>\S+)\s+top5 (?P<top5>\S+)\s+)?"
-    r"cos (?P<cosine>\S+) \(least (?P<least>\S+)\)\s+err (?P<error>\S+)\s+(?P<milliseconds>\S+) ms\s+(?P<bytes>\d+) bytes$"
-)
 
-
-def parse_evaluation(output: str) -> list[dict[str, float]]:
-    """Figures of each model in the order of the evaluation script's lines; other lines are passed over.
-
-    Returns:
-        Per line: ``top1`` and ``top5`` as shares where the task has labels, ``cosine``, ``least``, ``error``,
-        ``milliseconds``, ``bytes``.
-    """
-    matches = (_LINE.match(line.strip()) for line in output.splitlines())
-    return [
-        {name: float(text) for name, text in match.groupdict().items() if name != "file" and text is not None}
-        for match in matches
-        if match
-    ]
+def json_lines(output: str) -> list[Any]:
+    """What the lines of a process say that are JSON objects; other lines are passed over."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 @dataclass(slots=True)
@@ -48,14 +43,19 @@ class Figures:
 
     Attributes:
         values: (case, metric) -> values. Metrics: ``seconds``, ``peak`` (bytes), ``latency`` (milliseconds per sample),
-            ``top1``, ``top5``, ``cosine``, ``least``, ``error``, ``bytes``.
+            ``bytes``, those of :data:`ACCURACY` and the same with :data:`EXACT`, :data:`PRECISION`. Files in OpenVINO
+            (:data:`OPENVINO`): ``cosine`` with the exact result.
         failures: Case -> why it gave nothing.
         twins: Pairs of cases that wrote the same bytes: one result, not two.
+        processor: Kind of the processor; see :func:`bench.machine.processor_kind`.
+        precision_on: Kind of the processor that :data:`PRECISION` was measured on, and whether it was emulated.
     """
 
     values: dict[tuple[str, str], Samples] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     twins: list[tuple[str, str]] = field(default_factory=list)
+    processor: str = ""
+    precision_on: str = ""
 
     def add(self, case: str, metric: str, *values: float) -> None:
         """Append values of one case."""

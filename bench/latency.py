@@ -7,106 +7,103 @@ so a busy machine slows all models of a round down, and ratios within a round st
 from __future__ import annotations
 
 import argparse
-import itertools
+import contextlib
 import json
-import statistics
-import sys
-import time
-from collections.abc import Callable, Sequence
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnxruntime as ort
-from numpy.typing import NDArray
 
+from bench.accuracy import as_it_is, compared, exact, flat
 from bench.figures import OPENVINO
 from bench.samples import Feed, calibration_feeds
-
-TURN_SECONDS = 0.02
-"""Least time of one model's turn: long enough that its weights are in the cache for most of the runs."""
+from bench.turns import Timed
 
 FEEDS = 8
 
+Turn = Callable[[], float]
+
 
 def main() -> None:
-    """Print ``{"model": [milliseconds of each round]}``, and with ``--openvino`` each model once more, if it works there."""
+    """Print a line of JSON.
+
+    Keys: ``rounds``: model -> milliseconds of each round; ``cosines`` and ``failures``: model -> how close its outputs in
+    OpenVINO are to the exact ones, or why it does not run there.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--openvino", action="store_true", help="run every model in OpenVINO, too, in the same turns")
+    parser.add_argument("--openvino", type=Path, help="run every model in OpenVINO of this interpreter, too, in turns")
     parser.add_argument("models", type=Path, nargs="+")
     arguments = parser.parse_args()
     feeds = list(calibration_feeds(arguments.task, arguments.data, FEEDS))
-    runs = {str(path): _in_onnxruntime(path) for path in arguments.models}
-    for path in arguments.models if arguments.openvino else ():
-        run = _in_openvino(path)
-        if _agree(run(feeds[0]), runs[str(path)](feeds[0])):
-            runs[f"{OPENVINO}{path}"] = run
-    sessions = {name: _Timed(run, feeds) for name, run in runs.items()}
-    rounds: dict[str, list[float]] = {name: [] for name in sessions}
-    for index in range(arguments.rounds):
-        names = list(sessions) if index % 2 == 0 else list(reversed(sessions))
-        for name in names:
-            rounds[name].append(sessions[name].turn())
-    json.dump(rounds, sys.stdout)
+    turns: dict[str, Turn] = {str(path): Timed(as_it_is(path), feeds).turn for path in arguments.models}
+    with contextlib.ExitStack() as stack:
+        there = (
+            stack.enter_context(_openvino(arguments.openvino, arguments.models, feeds)) if arguments.openvino else None
+        )
+        rounds = _rounds({**turns, **(there.turns if there else {})}, arguments.rounds)
+    beside = {"cosines": there.cosines, "failures": there.failures} if there else {}
+    print(json.dumps({"rounds": rounds, **beside}))
 
 
-Outputs = Sequence[NDArray[Any]]
+def _rounds(turns: dict[str, Turn], count: int) -> dict[str, list[float]]:
+    rounds: dict[str, list[float]] = {name: [] for name in turns}
+    for index in range(count):
+        for name in list(turns) if index % 2 == 0 else list(reversed(turns)):
+            rounds[name].append(turns[name]())
+    return rounds
 
 
-def _agree(found: Outputs, expected: Outputs) -> bool:
-    """Whether outputs are about the same: the time of a model that gives nothing says nothing."""
-    return all(
-        a.shape == b.shape and np.linalg.norm(a - b) <= 0.5 * np.linalg.norm(b)
-        for a, b in zip(found, expected, strict=True)
-    )
+class _There:
+    """Models in OpenVINO, which lives in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], paths: Sequence[Path], feeds: list[Feed]) -> None:
+        self._process = process
+        self.turns: dict[str, Turn] = {}
+        self.cosines: dict[str, float] = {}
+        self.failures: dict[str, str] = {}
+        for number, path in enumerate(paths):
+            said = json.loads(self._line())
+            if "failure" in said:
+                self.failures[str(path)] = said["failure"]
+                continue
+            self.turns[f"{OPENVINO}{path}"] = self._turn(number)
+            run = exact(path) or as_it_is(path)
+            expected = [flat(run(feed)) for feed in feeds]
+            with np.load(said["outputs"]) as arrays:
+                found = [flat([arrays[f"{i}/{o}"] for o in range(len(e))]) for i, e in enumerate(expected)]
+            self.cosines[str(path)] = compared(found, expected)["cosine"]
+
+    def _turn(self, number: int) -> Turn:
+        def turn() -> float:
+            assert self._process.stdin is not None
+            print(number, file=self._process.stdin, flush=True)
+            return float(self._line())
+
+        return turn
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"OpenVINO ended with status {self._process.wait()}")
+        return line
 
 
-def _in_onnxruntime(path: Path) -> Callable[[Feed], Outputs]:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-    def run(feed: Feed) -> Outputs:
-        outputs: Outputs = session.run(None, feed)
-        return outputs
-
-    return run
-
-
-def _in_openvino(path: Path) -> Callable[[Feed], Outputs]:
-    """In the types of the file: by default OpenVINO makes bfloat16 of float32, where the processor knows it."""
-    import openvino  # type: ignore[import-not-found]  # lives in an environment of its own
-
-    one = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
-    model = openvino.Core().compile_model(str(path), "CPU", {**one, "EXECUTION_MODE_HINT": "ACCURACY"})
-    request = model.create_infer_request()
-
-    def run(feed: Feed) -> Outputs:
-        found = request.infer(feed)
-        return [found[output] for output in model.outputs]
-
-    return run
-
-
-class _Timed:
-    def __init__(self, run: Callable[[Feed], Outputs], feeds: list[Feed]) -> None:
-        self._run = run
-        self._feeds = itertools.cycle(feeds)
-        self._once()
-        self._runs = max(3, round(TURN_SECONDS * 1e3 / self._once()))
-
-    def turn(self) -> float:
-        """Median milliseconds of a row of runs."""
-        return statistics.median(self._once() for _ in range(self._runs))
-
-    def _once(self) -> float:
-        feed = next(self._feeds)
-        start = time.perf_counter()
-        self._run(feed)
-        return (time.perf_counter() - start) * 1e3
+@contextlib.contextmanager
+def _openvino(python: Path, paths: Sequence[Path], feeds: list[Feed]) -> Iterator[_There]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "feeds.npz"
+        np.savez(file, **{f"{i}/{name}": array for i, feed in enumerate(feeds) for name, array in feed.items()})
+        command = [str(python), "-m", "bench.in_openvino", str(file), *map(str, paths)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            yield _There(process, paths, feeds)
+            assert process.stdin is not None
+            process.stdin.close()
 
 
 if __name__ == "__main__":

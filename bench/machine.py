@@ -17,12 +17,36 @@ VECTOR_INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8",
 """Processor flags that decide how fast integer kernels are."""
 
 
+EMULATOR = "qemu-x86_64-static"
+
+WITHOUT_VNNI = "AVX2 only (no VNNI)"
+
+
+def processor_kind(flags: str | None = None, machine: str | None = None) -> str:
+    """In which of the ways that integer kernels know this processor computes.
+
+    Args:
+        flags: Its flags; by default those of this machine.
+        machine: What :func:`platform.machine` says, which is the default.
+    """
+    known = set((_cpu_field("flags", "Features") if flags is None else flags).split())
+    machine = machine or platform.machine()
+    if machine.lower() in ("aarch64", "arm64"):
+        return "ARM"
+    if known & {"avx512_vnni", "avx_vnni"}:
+        return "VNNI"
+    if "avx512f" in known:
+        return "AVX512 only (no VNNI)"
+    return WITHOUT_VNNI if "avx2" in known else machine
+
+
 def machine_lines(places: Places) -> list[str]:
     """Processor, cores, versions, commit and load: one line of Markdown each."""
     flags = ", ".join(flag for flag in VECTOR_INSTRUCTIONS if flag in _cpu_field("flags", "Features").split())
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     return [
         f"- {_cpu_field('model name') or platform.machine()}, {len(os.sched_getaffinity(0))} cores; {flags}",
+        f"- kind of processor: {processor_kind()}",
         f"- {platform.system()}, Python {platform.python_version()}; {versions}",
         f"- NNCF: {_versions('nncf', nncf_python, places)}",
         f"- OpenVINO: {_versions('openvino', openvino_python, places)}",
@@ -49,5 +73,6 @@ def _versions(package: str, interpreter: Callable[[Places], Path], places: Place
         python = interpreter(places)
     except NotInstalledError as reason:
         return f"not measured, {reason}"
-    code = f"from importlib.metadata import version as v; print(v('{package}'), 'with onnxruntime', v('onnxruntime'))"
+    beside = ", 'with onnxruntime', v('onnxruntime')" if package == "nncf" else ""
+    code = f"from importlib.metadata import version as v; print(v('{package}'){beside})"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import filecmp
-import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from itertools import combinations, groupby
 from pathlib import Path
+from typing import Any
 
 from bench.cases import CASES, IN_OPENVINO, TASKS, Case
-from bench.figures import BESIDE, FLOAT, FLOAT_AGAIN, OPENVINO, Figures, parse_evaluation
+from bench.figures import ACCURACY, BESIDE, EXACT, FLOAT, FLOAT_AGAIN, OPENVINO, PRECISION, Figures, json_lines
+from bench.machine import EMULATOR, WITHOUT_VNNI, processor_kind
 from bench.process import ProcessRun, failure_reason, measure
 from bench.programs import Invocation, NotInstalledError, Places, invocation, openvino_python, rebuilding
 
@@ -82,7 +84,9 @@ def evaluate_results(cases: Sequence[Case], places: Places, figures: Figures, *,
                 if filecmp.cmp(places.result(a), places.result(b), shallow=False)
             ]
             evaluated = _evaluate(task, written, places, figures)
-            _time(task, [c for c in evaluated if c.save_type == "ONNX"], places, figures, rounds)
+            files = [c for c in evaluated if c.save_type == "ONNX"]
+            _run_precisely(task, files, places, figures)
+            _time(task, files, places, figures, rounds)
             _time_in_openvino(task, [c for c in evaluated if c.name in IN_OPENVINO], places, figures, rounds)
 
 
@@ -97,29 +101,56 @@ def _can_be_evaluated(case: Case, places: Places, figures: Figures) -> bool:
 
 
 def _evaluate(task: str, cases: list[Case], places: Places, figures: Figures) -> list[Case]:
-    """Add the figures; a model that stops the evaluation script is noted and the others are evaluated again.
+    """Add the figures; a model that stops the evaluation is noted and the others are evaluated again.
 
     Returns:
         The cases that could be evaluated.
     """
-    script = places.shared / "tools/evaluate.py"
+    options = ["-m", "bench.accuracy", "--task", task, "--shared", str(places.shared)]
     while True:
         files = [str(places.result(case)) for case in cases]
-        run = measure([sys.executable, str(script), task, *files], cwd=places.work, timeout=1200)
-        lines = parse_evaluation(run.output)
+        run = measure([sys.executable, *options, *files], cwd=places.work, env=_own_modules(places), timeout=1200)
+        lines = json_lines(run.output)
         if not run.status:
             break
         if not lines or len(lines) > len(cases):
-            raise RuntimeError(f"{script} {task} failed: {failure_reason(run)}")
+            raise RuntimeError(f"bench.accuracy {task} failed: {failure_reason(run)}")
         failed = cases[len(lines) - 1]
         figures.failures[failed.name] = f"its model does not run: {places.without_folders(failure_reason(run))}"
         cases = [case for case in cases if case is not failed]
+    rebuilt = {case.name for case in cases if case.save_type != "ONNX"}
     for name, line in zip([f"{task}/{FLOAT}", *(case.name for case in cases)], lines, strict=True):
         for metric, value in line.items():
-            # milliseconds: of one model after the other, the latency is measured in turns; bytes: of the written file
-            if metric != "milliseconds" and (name, metric) not in figures.values:
-                figures.add(name, metric, value)
+            figures.add(name, metric, line[metric + EXACT] if name in rebuilt and metric in ACCURACY else value)
+    figures.add(f"{task}/{FLOAT}", "bytes", float(places.model(task).stat().st_size))
     return cases
+
+
+def _own_modules(places: Places) -> dict[str, str]:
+    return {"PYTHONPATH": str(places.root)}
+
+
+def _run_precisely(task: str, cases: list[Case], places: Places, figures: Figures) -> None:
+    """With and without onnxruntime's way out of saturation, where it is one: emulated on a processor with VNNI."""
+    if not cases:
+        return
+    kind = processor_kind()
+    is_emulated = kind == "VNNI" and shutil.which(EMULATOR) is not None
+    figures.precision_on = f"emulated, {WITHOUT_VNNI}" if is_emulated else f"native, {kind}"
+    files = {str(places.result(case)): case.name for case in cases}
+    options = ["--task", task, "--data", str(places.shared / "data" / TASKS[task].data)]
+    options += ["--emulated"] if is_emulated else []
+    command = [sys.executable, "-m", "bench.precision", *options, *files]
+    run = measure(command, cwd=places.work, env=_own_modules(places), timeout=1200)
+    if run.status:
+        figures.failures[f"{task}/{PRECISION}"] = places.without_folders(failure_reason(run))
+        return
+    found = json_lines(run.output)[-1]
+    if is_emulated and not found["saturates"]:
+        figures.failures[f"{task}/{PRECISION}"] = "the emulated processor has no saturating kernels: nothing is shown"
+        return
+    for path, difference in found["differences"].items():
+        figures.add(files[path], PRECISION, difference)
 
 
 def _time(task: str, cases: list[Case], places: Places, figures: Figures, rounds: int) -> None:
@@ -128,44 +159,45 @@ def _time(task: str, cases: list[Case], places: Places, figures: Figures, rounds
     again.symlink_to(places.model(task))
     floats = {str(places.model(task)): f"{task}/{FLOAT}", str(again): f"{task}/{FLOAT_AGAIN}"}
     names = {**floats, **{str(places.result(c)): c.name for c in cases}}
-    for path, milliseconds in _turns(Path(sys.executable), task, list(names), places, rounds).items():
+    for path, milliseconds in _turns(task, list(names), places, rounds)["rounds"].items():
         figures.add(names[path], "latency", *milliseconds)
 
 
 def _time_in_openvino(task: str, cases: list[Case], places: Places, figures: Figures, rounds: int) -> None:
-    """Both runtimes in turns, in the environment that has both."""
+    """Both runtimes in turns."""
     if not cases:
         return
     names = {str(places.model(task)): f"{task}/{FLOAT}", **{str(places.result(c)): c.name for c in cases}}
     try:
-        turns = _turns(openvino_python(places), task, [*names], places, rounds, "--openvino")
-    except (NotInstalledError, RuntimeError) as reason:
+        found = _turns(task, [*names], places, rounds, "--openvino", str(openvino_python(places)))
+    except NotInstalledError as reason:
+        figures.failures[f"{OPENVINO}{task}"] = f"left out: {reason}"
+        return
+    except RuntimeError as reason:
         figures.failures[f"{OPENVINO}{task}"] = places.without_folders(str(reason))
         return
-    for path, milliseconds in turns.items():
+    for path, milliseconds in found["rounds"].items():
         prefix = OPENVINO if path.startswith(OPENVINO) else BESIDE
         figures.add(prefix + names[path.removeprefix(OPENVINO)], "latency", *milliseconds)
-    for path, name in names.items():
-        if f"{OPENVINO}{path}" not in turns:
-            figures.failures[f"{OPENVINO}{name}"] = "its outputs are not those of onnxruntime"
+    for path, cosine in found["cosines"].items():
+        figures.add(OPENVINO + names[path], "cosine", cosine)
+    for path, why in found["failures"].items():
+        figures.failures[OPENVINO + names[path]] = places.without_folders(why)
 
 
-def _turns(
-    python: Path, task: str, paths: list[str], places: Places, rounds: int, *flags: str
-) -> dict[str, list[float]]:
-    """Milliseconds of each round by model.
+def _turns(task: str, paths: list[str], places: Places, rounds: int, *flags: str) -> dict[str, Any]:
+    """What :mod:`bench.latency` prints.
 
     Raises:
         RuntimeError: A model does not run.
     """
     data: Path = places.shared / "data" / TASKS[task].data
     options = ["--task", task, "--data", str(data), "--rounds", str(rounds), *flags]
-    command = [str(python), "-m", "bench.latency", *options, *paths]
-    run = measure(command, cwd=places.work, env={"PYTHONPATH": str(places.root)}, timeout=1200)
+    command = [sys.executable, "-m", "bench.latency", *options, *paths]
+    run = measure(command, cwd=places.work, env=_own_modules(places), timeout=1200)
     if run.status:
         raise RuntimeError(f"bench.latency {task} failed: {failure_reason(run)}")
-    found: dict[str, list[float]] = json.loads(run.output.strip().splitlines()[-1])
-    return found
+    return json_lines(run.output)[-1]
 
 
 def select(names: Sequence[str]) -> list[Case]:

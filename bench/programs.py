@@ -104,26 +104,16 @@ def config_text(case: Case, data: Path | None) -> str:
 
 
 def nncf_python(places: Places) -> Path:
-    """Interpreter of NNCF's environment; see :func:`_own_environment`."""
-    return _own_environment("nncf", places)
-
-
-def openvino_python(places: Places) -> Path:
-    """Interpreter of the environment with OpenVINO and onnxruntime; see :func:`_own_environment`."""
-    return _own_environment("openvino", places)
-
-
-def _own_environment(name: str, places: Places) -> Path:
-    """Interpreter of a program's own environment, which is made at the first call.
+    """Interpreter of NNCF's environment, which is made at the first call.
 
     Raises:
         NotInstalledError: The packages cannot be installed.
     """
-    venv = places.root / "bench/.venvs" / name
+    venv = places.root / "bench/.venvs/nncf"
     python, mark = venv / "bin/python", venv / ".installed"
     if mark.is_file():
         return python
-    requirements = places.root / f"bench/requirements/{name}.txt"
+    requirements = places.root / "bench/requirements/nncf.txt"
     steps = (
         [sys.executable, "-m", "venv", str(venv)],
         [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", str(requirements)],
@@ -134,6 +124,22 @@ def _own_environment(name: str, places: Places) -> Path:
             said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
             raise NotInstalledError(f"its environment cannot be made: {said[-1]}")
     mark.touch()
+    return python
+
+
+def openvino_python(places: Places) -> Path:
+    """Interpreter of OpenVINO's environment.
+
+    Raises:
+        NotInstalledError: It is not there.
+    """
+    return _runtime("openvino", places)
+
+
+def _runtime(name: str, places: Places) -> Path:
+    python = places.runtimes / name / "bin/python"
+    if not python.is_file():
+        raise NotInstalledError(f"no {name}/bin/python in the folder {places.runtimes.name}")
     return python
 
 
@@ -213,10 +219,7 @@ def _mindspore_lite_alone(case: Case, places: Places) -> Invocation:
 
 
 def _released_python(places: Places) -> Path:
-    python = places.runtimes / "ms20/bin/python"
-    if not python.is_file():
-        raise NotInstalledError(f"no ms20/bin/python in the folder {places.runtimes.name}")
-    return python
+    return _runtime("ms20", places)
 
 
 def _opt(case: Case, places: Places) -> Invocation:

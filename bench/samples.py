@@ -1,4 +1,4 @@
-"""Calibration samples of the shared tasks, prepared as the evaluation script prepares its pictures."""
+"""Samples of the shared tasks, prepared as the evaluation script prepares its pictures."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ def calibration_feeds(task: str, folder: Path, limit: int) -> Iterator[Feed]:
     return ({_INPUTS[task]: _picture(task, path)} for path in sorted(folder.iterdir())[:limit])
 
 
-_INPUTS = {"mobilenet": "input", "ultraface": "input", "resnet8": "input_1"}
+_INPUTS = {"mobilenet": "input", "ultraface": "input", "resnet8": "input_1", "fastestdet": "input.1"}
 
 
 def _picture(task: str, path: Path) -> NDArray[np.float32]:
-    """Shapes: (1, 3, 224, 224), (1, 3, 240, 320) or (1, 32, 32, 3)."""
+    """Shapes: (1, 3, 224, 224), (1, 3, 240, 320), (1, 3, 352, 352) or (1, 32, 32, 3)."""
     picture = Image.open(path).convert("RGB")
     if task == "resnet8":
         return np.asarray(picture, np.float32)[None]
     if task == "mobilenet":
         picture = picture.resize((256, 256), Image.Resampling.BILINEAR).crop((16, 16, 240, 240))
         pixels = (np.asarray(picture, np.float32) - 127.5) / 127.5
+    elif task == "fastestdet":
+        pixels = np.asarray(picture.resize((352, 352), Image.Resampling.BILINEAR), np.float32) / 255
     else:
         picture = picture.resize((320, 240), Image.Resampling.BILINEAR)
         pixels = (np.asarray(picture, np.float32) - 127) / 128

@@ -6,10 +6,22 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from bench.cases import CASES, TASKS, Case
-from bench.figures import BESIDE, FLOAT, FLOAT_AGAIN, OPENVINO, Figures, spread
+from bench.figures import BESIDE, EXACT, FLOAT, FLOAT_AGAIN, OPENVINO, PRECISION, Figures, spread
 from bench.goals import GOALS, MIB, Goal
 
 ABSENT = "–"
+
+_ACCURACY_COLUMNS = {
+    "top-1": "top1",
+    "top-1, exact": f"top1{EXACT}",
+    "top-5": "top5",
+    "cosine": "cosine",
+    "cosine, exact": f"cosine{EXACT}",
+    "least": "least",
+    "largest error": "error",
+    "largest error, exact": f"error{EXACT}",
+}
+"""Column -> metric."""
 
 _HOW = {"ratio": "ours : peer", "speedup": "peer : ours", "lost": "peer − ours", "value": ""}
 
@@ -22,6 +34,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def format_figure(metric: str, value: float | None) -> str:
     """A figure with its unit, or a dash where nothing was measured."""
+    metric = metric.removesuffix(EXACT)
     if value is None:
         return ABSENT
     if metric in ("top1", "top5"):
@@ -30,24 +43,35 @@ def format_figure(metric: str, value: float | None) -> str:
         return f"{value / MIB:.0f} MiB"
     if metric == "bytes":
         return f"{value:,.0f}"
+    if metric == PRECISION:
+        return f"{value:.4g}"
     digits, unit = {"seconds": (2, " s"), "latency": (2, " ms"), "error": (4, "")}.get(metric, (5, ""))
     return f"{value:.{digits}f}{unit}"
 
 
 def goal_tables(figures: Figures, goals: Sequence[Goal] = GOALS) -> str:
-    """One table per topic: our figure, the peer's of the same run, the goal, and whether it is met."""
+    """One table per topic: our figure, the peer's of the same run, the goal, whether it is met, and what it was measured on.
+
+    Figures of accuracy have the exact ones beside them.
+    """
     parts = []
     for topic in dict.fromkeys(goal.topic for goal in goals):
-        rows = [_goal_row(goal, figures) for goal in goals if goal.topic == topic]
-        header = ("what", "ours", "peer", "compared", "goal", "result")
-        parts.append(f"### {topic}\n\n" + markdown_table(header, rows))
+        of_topic = [goal for goal in goals if goal.topic == topic]
+        with_exact = any(goal.is_of_accuracy for goal in of_topic)
+        exact = ("ours, exact", "peer, exact") if with_exact else ("", "")
+        header = ("what", "ours", exact[0], "peer", exact[1], "compared", "goal", "result", "measured on")
+        rows = [header, *(_goal_row(goal, figures) for goal in of_topic)]
+        if not with_exact:
+            rows = [[*row[:2], row[3], *row[5:]] for row in rows]
+        parts.append(f"### {topic}\n\n" + markdown_table(rows[0], rows[1:]))
     return "\n".join(parts)
 
 
 def task_tables(figures: Figures, cases: Sequence[Case] = CASES) -> str:
     """One table per task with every model that was evaluated: the float model, ours, the peers'."""
-    metrics = ("top1", "top5", "cosine", "least", "error", "latency", "bytes", "seconds", "peak")
-    header = ("model", "top-1", "top-5", "cosine", "least", "largest error", "latency", "bytes", "wall", "peak memory")
+    columns = {"model": "", **_ACCURACY_COLUMNS, "latency": "latency", "bytes": "bytes"}
+    columns |= {"wall": "seconds", "peak memory": "peak"}
+    header, (_, *metrics) = tuple(columns), tuple(columns.values())
     parts = []
     for task in TASKS:
         lines = [(FLOAT, f"{task}/{FLOAT}")]
@@ -63,7 +87,7 @@ def task_tables(figures: Figures, cases: Sequence[Case] = CASES) -> str:
 
 
 def openvino_table(figures: Figures, cases: Sequence[Case] = CASES) -> str:
-    """Latency in OpenVINO beside onnxruntime and the float model, or why there is none."""
+    """Cosine with the exact result, and latency in OpenVINO beside onnxruntime and the float model, or why there is none."""
     rows = []
     for task in TASKS:
         plain = f"{task}/{FLOAT}"
@@ -71,6 +95,7 @@ def openvino_table(figures: Figures, cases: Sequence[Case] = CASES) -> str:
         rows += [
             [
                 f"{task}, {title}",
+                format_figure("cosine", figures.median(f"{OPENVINO}{name}", "cosine")),
                 format_figure("latency", figures.median(f"{OPENVINO}{name}", "latency")),
                 format_figure("latency", figures.median(f"{BESIDE}{name}", "latency")),
                 _ratio_text(figures.ratios("latency", f"{OPENVINO}{name}", f"{BESIDE}{name}")),
@@ -79,7 +104,14 @@ def openvino_table(figures: Figures, cases: Sequence[Case] = CASES) -> str:
             for title, name in lines
             if (f"{OPENVINO}{name}", "latency") in figures.values
         ]
-    header = ("model", "OpenVINO", "onnxruntime", "OpenVINO : onnxruntime", "in OpenVINO, file : float")
+    header = (
+        "model",
+        "cosine with exact",
+        "OpenVINO",
+        "onnxruntime",
+        "OpenVINO : onnxruntime",
+        "in OpenVINO, file : float",
+    )
     missing = [
         f"- {name.removeprefix(OPENVINO)}: {why}\n" for name, why in figures.failures.items() if OPENVINO in name
     ]
@@ -105,6 +137,10 @@ def failure_list(figures: Figures, cases: Sequence[Case] = CASES) -> str:
         f"- {case.task + ', ' if case.task else ''}{_title(case)}: {figures.failures[case.name]}\n"
         for case in cases
         if case.name in figures.failures
+    ) + "".join(
+        f"- {task}, session.x64quantprecision: {figures.failures[key]}\n"
+        for task, key in ((task, f"{task}/{PRECISION}") for task in TASKS)
+        if key in figures.failures
     )
 
 
@@ -125,15 +161,14 @@ def _goal_row(goal: Goal, figures: Figures) -> list[str]:
         compared, limit = f"{_HOW[goal.how]} = {shown}{between}", f"{sign} {goal.limit:.2f}"
     met = goal.is_met(figures)
     result = {True: "met", False: "**missed**", None: "not measured"}[met]
-    peer = format_figure(goal.metric, figures.median(goal.peer, goal.metric)) if goal.peer else ""
-    return [
-        goal.title,
-        format_figure(goal.metric, figures.median(goal.case, goal.metric)),
-        peer,
-        compared,
-        limit,
-        result,
+    cells = [
+        format_figure(metric, figures.median(case, metric))
+        if case and (metric == goal.metric or goal.is_of_accuracy)
+        else ""
+        for case in (goal.case, goal.peer)
+        for metric in (goal.metric, f"{goal.metric}{EXACT}")
     ]
+    return [goal.title, *cells, compared, limit, result, goal.measured_on(figures)]
 
 
 def _ratio_text(ratios: Sequence[float]) -> str:

@@ -1,40 +1,15 @@
-"""Reading the evaluation script's lines, and comparing cases."""
+"""Reading what processes print, and comparing cases."""
 
 from __future__ import annotations
 
 import pytest
 
-from bench.figures import Figures, parse_evaluation, spread
+from bench.figures import Figures, json_lines, spread
 
 
-def test_a_line_with_labels_gives_all_figures() -> None:
-    line = "m.onnx top1 0.8025  top5 0.9575  cos 0.98094 (least 0.50020)  err 0.5896  1.95 ms  2754347 bytes\n"
-    assert parse_evaluation(line) == [
-        {
-            "top1": 0.8025,
-            "top5": 0.9575,
-            "cosine": 0.98094,
-            "least": 0.5002,
-            "error": 0.5896,
-            "milliseconds": 1.95,
-            "bytes": 2754347.0,
-        }
-    ]
-
-
-def test_a_line_without_labels_has_no_top1() -> None:
-    (figures,) = parse_evaluation("u.onnx cos 1.00000 (least 1.00000)  err 1e-06  4.20 ms  1220755 bytes")
-    assert "top1" not in figures
-    assert figures["error"] == 1e-6
-
-
-def test_a_cosine_that_is_not_a_number_is_kept_as_such() -> None:
-    (figures,) = parse_evaluation("u.onnx cos nan (least nan)  err nan  4.20 ms  10 bytes")
-    assert figures["cosine"] != figures["cosine"]
-
-
-def test_warnings_between_the_lines_are_passed_over() -> None:
-    assert parse_evaluation("2026 [W:onnxruntime] cos of something\nTraceback (most recent call last):\n") == []
+def test_lines_that_are_no_json_objects_are_passed_over() -> None:
+    assert json_lines('a warning\n{"cosine": 0.5}\n[W:onnxruntime] {}\n{"error": NaN}\n')[0] == {"cosine": 0.5}
+    assert len(json_lines('{"cosine": 0.5}\nTraceback\n{"error": NaN}')) == 2
 
 
 def test_a_ratio_is_the_median_of_the_turns() -> None:

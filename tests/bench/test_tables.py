@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.cases import CASES, IN_OPENVINO, OURS, TASKS, Case
-from bench.figures import FLOAT, Figures
+from bench.figures import EXACT, FLOAT, PRECISION, Figures
 from bench.goals import GOALS, Goal
 from bench.programs import PROGRAMS, Places, config_text
 from bench.tables import failure_list, format_figure, goal_tables, noise_line, openvino_table, task_tables, twin_list
@@ -59,7 +59,9 @@ def test_a_goal_is_judged_by_its_own_comparison(goal: Goal, value: float, met: b
 def test_a_figure_that_is_missing_is_neither_met_nor_missed() -> None:
     goal = Goal("Speed", "row", "a", "seconds", 1.0)
     assert goal.is_met(Figures()) is None
-    assert "| row | – |  |  | ≤ 1.00 s | not measured |" in goal_tables(Figures(), [goal])
+    assert "| row | – |  |  | ≤ 1.00 s | not measured | native, VNNI |" in goal_tables(
+        Figures(processor="VNNI"), [goal]
+    )
 
 
 def test_a_missed_goal_stands_out() -> None:
@@ -78,8 +80,45 @@ def test_a_ratio_shows_how_far_its_turns_are_apart() -> None:
 
 def test_points_lost_are_percentage_points() -> None:
     goal = Goal("Accuracy", "row", "a", "top1", 0.015, "b", "lost")
-    expected = "| row | 80.25 % | 82.50 % | +2.25 points | ≤ 1.5 points | **missed** |"
+    expected = "| row | 80.25 % | – | 82.50 % | – | +2.25 points | ≤ 1.5 points | **missed** |"
     assert expected in goal_tables(_figures(a=0.8025, b=0.825), [goal])
+
+
+def test_figures_of_accuracy_have_exact_ones_beside_them() -> None:
+    figures = _figures(a=0.80, b=0.60)
+    figures.add("a", f"top1{EXACT}", 0.80)
+    figures.add("b", f"top1{EXACT}", 0.79)
+    table = goal_tables(figures, [Goal("Accuracy", "row", "a", "top1", 0.7, "b", at_least=True)])
+    assert "| what | ours | ours, exact | peer | peer, exact |" in table
+    assert "| row | 80.00 % | 80.00 % | 60.00 % | 79.00 % |" in table
+
+
+def test_other_figures_in_a_table_of_accuracy_have_no_exact_ones() -> None:
+    goals = [Goal("T", "one", "a", "top1", 0.7), Goal("T", "two", "a", "seconds", 3.0)]
+    assert "| two | 2.00 s |  |  |  |  | ≤ 3.00 s | met |" in goal_tables(_figures(a=2.0), goals)
+
+
+@pytest.mark.parametrize(
+    ("goal", "processor"),
+    [
+        (Goal("t", "w", "mb_best", "cosine", 1.0), "native, VNNI"),
+        (Goal("t", "w", "mb_ms_w8", "cosine", 1.0), "exact"),
+        (Goal("t", "w", "mb_ms_w8", "seconds", 1.0), "native, VNNI"),
+        (Goal("t", "w", "mb_best", PRECISION, 0.0), "emulated, AVX2"),
+    ],
+)
+def test_a_goal_says_what_it_was_measured_on(goal: Goal, processor: str) -> None:
+    assert goal.measured_on(Figures(processor="VNNI", precision_on="emulated, AVX2")) == processor
+
+
+def test_every_onnx_file_of_ours_is_to_give_the_same_numbers_with_precise_kernels() -> None:
+    files = {case.name for case in CASES if case.is_ours and case.task and case.evaluated and case.save_type == "ONNX"}
+    assert {goal.case for goal in GOALS if goal.metric == PRECISION} == files
+
+
+def test_a_goal_of_0_is_met_by_0_alone() -> None:
+    goal = Goal("t", "w", "a", "seconds", 0.0)
+    assert [goal.is_met(_figures(a=value)) for value in (0.0, 1e-12, float("nan"))] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -124,9 +163,10 @@ def test_latency_in_openvino_stands_beside_onnxruntime_and_the_float_model() -> 
         figures.add(name, "latency", value, value)
     figures.add("openvino/a", "latency", 1.0, 1.0)
     figures.add("beside/a", "latency", 2.0, 0.5)
+    figures.add("openvino/a", "cosine", 0.9999)
     table = openvino_table(figures, [Case("a", "first", OURS, "resnet8"), Case("b", "second", "nncf", "resnet8")])
-    assert "| resnet8, float | 4.00 ms | 2.00 ms | 2.00 (2.00–2.00) | 1.00 (1.00–1.00) |" in table
-    assert "| resnet8, **first** | 1.00 ms | 1.25 ms | 1.25 (0.50–2.00) | 0.25 (0.25–0.25) |" in table
+    assert "| resnet8, float | – | 4.00 ms | 2.00 ms | 2.00 (2.00–2.00) | 1.00 (1.00–1.00) |" in table
+    assert "| resnet8, **first** | 0.99990 | 1.00 ms | 1.25 ms | 1.25 (0.50–2.00) | 0.25 (0.25–0.25) |" in table
     assert "second" not in table
 
 
