@@ -127,6 +127,11 @@ class Case:
         """Whether it measures this project."""
         return self.program == OURS or self.program.partition(":")[0] == OPT
 
+    @property
+    def is_for_x86(self) -> bool:
+        """Whether its file runs on processors as this one; others are judged in exact arithmetic alone."""
+        return self.save_type == "ONNX" and "target_device" not in self.ini.get("full_quant_param", {})
+
 
 def full(method: str = "MAX_MIN", **keys: str) -> Ini:
     """FULL_QUANT with an activation method; ``keys`` go into ``[full_quant_param]``."""

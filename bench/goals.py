@@ -56,8 +56,8 @@ class Goal:
         """Kind of the processor, and in which way: native, emulated, or exact where the file is for another runtime."""
         if self.metric == PRECISION:
             return figures.precision_on
-        is_rebuilt = self.case in _KINDS and _KINDS[self.case] != "ONNX"
-        return "exact" if self.is_of_accuracy and is_rebuilt else f"native, {figures.processor}"
+        is_exact = self.is_of_accuracy and self.case in _FOR_OTHERS
+        return "exact" if is_exact else f"native, {figures.processor}"
 
     def turns(self, figures: Figures) -> list[float]:
         """The compared figure of each turn; empty where turns are not compared."""
@@ -97,7 +97,7 @@ _FULL_METHODS = ("mb_plain", "mb_best", "mb_kl", "mb_outlier", "mb_percentile", 
 _WEIGHT_METHODS = ("mb_w8_free", "mb_w8", "mb_w6", "mb_w4", "mb_mixed", "mb_tuned")
 
 _TITLES = {case.name: case.title for case in CASES}
-_KINDS = {case.name: case.save_type for case in CASES}
+_FOR_OTHERS = {case.name for case in CASES if not case.is_for_x86}
 
 _PRECISE = "The same numbers with `session.x64quantprecision=1` as without: largest difference"
 _PRECISE_PEERS = {
@@ -147,7 +147,7 @@ GOALS: tuple[Goal, ...] = (
     *(
         Goal(_PRECISE, f"{case.task}, {case.title}", case.name, PRECISION, 0, _PRECISE_PEERS[case.task])
         for case in CASES
-        if case.is_ours and case.evaluated and case.task and case.save_type == "ONNX"
+        if case.is_ours and case.evaluated and case.task and case.is_for_x86
     ),
     _least_cosine(_WEIGHTS, "8 bits, no data", "mb_w8_free", 0.99),
     _least_cosine(_WEIGHTS, "8 bits, no data (second goal)", "mb_w8_free", 0.993),

@@ -6,17 +6,21 @@ import filecmp
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any
 
 from bench.cases import CASES, IN_OPENVINO, TASKS, Case
 from bench.figures import ACCURACY, BESIDE, EXACT, FLOAT, FLOAT_AGAIN, OPENVINO, PRECISION, Figures, json_lines
+from bench.goals import GOALS
 from bench.machine import EMULATOR, WITHOUT_VNNI, processor_kind
 from bench.process import ProcessRun, failure_reason, measure
 from bench.programs import Invocation, NotInstalledError, Places, invocation, openvino_python, rebuilding
 
 Say = Callable[[str], None]
+
+_PRECISE = {name for goal in GOALS if goal.metric == PRECISION for name in (goal.case, goal.peer)}
 
 
 def run_cases(cases: Sequence[Case], places: Places, figures: Figures, *, repeats: int | None, say: Say) -> None:
@@ -83,10 +87,11 @@ def evaluate_results(cases: Sequence[Case], places: Places, figures: Figures, *,
                 for a, b in combinations(written, 2)
                 if filecmp.cmp(places.result(a), places.result(b), shallow=False)
             ]
-            evaluated = _evaluate(task, written, places, figures)
-            files = [c for c in evaluated if c.save_type == "ONNX"]
-            _run_precisely(task, files, places, figures)
-            _time(task, files, places, figures, rounds)
+            with ThreadPoolExecutor(1) as pool:  # neither measures time
+                pending = pool.submit(_run_precisely, task, [c for c in written if c.name in _PRECISE], places, figures)
+                evaluated = _evaluate(task, written, places, figures)
+                pending.result()
+            _time(task, [c for c in evaluated if c.save_type == "ONNX"], places, figures, rounds)
             _time_in_openvino(task, [c for c in evaluated if c.name in IN_OPENVINO], places, figures, rounds)
 
 
@@ -118,10 +123,10 @@ def _evaluate(task: str, cases: list[Case], places: Places, figures: Figures) ->
         failed = cases[len(lines) - 1]
         figures.failures[failed.name] = f"its model does not run: {places.without_folders(failure_reason(run))}"
         cases = [case for case in cases if case is not failed]
-    rebuilt = {case.name for case in cases if case.save_type != "ONNX"}
+    for_others = {case.name for case in cases if not case.is_for_x86}
     for name, line in zip([f"{task}/{FLOAT}", *(case.name for case in cases)], lines, strict=True):
         for metric, value in line.items():
-            figures.add(name, metric, line[metric + EXACT] if name in rebuilt and metric in ACCURACY else value)
+            figures.add(name, metric, line[metric + EXACT] if name in for_others and metric in ACCURACY else value)
     figures.add(f"{task}/{FLOAT}", "bytes", float(places.model(task).stat().st_size))
     return cases
 

@@ -35,7 +35,14 @@ def main() -> None:
     if arguments.emulated:
         _start_emulated()
     feeds = list(calibration_feeds(arguments.task, arguments.data, arguments.samples))
-    differences = {str(path): difference(path, feeds) for path in arguments.models}
+    differences = {}
+    for path in arguments.models:
+        try:
+            differences[str(path)] = difference(path, feeds)
+        except Exception as error:
+            if not type(error).__module__.startswith("onnxruntime"):
+                raise
+            print(f"{path.name}: {error}", file=sys.stderr)
     print(json.dumps({"saturates": saturates(), "differences": differences}))
 
 

@@ -103,6 +103,7 @@ def test_other_figures_in_a_table_of_accuracy_have_no_exact_ones() -> None:
     [
         (Goal("t", "w", "mb_best", "cosine", 1.0), "native, VNNI"),
         (Goal("t", "w", "mb_ms_w8", "cosine", 1.0), "exact"),
+        (Goal("t", "w", "mb_dsp", "cosine", 1.0), "exact"),
         (Goal("t", "w", "mb_ms_w8", "seconds", 1.0), "native, VNNI"),
         (Goal("t", "w", "mb_best", PRECISION, 0.0), "emulated, AVX2"),
     ],
@@ -111,8 +112,8 @@ def test_a_goal_says_what_it_was_measured_on(goal: Goal, processor: str) -> None
     assert goal.measured_on(Figures(processor="VNNI", precision_on="emulated, AVX2")) == processor
 
 
-def test_every_onnx_file_of_ours_is_to_give_the_same_numbers_with_precise_kernels() -> None:
-    files = {case.name for case in CASES if case.is_ours and case.task and case.evaluated and case.save_type == "ONNX"}
+def test_every_file_of_ours_for_x86_is_to_give_the_same_numbers_with_precise_kernels() -> None:
+    files = {case.name for case in CASES if case.is_ours and case.task and case.evaluated and case.is_for_x86}
     assert {goal.case for goal in GOALS if goal.metric == PRECISION} == files
 
 
