@@ -71,12 +71,19 @@ class _There:
             if "failure" in said:
                 self.failures[str(path)] = said["failure"]
                 continue
-            self.turns[f"{OPENVINO}{path}"] = self._turn(number)
             run = exact(path) or as_it_is(path)
             expected = [flat(run(feed)) for feed in feeds]
             with np.load(said["outputs"]) as arrays:
                 found = [flat([arrays[f"{i}/{o}"] for o in range(len(e))]) for i, e in enumerate(expected)]
+            if any(
+                a.shape != b.shape
+                for one, other in zip(found, expected, strict=True)
+                for a, b in zip(one, other, strict=True)
+            ):
+                self.failures[str(path)] = "its outputs have other shapes there"
+                continue
             self.cosines[str(path)] = compared(found, expected)["cosine"]
+            self.turns[f"{OPENVINO}{path}"] = self._turn(number)
 
     def _turn(self, number: int) -> Turn:
         def turn() -> float:
