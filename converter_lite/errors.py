@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -121,3 +121,15 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 def shorten(text: str, length: int = 60) -> str:
     """``text`` in quotes, cut to ``length`` characters."""
     return repr(text if len(text) <= length else text[: length - 3] + "...")
+
+
+def one_of(value: str, allowed: Sequence[str], flag: str) -> str:
+    """The value if it is allowed.
+
+    Raises:
+        UsageError: It is not; the nearest and all allowed values are named.
+    """
+    if value not in allowed:
+        near = did_you_mean(str(value), allowed)
+        raise UsageError(f"{value!r} is not one of {', '.join(allowed)}{near}", where=flag)
+    return value

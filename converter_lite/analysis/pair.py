@@ -12,16 +12,14 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.base import FileOptions
-from converter_lite.formats.onnx.reader import fix_input_shapes, is_quantized, read_onnx
+from converter_lite.formats.onnx.reader import is_quantized, read_onnx
 from converter_lite.formats.onnx.versions import fit_to_engine
-from converter_lite.formats.registry import output_format
+from converter_lite.formats.registry import FORMATS, by_suffix, output_format
 from converter_lite.formats.requirements import GraphForm
+from converter_lite.formats.source import Source
+from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.pipeline.prepare import Preparation
-from converter_lite.pipeline.read import Source
-
-FILE_FORMATS = {".onnx": "ONNX", ".ms": "MINDIR_LITE", ".nb": "NAIVE_BUFFER"}
-"""End of a file name -> name of its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +55,17 @@ def read_pair(
     """
     if float_file.suffix != ".onnx":
         raise UsageError("the float model is an ONNX file", where=str(float_file))
-    if quantized_file.suffix not in FILE_FORMATS:
-        raise UsageError(f"the file does not end with {', '.join(FILE_FORMATS)}", where=str(quantized_file))
+    name = by_suffix(quantized_file)
+    if name is None:
+        endings = ", ".join(folder.SUFFIX for folder in FORMATS.values())
+        raise UsageError(f"the file does not end with {endings}", where=str(quantized_file))
     model = fit_to_engine(read_onnx(float_file, input_shapes=input_shapes, confined=confined), float_file)
     if is_quantized(model):
         raise UsageError(
             "the first model is quantized already", where=str(float_file), hint="the float model comes first"
         )
-    fmt = output_format(FILE_FORMATS[quantized_file.suffix], FileOptions())
-    source = Source(model, 0, False, str(float_file))
+    fmt = output_format(name, FileOptions())
+    source = Source(model, 0, str(float_file))
     optimized = Preparation(source, "general")(GraphForm(fmt.form.static, fmt.form.fused, fmt.form.opset)).model
     quantized = _runnable(quantized_file, fmt.runnable, optimized, confined=confined)
     if input_shapes and quantized_file.suffix == ".onnx":

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from converter_lite.errors import UsageError
-from converter_lite.pipeline.request import one_of
+from converter_lite.errors import UsageError, one_of
+from converter_lite.formats.registry import FORMATS
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_FORMAT_FLAGS = [flag for folder in FORMATS.values() for flag in folder.Flags.flags() if flag.name]
 
 REPEATABLE = ("--set",)
 """Flags that may stand several times."""
@@ -99,6 +103,24 @@ def option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
     return click.option(
         f"--{name}", parameter, default=default, help=shown, metavar=more.pop("metavar", "TEXT"), **more
     )
+
+
+def format_flags(function: Function) -> Function:
+    """The flags that concern one output format each."""
+    for flag in reversed(_FORMAT_FLAGS):
+        default = "off" if flag.is_switch else flag.default
+        function = option(flag.name, flag.help, default)(function)
+    return function
+
+
+def values_of_flags(options: dict[str, Any]) -> dict[str, Any]:
+    """What :func:`format_flags` read, as attributes of a request.
+
+    Raises:
+        UsageError: A switch is neither on nor off.
+    """
+    texts = ((flag, options[flag.attribute]) for flag in _FORMAT_FLAGS)
+    return {f.attribute: switch(text, f"--{f.name}", on="on", off="off") if f.is_switch else text for f, text in texts}
 
 
 external_paths = click.option(

@@ -14,8 +14,8 @@ import click
 
 from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
 from converter_lite.cli.exit_status import run_work
-from converter_lite.errors import QualityError, UsageError
-from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS, one_of
+from converter_lite.errors import QualityError, UsageError, one_of
+from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS
 from converter_lite.system.interruptions import interruptions_wait
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from converter_lite.cli.arguments import (
     cosine,
     executor_option,
     external_paths,
+    format_flags,
     option,
     parse_input_shape,
     path_of,
@@ -21,6 +22,7 @@ from converter_lite.cli.arguments import (
     refuse_repeated,
     switch,
     values_of,
+    values_of_flags,
     whole_number,
 )
 from converter_lite.cli.batch import batch_command
@@ -38,6 +40,7 @@ from converter_lite.cli.exit_status import (
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
+from converter_lite.formats.registry import FORMATS
 from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
@@ -45,7 +48,6 @@ from converter_lite.pipeline.request import (
     NOT_AVAILABLE,
     OPTIMIZE,
     OUTPUT_TYPES,
-    SAVE_TYPES,
     ConvertRequest,
 )
 from converter_lite.system.interruptions import interruptions_wait
@@ -123,16 +125,8 @@ class _Command(click.Group):
 @option("outputDataType", f"Element type of the outputs: {', '.join(OUTPUT_TYPES)}.", "DEFAULT")
 @option("fp16", "on: store float constants as float16.", "off")
 @option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
-@option("saveType", f"Output formats, comma separated: {', '.join(SAVE_TYPES)}.", ",".join(DEFAULT_SAVE_TYPE))
-@option("msCompat", "Runtimes of a .ms file: device, or wheel (also the released desktop packages).", "device")
-@option("nbTarget", "Processors of a .nb file: arm or x86.", "arm")
-@option("nbFp16", "on: a .nb file for arm computes in float16 where there are kernels for it.", "off")
-@option(
-    "uint8Weights",
-    "on: ONNX files store int8 weights with which kernels of x86 processors without VNNI could saturate as uint8: exact "
-    "everywhere, and slower.",
-    "off",
-)
+@option("saveType", f"Output formats, comma separated: {', '.join(FORMATS)}.", ",".join(DEFAULT_SAVE_TYPE))
+@format_flags
 @option("infer", "true: run the result once on random data too.", "false")
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
@@ -241,10 +235,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         fp16=switch(options["fp16"], "--fp16", on="on", off="off"),
         optimize=options["optimize"],
         save_type=options["save_type"],
-        ms_compat=options["ms_compat"],
-        nb_target=options["nb_target"],
-        nb_fp16=switch(options["nb_fp16"], "--nbFp16", on="on", off="off"),
-        uint8_weights=switch(options["uint8_weights"], "--uint8Weights", on="on", off="off"),
+        **values_of_flags(options),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
         plan=path_of(options["plan"]),
@@ -290,7 +281,7 @@ def _json_file(options: dict[str, Any]) -> Path | None:
     inputs = [Path(options[name]) for name in ("model_file", "config_file", "weight_file", "plan") if options[name]]
     output = Path(options["output_file"] or "model")
     # An output without a name (a folder) is refused later.
-    names = {output.name.removesuffix(suffix) + suffix for suffix in SAVE_TYPES.values()} if output.name else ()
+    names = {output.name.removesuffix(f.SUFFIX) + f.SUFFIX for f in FORMATS.values()} if output.name else ()
     others = [Path(options[name]) for name in ("save_plan", "report") if options[name]]
     refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *others])
     if options["json"].endswith("/"):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from converter_lite.errors import FormatError, ModelError, UsageError
+from converter_lite.errors import ModelError, UsageError
+from converter_lite.formats.registry import FORMATS, by_suffix
 
 WIDEST = 48
 """Characters of a cell; longer names end with an ellipsis."""
@@ -25,11 +26,15 @@ def inspect(path: Path, *, confined: bool = True) -> str:
         UsageError: The file name has another ending.
         ConverterError: The file cannot be read.
     """
-    describe = _READERS.get(path.suffix)
-    if describe is None:
-        endings = ", ".join(_READERS)
+    name = by_suffix(path)
+    if name is None:
+        endings = ", ".join(folder.SUFFIX for folder in FORMATS.values())
         raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
-    return "\n".join(describe(path, confined))
+    try:
+        blocks = list(FORMATS[name].describe(path, confined=confined))
+    except OSError as error:
+        raise ModelError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
+    return "\n\n".join(block if isinstance(block, str) else "\n".join(columns(block)) for block in blocks)
 
 
 def inspect_kernels(path: Path, *, confined: bool = True) -> str:
@@ -52,59 +57,6 @@ def inspect_kernels(path: Path, *, confined: bool = True) -> str:
     model = read_onnx(path, confined=confined)
     uses = kernels(model, random_feeds(model, RUNS, quantized=model))
     return "\n".join([*columns(list(table(uses))), summary(uses)])
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
-
-
-def _describe_ms(path: Path, _confined: bool) -> Iterator[str]:
-    from converter_lite.formats.mindspore_lite.importer.reader import read
-    from converter_lite.formats.mindspore_lite.inspect import as_table, operator_rows, tensor_rows
-
-    data = _bytes(path)
-    try:
-        model = read(data)
-    except FormatError as error:
-        raise FormatError(error.message, where=f"{path} {error.where}".strip(), hint=error.hint) from error
-    yield f"MindSpore Lite model {model.name!r}, {model.version}, {len(data):,} bytes"
-    yield ""
-    yield from columns(as_table(operator_rows(model)))
-    yield ""
-    yield from columns(as_table(tensor_rows(model)))
-
-
-def _describe_nb(path: Path, _confined: bool) -> Iterator[str]:
-    from converter_lite.formats.paddle.nb.inspect import describe
-    from converter_lite.formats.paddle.nb.parse import parse
-
-    yield describe(parse(_bytes(path), where=str(path)))
-
-
-def _describe_onnx(path: Path, confined: bool) -> Iterator[str]:
-    from converter_lite.formats.onnx.inspect import describe
-
-    head, operators, tensors, saturating = describe(path, confined=confined)
-    yield head
-    yield ""
-    yield from columns(operators)
-    yield ""
-    yield from columns(tensors)
-    if saturating:
-        yield ""
-        yield from (
-            columns(saturating) if len(saturating) > 1 else ("no integer kernel of an x86 processor can saturate",)
-        )
-
-
-_READERS: dict[str, Callable[[Path, bool], Iterator[str]]] = {
-    ".ms": _describe_ms,
-    ".nb": _describe_nb,
-    ".onnx": _describe_onnx,
-}
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -265,7 +265,7 @@ def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
         ConverterError: The model cannot be read, or the target cannot express it; every such node is named.
     """
     from converter_lite.formats.paddle.exporter.build import NbOptions, build
-    from converter_lite.formats.paddle.form import NB_FORM
+    from converter_lite.formats.paddle.format import NB_FORM
     from converter_lite.pipeline.prepare import Preparation
     from converter_lite.pipeline.read import read_source
     from converter_lite.quantization.plan import QuantizedModel, QuantPlan

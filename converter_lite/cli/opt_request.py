@@ -39,7 +39,8 @@ def request_of(options: dict[str, Any], target: str, targets: Sequence[str]) -> 
     """
     from converter_lite.cli.arguments import parse_input_shape
     from converter_lite.config import config_from_mapping
-    from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest, one_of
+    from converter_lite.errors import one_of
+    from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 
     protobuf = one_of(options["optimize_out_type"], ("naive_buffer", "protobuf"), "--optimize_out_type") == "protobuf"
     bits = QUANT_BITS[one_of(options["quant_type"], tuple(QUANT_BITS), "--quant_type")]

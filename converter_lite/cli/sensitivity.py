@@ -14,8 +14,8 @@ import click
 
 from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
 from converter_lite.cli.exit_status import run_work
-from converter_lite.errors import ModelError, QualityError, UsageError
-from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest, one_of
+from converter_lite.errors import ModelError, QualityError, UsageError, one_of
+from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest
 
 if TYPE_CHECKING:
     from converter_lite.analysis.kernels import KernelUse

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import onnx_ir as ir
 
+from converter_lite.config.settings import QuantizationConfig
+from converter_lite.formats.flags import FormatFlags
 from converter_lite.formats.requirements import GraphForm
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel
+
+Own = TypeVar("Own", bound=FormatFlags)
+
+Block = str | list[list[str]]
+"""A piece of a description: lines of text, or the rows of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +29,18 @@ class FileOptions:
     Attributes:
         io_types: Element types of inputs and outputs.
         fp16: Store float constants as float16.
-        encode: Store weights in the smallest encoding (``.ms``).
-        ms_compat: Runtimes that a ``.ms`` file is for: ``device`` or ``wheel``.
-        nb_target: Processors that a ``.nb`` file is for: ``arm`` or ``x86``.
-        nb_fp16: A ``.nb`` file for ARM computes in float16.
-        nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
-        uint8_weights: Store int8 weights with which kernels of x86 processors could saturate as uint8 (ONNX).
-        nb_sparse_threshold: Share of zeros from which a 1x1 convolution of a ``.nb`` file for ARM becomes sparse.
-        nb_protobuf: A folder with a model as Paddle stores it, instead of a ``.nb`` file.
-        attention_operator: Write attentions as one operator where that is faster (ONNX, dynamic quantization).
+        flags: Those of the formats; others have their defaults.
+        config: The configuration, for keys that concern one format; ``None``: their defaults.
     """
 
     io_types: IoTypes = UNCHANGED_TYPES
     fp16: bool = False
-    encode: bool = True
-    ms_compat: str = "device"
-    nb_target: str = "arm"
-    nb_fp16: bool = False
-    nb_meta_version: int = 2
-    uint8_weights: bool = False
-    nb_sparse_threshold: float | None = None
-    nb_protobuf: bool = False
-    attention_operator: bool = True
+    flags: FormatFlags = field(default_factory=FormatFlags)
+    config: QuantizationConfig | None = None
+
+    def own(self, kind: type[Own]) -> Own:
+        """The flags of one format."""
+        return self.flags if isinstance(self.flags, kind) else kind()
 
 
 @dataclass(frozen=True, slots=True)

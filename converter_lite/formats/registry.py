@@ -1,36 +1,77 @@
-"""Output formats by the name they have in ``--saveType``."""
+"""Every kind of file by its names: ``--fmk`` for what is read, ``--saveType`` for what is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
 
 from converter_lite.errors import UsageError, did_you_mean
-from converter_lite.formats.base import FileOptions, OutputFormat
+from converter_lite.formats import mindspore_lite, onnx, paddle
+from converter_lite.formats.flags import FormatFlags
+
+if TYPE_CHECKING:
+    from converter_lite.formats.base import Block, FileOptions, OutputFormat
+    from converter_lite.formats.source import ModelFiles, Source
 
 
-def _onnx(options: FileOptions) -> OutputFormat:
-    from converter_lite.formats.onnx.format import OnnxFormat
+class Reader(Protocol):
+    """The folder of a format that is read."""
 
-    return OnnxFormat(options)
+    def read_source(self, files: ModelFiles) -> Source:
+        """Read a model.
 
-
-def _mindspore_lite(options: FileOptions) -> OutputFormat:
-    from converter_lite.formats.mindspore_lite.format import MsFormat
-
-    return MsFormat.of(options)
-
-
-def _paddle_lite(options: FileOptions) -> OutputFormat:
-    from converter_lite.formats.paddle.format import NbFormat
-
-    return NbFormat.of(options)
+        Raises:
+            ConverterError: It cannot be read, or the shapes do not fit.
+        """
 
 
-FORMATS: Mapping[str, Callable[[FileOptions], OutputFormat]] = MappingProxyType(
-    {"MINDIR_LITE": _mindspore_lite, "ONNX": _onnx, "NAIVE_BUFFER": _paddle_lite}
+class Writer(Protocol):
+    """The folder of a format that is written, and read back.
+
+    Attributes:
+        SUFFIX: End of file names.
+    """
+
+    SUFFIX: str
+
+    @property
+    def Flags(self) -> type[FormatFlags]:  # noqa: N802 - a class
+        """What a person can choose about a file."""
+
+    def output_format(self, options: FileOptions) -> OutputFormat:
+        """What writes files as the options say.
+
+        Raises:
+            TargetError: It cannot follow an option.
+        """
+
+    def describe(self, path: Path, *, confined: bool) -> Iterator[Block]:
+        """What a file holds: lines and tables.
+
+        Raises:
+            ConverterError: The file cannot be read.
+        """
+
+
+FRAMEWORKS: Mapping[str, Reader | str] = MappingProxyType(
+    {
+        "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
+        "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
+        "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
+        "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
+        "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
+        "MSLITE": mindspore_lite,
+        "PADDLE": paddle,
+        "OM": "Ascend offline models are not read; use the ONNX file they were made from",
+        "ONNX": onnx,
+    }
 )
-"""``--saveType`` -> the format with the options of a request; it refuses options that it cannot follow."""
+"""Values of ``--fmk`` -> the format, or why it is refused."""
+
+FORMATS: Mapping[str, Writer] = MappingProxyType({"MINDIR_LITE": mindspore_lite, "ONNX": onnx, "NAIVE_BUFFER": paddle})
+"""Values of ``--saveType`` -> the format."""
 
 UNAVAILABLE = {
     "MINDIR": "writing MindIR files is not supported: their readers are part of the MindSpore framework",
@@ -46,7 +87,12 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
         TargetError: The format cannot follow an option.
     """
     if name in FORMATS:
-        return FORMATS[name](options)
+        return FORMATS[name].output_format(options)
     if name in UNAVAILABLE:
         raise UsageError(UNAVAILABLE[name], where=f"--saveType={name}", hint=f"available: {', '.join(FORMATS)}")
     raise UsageError(f"unknown output format {name!r}{did_you_mean(name, FORMATS)}", where="--saveType")
+
+
+def by_suffix(path: Path) -> str | None:
+    """Name of the format whose files end as this one does."""
+    return next((name for name, folder in FORMATS.items() if path.suffix == folder.SUFFIX), None)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from converter_lite.config.names import QuantType, TargetDevice
 from converter_lite.config.settings import DYNAMIC_DIM, AscendContext, QuantizationConfig
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
-from converter_lite.formats.onnx.reader import fix_input_shapes
+from converter_lite.passes.input_shapes import fix_input_shapes
 
 
 def effective_context(config: QuantizationConfig | None) -> AscendContext | None:

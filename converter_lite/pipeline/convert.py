@@ -18,6 +18,7 @@ from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ModelError, QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format
+from converter_lite.formats.source import Source
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.passes.pipeline import OptimizeResult
@@ -26,7 +27,7 @@ from converter_lite.pipeline.calibrate import calibration_executor, statistics_c
 from converter_lite.pipeline.plan_lines import SHOWN, refuse_nothing, report_plan
 from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
-from converter_lite.pipeline.read import Source, read_source
+from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
@@ -83,15 +84,8 @@ class _Conversion:
         options = FileOptions(
             io_types=IoTypes(request.input_data_type, request.output_data_type),
             fp16=request.fp16,
-            encode=self.config is None or self.config.common_quant_param.enable_encode,
-            ms_compat=request.ms_compat,
-            nb_target=request.nb_target,
-            nb_fp16=request.nb_fp16,
-            nb_meta_version=request.nb_meta_version,
-            uint8_weights=request.uint8_weights,
-            nb_sparse_threshold=request.nb_sparse_threshold,
-            nb_protobuf=request.nb_protobuf,
-            attention_operator=self.config is None or self.config.dynamic_quant_param.attention_operator,
+            flags=request,
+            config=self.config,
         )
         self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
 

@@ -10,12 +10,13 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError, TargetError
 from converter_lite.formats.requirements import GraphForm
+from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.passes.pipeline import OptimizeResult, optimize, settle
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 if TYPE_CHECKING:
-    from converter_lite.pipeline.read import Source
+    from converter_lite.formats.source import Source
 
 
 @dataclass(slots=True)
@@ -116,8 +117,6 @@ def _fix_batch(model: ir.Model) -> list[str]:
     Raises:
         TargetError: Other dimensions are open; all of them are named.
     """
-    from converter_lite.formats.onnx.reader import fix_input_shapes
-
     open_axes = _open_axes(model)
     others = {name: [axis for axis in axes if axis != 0] for name, axes in open_axes.items()}
     if any(others.values()):

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from converter_lite.errors import UsageError, did_you_mean
+from converter_lite.errors import UsageError, one_of
 from converter_lite.execution.names import LOCAL, check_executor
+from converter_lite.formats import mindspore_lite, onnx, paddle
+from converter_lite.formats.registry import FORMATS, FRAMEWORKS
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
-
-FRAMEWORKS: Mapping[str, str] = MappingProxyType(
-    {
-        "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
-        "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
-        "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
-        "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
-        "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
-        "MSLITE": "",
-        "PADDLE": "",
-        "OM": "Ascend offline models are not read; use the ONNX file they were made from",
-        "ONNX": "",
-    }
-)
-"""Values of --fmk -> why it is refused, empty where it is read."""
 
 NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -49,14 +36,10 @@ NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
 INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
 OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
 LAYOUTS = ("NHWC", "NCHW")
-SAVE_TYPES: Mapping[str, str] = MappingProxyType({"MINDIR_LITE": ".ms", "ONNX": ".onnx", "NAIVE_BUFFER": ".nb"})
-"""Values of --saveType -> end of the file name."""
 
 DEFAULT_SAVE_TYPE = ("MINDIR_LITE", "ONNX")
 """Output formats where none is asked for, as the original's, and the file that runs everywhere."""
 
-MS_COMPAT = ("device", "wheel")
-NB_TARGETS = ("arm", "x86", "host")
 OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
 MAX_THREADS = 1024
 
@@ -71,10 +54,11 @@ DEFAULT_MIN_COSINE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertRequest:
+class ConvertRequest(onnx.Flags, paddle.Flags, mindspore_lite.Flags):
     """Every option of a conversion; the defaults are those of the command line.
 
-    Paths may be given as text, several output formats as one text with commas.
+    Paths may be given as text, several output formats as one text with commas. What concerns one output format is declared in
+    its folder and inherited from there (``OnnxFlags``, ``MsFlags``, ``NbFlags``).
 
     Raises:
         UsageError: A value is unknown or out of range; it is named like the flag of the command line.
@@ -93,14 +77,6 @@ class ConvertRequest:
         fp16: Store float constants that stay float as float16.
         optimize: Level of graph optimization.
         save_type: Output formats, in order.
-        ms_compat: Runtimes that a ``.ms`` file is for: ``device``, or ``wheel`` for the released desktop packages too.
-        nb_target: Processors that a ``.nb`` file is for: ``arm``, ``x86`` or ``host``.
-        nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
-        nb_meta_version: Layout of a ``.nb`` file: 2, or 1 for libraries of release 2.7.
-        uint8_weights: ONNX: int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
-        nb_sparse_threshold: Share of zeros from which a 1x1 convolution of a ``.nb`` file for ARM becomes sparse; ``None``
-            leaves all dense.
-        nb_protobuf: A folder with a model as Paddle stores it (``output_file`` is its program), instead of a ``.nb`` file.
         quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
         infer: Run the result once on random data even where there are calibration samples.
         proof_samples: Samples on which the written file is compared with the float model, at most.
@@ -133,13 +109,6 @@ class ConvertRequest:
     fp16: bool = False
     optimize: str = "general"
     save_type: tuple[str, ...] = DEFAULT_SAVE_TYPE
-    ms_compat: str = "device"
-    nb_target: str = "arm"
-    nb_fp16: bool = False
-    nb_meta_version: int = 2
-    uint8_weights: bool = False
-    nb_sparse_threshold: float | None = None
-    nb_protobuf: bool = False
     quantize_if_possible: bool = False
     infer: bool = False
     proof_samples: int = PROOF_SAMPLES
@@ -189,17 +158,12 @@ class ConvertRequest:
         kind = config.common_quant_param.quant_type if config is not None else None
         is_full = kind is not None and kind.value == "FULL_QUANT"
         reads_files = input_type is not None and input_type.value == "BIN"
-        unnamed = "--saveType does not name {}".format
-        given = (
-            (f"--msCompat={self.ms_compat}", self.ms_compat != "device", "MINDIR_LITE"),
-            (f"--nbTarget={self.nb_target}", self.nb_target != "arm", "NAIVE_BUFFER"),
-            ("--nbFp16=on", self.nb_fp16, "NAIVE_BUFFER"),
-            ("--uint8Weights=on", self.uint8_weights, "ONNX"),
-            (f"nb_meta_version={self.nb_meta_version}", self.nb_meta_version != 2, "NAIVE_BUFFER"),
-            (f"nb_sparse_threshold={self.nb_sparse_threshold}", self.nb_sparse_threshold is not None, "NAIVE_BUFFER"),
-            ("nb_protobuf", self.nb_protobuf, "NAIVE_BUFFER"),
-        )
-        found = [(flag, is_given and name not in self.save_type, unnamed(name)) for flag, is_given, name in given]
+        found = [
+            (flag.given(value), name not in self.save_type, f"--saveType does not name {name}")
+            for name, folder in FORMATS.items()
+            for flag in folder.Flags.flags()
+            if (value := getattr(self, flag.attribute)) != flag.default
+        ]
         found += [
             (
                 f"--inputDataFormat={self.input_data_format}",
@@ -219,8 +183,6 @@ class ConvertRequest:
         """Texts such as "off" or "4" would pass for true, or for a defect later on."""
         for name, kinds, wanted in (
             ("fp16", bool, "True or False"),
-            ("nb_fp16", bool, "True or False"),
-            ("uint8_weights", bool, "True or False"),
             ("infer", bool, "True or False"),
             ("dry_run", bool, "True or False"),
             ("threads", int, "a whole number"),
@@ -233,9 +195,12 @@ class ConvertRequest:
             raise UsageError(f"must be at least 1, not {self.calibration_size}", where="calibration_size")
 
     def _check_words(self) -> None:
-        refused = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]
-        if refused:
-            raise UsageError(refused, where=f"--fmk={self.fmk}")
+        framework = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]
+        if isinstance(framework, str):
+            raise UsageError(framework, where=f"--fmk={self.fmk}")
+        for folder in FORMATS.values():
+            for flag in folder.Flags.flags():
+                flag.check(getattr(self, flag.attribute))
         if self.weight_file is not None and self.fmk != "PADDLE":
             raise UsageError("only PADDLE models have a second file here", where="--weightFile")
         check_executor(self.executor)
@@ -245,26 +210,12 @@ class ConvertRequest:
                 where=f"executor={self.executor}",
                 hint="name files with calibrate_path",
             )
-        one_of(self.ms_compat, MS_COMPAT, "--msCompat")
-        one_of(self.nb_target, NB_TARGETS, "--nbTarget")
         one_of(self.input_data_format, LAYOUTS, "--inputDataFormat")
         one_of(self.input_data_type, INPUT_TYPES, "--inputDataType")
         one_of(self.output_data_type, OUTPUT_TYPES, "--outputDataType")
         object.__setattr__(self, "optimize", _optimize_level(self.optimize))
         if not self.save_type:
             object.__setattr__(self, "save_type", DEFAULT_SAVE_TYPE)
-
-
-def one_of(value: str, allowed: Sequence[str], flag: str) -> str:
-    """The value if it is allowed.
-
-    Raises:
-        UsageError: It is not; the nearest and all allowed values are named.
-    """
-    if value not in allowed:
-        near = did_you_mean(str(value), allowed)
-        raise UsageError(f"{value!r} is not one of {', '.join(allowed)}{near}", where=flag)
-    return value
 
 
 def _optimize_level(text: str) -> str:

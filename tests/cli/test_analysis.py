@@ -67,7 +67,7 @@ def test_compare_fails_below_the_gate_and_still_writes(converted: Workshop) -> N
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (("model.onnx", "out.txt"), 2, "does not end with .onnx, .ms, .nb"),
+        (("model.onnx", "out.txt"), 2, "does not end with .ms, .onnx, .nb"),
         (("out.ms", "out.onnx"), 2, "the float model is an ONNX file"),
         (("out.onnx", "model.onnx"), 2, "the float model comes first"),
         (("model.onnx", "absent.ms"), 1, "does not exist"),

@@ -23,10 +23,11 @@ from converter_lite.config import config_from_mapping
 from converter_lite.config.names import QuantType
 from converter_lite.config.schema import SECTIONS
 from converter_lite.errors import ConverterError
+from converter_lite.formats import registry
 from converter_lite.formats.registry import FORMATS
 from converter_lite.log import DETAILED, Log
 from converter_lite.pipeline.convert import run
-from converter_lite.pipeline.request import SAVE_TYPES, ConvertRequest
+from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.quantization.qdq.attention import knows_attention
 from tests.support import SCORES, build, normal
 
@@ -150,7 +151,7 @@ BOUNDS = {"mixed_bit_weight_quant_param.max_iterations"}
 """At least 40, which no small network needs: an upper bound has no effect where it is not reached."""
 
 ASKS_FOR_NOTHING = {
-    *((name, "transform_quant_param.export_precision_mode", "QUANT") for name in SAVE_TYPES),
+    *((name, "transform_quant_param.export_precision_mode", "QUANT") for name in registry.FORMATS),
     ("NAIVE_BUFFER", "full_quant_param.target_device", "ARM"),
     *((("ONNX", "dynamic_quant_param.attention_operator", "false"),) if not knows_attention() else ()),
 }
@@ -291,7 +292,7 @@ def parser_speaks(sections: Sections, slot: str) -> bool:
 def test_every_key_is_crossed() -> None:
     keys = {f"{section.name}.{key.name}" for section in SECTIONS for key in section.keys}
     assert keys - set(CASES) == {"common_quant_param.quant_type", *BOUNDS}
-    assert set(FORMATS) == set(SAVE_TYPES)
+    assert set(FORMATS) == set(registry.FORMATS)
 
 
 @pytest.mark.parametrize("quant_type", TYPES, ids=lambda kind: "float" if kind is None else kind.value)

@@ -11,6 +11,7 @@ from converter_lite.errors import TargetError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.exporter.writer import check, refusal, write
+from converter_lite.formats.mindspore_lite.flags import MsFlags
 from converter_lite.formats.mindspore_lite.importer.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_lite.narrowing import NARROWED
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
@@ -56,8 +57,9 @@ class MsFormat:
                     where=f"--{kind}DataType={word}",
                     hint="leave it at DEFAULT, or use --saveType=ONNX",
                 )
-        compatibility = Compatibility(options.ms_compat)
-        return cls(MsOptions(compatibility=compatibility, encode=options.encode, float16=options.fp16))
+        compatibility = Compatibility(options.own(MsFlags).ms_compat)
+        encode = options.config is None or options.config.common_quant_param.enable_encode
+        return cls(MsOptions(compatibility=compatibility, encode=encode, float16=options.fp16))
 
     def check(self, model: ir.Model) -> None:
         """Refuse a model that the format cannot express, before any other work.

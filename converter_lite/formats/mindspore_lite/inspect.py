@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from converter_lite.errors import FormatError
+from converter_lite.formats.base import Block
 from converter_lite.formats.mindspore_lite.container import MsModel, MsTensor
 from converter_lite.formats.mindspore_lite.enums import Compression, Format, QuantType
+from converter_lite.formats.mindspore_lite.importer.reader import read
+
+
+def describe(path: Path, *, confined: bool) -> Iterator[Block]:
+    """Head line, operators, tensors.
+
+    Raises:
+        FormatError: The file is damaged.
+    """
+    del confined
+    data = path.read_bytes()
+    try:
+        model = read(data)
+    except FormatError as error:
+        raise FormatError(error.message, where=f"{path} {error.where}".strip(), hint=error.hint) from error
+    yield f"MindSpore Lite model {model.name!r}, {model.version}, {len(data):,} bytes"
+    yield as_table(operator_rows(model))
+    yield as_table(tensor_rows(model))
 
 
 @dataclass(frozen=True, slots=True)

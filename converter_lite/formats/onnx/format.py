@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.base import FileOptions, Written
+from converter_lite.formats.onnx.flags import OnnxFlags
 from converter_lite.formats.requirements import GraphForm
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
@@ -104,8 +105,10 @@ class OnnxFormat:
         from converter_lite.formats.onnx import writer
         from converter_lite.passes.half import store_constants_as_float16
 
-        model, notes = _built(quantized, attention=self.options.attention_operator)
-        if self.options.uint8_weights:
+        config = self.options.config
+        attention = config is None or config.dynamic_quant_param.attention_operator
+        model, notes = _built(quantized, attention=attention)
+        if self.options.own(OnnxFlags).uint8_weights:
             changed = {weight.weight for weight in saturating_weights(model)}
             model = without_saturation(model)
             notes = (UINT8_NOTE.format(len(changed)) if changed else NO_UINT8_NOTE, *notes)

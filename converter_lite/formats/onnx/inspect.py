@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.formats.base import Block
 from converter_lite.formats.onnx.qdq import GRIDS
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights
@@ -14,11 +16,8 @@ from converter_lite.runtime.saturation import has_integer_weights, saturating_we
 Rows = list[list[str]]
 
 
-def describe(path: Path, *, confined: bool = True) -> tuple[str, Rows, Rows, Rows]:
-    """Head line, operators in the order in which they run, tensors, and weights with which kernels can saturate.
-
-    Each table has its own head row; the last one has no other where no kernel can saturate, and is empty where nothing is
-    multiplied in integers.
+def describe(path: Path, *, confined: bool) -> Iterator[Block]:
+    """Head line, operators in the order in which they run, tensors, and weights with which kernels can saturate, if any compute.
 
     Args:
         path: The file.
@@ -28,14 +27,16 @@ def describe(path: Path, *, confined: bool = True) -> tuple[str, Rows, Rows, Row
         ModelError: The file cannot be read.
     """
     model = read_onnx(path, confined=confined)
-    head = f"ONNX model {model.graph.name or ''!r}, operator set {g.opset(model)}, {path.stat().st_size:,} bytes"
-    return head, _operators(model), _tensors(model), _saturating(model)
+    yield f"ONNX model {model.graph.name or ''!r}, operator set {g.opset(model)}, {path.stat().st_size:,} bytes"
+    yield _operators(model)
+    yield _tensors(model)
+    if has_integer_weights(model):
+        found = _saturating(model)
+        yield found if len(found) > 1 else "no integer kernel of an x86 processor can saturate"
 
 
 def _saturating(model: ir.Model) -> Rows:
     """Weights whose pairs saturate an x86 processor without VNNI."""
-    if not has_integer_weights(model):
-        return []
     found = saturating_weights(model)
     return [
         ["saturating on x86", "weight", "pairs", "of"],

@@ -13,14 +13,14 @@ from converter_lite.config.names import TargetDevice
 from converter_lite.errors import ConfigError, ModelError, TargetError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.paddle.exporter.build import NbOptions, build, refuse_unwritable
-from converter_lite.formats.paddle.form import NB_FORM
+from converter_lite.formats.paddle.flags import NbFlags
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import WEIGHT_BITS, PaddlePolicy, PaddleStorage
 from converter_lite.formats.paddle.program import NbFile, refuse_difference
-from converter_lite.formats.requirements import GraphForm
+from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphForm
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
@@ -33,6 +33,9 @@ from converter_lite.targets.operands import stored_weight
 
 if TYPE_CHECKING:
     from converter_lite.formats.paddle.exporter.sparsify import Sparsity
+
+NB_FORM = GraphForm(fused=DEVICE_FUSED, opset=DEVICE_OPSET)
+"""How the writer wants the graph."""
 
 PROTOBUF_NAMES = ("model", "params")
 """Files of a Paddle model, named as the original's ``opt`` names them."""
@@ -72,7 +75,8 @@ class NbFormat:
                 where="--fp16=on",
                 hint="use --fp16=off; --nbFp16=on computes in float16",
             )
-        if options.nb_fp16 and options.nb_target != "arm":
+        flags = options.own(NbFlags)
+        if flags.nb_fp16 and flags.nb_target != "arm":
             from converter_lite.formats.paddle.exporter.half import ONLY_ON_ARM
 
             raise TargetError(ONLY_ON_ARM, where="--nbFp16=on", hint="use --nbTarget=arm, or leave --nbFp16 out")
@@ -84,13 +88,7 @@ class NbFormat:
                     where=f"--{kind}DataType={word}",
                     hint="leave it at DEFAULT, or use --saveType=ONNX",
                 )
-        return cls(
-            options.nb_target,
-            options.nb_fp16,
-            options.nb_meta_version,
-            options.nb_sparse_threshold,
-            options.nb_protobuf,
-        )
+        return cls(flags.nb_target, flags.nb_fp16, flags.nb_meta_version, flags.nb_sparse_threshold, flags.nb_protobuf)
 
     @property
     def suffix(self) -> str:

@@ -7,9 +7,10 @@ import pytest
 
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.onnx import reader as frontend
-from converter_lite.formats.onnx.reader import fix_input_shapes, is_quantized, read_onnx
+from converter_lite.formats.onnx.reader import is_quantized, read_onnx
 from converter_lite.graph import constant, opset
 from converter_lite.passes import constant_folding, skeleton
+from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.pipeline import optimize
 from tests.support import assert_same_outputs, build_proto, normal, operators, positive, random_feed, shared_model
 

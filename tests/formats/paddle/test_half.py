@@ -12,7 +12,7 @@ import pytest
 from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.exporter.half import half_kernel, to_half
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
-from converter_lite.formats.paddle.nb.inspect import describe
+from converter_lite.formats.paddle.nb.inspect import description
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read, to_graph
 from converter_lite.formats.paddle.nb.serialize import serialize
@@ -392,7 +392,7 @@ def test_reading_with_rounding_shows_values_that_leave_the_range_of_float16() ->
 
 
 def test_inspect_shows_the_precision_of_kernels_and_constants() -> None:
-    text = describe(half(small_network()))
+    text = description(half(small_network()))
     assert "arm float16 def" in text
     assert "arm float16 fp32_to_fp16" in text
     assert text.count("float16 when loaded") == 7

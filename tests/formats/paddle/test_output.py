@@ -11,7 +11,7 @@ import pytest
 from converter_lite.errors import TargetError
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.paddle.format import NbFormat
-from converter_lite.formats.paddle.nb.inspect import describe
+from converter_lite.formats.paddle.nb.inspect import description
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.runtime.engine import DEFAULT_ENGINE
@@ -53,7 +53,7 @@ def test_options_that_the_format_lacks_are_refused() -> None:
 
 def test_a_description_names_operators_kernels_shapes_and_precisions(tmp_path: Path) -> None:
     (made,) = NbFormat("x86").write(plan_weights(small_network(), target="x86", bits=8), tmp_path / "m.nb").files
-    text = describe(parse(made.read_bytes()))
+    text = description(parse(made.read_bytes()))
     lines = text.splitlines()
     assert lines[0].startswith("Paddle-Lite model: target x86, written by v2.12, meta_version 2")
     conv = next(line for line in lines if " conv2d " in line)

@@ -15,7 +15,7 @@ from converter_lite.errors import FormatError
 from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.exporter.sparsify import sparsify
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
-from converter_lite.formats.paddle.nb.inspect import describe
+from converter_lite.formats.paddle.nb.inspect import description
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read, to_graph
 from converter_lite.formats.paddle.nb.serialize import serialize
@@ -257,7 +257,7 @@ def test_a_weight_that_a_dense_convolution_also_reads_stays_in_the_file() -> Non
 
 
 def test_a_sparse_file_is_listed_as_one() -> None:
-    listed = describe(parse(sparse_file())).splitlines()
+    listed = description(parse(sparse_file())).splitlines()
     rows = [line for line in listed if "sparse_conv2d" in line]
     kept = [np.count_nonzero(parse(sparse_file()).parameters[f"{name}_nonzeros_output"]) for name in ("w1", "w3")]
     assert rows[0].endswith(f"sparse, {kept[0]} weights")

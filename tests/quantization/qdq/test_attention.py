@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from converter_lite.config import config_from_mapping
 from converter_lite.errors import ModelError
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.onnx import writer
@@ -165,7 +166,10 @@ def test_the_file_says_so_and_the_key_prevents_it(tmp_path: Path) -> None:
     assert made.notes[0] == EXACT_NOTE and "1 x Attention is written as one operator" in made.notes[1]
     assert "Attention" in names_of(made.files[0])
     writer.check(made.files[0])
-    plain = OnnxFormat(FileOptions(attention_operator=False)).write(dynamic(attention()), tmp_path / "plain.onnx")
+    without = config_from_mapping(
+        {"common_quant_param": {"quant_type": "DYNAMIC_QUANT"}, "dynamic_quant_param": {"attention_operator": "false"}}
+    )
+    plain = OnnxFormat(FileOptions(config=without)).write(dynamic(attention()), tmp_path / "plain.onnx")
     assert plain.notes == (EXACT_NOTE,)
     assert "Attention" not in names_of(plain.files[0])
     assert onnx.load(plain.files[0]).opset_import[0].version == 14

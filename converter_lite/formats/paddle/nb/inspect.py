@@ -1,4 +1,4 @@
-"""What a ``.nb`` file holds, as text for people."""
+"""The structure of a ``.nb`` file as text for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from converter_lite.formats.paddle.program import NbFile, Operator, VarType
 _PRECISION = {Precision.FLOAT: "float32", Precision.INT8: "int8", Precision.FP16: "float16"}
 
 
-def describe(file: NbFile) -> str:
+def description(file: NbFile) -> str:
     """Header, operators with kernel and shapes, parameters with type and quantization, totals.
 
     Shapes of intermediate variables are what the file declares: the original reuses names, so that they may be stale.

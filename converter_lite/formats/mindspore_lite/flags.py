@@ -1,0 +1,23 @@
+"""Flags of ``.ms`` files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from converter_lite.formats.flags import FormatFlags, flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class MsFlags(FormatFlags):
+    """What a person can choose about a ``.ms`` file.
+
+    Attributes:
+        ms_compat: Runtimes that it is for: ``device``, or ``wheel`` for the released desktop packages too.
+    """
+
+    ms_compat: str = flag(
+        "device",
+        name="msCompat",
+        help="Runtimes of a .ms file: device, or wheel (also the released desktop packages).",
+        choices=("device", "wheel"),
+    )

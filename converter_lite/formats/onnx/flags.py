@@ -1,0 +1,23 @@
+"""Flags of ONNX files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from converter_lite.formats.flags import FormatFlags, flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxFlags(FormatFlags):
+    """What a person can choose about an ONNX file.
+
+    Attributes:
+        uint8_weights: Int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
+    """
+
+    uint8_weights: bool = flag(
+        False,
+        name="uint8Weights",
+        help="on: ONNX files store int8 weights with which kernels of x86 processors without VNNI could saturate as uint8: "
+        "exact everywhere, and slower.",
+    )

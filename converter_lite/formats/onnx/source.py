@@ -1,0 +1,33 @@
+"""An ONNX file as the source of a conversion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.formats.onnx.qdq import read_qdq
+from converter_lite.formats.onnx.reader import is_quantized, read_onnx
+from converter_lite.formats.onnx.versions import fit_to_engine
+from converter_lite.formats.source import ModelFiles, Source
+
+
+def read_source(files: ModelFiles) -> Source:
+    """Read a model.
+
+    Raises:
+        ConverterError: It cannot be read, or the shapes do not fit.
+    """
+    path = files.path
+    model = fit_to_engine(read_onnx(path, input_shapes=files.input_shapes, confined=files.confined), path)
+    planned = (lambda: read_qdq(model.clone(), where=str(path))) if is_quantized(model) else None
+    return Source(model, _bytes(path, model), str(path), planned, has_pairs=True)
+
+
+def _bytes(path: Path, model: ir.Model) -> int:
+    external = {
+        tensor.path
+        for value in model.graph.initializers.values()
+        if isinstance(tensor := value.const_value, ir.ExternalTensor)
+    }
+    return path.stat().st_size + sum(Path(p).stat().st_size for p in external)

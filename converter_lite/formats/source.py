@@ -1,0 +1,89 @@
+"""A model as it was read from a file of any format: what it computes, and the plan that it came with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.errors import ModelError
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.build import qdq_model
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What is to be read.
+
+    Attributes:
+        path: The model.
+        weights: Its parameters, where they are a file of their own; ``None`` looks beside the model.
+        input_shapes: Shapes to build into the graph.
+        confined: Refuse files outside the folder of the model.
+    """
+
+    path: Path
+    weights: Path | None
+    input_shapes: Mapping[str, Sequence[int]]
+    confined: bool
+
+    def content(self) -> bytes:
+        """The bytes of the model.
+
+        Raises:
+            ModelError: The file cannot be read.
+        """
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(self.path)) from error
+
+
+@dataclass(slots=True)
+class Source:
+    """A model as it was read.
+
+    Attributes:
+        model: What it computes, as ONNX; quantized models with their QuantizeLinear and DequantizeLinear pairs.
+        bytes: Size of its files.
+        where: Its file, for messages.
+        planned: Gives a quantized model as a float graph with its plan; ``None`` for float models.
+        has_pairs: The pairs are how the model was read.
+    """
+
+    model: ir.Model
+    bytes: int
+    where: str
+    planned: Callable[[], QuantizedModel] | None = None
+    has_pairs: bool = False
+
+    @classmethod
+    def of(cls, quantized: QuantizedModel, size: int, where: str) -> Source:
+        """A model that was read as a float graph with its plan."""
+
+        def copy() -> QuantizedModel:
+            return QuantizedModel(quantized.model.clone(), quantized.plan, dict(quantized.q_weights))
+
+        if not quantized.plan.quantized_nodes:
+            return cls(quantized.model, size, where)
+        return cls(qdq_model(copy()), size, where, copy)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it holds integers already."""
+        return self.planned is not None
+
+    def graph(self, *, pairs: bool) -> QuantizedModel:
+        """A copy as a float graph with its plan.
+
+        Args:
+            pairs: Quantize/dequantize pairs may stay in the graph, if they are how the model was read.
+
+        Raises:
+            ModelError: The model computes with integers in a way that cannot be taken back to float.
+        """
+        if self.planned is None or (pairs and self.has_pairs):
+            return QuantizedModel(self.model.clone(), QuantPlan("FLOAT"))
+        return self.planned()
