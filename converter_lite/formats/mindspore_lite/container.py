@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.mindspore_lite.decode import decode_root
-from converter_lite.formats.mindspore_lite.encode import encode_root
 from converter_lite.formats.mindspore_lite.enums import Compression, DataType, Format, NodeType, QuantType
-from converter_lite.formats.mindspore_lite.schema import FMK_ONNX, VERSION
+from converter_lite.formats.mindspore_lite.schema import FMK_ONNX, IDENTIFIER, SCHEMA, VERSION
 
 MAX_FILE = 2**31 - 1
 """Bytes; offsets of a FlatBuffer are signed 32-bit numbers."""
@@ -119,7 +117,7 @@ def to_bytes(model: MsModel) -> bytes:
             }
         ],
     }
-    return encode_root("MetaGraph", root, size_hint=size + (1 << 16))
+    return SCHEMA.encode("MetaGraph", root, size_hint=size + (1 << 16))
 
 
 def _raw(tensor: MsTensor) -> bytes | memoryview:
@@ -171,7 +169,9 @@ def from_bytes(data: bytes) -> MsModel:
     Raises:
         FormatError: The file is damaged, or uses something unknown.
     """
-    root = decode_root(data, "MetaGraph")
+    if len(data) < 8 or data[4:8] != IDENTIFIER:
+        raise FormatError("this is not a MindSpore Lite model file", hint="the bytes 4 to 8 must read MSL2")
+    root = SCHEMA.decode("MetaGraph", data)
     for name in ("inputIndex", "outputIndex", "nodes", "allTensors"):
         if name not in root:
             raise FormatError(f"the file has no {name}")

@@ -1,15 +1,11 @@
-"""Field tables of the ``.ms`` FlatBuffer: everything the codec needs to know about the format, as data.
+"""Field tables of the ``.ms`` FlatBuffer: everything that :mod:`converter_lite.formats.flatbuffer` needs to know about it.
 
-A table is a line of ``name:kind[=default]`` items; the position is the field id. Kinds are the scalars of FlatBuffers,
-``<scalar>s`` for vectors of them, ``bytes``, ``string``, ``Table`` or ``[Table]`` for the tables named here,
-``columns`` for the quantization parameters (decoded into arrays), and ``union`` for an operator with its attributes
-(two slots: type and table). Source: dumps of files of the 2.0.0 converter, and of the runtime's reaction to changes.
+Source: dumps of files of the 2.0.0 converter, and of the runtime's reaction to changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from converter_lite.formats.flatbuffer import Schema
 
 IDENTIFIER = b"MSL2"
 VERSION = "MindSpore Lite 2.0.0"
@@ -55,7 +51,7 @@ _TABLES: dict[str, str] = {
     "MetaGraph": "name:string version:string fmkType:int inputIndex:uints outputIndex:uints mempoolSize:uint "
     "nodes:[CNode] allTensors:[Tensor] subGraph:[SubGraph] obfuscate:bool obfMetaData:bytes",
     "SubGraph": "name:string inputIndices:uints outputIndices:uints nodeIndices:uints tensorIndices:uints",
-    "Tensor": "nodeType:int dataType:int dims:ints format:int refCount:int offset:int data:bytes quantParams:columns "
+    "Tensor": "nodeType:int dataType:int dims:ints format:int refCount:int offset:int data:bytes quantParams:{QuantParam} "
     "quantClusters:floats name:string enableHuffmanCode:bool weightQuantCompressType:int externalData:[ExternalData]",
     "QuantParam": "scale:double=1 zeroPoint:int min:double max:double narrowRange:bool=1 numBits:int=8 inited:bool "
     "varCorr:float=1 meanCorr:float dstDtype:int=32 roundType:int=1 multiplier:int=1",
@@ -131,23 +127,5 @@ _TABLES: dict[str, str] = {
     "Custom": "type:string attr:[Attribute]",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field: its name, its kind, and the value that a file leaves out."""
-
-    name: str
-    kind: str
-    default: float = 0
-
-
-@cache
-def fields(table: str) -> tuple[Field, ...]:
-    """Fields of a table by id; an operator that is not listed has no attributes."""
-    return tuple(_parse(item) for item in _TABLES.get(table, "").split())
-
-
-def _parse(item: str) -> Field:
-    declaration, _, default = item.partition("=")
-    name, kind = declaration.split(":")
-    return Field(name, kind, float(default) if default else 0)
+SCHEMA = Schema(_TABLES, identifier=IDENTIFIER, union=OPERATORS, byte_alignment=16, replaces=True)
+"""What reads and writes them."""

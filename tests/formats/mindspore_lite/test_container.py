@@ -6,7 +6,7 @@ import pytest
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, MsQuant, MsTensor, from_bytes, to_bytes
 from converter_lite.formats.mindspore_lite.enums import Compression, DataType, Format, QuantType
-from converter_lite.formats.mindspore_lite.schema import OPERATORS, fields
+from converter_lite.formats.mindspore_lite.schema import OPERATORS, SCHEMA
 
 
 def small(quant: MsQuant | None = None) -> MsModel:
@@ -69,7 +69,7 @@ def test_parameters_take_twenty_bytes_per_channel_and_corrections_eight_more() -
 def test_operators_keep_their_published_numbers() -> None:
     numbers = {"Abs": 1, "Conv2DFusion": 35, "MatMulFusion": 89, "QuantDTypeCast": 113, "DynamicQuant": 203}
     assert {name: OPERATORS.index(name) for name in numbers} == numbers
-    assert [f.name for f in fields("ReduceFusion")] == ["keep_dims", "mode", "reduce_to_end", "coeff"]
+    assert [f.name for f in SCHEMA.fields("ReduceFusion")] == ["keep_dims", "mode", "reduce_to_end", "coeff"]
 
 
 def test_a_file_of_something_else_is_refused() -> None:

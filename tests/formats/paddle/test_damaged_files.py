@@ -12,9 +12,9 @@ import pytest
 
 from converter_lite.errors import FormatError
 from converter_lite.formats.paddle.exporter.build import NbOptions
-from converter_lite.formats.paddle.nb.flat import decode
 from converter_lite.formats.paddle.nb.parse import HEADER, is_nb, parse
 from converter_lite.formats.paddle.nb.reader import read
+from converter_lite.formats.paddle.nb.schema import SCHEMA
 from converter_lite.formats.paddle.nb.writer import write
 from tests.formats.paddle.models import small_network, sparse_file
 from tests.formats.paddle.plans import plan_weights
@@ -69,7 +69,7 @@ def test_every_truncation_is_refused() -> None:
 
 def test_offsets_that_share_their_targets_do_not_multiply_the_work() -> None:
     with pytest.raises(FormatError, match="overlap"):
-        decode("ProgramDesc", shared_vectors(400), where="")
+        SCHEMA.decode("ProgramDesc", shared_vectors(400), where="")
 
 
 def shared_vectors(width: int) -> bytes:

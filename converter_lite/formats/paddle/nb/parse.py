@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.paddle.nb.flat import decode
-from converter_lite.formats.paddle.nb.schema import ATTRIBUTE_FIELDS, PARAM_LOD_TENSOR
+from converter_lite.formats.paddle.nb.schema import ATTRIBUTE_FIELDS, PARAM_LOD_TENSOR, SCHEMA
 from converter_lite.formats.paddle.program import (
     Attribute,
     AttrType,
@@ -54,7 +53,7 @@ def parse(data: bytes, *, where: str = "") -> NbFile:
         )
     view = memoryview(data)
     end = HEADER.size + topology_size
-    program = _program(decode("ProgramDesc", view[HEADER.size : end], where=f"{where} topology".strip()), where)
+    program = _program(SCHEMA.decode("ProgramDesc", view[HEADER.size : end], where=f"{where} topology".strip()), where)
     parameters = _stream(view[end:], where) if meta == 2 else _combined(view[end:], where)
     return NbFile(program, parameters, meta, version)
 
@@ -88,7 +87,7 @@ def _stream(view: memoryview, where: str) -> dict[str, NDArray[Any]]:
         if offset < 4 or total < offset:
             raise FormatError("the size of a parameter makes no sense", where=where)
         cursor.skip(offset - 4)
-        name, array = _parameter(decode("ParamDesc", cursor.span(total - offset), where=where), where)
+        name, array = _parameter(SCHEMA.decode("ParamDesc", cursor.span(total - offset), where=where), where)
         parameters[name] = array
     return parameters
 
@@ -111,7 +110,7 @@ class _Cursor:
 
 
 def _combined(view: memoryview, where: str) -> dict[str, NDArray[Any]]:
-    root = decode("CombinedParamsDesc", view, where=where)
+    root = SCHEMA.decode("CombinedParamsDesc", view, where=where)
     return dict(_parameter(item, where) for item in root.get("params", ()))
 
 
@@ -121,7 +120,7 @@ def _parameter(table: dict[str, Any], where: str) -> tuple[str, NDArray[Any]]:
     if table["variable_type"] != PARAM_LOD_TENSOR or tensor is None:
         raise FormatError(f"parameter {name} is not a tensor", where=where)
     dtype = numpy_type(tensor["data_type"], where=f"{where} parameter {name}".strip())
-    dims, data = tensor["dim"], tensor["data"]
+    dims, data = tuple(tensor["dim"].tolist()), tensor["data"]
     if any(d < 0 for d in dims) or math.prod(dims) * dtype.itemsize != len(data):
         raise FormatError(f"parameter {name} has {len(data)} bytes, not those of shape {list(dims)}", where=where)
     return name, np.frombuffer(data, dtype.newbyteorder("<")).reshape(dims)
@@ -149,7 +148,7 @@ def _variable(table: dict[str, Any]) -> Variable:
     variable = Variable(table["name"], kind["type"], persistable=table["persistable"])
     if "lod_tensor" in kind:
         tensor = kind["lod_tensor"]["tensor"]
-        variable.dtype, variable.dims = tensor["data_type"], tensor.get("dims", ())
+        variable.dtype, variable.dims = tensor["data_type"], _numbers(tensor.get("dims", ()))
     return variable
 
 
@@ -175,10 +174,14 @@ def _attribute(table: dict[str, Any], where: str) -> Attribute:
     if kind is AttrType.FLOAT64:
         return Attribute(kind, table["float64"])
     if kind is AttrType.FLOAT64S:
-        return Attribute(kind, table.get("float64s", ()))
+        return Attribute(kind, _numbers(table.get("float64s", ())))
     if kind > AttrType.LONGS:
         return Attribute(kind, ())
     value = table.get(ATTRIBUTE_FIELDS[kind], "" if kind is AttrType.STRING else ())
     if kind is AttrType.BOOLEANS:
         value = tuple(bool(v) for v in value)
-    return Attribute(kind, tuple(value) if isinstance(value, list) else value)
+    return Attribute(kind, value if isinstance(value, (str, bool, int, float)) else _numbers(value))
+
+
+def _numbers(values: Any) -> tuple[Any, ...]:
+    return tuple(values.tolist() if isinstance(values, np.ndarray) else values)

@@ -1,123 +1,31 @@
-"""Field tables of the flatbuffers inside a ``.nb`` file: slot numbers, types, which fields must be there.
+"""Field tables of the FlatBuffers inside a ``.nb`` file, as :mod:`converter_lite.formats.flatbuffer` reads them.
 
-Source: docs/formats/paddle_nb.md. A field's type is a scalar name, ``string``, ``bytes``, the name of another table, or
-one of these in brackets for a vector.
+Source: docs/formats/paddle_nb.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from converter_lite.formats.flatbuffer import Schema
 
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a table.
-
-    Attributes:
-        slot: Number in the vtable.
-        name: Key in the dictionaries that stand for tables.
-        type: ``int32``, ``string``, ``[Var]``, ``VarType`` …
-        required: Readers demand it.
-        default: Value of an absent scalar.
-    """
-
-    slot: int
-    name: str
-    type: str
-    required: bool = False
-    default: int | float | bool = 0
-
-    @property
-    def element(self) -> str | None:
-        """Element type of a vector, ``None`` for other fields."""
-        return self.type[1:-1] if self.type.startswith("[") else None
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table: its number of slots and its fields."""
-
-    slots: int
-    fields: tuple[Field, ...]
-
-
-TABLES: dict[str, Table] = {
-    "ProgramDesc": Table(3, (Field(0, "blocks", "[BlockDesc]"), Field(1, "version", "Version"))),
-    "Version": Table(1, (Field(0, "version", "int64"),)),
-    "BlockDesc": Table(
-        5,
-        (
-            Field(0, "idx", "int32"),
-            Field(1, "parent_idx", "int32"),
-            Field(2, "vars", "[VarDesc]"),
-            Field(3, "ops", "[OpDesc]"),
-            Field(4, "forward_block_idx", "int32", default=-1),
-        ),
-    ),
-    "VarDesc": Table(
-        4,
-        (
-            Field(0, "name", "string", required=True),
-            Field(1, "type", "VarType", required=True),
-            Field(2, "persistable", "bool"),
-            Field(3, "need_check_feed", "bool"),
-        ),
-    ),
-    "VarType": Table(6, (Field(0, "type", "int32"), Field(2, "lod_tensor", "LoDTensorDesc"))),
-    "LoDTensorDesc": Table(2, (Field(0, "tensor", "TensorDesc", required=True), Field(1, "lod_level", "int32"))),
-    "TensorDesc": Table(2, (Field(0, "data_type", "int32"), Field(1, "dims", "[int64]"))),
-    "OpDesc": Table(
-        5,
-        (
-            Field(0, "type", "string", required=True),
-            Field(1, "inputs", "[Var]"),
-            Field(2, "outputs", "[Var]"),
-            Field(3, "attrs", "[Attr]"),
-            Field(4, "is_target", "bool"),
-        ),
-    ),
-    "Var": Table(2, (Field(0, "parameter", "string", required=True), Field(1, "arguments", "[string]"))),
-    "Attr": Table(
-        16,
-        (
-            Field(0, "name", "string", required=True),
-            Field(1, "type", "int32"),
-            Field(2, "i", "int32"),
-            Field(3, "f", "float32"),
-            Field(4, "s", "string"),
-            Field(5, "ints", "[int32]"),
-            Field(6, "floats", "[float32]"),
-            Field(7, "strings", "[string]"),
-            Field(8, "b", "bool"),
-            Field(9, "bools", "[bool]"),
-            Field(10, "block_idx", "int32"),
-            Field(11, "l", "int64"),
-            Field(12, "blocks_idx", "[int32]"),
-            Field(13, "longs", "[int64]"),
-            Field(14, "float64", "float64"),
-            Field(15, "float64s", "[float64]"),
-        ),
-    ),
-    "ParamDesc": Table(
-        4,
-        (
-            Field(1, "name", "string", required=True),
-            Field(2, "variable_type", "uint8"),
-            Field(3, "variable", "ParamTensor"),
-        ),
-    ),
-    "ParamTensor": Table(
-        5,
-        (
-            Field(0, "lod_level", "int32"),
-            Field(1, "lod", "[int64]"),
-            Field(2, "dim", "[int64]", required=True),
-            Field(3, "data_type", "int32"),
-            Field(4, "data", "bytes", required=True),
-        ),
-    ),
-    "CombinedParamsDesc": Table(1, (Field(0, "params", "[ParamDesc]"),)),
+_TABLES: dict[str, str] = {
+    "ProgramDesc": "blocks:[BlockDesc] version:Version -",
+    "Version": "version:long",
+    "BlockDesc": "idx:int parent_idx:int vars:[VarDesc] ops:[OpDesc] forward_block_idx:int=-1",
+    "VarDesc": "name:string! type:VarType! persistable:bool need_check_feed:bool",
+    "VarType": "type:int - lod_tensor:LoDTensorDesc - - -",
+    "LoDTensorDesc": "tensor:TensorDesc! lod_level:int",
+    "TensorDesc": "data_type:int dims:longs",
+    "OpDesc": "type:string! inputs:[Var] outputs:[Var] attrs:[Attr] is_target:bool",
+    "Var": "parameter:string! arguments:strings",
+    "Attr": "name:string! type:int i:int f:float s:string ints:ints floats:floats strings:strings b:bool "
+    "bools:bools block_idx:int l:long blocks_idx:ints longs:longs float64:double float64s:doubles",
+    "ParamDesc": "- name:string! variable_type:ubyte variable:ParamTensor",
+    "ParamTensor": "lod_level:int lod:longs dim:longs! data_type:int data:bytes!",
+    "CombinedParamsDesc": "params:[ParamDesc]",
 }
+
+SCHEMA = Schema(_TABLES)
+"""What reads and writes them."""
 
 PARAM_LOD_TENSOR = 1
 """Union tag of ``ParamDesc.variable``: the only kind that exists."""

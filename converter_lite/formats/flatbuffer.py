@@ -1,0 +1,366 @@
+"""FlatBuffers from and to dictionaries, driven by field tables of each format; no generated code.
+
+A table is a line of ``name:kind[=default][!]`` items; the position is the field id, ``-`` leaves one out, ``!`` marks a field
+that must be there. Kinds are
+
+* scalars: ``bool byte ubyte int uint long float double``, and vectors of them (``ints`` and so on), which are NumPy arrays;
+* ``bytes`` (an array of uint8), ``string``, ``strings``;
+* ``Table`` and ``[Table]`` for tables and vectors of them; ``{Table}`` for a vector of tables of scalars that is held as columns,
+  one array per field, since a model has thousands;
+* ``union``, a type and a table in two ids: a pair of the table's name and its dictionary.
+
+Writing uses the ``flatbuffers`` builder; fields that equal their default are left out. Reading is our own: every offset is
+checked, and the work is bounded by the size of the buffer, because offsets of a hostile file may point at the same bytes again
+and again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from flatbuffers import number_types
+from numpy.typing import NDArray
+
+from converter_lite.errors import FormatError
+
+_SCALARS: dict[str, tuple[str, str, Any]] = {
+    "bool": ("<?", "<u1", number_types.BoolFlags),
+    "byte": ("<b", "<i1", number_types.Int8Flags),
+    "ubyte": ("<B", "<u1", number_types.Uint8Flags),
+    "int": ("<i", "<i4", number_types.Int32Flags),
+    "uint": ("<I", "<u4", number_types.Uint32Flags),
+    "long": ("<q", "<i8", number_types.Int64Flags),
+    "float": ("<f", "<f4", number_types.Float32Flags),
+    "double": ("<d", "<f8", number_types.Float64Flags),
+}
+"""Kind -> code of :mod:`struct`, NumPy type, type of the builder."""
+
+_VECTORS = {f"{kind}s": dtype for kind, (_, dtype, _) in _SCALARS.items()}
+
+WORK_PER_BYTE = 16
+"""Bytes that reading may visit per byte of buffer; shared strings and vtables make honest files need more than one."""
+
+LEAST_WORK = 1 << 16
+"""The same for small files, in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its id, name, kind, the value that a file leaves out, and whether it must be there."""
+
+    slot: int
+    name: str
+    kind: str
+    default: Any = 0
+    required: bool = False
+
+
+class Schema:
+    """The tables of a format.
+
+    Args:
+        tables: Name -> line of fields; a table that is not there has none.
+        identifier: Bytes 4 to 8 of a file, empty without them.
+        union: Names of the tables that a union may hold; the index is the type.
+        byte_alignment: Where vectors of bytes begin.
+        replaces: Text that is not UTF-8 is read with marks in it instead of being refused.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, str],
+        *,
+        identifier: bytes = b"",
+        union: Sequence[str] = (),
+        byte_alignment: int = 1,
+        replaces: bool = False,
+    ) -> None:
+        self.identifier = identifier
+        self.union = tuple(union)
+        self.byte_alignment = byte_alignment
+        self.replaces = replaces
+        self._lines = tables
+        self._fields: dict[str, tuple[Field, ...]] = {}
+
+    @cached_property
+    def union_types(self) -> dict[str, int]:
+        """Table of a union -> its type."""
+        return {name: number for number, name in enumerate(self.union)}
+
+    def fields(self, table: str) -> tuple[Field, ...]:
+        """Fields of a table, by id."""
+        if table not in self._fields:
+            found, slot = [], 0
+            for item in self._lines.get(table, "").split():
+                if item != "-":
+                    found.append(_field(item, slot))
+                slot += 2 if item.endswith(":union") else 1
+            self._fields[table] = tuple(found)
+        return self._fields[table]
+
+    def slots(self, table: str) -> int:
+        """How many ids a table has."""
+        return sum(2 if item.endswith(":union") else 1 for item in self._lines.get(table, "").split())
+
+    def encode(self, table: str, value: Mapping[str, Any], *, size_hint: int = 1024) -> bytes:
+        """A FlatBuffer whose root is ``value``; absent keys and ``None`` are left out.
+
+        Args:
+            table: Name of the root's table.
+            value: Values by field name.
+            size_hint: Expected bytes; saves the growing of the buffer.
+
+        Raises:
+            KeyError: A table has no such field.
+        """
+        builder = flatbuffers.Builder(max(1024, size_hint))
+        root = _Encoder(self, builder).table(table, value)
+        builder.Finish(root, **({"file_identifier": self.identifier} if self.identifier else {}))
+        return bytes(builder.Output())
+
+    def decode(self, table: str, data: bytes | memoryview, *, where: str = "") -> dict[str, Any]:
+        """The root table; absent scalars have their defaults, other absent fields no key. Vectors are views of the data.
+
+        Raises:
+            FormatError: An offset leads outside, a required field is absent, or the data are built so that reading them would
+                take far more work than their size.
+        """
+        decoder = _Decoder(self, data, where)
+        return decoder.table(table, decoder.follow(0))
+
+
+def _field(item: str, slot: int) -> Field:
+    declaration, _, default = item.rstrip("!").partition("=")
+    name, kind = declaration.split(":")
+    number = float(default or 0)
+    value = number if kind in ("float", "double") else bool(number) if kind == "bool" else int(number)
+    return Field(slot, name, kind, value, item.endswith("!"))
+
+
+class _Encoder:
+    def __init__(self, schema: Schema, builder: Any) -> None:
+        self._schema = schema
+        self._builder = builder
+
+    def table(self, table: str, value: Mapping[str, Any]) -> int:
+        layout, builder = self._schema.fields(table), self._builder
+        unknown = value.keys() - {field.name for field in layout}
+        if unknown:
+            raise KeyError(f"{table} has no field {sorted(unknown)}")
+        present = [field for field in layout if value.get(field.name) is not None]
+        offsets = {f.slot: self._child(f.kind, value[f.name]) for f in present if f.kind not in _SCALARS}
+        builder.StartObject(self._schema.slots(table))
+        for field in present:
+            if field.kind == "union":
+                builder.PrependUint8Slot(field.slot, self._schema.union_types[value[field.name][0]], 0)
+                builder.PrependUOffsetTRelativeSlot(field.slot + 1, offsets[field.slot], 0)
+            elif field.slot in offsets:
+                builder.PrependUOffsetTRelativeSlot(field.slot, offsets[field.slot], 0)
+            else:
+                number = value[field.name]
+                plain = number if isinstance(number, float) else int(number)
+                builder.PrependSlot(_SCALARS[field.kind][2], field.slot, plain, field.default)
+        return int(builder.EndObject())
+
+    def _child(self, kind: str, value: Any) -> int:
+        if kind == "string":
+            return int(self._builder.CreateString(value))
+        if kind == "bytes":
+            view = value if isinstance(value, bytes) else memoryview(value).cast("B")
+            return self._vector(view, 1, self._schema.byte_alignment)
+        if kind in _VECTORS:
+            array = np.asarray(value, _VECTORS[kind])
+            return self._vector(array.tobytes(), array.itemsize, array.itemsize)
+        if kind == "strings":
+            return self._references([self._builder.CreateString(item) for item in value])
+        if kind == "union":
+            return self.table(*value)
+        if kind.startswith("["):
+            return self._references([self.table(kind[1:-1], item) for item in value])
+        if kind.startswith("{"):
+            return self._columns(kind[1:-1], value)
+        return self.table(kind, value)
+
+    def _vector(self, data: Any, width: int, alignment: int) -> int:
+        self._builder.StartVector(width, len(data) // width, alignment)
+        self._prepend(data)
+        return int(self._builder.EndVector())
+
+    def _references(self, offsets: Sequence[int]) -> int:
+        self._builder.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            self._builder.PrependUOffsetTRelative(offset)
+        return int(self._builder.EndVector())
+
+    def _prepend(self, data: Any) -> None:
+        """Copy bytes in front of what is written; the caller has aligned and reserved."""
+        self._builder.head -= len(data)
+        self._builder.Bytes[self._builder.head : self._builder.head + len(data)] = data
+
+    def _columns(self, table: str, columns: Mapping[str, NDArray[Any]]) -> int:
+        """Tables from arrays of equal length, all with one shared field layout: wide fields behind 32-bit integers."""
+        builder, layout = self._builder, self._schema.fields(table)
+        count = len(next(iter(columns.values())))
+        kept = [
+            (field, np.dtype(_SCALARS[field.kind][1]))
+            for field in layout
+            if field.name in columns and np.any(np.asarray(columns[field.name]) != field.default)
+        ]
+        kept.sort(key=lambda item: (item[1].str != "<i4", -item[1].itemsize))
+        row, places = _row_type(kept)
+        rows = np.zeros(count, row)
+        for field, _ in kept:
+            rows[field.name] = columns[field.name]
+        vtable = np.zeros(2 + len(layout), "<u2")
+        vtable[:2] = vtable.nbytes, row.itemsize
+        for slot, place in places.items():
+            vtable[2 + slot] = place
+        lead = -(-vtable.nbytes // 8) * 8
+        builder.Prep(8, lead + rows.nbytes)
+        rows["vtable"] = lead + row.itemsize * np.arange(count)
+        self._prepend(vtable.tobytes().ljust(lead, b"\0") + rows.tobytes())
+        tables = builder.Offset() - lead - row.itemsize * np.arange(count, dtype=np.int64)
+        builder.StartVector(4, count, 4)
+        entries = builder.Offset() + 4 * count - 4 * np.arange(count, dtype=np.int64)
+        self._prepend((entries - tables).astype("<u4").tobytes())
+        return int(builder.EndVector())
+
+
+def _row_type(kept: Sequence[tuple[Field, np.dtype[Any]]]) -> tuple[np.dtype[Any], dict[int, int]]:
+    """Structured type of one table: the offset of its field layout, then the fields, aligned; and their places by id."""
+    names, types, places, position = ["vtable"], ["<i4"], [0], 4
+    by_id: dict[int, int] = {}
+    for field, kind in kept:
+        position = -(-position // kind.itemsize) * kind.itemsize
+        names.append(field.name)
+        types.append(kind.str)
+        places.append(position)
+        by_id[field.slot] = position
+        position += kind.itemsize
+    size = -(-position // 8) * 8
+    return np.dtype({"names": names, "formats": types, "offsets": places, "itemsize": size}), by_id
+
+
+class _Decoder:
+    def __init__(self, schema: Schema, data: bytes | memoryview, where: str) -> None:
+        self._schema = schema
+        self._data = data
+        self._where = where
+        self._array: NDArray[np.uint8] = np.frombuffer(data, np.uint8)
+        self._budget = WORK_PER_BYTE * len(data) + LEAST_WORK
+
+    def table(self, table: str, position: int) -> dict[str, Any]:
+        places = self._places(table, position - int(self._unpack("<i", position)))
+        value: dict[str, Any] = {}
+        for field in self._schema.fields(table):
+            place = places[field.slot] if field.slot < len(places) else 0
+            if field.kind == "union":
+                value[field.name] = self._union(table, position, places[field.slot : field.slot + 2])
+            elif field.kind in _SCALARS:
+                value[field.name] = self._unpack(_SCALARS[field.kind][0], position + place) if place else field.default
+            elif place:
+                value[field.name] = self._child(field.kind, self.follow(position + place))
+            elif field.required:
+                raise self._damaged(f"{table}.{field.name} is missing", position)
+        return value
+
+    def follow(self, position: int) -> int:
+        """Target of the forward offset at a position."""
+        return position + int(self._unpack("<I", position))
+
+    def _places(self, table: str, vtable: int) -> tuple[int, ...]:
+        """Offsets of the fields inside a table, by id."""
+        size = self._unpack("<H", vtable)
+        if size < 4 or size % 2 or vtable + size > len(self._data):
+            raise self._damaged(f"a {table} table has no field layout", vtable)
+        self._spend(size + 4, table)
+        return struct.unpack_from(f"<{size // 2 - 2}H", self._data, vtable + 4)
+
+    def _child(self, kind: str, position: int) -> Any:
+        if kind == "string":
+            return self._string(position)
+        if kind == "bytes":
+            return self._vector(position, "<u1")
+        if kind in _VECTORS:
+            return self._vector(position, _VECTORS[kind])
+        if kind == "strings":
+            return [self._string(target) for target in self._targets(position).tolist()]
+        if kind.startswith("["):
+            return [self.table(kind[1:-1], target) for target in self._targets(position).tolist()]
+        if kind.startswith("{"):
+            return self._columns(kind[1:-1], position)
+        return self.table(kind, position)
+
+    def _union(self, table: str, position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]]:
+        if len(places) < 2 or not all(places):
+            raise self._damaged(f"a {table} table is empty", position)
+        number = self._unpack("<B", position + places[0])
+        if not 0 < number < len(self._schema.union):
+            raise FormatError(f"operator number {number} is unknown", where=self._place(position))
+        name = self._schema.union[number]
+        return name, self.table(name, self.follow(position + places[1]))
+
+    def _string(self, position: int) -> str:
+        raw = self._vector(position, "<u1").tobytes()
+        try:
+            return raw.decode("utf-8", "replace" if self._schema.replaces else "strict")
+        except UnicodeDecodeError:
+            raise self._damaged("a text is not UTF-8", position) from None
+
+    def _vector(self, position: int, dtype: str) -> NDArray[Any]:
+        count = self._unpack("<I", position)
+        size = count * np.dtype(dtype).itemsize
+        if position + 4 + size > len(self._data):
+            raise self._damaged(f"a vector of {count} entries runs over the end", position)
+        self._spend(size + 4, "vector")
+        return np.frombuffer(self._data, dtype, count, position + 4)
+
+    def _targets(self, position: int) -> NDArray[np.int64]:
+        offsets = self._vector(position, "<u4").astype(np.int64)
+        return position + 4 + 4 * np.arange(len(offsets), dtype=np.int64) + offsets
+
+    def _columns(self, table: str, position: int) -> dict[str, NDArray[Any]]:
+        starts, layout = self._targets(position), self._schema.fields(table)
+        types = [np.dtype(_SCALARS[field.kind][1]) for field in layout]
+        self._spend(sum(dtype.itemsize for dtype in types) * len(starts), table)
+        columns = {f.name: np.full(len(starts), f.default, dtype) for f, dtype in zip(layout, types, strict=True)}
+        vtables = starts - self._gather(starts, np.dtype("<i4"))
+        # not a search per layout: a damaged file may have as many as entries
+        order = np.argsort(vtables, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(vtables[order])) + 1) if len(starts) else ():
+            places = self._places(table, int(vtables[rows[0]]))
+            for field, dtype in zip(layout[: len(places)], types, strict=False):
+                if places[field.slot]:
+                    columns[field.name][rows] = self._gather(starts[rows] + places[field.slot], dtype)
+        return columns
+
+    def _gather(self, positions: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+        width = dtype.itemsize
+        if positions.size and (positions.min() < 0 or positions.max() + width > len(self._data)):
+            raise self._damaged("a table lies outside", int(positions.min()))
+        rows = np.empty((len(positions), width), np.uint8)
+        for place in range(width):
+            rows[:, place] = self._array[positions + place]
+        return rows.reshape(-1).view(dtype)
+
+    def _unpack(self, code: str, position: int) -> Any:
+        if position < 0 or position + struct.calcsize(code) > len(self._data):
+            raise self._damaged("an offset leads outside", position)
+        return struct.unpack_from(code, self._data, position)[0]
+
+    def _spend(self, count: int, what: str) -> None:
+        self._budget -= count
+        if self._budget < 0:
+            raise FormatError(f"the file is damaged: its {what} tables overlap", where=self._where)
+
+    def _damaged(self, what: str, position: int) -> FormatError:
+        return FormatError(f"the file is damaged: {what}", where=self._place(position))
+
+    def _place(self, position: int) -> str:
+        return f"{self._where} byte {position}".strip()
