@@ -57,7 +57,7 @@ def read_pair(
         raise UsageError("the float model is an ONNX file", where=str(float_file))
     name = by_suffix(quantized_file)
     if name is None:
-        endings = ", ".join(folder.SUFFIX for folder in FORMATS.values())
+        endings = ", ".join(known.suffix for known in FORMATS.values())
         raise UsageError(f"the file does not end with {endings}", where=str(quantized_file))
     model = fit_to_engine(read_onnx(float_file, input_shapes=input_shapes, confined=confined), float_file)
     if is_quantized(model):

@@ -14,7 +14,7 @@ from converter_lite.formats.registry import FORMATS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_FORMAT_FLAGS = [flag for folder in FORMATS.values() for flag in folder.Flags.flags() if flag.name]
+_FORMAT_FLAGS = [flag for known in FORMATS.values() for flag in known.flags.flags() if flag.name]
 
 REPEATABLE = ("--set",)
 """Flags that may stand several times."""

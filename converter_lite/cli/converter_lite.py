@@ -281,7 +281,7 @@ def _json_file(options: dict[str, Any]) -> Path | None:
     inputs = [Path(options[name]) for name in ("model_file", "config_file", "weight_file", "plan") if options[name]]
     output = Path(options["output_file"] or "model")
     # An output without a name (a folder) is refused later.
-    names = {output.name.removesuffix(f.SUFFIX) + f.SUFFIX for f in FORMATS.values()} if output.name else ()
+    names = {output.name.removesuffix(f.suffix) + f.suffix for f in FORMATS.values()} if output.name else ()
     others = [Path(options[name]) for name in ("save_plan", "report") if options[name]]
     refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *others])
     if options["json"].endswith("/"):

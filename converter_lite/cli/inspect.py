@@ -28,7 +28,7 @@ def inspect(path: Path, *, confined: bool = True) -> str:
     """
     name = by_suffix(path)
     if name is None:
-        endings = ", ".join(folder.SUFFIX for folder in FORMATS.values())
+        endings = ", ".join(known.suffix for known in FORMATS.values())
         raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
     try:
         blocks = list(FORMATS[name].describe(path, confined=confined))

@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from converter_lite.errors import UsageError, did_you_mean
-from converter_lite.formats import mindspore_lite, onnx, paddle
 from converter_lite.formats.flags import FormatFlags
+from converter_lite.formats.mindspore_lite.flags import MsFlags
+from converter_lite.formats.onnx.flags import OnnxFlags
+from converter_lite.formats.paddle.flags import NbFlags
 
 if TYPE_CHECKING:
     from converter_lite.formats.base import Block, FileOptions, OutputFormat
     from converter_lite.formats.source import ModelFiles, Source
 
 
-class Reader(Protocol):
-    """The folder of a format that is read."""
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A folder of this package. Its modules of fixed names are loaded when they are asked for.
+
+    Attributes:
+        folder: ``source`` reads files, ``format`` writes them and reads them back, ``inspect`` describes them.
+        suffix: End of file names.
+        flags: What a person can choose about a file.
+    """
+
+    folder: str
+    suffix: str
+    flags: type[FormatFlags] = FormatFlags
 
     def read_source(self, files: ModelFiles) -> Source:
-        """Read a model.
+        """A model to convert.
 
         Raises:
             ConverterError: It cannot be read, or the shapes do not fit.
         """
-
-
-class Writer(Protocol):
-    """The folder of a format that is written, and read back.
-
-    Attributes:
-        SUFFIX: End of file names.
-    """
-
-    SUFFIX: str
-
-    @property
-    def Flags(self) -> type[FormatFlags]:  # noqa: N802 - a class
-        """What a person can choose about a file."""
+        source: Source = self._module("source").read_source(files)
+        return source
 
     def output_format(self, options: FileOptions) -> OutputFormat:
         """What writes files as the options say.
@@ -46,6 +49,8 @@ class Writer(Protocol):
         Raises:
             TargetError: It cannot follow an option.
         """
+        output: OutputFormat = self._module("format").output_format(options)
+        return output
 
     def describe(self, path: Path, *, confined: bool) -> Iterator[Block]:
         """What a file holds: lines and tables.
@@ -53,24 +58,32 @@ class Writer(Protocol):
         Raises:
             ConverterError: The file cannot be read.
         """
+        yield from self._module("inspect").describe(path, confined=confined)
+
+    def _module(self, name: str) -> Any:
+        return import_module(f"converter_lite.formats.{self.folder}.{name}")
 
 
-FRAMEWORKS: Mapping[str, Reader | str] = MappingProxyType(
+ONNX = Format("onnx", ".onnx", OnnxFlags)
+MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
+PADDLE = Format("paddle", ".nb", NbFlags)
+
+FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
         "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
         "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
-        "MSLITE": mindspore_lite,
-        "PADDLE": paddle,
+        "MSLITE": MINDSPORE_LITE,
+        "PADDLE": PADDLE,
         "OM": "Ascend offline models are not read; use the ONNX file they were made from",
-        "ONNX": onnx,
+        "ONNX": ONNX,
     }
 )
 """Values of ``--fmk`` -> the format, or why it is refused."""
 
-FORMATS: Mapping[str, Writer] = MappingProxyType({"MINDIR_LITE": mindspore_lite, "ONNX": onnx, "NAIVE_BUFFER": paddle})
+FORMATS: Mapping[str, Format] = MappingProxyType({"MINDIR_LITE": MINDSPORE_LITE, "ONNX": ONNX, "NAIVE_BUFFER": PADDLE})
 """Values of ``--saveType`` -> the format."""
 
 UNAVAILABLE = {
@@ -95,4 +108,4 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 
 def by_suffix(path: Path) -> str | None:
     """Name of the format whose files end as this one does."""
-    return next((name for name, folder in FORMATS.items() if path.suffix == folder.SUFFIX), None)
+    return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from converter_lite.errors import UsageError, one_of
 from converter_lite.execution.names import LOCAL, check_executor
-from converter_lite.formats import mindspore_lite, onnx, paddle
+from converter_lite.formats.mindspore_lite.flags import MsFlags
+from converter_lite.formats.onnx.flags import OnnxFlags
+from converter_lite.formats.paddle.flags import NbFlags
 from converter_lite.formats.registry import FORMATS, FRAMEWORKS
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ DEFAULT_MIN_COSINE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertRequest(onnx.Flags, paddle.Flags, mindspore_lite.Flags):
+class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     """Every option of a conversion; the defaults are those of the command line.
 
     Paths may be given as text, several output formats as one text with commas. What concerns one output format is declared in
@@ -160,8 +162,8 @@ class ConvertRequest(onnx.Flags, paddle.Flags, mindspore_lite.Flags):
         reads_files = input_type is not None and input_type.value == "BIN"
         found = [
             (flag.given(value), name not in self.save_type, f"--saveType does not name {name}")
-            for name, folder in FORMATS.items()
-            for flag in folder.Flags.flags()
+            for name, known in FORMATS.items()
+            for flag in known.flags.flags()
             if (value := getattr(self, flag.attribute)) != flag.default
         ]
         found += [
@@ -198,8 +200,8 @@ class ConvertRequest(onnx.Flags, paddle.Flags, mindspore_lite.Flags):
         framework = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]
         if isinstance(framework, str):
             raise UsageError(framework, where=f"--fmk={self.fmk}")
-        for folder in FORMATS.values():
-            for flag in folder.Flags.flags():
+        for known in FORMATS.values():
+            for flag in known.flags.flags():
                 flag.check(getattr(self, flag.attribute))
         if self.weight_file is not None and self.fmk != "PADDLE":
             raise UsageError("only PADDLE models have a second file here", where="--weightFile")

@@ -21,7 +21,7 @@ from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_expected_products, smooth_products
 from converter_lite.runtime.blocks import is_larger_than_memory
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
-from converter_lite.targets.cpu import SYMMETRIC_WEIGHT
+from converter_lite.targets.devices import SYMMETRIC_WEIGHT
 from converter_lite.targets.operands import (
     FLOAT_TYPES,
     bias_of,

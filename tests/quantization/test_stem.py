@@ -13,7 +13,7 @@ from converter_lite.formats.mindspore_lite.policy import MS_CPU
 from converter_lite.quantization.placement import decide_nodes
 from converter_lite.quantization.plan import NodeMode
 from converter_lite.quantization.stem import FEW_INPUTS, FEW_OUTPUTS, SMALL_KERNEL, stem
-from converter_lite.targets.cpu import CPU
+from converter_lite.targets.devices import CPU
 from converter_lite.targets.policy import StemLimits
 from converter_lite.targets.spec import TargetSpec
 from tests.support import build, full, normal, optimized, samples_of, sqnr, written

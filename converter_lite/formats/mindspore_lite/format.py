@@ -123,6 +123,9 @@ class MsFormat:
         return ir.serde.serialize_model(model).SerializeToString()
 
 
+output_format = MsFormat.of
+
+
 def rebuild(data: bytes, *, like: ir.Model) -> QuantizedModel:
     """The content of a file with the interface of the model that it was written from.
 

@@ -17,7 +17,7 @@ from converter_lite.formats.mindspore_lite.encodings import WHOLE_BYTES
 from converter_lite.graph import static_shape
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.quantization.storage import Storage
-from converter_lite.targets.cpu import INT8_ACTIVATION, SYMMETRIC_WEIGHT
+from converter_lite.targets.devices import INT8_ACTIVATION, SYMMETRIC_WEIGHT
 from converter_lite.targets.operands import is_recurrent, stored_axis
 from converter_lite.targets.policy import DEVICE_STEM
 from converter_lite.targets.spec import TargetSpec

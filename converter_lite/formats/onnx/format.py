@@ -134,6 +134,9 @@ class OnnxFormat:
         return path
 
 
+output_format = OnnxFormat
+
+
 def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tuple[str, ...]]:
     """The graph, and what is to be told.
 

@@ -219,6 +219,9 @@ class NbFormat:
         return ir.to_proto(model).SerializeToString()
 
 
+output_format = NbFormat.of
+
+
 def _take_types(model: ir.Model, like: ir.Model) -> None:
     """Let the inputs of ``model`` take the samples of ``like``: a file has inputs of float16 and double as float32."""
     wanted = {value.name: value.dtype for value in like.graph.inputs}

@@ -11,7 +11,7 @@ import pytest
 from converter_lite.errors import TargetError
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.paddle.format import NbFormat
-from converter_lite.formats.paddle.nb.inspect import description
+from converter_lite.formats.paddle.inspect import description
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.runtime.engine import DEFAULT_ENGINE

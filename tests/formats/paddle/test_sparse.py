@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from converter_lite.errors import FormatError
 from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.exporter.sparsify import sparsify
+from converter_lite.formats.paddle.inspect import description
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
-from converter_lite.formats.paddle.nb.inspect import description
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read, to_graph
 from converter_lite.formats.paddle.nb.serialize import serialize
