@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from converter_lite.config.names import QuantType, TargetDevice
+from converter_lite.config.names import QuantType, TargetDevice, Word
 
 MAX_UINT16 = 65535
 """Upper bound of counts and sizes in the original (measured)."""
@@ -63,7 +63,6 @@ class Key:
         inert: Why the key of the original has no effect here; empty if it has.
         example: Text for templates where the default is "not set".
         is_ours: The original does not know the key.
-        own_words: Words of ``choices`` that the original does not know.
     """
 
     name: str
@@ -80,12 +79,16 @@ class Key:
     inert: str = ""
     example: str = ""
     is_ours: bool = False
-    own_words: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
         """The words of a ``CHOICE``."""
         return tuple(str(choice.value) for choice in self.choices) if self.choices else ()
+
+    @property
+    def own_words(self) -> tuple[str, ...]:
+        """Those that the original does not know."""
+        return tuple(str(choice.value) for choice in self.choices or () if isinstance(choice, Word) and choice.is_ours)
 
 
 @dataclass(frozen=True, slots=True)

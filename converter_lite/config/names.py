@@ -5,6 +5,24 @@ from __future__ import annotations
 import enum
 
 
+class Word(enum.Enum):
+    """A word with what it means, for the help of its key; words of ours are unknown to the original."""
+
+    meaning: str
+    is_ours: bool
+
+    def __new__(cls, word: str, meaning: str = "", is_ours: bool = False) -> Word:
+        """The word itself is the value."""
+        made = object.__new__(cls)
+        made._value_, made.meaning, made.is_ours = word, meaning, is_ours
+        return made
+
+    @classmethod
+    def meanings(cls) -> str:
+        """All of them as a sentence."""
+        return "; ".join(f"{word.value}: {word.meaning}" for word in cls) + "."
+
+
 class QuantType(enum.Enum):
     """What is quantized."""
 
@@ -16,29 +34,25 @@ class QuantType(enum.Enum):
     """Weights now, activations while the model runs."""
 
 
-class ActivationQuantMethod(enum.Enum):
+class ActivationQuantMethod(Word):
     """How the range of an activation is found."""
 
-    MAX_MIN = "MAX_MIN"
-    KL = "KL"
-    REMOVAL_OUTLIER = "REMOVAL_OUTLIER"
-    PERCENTILE = "PERCENTILE"
-    """Ours."""
-    MSE = "MSE"
-    """Ours."""
+    MAX_MIN = "MAX_MIN", "its extremes"
+    KL = "KL", "least divergence of the histograms"
+    REMOVAL_OUTLIER = "REMOVAL_OUTLIER", "extremes without the outermost 0.01 percent of each sample"
+    PERCENTILE = "PERCENTILE", "fixed share of the histogram", True
+    MSE = "MSE", "least squared error", True
 
 
-class TargetDevice(enum.Enum):
+class TargetDevice(Word):
     """Device whose rules decide what may be quantized and how."""
 
-    CPU = "CPU"
+    CPU = "CPU", "", True
     NVGPU = "NVGPU"
     DSP = "DSP"
     ASCEND = "ASCEND"
-    ARM = "ARM"
-    """Ours."""
-    X86 = "X86"
-    """Ours."""
+    ARM = "ARM", "", True
+    X86 = "X86", "", True
 
 
 class DequantStrategy(enum.Enum):

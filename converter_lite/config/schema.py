@@ -232,11 +232,8 @@ _FULL = Section(
             "activation_quant_method",
             Kind.CHOICE,
             ActivationQuantMethod.MAX_MIN,
-            "How the range of an activation is found. MAX_MIN: its extremes; KL: least divergence of the histograms; "
-            "REMOVAL_OUTLIER: extremes without the outermost 0.01 percent of each sample; PERCENTILE: fixed share of "
-            "the histogram; MSE: least squared error.",
+            f"How the range of an activation is found. {ActivationQuantMethod.meanings()}",
             choices=ActivationQuantMethod,
-            own_words=("PERCENTILE", "MSE"),
             aliases=(("RemovalOutlier", "REMOVAL_OUTLIER"),),
         ),
         Key("bias_correction", Kind.BOOLEAN, True, "Correct the mean error of each output channel in the bias."),
@@ -253,7 +250,6 @@ _FULL = Section(
             TargetDevice.CPU,
             "Device whose rules decide what is quantized and how.",
             choices=TargetDevice,
-            own_words=("CPU", "ARM", "X86"),
             refused=(
                 (
                     "KIRIN",
