@@ -40,7 +40,7 @@ from converter_lite.cli.exit_status import (
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
-from converter_lite.formats.registry import FORMATS
+from converter_lite.formats.registry import FORMATS, FRAMEWORKS
 from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
@@ -111,7 +111,9 @@ class _Command(click.Group):
 )
 @click.version_option(__version__)
 @option(
-    "fmk", "Framework of the model: ONNX, PADDLE, MSLITE (known and refused: TF, TFLITE, CAFFE, MINDIR, PYTORCH, OM)."
+    "fmk",
+    f"Framework of the model: {', '.join(name for name, known in FRAMEWORKS.items() if not isinstance(known, str))} "
+    f"(known and refused: {', '.join(name for name, known in FRAMEWORKS.items() if isinstance(known, str))}).",
 )
 @option("modelFile", "Model to convert.", metavar="PATH")
 @option("outputFile", "Result, without suffix.", metavar="PATH")

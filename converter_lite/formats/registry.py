@@ -28,11 +28,13 @@ class Format:
         folder: ``source`` reads files, ``format`` writes them and reads them back, ``inspect`` describes them.
         suffix: End of file names.
         flags: What a person can choose about a file.
+        has_weight_file: A model may have its parameters in a file of their own.
     """
 
     folder: str
     suffix: str
     flags: type[FormatFlags] = FormatFlags
+    has_weight_file: bool = False
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -66,7 +68,7 @@ class Format:
 
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
-PADDLE = Format("paddle", ".nb", NbFlags)
+PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {

@@ -203,8 +203,9 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         for known in FORMATS.values():
             for flag in known.flags.flags():
                 flag.check(getattr(self, flag.attribute))
-        if self.weight_file is not None and self.fmk != "PADDLE":
-            raise UsageError("only PADDLE models have a second file here", where="--weightFile")
+        if self.weight_file is not None and not framework.has_weight_file:
+            names = ", ".join(name for name, f in FRAMEWORKS.items() if not isinstance(f, str) and f.has_weight_file)
+            raise UsageError(f"only {names} models have a second file here", where="--weightFile")
         check_executor(self.executor)
         if self.executor != LOCAL and self.calibration_data is not None:
             raise UsageError(
