@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.exporter.build import NbOptions
-from converter_lite.formats.paddle.form import NB_FORM
+from converter_lite.formats.paddle.format import NB_FORM
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.writer import write
