@@ -89,7 +89,7 @@ def parts(data: bytes | memoryview, compression: Compression, quant: MsQuant, co
     return _in_order(values - middle for values in low_first(data, quant.bits, count))
 
 
-def restore(data: bytes | memoryview, compression: Compression, quant: MsQuant, count: int) -> NDArray[np.integer]:
+def decode(data: bytes | memoryview, compression: Compression, quant: MsQuant, count: int) -> NDArray[np.integer]:
     """The integers of an encoded weight, flat; int8 up to 8 bits, else int16.
 
     Raises:

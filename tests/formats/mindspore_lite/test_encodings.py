@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite.container import MsQuant
 from converter_lite.formats.mindspore_lite.encodings import (
+    decode,
     encode_indexing,
     encode_sparse,
     indexing_bytes,
     pack,
-    restore,
     store,
 )
 from converter_lite.formats.mindspore_lite.enums import Compression
@@ -52,7 +52,7 @@ ANY_WEIGHTS = st.builds(
 def test_what_is_stored_comes_back(case: tuple[NDArray[np.int32], MsQuant], encode: bool) -> None:
     q, quant = case
     stored = store(q, quant, encode=encode)
-    np.testing.assert_array_equal(restore(stored.data, stored.compression, quant, q.size), q.reshape(-1))
+    np.testing.assert_array_equal(decode(stored.data, stored.compression, quant, q.size), q.reshape(-1))
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
@@ -69,7 +69,7 @@ def test_every_encoding_is_its_own_inverse_whether_it_pays_or_not(
         Compression.SPARSE: encode_sparse(q, quant, gap_width=gap_width),
     }
     for compression, data in forms.items():
-        np.testing.assert_array_equal(restore(data, compression, quant, q.size), q.reshape(-1))
+        np.testing.assert_array_equal(decode(data, compression, quant, q.size), q.reshape(-1))
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)
@@ -130,7 +130,7 @@ def test_a_cut_weight_is_refused(encoding: Compression) -> None:
         Compression.SPARSE: encode_sparse(q, quant, gap_width=2),
     }[encoding]
     with pytest.raises(FormatError):
-        restore(data[: len(data) // 2], encoding, quant, q.size)
+        decode(data[: len(data) // 2], encoding, quant, q.size)
 
 
 def test_a_cut_entropy_coded_weight_is_refused() -> None:

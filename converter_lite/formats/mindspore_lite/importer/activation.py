@@ -10,7 +10,7 @@ import onnx_ir as ir
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite.container import MsNode
 from converter_lite.formats.mindspore_lite.enums import ActivationType as Kind
-from converter_lite.formats.mindspore_lite.importer.context import Restoring
+from converter_lite.formats.mindspore_lite.importer.context import Importer
 
 _PLAIN = {
     Kind.RELU: "Relu",
@@ -25,13 +25,13 @@ _PLAIN = {
 }
 
 
-def activated(ctx: Restoring, node: MsNode, value: ir.Value) -> ir.Value:
+def activated(ctx: Importer, node: MsNode, value: ir.Value) -> ir.Value:
     """The activation that an operator computes on its own result."""
     kind = node.attributes.get("activation_type", 0)
     return value if kind == Kind.NONE else apply(ctx, node, kind, value, name=f"{node.name}_activation")
 
 
-def apply(ctx: Restoring, node: MsNode, kind: int, value: ir.Value, *, name: str = "") -> ir.Value:
+def apply(ctx: Importer, node: MsNode, kind: int, value: ir.Value, *, name: str = "") -> ir.Value:
     """One activation function.
 
     Raises:
@@ -45,51 +45,51 @@ def apply(ctx: Restoring, node: MsNode, kind: int, value: ir.Value, *, name: str
     return make(ctx, node, value, name)
 
 
-def _clip(low: float, high: float) -> Callable[[Restoring, MsNode, ir.Value, str], ir.Value]:
-    def make(ctx: Restoring, node: MsNode, value: ir.Value, name: str) -> ir.Value:
+def _clip(low: float, high: float) -> Callable[[Importer, MsNode, ir.Value, str], ir.Value]:
+    def make(ctx: Importer, node: MsNode, value: ir.Value, name: str) -> ir.Value:
         return clipped(ctx, value, low, high, name=name)
 
     return make
 
 
-def clipped(ctx: Restoring, value: ir.Value, low: float, high: float, *, name: str = "") -> ir.Value:
+def clipped(ctx: Importer, value: ir.Value, low: float, high: float, *, name: str = "") -> ir.Value:
     """A Clip with constant bounds."""
     bounds = [ctx.initializer(np.array(b, np.float32), "bound", key=("bound", b)) for b in (low, high)]
     return ctx.add("Clip", [value, *bounds], name=name)
 
 
-def _hard_tanh(ctx: Restoring, node: MsNode, value: ir.Value, name: str) -> ir.Value:
+def _hard_tanh(ctx: Importer, node: MsNode, value: ir.Value, name: str) -> ir.Value:
     return clipped(ctx, value, float(node.attributes["min_val"]), float(node.attributes["max_val"]), name=name)
 
 
-def _with_alpha(op: str) -> Callable[[Restoring, MsNode, ir.Value, str], ir.Value]:
-    def make(ctx: Restoring, node: MsNode, value: ir.Value, name: str) -> ir.Value:
+def _with_alpha(op: str) -> Callable[[Importer, MsNode, ir.Value, str], ir.Value]:
+    def make(ctx: Importer, node: MsNode, value: ir.Value, name: str) -> ir.Value:
         return ctx.add(op, [value], name=name, alpha=float(node.attributes.get("alpha", 0.0)))
 
     return make
 
 
-def _hard_sigmoid(ctx: Restoring, node: MsNode, value: ir.Value, name: str) -> ir.Value:
+def _hard_sigmoid(ctx: Importer, node: MsNode, value: ir.Value, name: str) -> ir.Value:
     return ctx.add("HardSigmoid", [value], name=name, alpha=1 / 6, beta=0.5)
 
 
-def _swish(ctx: Restoring, node: MsNode, value: ir.Value, name: str) -> ir.Value:
+def _swish(ctx: Importer, node: MsNode, value: ir.Value, name: str) -> ir.Value:
     return ctx.add("Mul", [value, ctx.add("Sigmoid", [value])], name=name)
 
 
-def _gelu(ctx: Restoring, node: MsNode, value: ir.Value, name: str) -> ir.Value:
+def _gelu(ctx: Importer, node: MsNode, value: ir.Value, name: str) -> ir.Value:
     return ctx.add("Gelu", [value], name=name, approximate="tanh" if node.attributes.get("approximate") else "none")
 
 
-def _fast_gelu(ctx: Restoring, node: MsNode, value: ir.Value, name: str) -> ir.Value:
+def _fast_gelu(ctx: Importer, node: MsNode, value: ir.Value, name: str) -> ir.Value:
     return ctx.add("Gelu", [value], name=name, approximate="tanh")
 
 
-def _linear(ctx: Restoring, node: MsNode, value: ir.Value, name: str) -> ir.Value:
+def _linear(ctx: Importer, node: MsNode, value: ir.Value, name: str) -> ir.Value:
     return value
 
 
-_OTHERS: dict[int, Callable[[Restoring, MsNode, ir.Value, str], ir.Value]] = {
+_OTHERS: dict[int, Callable[[Importer, MsNode, ir.Value, str], ir.Value]] = {
     Kind.RELU6: _clip(0.0, 6.0),
     Kind.RELU1: _clip(-1.0, 1.0),
     Kind.HARD_TANH: _hard_tanh,

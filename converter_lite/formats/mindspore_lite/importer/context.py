@@ -54,7 +54,7 @@ _MODES = {
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 
 
-class Restoring:
+class Importer:
     """Builds a :class:`QuantizedModel` from a ``.ms`` model, one node after the other."""
 
     def __init__(self, ms: MsModel, *, file_size: int) -> None:

@@ -11,33 +11,33 @@ from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite.container import MsNode
 from converter_lite.formats.mindspore_lite.enums import DataType
 from converter_lite.formats.mindspore_lite.importer.activation import activated, apply, clipped
-from converter_lite.formats.mindspore_lite.importer.context import ONNX_TYPES, Restoring
+from converter_lite.formats.mindspore_lite.importer.context import ONNX_TYPES, Importer
 from converter_lite.formats.mindspore_lite.permutation import Perm
 
-Restore = Callable[[Restoring, MsNode], None]
+ImportNode = Callable[[Importer, MsNode], None]
 
 
-def _order(ctx: Restoring, index: int) -> Perm | None:
+def _order(ctx: Importer, index: int) -> Perm | None:
     """The order in which a tensor exists already."""
     orders = ctx.orders(index)
     return orders[0] if orders else None
 
 
-def _unary(op: str) -> Restore:
-    def restore(ctx: Restoring, node: MsNode) -> None:
+def _unary(op: str) -> ImportNode:
+    def import_node(ctx: Importer, node: MsNode) -> None:
         order = _order(ctx, node.inputs[0])
         ctx.bind(node.outputs[0], ctx.add(op, [ctx.value(node.inputs[0], order)]), order)
 
-    return restore
+    return import_node
 
 
-def _activation(ctx: Restoring, node: MsNode) -> None:
+def _activation(ctx: Importer, node: MsNode) -> None:
     order = _order(ctx, node.inputs[0])
     value = apply(ctx, node, node.attributes["activation_type"], ctx.value(node.inputs[0], order))
     ctx.bind(node.outputs[0], value, order)
 
 
-def operands(ctx: Restoring, indices: list[int]) -> tuple[list[ir.Value], Perm | None]:
+def operands(ctx: Importer, indices: list[int]) -> tuple[list[ir.Value], Perm | None]:
     """Operands of a broadcasting operator in a common order; constants are moved to it."""
     variables = [i for i in indices if not ctx.is_constant(i)]
     ranks = {ctx.rank(i) for i in variables}
@@ -55,59 +55,59 @@ def operands(ctx: Restoring, indices: list[int]) -> tuple[list[ir.Value], Perm |
     return values, order
 
 
-def _binary(op: str) -> Restore:
-    def restore(ctx: Restoring, node: MsNode) -> None:
+def _binary(op: str) -> ImportNode:
+    def import_node(ctx: Importer, node: MsNode) -> None:
         values, order = operands(ctx, node.inputs[:2])
         ctx.bind(node.outputs[0], activated(ctx, node, ctx.add(op, values)), order)
 
-    return restore
+    return import_node
 
 
-def _eltwise(ctx: Restoring, node: MsNode) -> None:
+def _eltwise(ctx: Importer, node: MsNode) -> None:
     op = {0: "Mul", 1: "Add", 2: "Max"}.get(node.attributes["mode"])
     if op is None:
         raise FormatError(f"eltwise mode {node.attributes['mode']} is unknown", where=ctx.where)
     _binary(op)(ctx, node)
 
 
-def _negated(op: str) -> Restore:
-    def restore(ctx: Restoring, node: MsNode) -> None:
+def _negated(op: str) -> ImportNode:
+    def import_node(ctx: Importer, node: MsNode) -> None:
         values, order = operands(ctx, node.inputs[:2])
         ctx.bind(node.outputs[0], ctx.add("Not", [ctx.add(op, values)]), order)
 
-    return restore
+    return import_node
 
 
-def _mod(ctx: Restoring, node: MsNode) -> None:
+def _mod(ctx: Importer, node: MsNode) -> None:
     values, order = operands(ctx, node.inputs[:2])
     fmod = int(node.op == "Mod")
     ctx.bind(node.outputs[0], ctx.add("Mod", values, fmod=fmod), order)
 
 
-def _bias_add(ctx: Restoring, node: MsNode) -> None:
+def _bias_add(ctx: Importer, node: MsNode) -> None:
     x, bias = node.inputs[:2]
     ctx.bind(node.outputs[0], ctx.add("Add", [ctx.value(x), ctx.value(bias)]))
 
 
-def _squared(ctx: Restoring, node: MsNode) -> None:
+def _squared(ctx: Importer, node: MsNode) -> None:
     order = _order(ctx, node.inputs[0])
     value = ctx.value(node.inputs[0], order)
     ctx.bind(node.outputs[0], ctx.add("Mul", [value, value]), order)
 
 
-def _squared_difference(ctx: Restoring, node: MsNode) -> None:
+def _squared_difference(ctx: Importer, node: MsNode) -> None:
     values, order = operands(ctx, node.inputs[:2])
     difference = ctx.add("Sub", values)
     ctx.bind(node.outputs[0], ctx.add("Mul", [difference, difference]), order)
 
 
-def _rsqrt(ctx: Restoring, node: MsNode) -> None:
+def _rsqrt(ctx: Importer, node: MsNode) -> None:
     order = _order(ctx, node.inputs[0])
     value = ctx.add("Sqrt", [ctx.value(node.inputs[0], order)])
     ctx.bind(node.outputs[0], ctx.add("Reciprocal", [value]), order)
 
 
-def _exp(ctx: Restoring, node: MsNode) -> None:
+def _exp(ctx: Importer, node: MsNode) -> None:
     """Base ** (scale * x + shift); base -1 stands for e."""
     order = _order(ctx, node.inputs[0])
     value = _affine(ctx, node, ctx.value(node.inputs[0], order))
@@ -117,48 +117,48 @@ def _exp(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Exp", [value]), order)
 
 
-def _pow(ctx: Restoring, node: MsNode) -> None:
+def _pow(ctx: Importer, node: MsNode) -> None:
     values, order = operands(ctx, node.inputs[:2])
     ctx.bind(node.outputs[0], ctx.add("Pow", [_affine(ctx, node, values[0]), values[1]]), order)
 
 
-def _affine(ctx: Restoring, node: MsNode, value: ir.Value) -> ir.Value:
+def _affine(ctx: Importer, node: MsNode, value: ir.Value) -> ir.Value:
     scale, shift = float(node.attributes["scale"]), float(node.attributes["shift"])
     if scale != 1.0:
         value = ctx.add("Mul", [value, _number(ctx, scale)])
     return value if shift == 0.0 else ctx.add("Add", [value, _number(ctx, shift)])
 
 
-def _number(ctx: Restoring, number: float) -> ir.Value:
+def _number(ctx: Importer, number: float) -> ir.Value:
     return ctx.initializer(np.array(number, np.float32), "number", key=("number", number))
 
 
-def _leaky_relu(ctx: Restoring, node: MsNode) -> None:
+def _leaky_relu(ctx: Importer, node: MsNode) -> None:
     order = _order(ctx, node.inputs[0])
     alpha = float(node.attributes["negative_slope"])
     ctx.bind(node.outputs[0], ctx.add("LeakyRelu", [ctx.value(node.inputs[0], order)], alpha=alpha), order)
 
 
-def _elu(ctx: Restoring, node: MsNode) -> None:
+def _elu(ctx: Importer, node: MsNode) -> None:
     order = _order(ctx, node.inputs[0])
     alpha = float(node.attributes["alpha"])
     ctx.bind(node.outputs[0], ctx.add("Elu", [ctx.value(node.inputs[0], order)], alpha=alpha), order)
 
 
-def _clip(ctx: Restoring, node: MsNode) -> None:
+def _clip(ctx: Importer, node: MsNode) -> None:
     order = _order(ctx, node.inputs[0])
     low, high = float(node.attributes["min"]), float(node.attributes["max"])
     ctx.bind(node.outputs[0], clipped(ctx, ctx.value(node.inputs[0], order), low, high), order)
 
 
-def _where(ctx: Restoring, node: MsNode) -> None:
+def _where(ctx: Importer, node: MsNode) -> None:
     if len(node.inputs) != 3:
         raise FormatError("a Where with one input is not supported", where=ctx.where)
     values, order = operands(ctx, node.inputs)
     ctx.bind(node.outputs[0], ctx.add("Where", values), order)
 
 
-def _cast(ctx: Restoring, node: MsNode) -> None:
+def _cast(ctx: Importer, node: MsNode) -> None:
     kind = ctx.ints(node.inputs[1])[0] if len(node.inputs) > 1 else int(ctx.ms.tensors[node.outputs[0]].dtype)
     try:
         target = ONNX_TYPES[DataType(kind)]
@@ -168,7 +168,7 @@ def _cast(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Cast", [ctx.value(node.inputs[0], order)], to=target.value), order)
 
 
-def _quant_cast(ctx: Restoring, node: MsNode) -> None:
+def _quant_cast(ctx: Importer, node: MsNode) -> None:
     """Between int8 and float the value stays the same; two different parameters on one value need two values."""
     source, target = node.inputs[0], node.outputs[0]
     if ctx.is_constant(source):
@@ -182,7 +182,7 @@ def _quant_cast(ctx: Restoring, node: MsNode) -> None:
     ctx.same(target, source)
 
 
-def _dynamic_quant(ctx: Restoring, node: MsNode) -> None:
+def _dynamic_quant(ctx: Importer, node: MsNode) -> None:
     ctx.same(node.outputs[0], node.inputs[0])
 
 
@@ -206,7 +206,7 @@ _BINARY = {
     "LogicalOr": "Or",
 }
 
-TABLE: dict[str, Restore] = {
+TABLE: dict[str, ImportNode] = {
     **{name: _unary(op) for name, op in _UNARY.items()},
     **{name: _binary(op) for name, op in _BINARY.items()},
     "LogicalNot": _unary("Not"),

@@ -12,14 +12,14 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsNode
 from converter_lite.formats.mindspore_lite.enums import PaddingMode, QuantType, ReduceMode
 from converter_lite.formats.mindspore_lite.importer.activation import activated
-from converter_lite.formats.mindspore_lite.importer.context import ONNX_TYPES, Restoring
-from converter_lite.formats.mindspore_lite.importer.elementwise import Restore
+from converter_lite.formats.mindspore_lite.importer.context import ONNX_TYPES, Importer
+from converter_lite.formats.mindspore_lite.importer.elementwise import ImportNode
 from converter_lite.formats.mindspore_lite.importer.image import numbers
 
 _INT32 = ir.DataType.INT32.value
 
 
-def _matmul(ctx: Restoring, node: MsNode) -> None:
+def _matmul(ctx: Importer, node: MsNode) -> None:
     turned = node.op == "FullConnection" or bool(node.attributes.get("transpose_b"))
     if len(node.inputs) > 2 and ctx.rank(node.inputs[0]) == 2 and ctx.rank(node.inputs[1]) == 2:
         flags = {"transA": int(bool(node.attributes.get("transpose_a"))), "transB": int(turned)}
@@ -35,21 +35,21 @@ def _matmul(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], activated(ctx, node, value))
 
 
-def _right_operand(ctx: Restoring, node: MsNode, order: pm.Perm | None) -> ir.Value:
+def _right_operand(ctx: Importer, node: MsNode, order: pm.Perm | None) -> ir.Value:
     index = node.inputs[1]
     if node.quant_type is QuantType.NONE or not ctx.is_constant(index):
         return ctx.value(index, order)
     return ctx.weight(index, order or pm.identity(len(ctx.ms.tensors[index].dims)))
 
 
-def _last_two(ctx: Restoring, index: int) -> pm.Perm:
+def _last_two(ctx: Importer, index: int) -> pm.Perm:
     rank = ctx.rank(index)
     if rank is None or rank < 2:
         raise FormatError("a matrix product needs operands with 2 axes or more", where=ctx.where)
     return (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _reduce(ctx: Restoring, node: MsNode) -> None:
+def _reduce(ctx: Importer, node: MsNode) -> None:
     mode = node.attributes["mode"]
     if mode not in _REDUCTIONS:
         raise FormatError(f"reduction {mode} is unknown", where=ctx.where)
@@ -73,12 +73,12 @@ _REDUCTIONS = {
 }
 
 
-def _softmax(ctx: Restoring, node: MsNode) -> None:
+def _softmax(ctx: Importer, node: MsNode) -> None:
     axis = numbers(node, "axis", [-1])[0] if node.op == "Softmax" else int(node.attributes["axis"])
     ctx.bind(node.outputs[0], ctx.add(node.op, [ctx.value(node.inputs[0])], axis=axis))
 
 
-def _arg(ctx: Restoring, node: MsNode) -> None:
+def _arg(ctx: Importer, node: MsNode) -> None:
     attributes = node.attributes
     if attributes["top_k"] > 1 or attributes["out_max_value"]:
         raise FormatError("several or valued maxima are not supported", where=ctx.where)
@@ -88,7 +88,7 @@ def _arg(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Cast", [index], name=f"{node.name}_int32", to=_INT32))
 
 
-def _topk(ctx: Restoring, node: MsNode) -> None:
+def _topk(ctx: Importer, node: MsNode) -> None:
     """The runtime always takes the largest."""
     axis, ordered = int(node.attributes["axis"]) or -1, int(node.attributes["sorted"])
     operands = [ctx.value(node.inputs[0]), ctx.int64(ctx.ints(node.inputs[1])[:1], "k")]
@@ -97,25 +97,25 @@ def _topk(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[1], ctx.add("Cast", [indices], name=f"{node.name}_int32", to=_INT32))
 
 
-def _cumsum(ctx: Restoring, node: MsNode) -> None:
+def _cumsum(ctx: Importer, node: MsNode) -> None:
     axis = ctx.initializer(np.array(ctx.ints(node.inputs[1])[0], np.int64), "axis")
     flags: dict[str, Any] = {name: int(node.attributes[name]) for name in ("exclusive", "reverse")}
     ctx.bind(node.outputs[0], ctx.add("CumSum", [ctx.value(node.inputs[0]), axis], **flags))
 
 
-def _layer_norm(ctx: Restoring, node: MsNode) -> None:
+def _layer_norm(ctx: Importer, node: MsNode) -> None:
     axis, epsilon = int(node.attributes["begin_norm_axis"]), float(node.attributes["epsilon"])
     operands = [ctx.value(i) for i in node.inputs[:3]]
     ctx.bind(node.outputs[0], ctx.add("LayerNormalization", operands, axis=axis, epsilon=epsilon))
 
 
-def _instance_norm(ctx: Restoring, node: MsNode) -> None:
+def _instance_norm(ctx: Importer, node: MsNode) -> None:
     operands = [ctx.value(i) for i in node.inputs[:3]]
     epsilon = float(node.attributes["epsilon"])
     ctx.bind(node.outputs[0], ctx.add("InstanceNormalization", operands, epsilon=epsilon))
 
 
-def _concat(ctx: Restoring, node: MsNode) -> None:
+def _concat(ctx: Importer, node: MsNode) -> None:
     """In the order in which the first variable exists."""
     variables = [i for i in node.inputs if not ctx.is_constant(i)]
     order = ctx.orders(variables[0])[0] if variables and ctx.orders(variables[0]) else None
@@ -125,7 +125,7 @@ def _concat(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Concat", [ctx.value(i, order) for i in node.inputs], axis=axis), order)
 
 
-def _split(ctx: Restoring, node: MsNode) -> None:
+def _split(ctx: Importer, node: MsNode) -> None:
     axis, count = int(node.attributes["axis"]), len(node.outputs)
     sizes = numbers(node, "size_splits", []) or (ctx.ints(node.inputs[1]) if len(node.inputs) > 1 else [])
     operands = [ctx.value(node.inputs[0])]
@@ -137,28 +137,28 @@ def _split(ctx: Restoring, node: MsNode) -> None:
         ctx.bind(index, value)
 
 
-def _stack(ctx: Restoring, node: MsNode) -> None:
+def _stack(ctx: Importer, node: MsNode) -> None:
     axis = int(node.attributes["axis"])
     place = ctx.int64([axis], "axes")
     lifted = [ctx.add("Unsqueeze", [ctx.value(i), place]) for i in node.inputs]
     ctx.bind(node.outputs[0], ctx.add("Concat", lifted, axis=axis))
 
 
-def _unstack(ctx: Restoring, node: MsNode) -> None:
+def _unstack(ctx: Importer, node: MsNode) -> None:
     axis, count = int(node.attributes["axis"]), len(node.outputs)
     parts = ctx.add_many("Split", [ctx.value(node.inputs[0])], count, axis=axis, num_outputs=count)
     for index, part in zip(node.outputs, parts, strict=True):
         ctx.bind(index, ctx.add("Squeeze", [part, ctx.int64([axis], "axes")]))
 
 
-def _reshape(ctx: Restoring, node: MsNode) -> None:
+def _reshape(ctx: Importer, node: MsNode) -> None:
     if len(node.inputs) < 2:
         raise FormatError("a Reshape without a shape is not supported", where=ctx.where)
     operands = [ctx.value(node.inputs[0]), ctx.as_int64(node.inputs[1], "shape")]
     ctx.bind(node.outputs[0], ctx.add("Reshape", operands))
 
 
-def _transpose(ctx: Restoring, node: MsNode) -> None:
+def _transpose(ctx: Importer, node: MsNode) -> None:
     """The same value in another order; a node only if there is more than one name for it."""
     rank = ctx.rank(node.inputs[0])
     perm = ctx.ints(node.inputs[1]) if len(node.inputs) > 1 else list(reversed(range(rank or 0)))
@@ -167,22 +167,22 @@ def _transpose(ctx: Restoring, node: MsNode) -> None:
     ctx.reorder(node.outputs[0], node.inputs[0], tuple(perm))
 
 
-def _flatten(ctx: Restoring, node: MsNode) -> None:
+def _flatten(ctx: Importer, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Flatten", [ctx.value(node.inputs[0])], axis=int(node.attributes["axis"])))
 
 
-def _squeeze(ctx: Restoring, node: MsNode) -> None:
+def _squeeze(ctx: Importer, node: MsNode) -> None:
     axes = numbers(node, "axis", []) or (ctx.ints(node.inputs[1]) if len(node.inputs) > 1 else [])
     operands = [ctx.value(node.inputs[0])] + ([ctx.int64(axes, "axes")] if axes else [])
     ctx.bind(node.outputs[0], ctx.add("Squeeze", operands))
 
 
-def _unsqueeze(ctx: Restoring, node: MsNode) -> None:
+def _unsqueeze(ctx: Importer, node: MsNode) -> None:
     axes = numbers(node, "axis", []) or ctx.ints(node.inputs[1])
     ctx.bind(node.outputs[0], ctx.add("Unsqueeze", [ctx.value(node.inputs[0]), ctx.int64(axes, "axes")]))
 
 
-def _broadcast_to(ctx: Restoring, node: MsNode) -> None:
+def _broadcast_to(ctx: Importer, node: MsNode) -> None:
     shape = (
         ctx.as_int64(node.inputs[1], "shape")
         if len(node.inputs) > 1
@@ -191,11 +191,11 @@ def _broadcast_to(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Expand", [ctx.value(node.inputs[0]), shape]))
 
 
-def _tile(ctx: Restoring, node: MsNode) -> None:
+def _tile(ctx: Importer, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Tile", [ctx.value(node.inputs[0]), ctx.as_int64(node.inputs[1], "repeats")]))
 
 
-def _pad(ctx: Restoring, node: MsNode) -> None:
+def _pad(ctx: Importer, node: MsNode) -> None:
     mode = node.attributes["padding_mode"]
     names = {PaddingMode.CONSTANT: "constant", PaddingMode.REFLECT: "reflect"}
     if mode not in names:
@@ -209,7 +209,7 @@ def _pad(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Pad", [ctx.value(node.inputs[0]), pads, fill], mode=names[mode]))
 
 
-def _strided_slice(ctx: Restoring, node: MsNode) -> None:
+def _strided_slice(ctx: Importer, node: MsNode) -> None:
     if len(node.inputs) != 5 or any(node.attributes[m] for m in node.attributes if m.endswith("mask")):
         raise FormatError("only slices with begin, end, axes and strides are supported", where=ctx.where)
     begin, end, axes, strides = (ctx.as_int64(i, n) for i, n in zip(node.inputs[1:], _SLICE, strict=True))
@@ -219,7 +219,7 @@ def _strided_slice(ctx: Restoring, node: MsNode) -> None:
 _SLICE = ("begin", "end", "axes", "strides")
 
 
-def _slice_fusion(ctx: Restoring, node: MsNode) -> None:
+def _slice_fusion(ctx: Importer, node: MsNode) -> None:
     """Begin and size along axes; size -1 reaches to the end."""
     begin, size = ctx.ints(node.inputs[1]), ctx.ints(node.inputs[2])
     axes = numbers(node, "axes", list(range(len(begin))))
@@ -228,7 +228,7 @@ def _slice_fusion(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Slice", [ctx.value(node.inputs[0]), *lists]))
 
 
-def _gather(ctx: Restoring, node: MsNode) -> None:
+def _gather(ctx: Importer, node: MsNode) -> None:
     data, indices = node.inputs[:2]
     axis = ctx.ints(node.inputs[2])[0] if len(node.inputs) > 2 else 0
     if node.quant_type is QuantType.NONE or not ctx.is_constant(data):
@@ -238,29 +238,29 @@ def _gather(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Gather", [source, ctx.value(indices)], axis=axis))
 
 
-def _gather_nd(ctx: Restoring, node: MsNode) -> None:
+def _gather_nd(ctx: Importer, node: MsNode) -> None:
     operands = [ctx.value(node.inputs[0]), ctx.as_int64(node.inputs[1], "indices")]
     ctx.bind(node.outputs[0], ctx.add("GatherND", operands))
 
 
-def _shape(ctx: Restoring, node: MsNode) -> None:
+def _shape(ctx: Importer, node: MsNode) -> None:
     value = ctx.add("Shape", [ctx.value(node.inputs[0])])
     ctx.bind(node.outputs[0], ctx.add("Cast", [value], name=f"{node.name}_int32", to=_INT32))
 
 
-def _fill(ctx: Restoring, node: MsNode) -> None:
+def _fill(ctx: Importer, node: MsNode) -> None:
     operands = [ctx.value(node.inputs[0]), ctx.as_int64(node.inputs[1], "shape")]
     ctx.bind(node.outputs[0], ctx.add("Expand", operands))
 
 
-def _constant_of_shape(ctx: Restoring, node: MsNode) -> None:
+def _constant_of_shape(ctx: Importer, node: MsNode) -> None:
     kind = ONNX_TYPES.get(node.attributes["data_type"], ir.DataType.FLOAT)
     values = node.attributes.get("value", np.zeros(1, np.float32))
     value = ir.Tensor(np.array(values[:1]).astype(kind.numpy()), name="value")
     ctx.bind(node.outputs[0], ctx.add("ConstantOfShape", [ctx.as_int64(node.inputs[0], "shape")], value=value))
 
 
-TABLE: dict[str, Restore] = {
+TABLE: dict[str, ImportNode] = {
     "MatMulFusion": _matmul,
     "FullConnection": _matmul,
     "ReduceFusion": _reduce,

@@ -12,7 +12,7 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsNode
 from converter_lite.formats.mindspore_lite.enums import CoordinateMode, NearestMode, PadMode, ResizeMethod
 from converter_lite.formats.mindspore_lite.importer.activation import activated
-from converter_lite.formats.mindspore_lite.importer.context import Restoring
+from converter_lite.formats.mindspore_lite.importer.context import Importer
 
 _AUTO_PAD = {PadMode.SAME: "SAME_UPPER", PadMode.VALID: "VALID"}
 _DCR = "DCR"
@@ -24,14 +24,14 @@ def numbers(node: MsNode, name: str, default: list[int]) -> list[int]:
     return default if values is None or len(values) == 0 else [int(v) for v in values]
 
 
-def image_input(ctx: Restoring, index: int) -> ir.Value:
+def image_input(ctx: Importer, index: int) -> ir.Value:
     """An NHWC tensor as ONNX wants it."""
     if ctx.rank(index) not in (None, 4):
         raise FormatError("an image operator needs a tensor with 4 axes", where=ctx.where)
     return ctx.value(index, pm.NCHW_FROM_NHWC)
 
 
-def image_output(ctx: Restoring, index: int, value: ir.Value) -> None:
+def image_output(ctx: Importer, index: int, value: ir.Value) -> None:
     """Bind an NCHW value to an NHWC tensor."""
     ctx.bind(index, value, pm.NCHW_FROM_NHWC)
 
@@ -44,11 +44,11 @@ def _pads(node: MsNode, name: str) -> dict[str, Any]:
     return {"pads": [top, left, bottom, right]}
 
 
-def _bias(ctx: Restoring, node: MsNode) -> list[ir.Value]:
+def _bias(ctx: Importer, node: MsNode) -> list[ir.Value]:
     return [ctx.bias(node.inputs[2])] if len(node.inputs) > 2 else []
 
 
-def _conv(ctx: Restoring, node: MsNode) -> None:
+def _conv(ctx: Importer, node: MsNode) -> None:
     weight = ctx.weight(node.inputs[1], pm.NCHW_FROM_NHWC)
     value = ctx.add(
         "Conv",
@@ -62,7 +62,7 @@ def _conv(ctx: Restoring, node: MsNode) -> None:
     image_output(ctx, node.outputs[0], activated(ctx, node, value))
 
 
-def _conv_transpose(ctx: Restoring, node: MsNode) -> None:
+def _conv_transpose(ctx: Importer, node: MsNode) -> None:
     weight = ctx.weight(node.inputs[1], pm.NCHW_FROM_NHWC)
     value = ctx.add(
         "ConvTranspose",
@@ -77,7 +77,7 @@ def _conv_transpose(ctx: Restoring, node: MsNode) -> None:
     image_output(ctx, node.outputs[0], activated(ctx, node, value))
 
 
-def _pool(ctx: Restoring, node: MsNode) -> None:
+def _pool(ctx: Importer, node: MsNode) -> None:
     op = "MaxPool" if node.op == "MaxPoolFusion" else "AveragePool"
     source = image_input(ctx, node.inputs[0])
     if node.attributes["global"]:
@@ -94,7 +94,7 @@ def _pool(ctx: Restoring, node: MsNode) -> None:
     image_output(ctx, node.outputs[0], activated(ctx, node, value))
 
 
-def _scale(ctx: Restoring, node: MsNode) -> None:
+def _scale(ctx: Importer, node: MsNode) -> None:
     """X * scale + offset; the constants lie along the axes from ``axis`` on."""
     rank = ctx.rank(node.inputs[0]) or 4
     axis = int(node.attributes["axis"]) % rank
@@ -108,7 +108,7 @@ def _scale(ctx: Restoring, node: MsNode) -> None:
     ctx.bind(node.outputs[0], activated(ctx, node, value), order)
 
 
-def _batch_norm(ctx: Restoring, node: MsNode) -> None:
+def _batch_norm(ctx: Importer, node: MsNode) -> None:
     inputs = [image_input(ctx, node.inputs[0])]
     parameters = [ctx.array(i).astype(np.float32) for i in node.inputs[1:]]
     if node.op == "BatchNorm":
@@ -119,20 +119,20 @@ def _batch_norm(ctx: Restoring, node: MsNode) -> None:
     image_output(ctx, node.outputs[0], value)
 
 
-def _prelu(ctx: Restoring, node: MsNode) -> None:
+def _prelu(ctx: Importer, node: MsNode) -> None:
     slope = ctx.array(node.inputs[1]).astype(np.float32).reshape(-1)
     constant = ctx.initializer(slope.reshape(-1, 1, 1) if slope.size > 1 else slope, f"{node.name}_slope")
     image_output(ctx, node.outputs[0], ctx.add("PRelu", [image_input(ctx, node.inputs[0]), constant]))
 
 
-def _lrn(ctx: Restoring, node: MsNode) -> None:
+def _lrn(ctx: Importer, node: MsNode) -> None:
     size = 2 * int(node.attributes["depth_radius"]) + 1
     terms: dict[str, Any] = {name: float(node.attributes[name]) for name in ("alpha", "beta", "bias")}
     terms["alpha"] *= size
     image_output(ctx, node.outputs[0], ctx.add("LRN", [image_input(ctx, node.inputs[0])], size=size, **terms))
 
 
-def _resize(ctx: Restoring, node: MsNode) -> None:
+def _resize(ctx: Importer, node: MsNode) -> None:
     method, mode = node.attributes["method"], node.attributes["coordinate_transform_mode"]
     names = {ResizeMethod.LINEAR: "linear", ResizeMethod.NEAREST: "nearest", ResizeMethod.CUBIC: "cubic"}
     if method not in names or mode not in _COORDINATES:
@@ -176,7 +176,7 @@ def _new_size(node: MsNode) -> list[int]:
     return [int(node.attributes["new_height"]), int(node.attributes["new_width"])]
 
 
-def _depth_to_space(ctx: Restoring, node: MsNode) -> None:
+def _depth_to_space(ctx: Importer, node: MsNode) -> None:
     block = int(node.attributes["block_size"])
     extra = {"mode": _DCR} if node.op == "DepthToSpace" else {}
     image_output(ctx, node.outputs[0], ctx.add(node.op, [image_input(ctx, node.inputs[0])], blocksize=block, **extra))

@@ -9,11 +9,11 @@ import onnx_ir as ir
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, from_bytes
 from converter_lite.formats.mindspore_lite.importer import elementwise, general, image
-from converter_lite.formats.mindspore_lite.importer.context import Restoring
-from converter_lite.formats.mindspore_lite.importer.elementwise import Restore
+from converter_lite.formats.mindspore_lite.importer.context import Importer
+from converter_lite.formats.mindspore_lite.importer.elementwise import ImportNode
 from converter_lite.quantization.plan import QuantizedModel
 
-RESTORERS: dict[str, Restore] = {**elementwise.TABLE, **general.TABLE, **image.TABLE}
+TABLE: dict[str, ImportNode] = {**elementwise.TABLE, **general.TABLE, **image.TABLE}
 """Operators of the format that can be written as ONNX."""
 
 
@@ -42,24 +42,24 @@ def to_quantized_model(
         FormatError: The file is damaged, or an operator has no counterpart; all of those are named.
     """
     model = read(data) if isinstance(data, bytes) else data
-    unknown = sorted({node.op for node in model.nodes} - set(RESTORERS))
+    unknown = sorted({node.op for node in model.nodes} - set(TABLE))
     if unknown:
         raise FormatError(f"operators without a counterpart in ONNX: {', '.join(unknown)}")
     size = len(data) if isinstance(data, bytes) else _data_size(model)
-    ctx = Restoring(model, file_size=size)
+    ctx = Importer(model, file_size=size)
     for index in model.inputs:
         tensor = model.tensors[index]
         nchw = tensor.name in nchw_inputs and len(tensor.dims) == 4
         ctx.add_input(index, nchw=nchw, kind=(input_types or {}).get(tensor.name))
     for node in model.nodes:
-        _restore(ctx, node)
+        _import_node(ctx, node)
     return ctx.finish()
 
 
-def _restore(ctx: Restoring, node: MsNode) -> None:
+def _import_node(ctx: Importer, node: MsNode) -> None:
     ctx.start(node)
     try:
-        RESTORERS[node.op](ctx, node)
+        TABLE[node.op](ctx, node)
     except (IndexError, ValueError, KeyError, OverflowError) as error:
         raise FormatError(f"the node does not fit its operator: {error}", where=ctx.where) from error
 

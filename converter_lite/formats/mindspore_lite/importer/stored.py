@@ -127,7 +127,7 @@ def _entropy_coded(tensor: MsTensor, raw: memoryview, count: int, room: Room) ->
 def _integers(tensor: MsTensor, raw: memoryview, count: int, quant: MsQuant, room: Room) -> Stored:
     encoded = (raw, tensor.compression, quant, count)
     dtype = encodings.integer_type(quant.bits)
-    decode = partial(encodings.restore, *encoded)
+    decode = partial(encodings.decode, *encoded)
     if encodings.is_plain(tensor.compression, quant):
         return Stored(tensor.dims, dtype, decode(), quant)
     source = _kept_or_checked(decode, partial(encodings.parts, *encoded), count * dtype.itemsize, room)
