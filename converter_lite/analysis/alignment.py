@@ -44,7 +44,7 @@ KINDS = {
 }
 """Operators that compute what another one does."""
 
-UNTOLD = STEPS | {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "DynamicQuantizeLinear"}
+UNINFORMATIVE = STEPS | {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "DynamicQuantizeLinear"}
 """Operators that formats add and leave out; they say nothing about the position."""
 
 
@@ -136,8 +136,8 @@ def _by_position(
     tensors: Sequence[ir.Value], quantized: ir.Model, known: Mapping[str, str], shapes: Shapes, given: Shapes
 ) -> dict[str, Tap]:
     names = set(known.values())
-    ours = [value for value in tensors if _tells(value)]
-    theirs = [o for node in quantized.graph for o in node.outputs[:1] if _tells(o) and o.name in given]
+    ours = [value for value in tensors if _is_informative(value)]
+    theirs = [o for node in quantized.graph for o in node.outputs[:1] if _is_informative(o) and o.name in given]
     left = [_key(value, shapes, value.name if value.name in names else None) for value in ours]
     right = [_key(value, given, known.get(value.name or "")) for value in theirs]
     found: dict[str, Tap] = {}
@@ -156,9 +156,9 @@ def _ends_in(value: ir.Value, names: set[str]) -> bool:
     return follower is not None and _is_clamp(follower) and follower.outputs[0].name in names
 
 
-def _tells(value: ir.Value) -> bool:
+def _is_informative(value: ir.Value) -> bool:
     node = value.producer()
-    return node is not None and node.op_type not in UNTOLD and value.index() == 0
+    return node is not None and node.op_type not in UNINFORMATIVE and value.index() == 0
 
 
 def _key(value: ir.Value, shapes: Shapes, name: str | None) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ def _layer(value: ir.Value, tap: Tap, matched: str, tensors: Sequence[ir.Value],
 def _left_over(quantized: ir.Model, taps: set[Tap]) -> int:
     """Results of the quantized graph that are looked at nowhere, without steps of storage."""
     seen = {name for tap in taps for name in (tap.value, tap.entry)}
-    results = [o for node in quantized.graph for o in node.outputs[:1] if _tells(o) and o.name not in seen]
+    results = [o for node in quantized.graph for o in node.outputs[:1] if _is_informative(o) and o.name not in seen]
     return sum(1 for value in results if not _feeds_only(value, seen))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -15,7 +15,6 @@ from converter_lite.formats.base import FileOptions
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
 from converter_lite.formats.onnx.versions import fit_to_engine
 from converter_lite.formats.registry import FORMATS, by_suffix, output_format
-from converter_lite.formats.requirements import GraphForm
 from converter_lite.formats.source import Source
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.shapes import infer_shapes
@@ -66,7 +65,7 @@ def read_pair(
         )
     fmt = output_format(name, FileOptions())
     source = Source(model, 0, str(float_file))
-    optimized = Preparation(source, "general")(GraphForm(fmt.form.static, fmt.form.fused, fmt.form.opset)).model
+    optimized = Preparation(source, "general")(replace(fmt.requirements, keeps_qdq=False)).model
     quantized = _runnable(quantized_file, fmt.runnable, optimized, confined=confined)
     if input_shapes and quantized_file.suffix == ".onnx":
         open_inputs = {str(v.name) for v in quantized.graph.inputs if v.shape is None or not v.shape.is_static()}

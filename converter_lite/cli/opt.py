@@ -25,7 +25,7 @@ from converter_lite.cli.opt_arguments import (
     sparse_threshold,
     without_effect,
 )
-from converter_lite.cli.opt_listings import SAVED, announce, draw, print_tables, record_tailoring, tell
+from converter_lite.cli.opt_listings import SAVED, announce, draw, print_tables, record_tailoring, report_result
 from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of, source_files
 from converter_lite.errors import (
     EXIT_DEFECT,
@@ -218,7 +218,7 @@ def _convert(options: dict[str, Any], targets: list[str]) -> int:
     announce(request)
     refuse_places(request)
     result = convert(request)
-    tell(result)
+    report_result(result)
     if not request.nb_protobuf:
         click.echo(SAVED.format(request.output_file))
     if options["record_tailoring_info"] == "true":
@@ -265,7 +265,7 @@ def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
         ConverterError: The model cannot be read, or the target cannot express it; every such node is named.
     """
     from converter_lite.formats.paddle.exporter.build import NbOptions, build
-    from converter_lite.formats.paddle.format import NB_FORM
+    from converter_lite.formats.paddle.format import NB_REQUIREMENTS
     from converter_lite.pipeline.prepare import Preparation
     from converter_lite.pipeline.read import read_source
     from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -273,7 +273,7 @@ def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
     asked = {**options, "optimize_out": options["optimize_out"] or "unused"}
     request = request_of(asked, written_target(targets), targets)
     source = read_source(request, static_shapes=request.input_shape)
-    model = Preparation(source, request.optimize)(NB_FORM).model
+    model = Preparation(source, request.optimize)(NB_REQUIREMENTS).model
     target = request.nb_target
     return build(QuantizedModel(model, QuantPlan(target)), options=NbOptions(target=target)).program
 

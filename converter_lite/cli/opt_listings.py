@@ -34,7 +34,7 @@ def announce(request: ConvertRequest) -> None:
         click.echo(f"Loading non-combined params data from {program.parent}")
 
 
-def tell(result: ConvertResult, *, of: str = "") -> None:
+def report_result(result: ConvertResult, *, of: str = "") -> None:
     """Say that a model could be read, what the user should know, and how the result compares; the model's name if it has one."""
     click.echo("1. Model is successfully loaded!")
     named = f"{of}: " if of else ""
@@ -68,7 +68,7 @@ def record_tailoring(folder: Path, programs: Sequence[Program]) -> None:
     with transaction(folder) as files:
         stage_tailoring(files, folder, programs)
         files.commit()
-    tell_tailoring(folder)
+    report_tailoring(folder)
 
 
 def stage_tailoring(files: Transaction, folder: Path, programs: Sequence[Program]) -> None:
@@ -81,7 +81,7 @@ def stage_tailoring(files: Transaction, folder: Path, programs: Sequence[Program
         files.add(made, folder / name)
 
 
-def tell_tailoring(folder: Path) -> None:
+def report_tailoring(folder: Path) -> None:
     """Say where the lists are, in the original's words."""
     for what, name in (("operators", ".tailored_ops_list"), ("kernels", ".tailored_kernels_list")):
         click.echo(f"{what} information of tailored model is stored into: {folder / name}")

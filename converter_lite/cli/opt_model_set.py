@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter_lite.cli.opt_arguments import refuse_contradictions, without_effect
-from converter_lite.cli.opt_listings import SAVED, announce, stage_tailoring, tell, tell_tailoring
+from converter_lite.cli.opt_listings import SAVED, announce, report_result, report_tailoring, stage_tailoring
 from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of
 from converter_lite.errors import ConverterError, UsageError
 from converter_lite.system.files import Transaction, transaction
@@ -57,7 +57,7 @@ def convert_set(options: dict[str, Any], given: Collection[str], target: str, ta
     for path in results if options["optimize_out_type"] != "protobuf" else ():
         click.echo(SAVED.format(path))
     if options["record_tailoring_info"] == "true":
-        tell_tailoring(out)
+        report_tailoring(out)
     return 0
 
 
@@ -145,7 +145,7 @@ def _convert(request: ConvertRequest, work: Path) -> Path:
     output = request.output_file
     place = work / output.parent.name / output.name if request.nb_protobuf else work / output.name
     result = convert(replace(request, output_file=place))
-    tell(result, of=output.parent.name if request.nb_protobuf else output.name.removesuffix(".nb"))
+    report_result(result, of=output.parent.name if request.nb_protobuf else output.name.removesuffix(".nb"))
     return place
 
 

@@ -153,7 +153,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     if source.is_quantized:
         raise ModelError("the model is quantized already", where=source.where, hint="start from the float model")
     fmt = output_format(request.save_type[0], FileOptions())
-    prepared = Preparation(source, request.optimize)(fmt.form)
+    prepared = Preparation(source, request.optimize)(fmt.requirements)
     samples = SampleSource(
         config,
         None,

@@ -67,10 +67,10 @@ def parse_config(text: str, *, path: str = "<string>", external_data: bool = Fal
     """
     _refuse_large(len(text), path)
     lines, findings = read_lines(text)
-    draft = _Draft(path, findings)
+    builder = _Builder(path, findings)
     for line in lines:
-        draft.add(line)
-    config = draft.build(external_data)
+        builder.add(line)
+    config = builder.build(external_data)
     if config.common_quant_param.quant_type is None:
         warning = f"{path}: nothing is quantized: no quant_type is given, the model stays in float"
         config = replace(config, warnings=(*config.warnings, warning))
@@ -83,15 +83,15 @@ def config_from_mapping(mapping: Mapping[str, Mapping[str, str]], *, external_da
     Raises:
         ConfigError: ``problems`` holds every finding.
     """
-    draft = _Draft("", [])
+    builder = _Builder("", [])
     for section, keys in mapping.items():
-        draft.add(Line(0, section, None))
+        builder.add(Line(0, section, None))
         for key, text in keys.items():
             if isinstance(text, str):
-                draft.add(Line(0, section, key, text.replace('"', "").strip()))
+                builder.add(Line(0, section, key, text.replace('"', "").strip()))
             else:
-                draft.findings.append(Finding(0, section, key, f"must be text, not {type(text).__name__}"))
-    return draft.build(external_data)
+                builder.findings.append(Finding(0, section, key, f"must be text, not {type(text).__name__}"))
+    return builder.build(external_data)
 
 
 def _refuse_large(size: int, name: str) -> None:
@@ -102,7 +102,7 @@ def _refuse_large(size: int, name: str) -> None:
 
 
 @dataclass(slots=True)
-class _Draft:
+class _Builder:
     """A configuration in the making.
 
     Attributes:
@@ -223,10 +223,10 @@ class _Draft:
         return Finding(line.number if line else 0, section, key, message)
 
     def _error(self) -> ConfigError:
-        told = [self._sentence(finding) for finding in sorted(self.findings, key=lambda finding: finding.line)]
-        more = len(told) - MAX_PROBLEMS
-        problems = (*told[:MAX_PROBLEMS], f"{self.path}: {more} more problems") if more > 0 else tuple(told)
-        count = "1 problem" if len(told) == 1 else f"{len(told)} problems"
+        shown = [self._sentence(finding) for finding in sorted(self.findings, key=lambda finding: finding.line)]
+        more = len(shown) - MAX_PROBLEMS
+        problems = (*shown[:MAX_PROBLEMS], f"{self.path}: {more} more problems") if more > 0 else tuple(shown)
+        count = "1 problem" if len(shown) == 1 else f"{len(shown)} problems"
         return ConfigError(f"{count} in the configuration", where=self.path, problems=problems)
 
     def _sentence(self, finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""What the conversion asks of a kind of file."""
+"""What a conversion needs from a file format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.formats.flags import FormatFlags
-from converter_lite.formats.requirements import GraphForm
+from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
@@ -57,7 +57,7 @@ class Written:
 
 
 class OutputFormat(Protocol):
-    """A kind of file that a quantized model can be written as."""
+    """A file format that a quantized model can be written in."""
 
     @property
     def name(self) -> str:
@@ -68,8 +68,8 @@ class OutputFormat(Protocol):
         """End of file names."""
 
     @property
-    def form(self) -> GraphForm:
-        """How the graph is wanted."""
+    def requirements(self) -> GraphRequirements:
+        """What the format requires of a graph."""
 
     @property
     def io_types(self) -> IoTypes:

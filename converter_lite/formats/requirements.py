@@ -1,4 +1,4 @@
-"""How a kind of file wants the graph."""
+"""What an output format requires of a graph."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class GraphForm:
-    """How a format wants the graph.
+class GraphRequirements:
+    """What a format requires of a graph.
 
     Attributes:
         static: Every input has a fixed shape.
-        fused: Operators that it has as one and exporters write as many, see ``passes.pipeline.FUSIONS``.
-        opset: Operator set in which those exist; ``None`` keeps the model's.
-        pairs: QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
+        fused: Operators that the format has as one and exporters write as several, see ``passes.pipeline.FUSIONS``.
+        opset: Operator set that defines those; ``None`` keeps the model's.
+        keeps_qdq: The QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
     """
 
     static: bool = False
     fused: frozenset[str] = frozenset()
     opset: int | None = None
-    pairs: bool = False
+    keeps_qdq: bool = False
 
 
 DEVICE_FUSED = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})
-"""Operators that the runtimes of devices compute with one kernel and that exporters write as many."""
+"""Operators that device runtimes compute with one kernel and exporters write as several."""
 
 DEVICE_OPSET = 20
-"""Operator set in which all of them exist."""
+"""The first operator set that defines all of them."""

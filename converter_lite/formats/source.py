@@ -46,18 +46,18 @@ class Source:
     """A model as it was read.
 
     Attributes:
-        model: What it computes, as ONNX; quantized models with their QuantizeLinear and DequantizeLinear pairs.
+        model: What it computes, as ONNX; quantized models with QuantizeLinear and DequantizeLinear.
         bytes: Size of its files.
         where: Its file, for messages.
         planned: Gives a quantized model as a float graph with its plan; ``None`` for float models.
-        has_pairs: The pairs are how the model was read.
+        has_qdq: The file itself holds them.
     """
 
     model: ir.Model
     bytes: int
     where: str
     planned: Callable[[], QuantizedModel] | None = None
-    has_pairs: bool = False
+    has_qdq: bool = False
 
     @classmethod
     def of(cls, quantized: QuantizedModel, size: int, where: str) -> Source:
@@ -75,15 +75,15 @@ class Source:
         """Whether it holds integers already."""
         return self.planned is not None
 
-    def graph(self, *, pairs: bool) -> QuantizedModel:
+    def graph(self, *, keep_qdq: bool) -> QuantizedModel:
         """A copy as a float graph with its plan.
 
         Args:
-            pairs: Quantize/dequantize pairs may stay in the graph, if they are how the model was read.
+            keep_qdq: QuantizeLinear and DequantizeLinear may stay in the graph, if the file itself holds them.
 
         Raises:
             ModelError: The model computes with integers in a way that cannot be taken back to float.
         """
-        if self.planned is None or (pairs and self.has_pairs):
+        if self.planned is None or (keep_qdq and self.has_qdq):
             return QuantizedModel(self.model.clone(), QuantPlan("FLOAT"))
         return self.planned()

@@ -60,7 +60,7 @@ class PairRule:
         order = (*self.rows, *sorted(self.summed))
         return weight.transpose(order).reshape(prod(weight.shape[axis] for axis in self.rows), -1)
 
-    def restored(self, matrix: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+    def as_weight(self, matrix: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
         """Inverse of :meth:`matrix` for a weight of this shape."""
         order = (*self.rows, *sorted(self.summed))
         moved = matrix.reshape([shape[axis] for axis in order])
@@ -163,7 +163,7 @@ def repair(integers: NDArray[np.int32], exact: Callable[[], NDArray[np.floating]
         moved, goal = matrix.astype(np.int32), rule.matrix(exact())
         for start, end in _blocks(moved):
             repair_rows(moved[start:end], goal[start:end], columns)
-        integers = rule.restored(moved, integers.shape)
+        integers = rule.as_weight(moved, integers.shape)
     return integers
 
 

@@ -8,7 +8,7 @@ import onnx_ir.passes.common as library
 from converter_lite.graph import absorb_names
 from converter_lite.passes.rewrite import is_op
 
-TELLING = 16
+COMPARED = 16
 """First elements of a constant that are looked at before all of them are."""
 
 
@@ -42,7 +42,7 @@ def _largest_twin(model: ir.Model) -> int:
         tensor = value.const_value
         if tensor is None:
             continue
-        start = b"" if tensor.dtype == ir.DataType.STRING else tensor.numpy().reshape(-1)[:TELLING].tobytes()
+        start = b"" if tensor.dtype == ir.DataType.STRING else tensor.numpy().reshape(-1)[:COMPARED].tobytes()
         key = (tensor.dtype, tuple(tensor.shape), start)
         if key in seen:
             largest = max(largest, tensor.size)

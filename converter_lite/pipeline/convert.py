@@ -41,7 +41,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrite, stage_text, transaction
 
 _Text = Callable[[ConvertResult], str]
-_Told = tuple[Path, Transaction, _Text]
+_Other = tuple[Path, Transaction, _Text]
 """A file that tells about a finished conversion: its place, a transaction of the folder, its content."""
 
 
@@ -102,7 +102,7 @@ class _Conversion:
         self._choose(jobs)
         if request.dry_run:
             return self._dry_run(jobs, result)
-        static = next((job for job in jobs if job.format.form.static), jobs[0]).prepared.model
+        static = next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
         dataset = open_samples(request, self.config, static, threads=self.threads, log=self.log)
         self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
@@ -235,7 +235,7 @@ class _Conversion:
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
-                prepared = preparation(fmt.form)
+                prepared = preparation(fmt.requirements)
             if all(job.prepared is not prepared for job in jobs):
                 self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):
@@ -373,7 +373,7 @@ class _Conversion:
             shapes = dict(self.request.input_shape)
             report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
 
-    def _open_others(self, stack: ExitStack) -> list[_Told]:
+    def _open_others(self, stack: ExitStack) -> list[_Other]:
         """Places of the plan file and of the JSON result, opened before the work whose end they wait for."""
         wanted: tuple[tuple[Path | None, _Text], ...] = (
             (self.request.save_plan, lambda result: save_plans(result.plans)),

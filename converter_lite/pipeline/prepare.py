@@ -1,4 +1,4 @@
-"""The graph as an output format wants it."""
+"""The graph as an output format requires it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError, TargetError
-from converter_lite.formats.requirements import GraphForm
+from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.passes.pipeline import OptimizeResult, optimize, settle
@@ -45,7 +45,7 @@ class Prepared:
 
 
 class Preparation:
-    """Prepares graphs of one model; formats that want the same graph share it.
+    """Prepares graphs of one model; formats with the same requirements share it.
 
     Args:
         source: The model.
@@ -55,42 +55,44 @@ class Preparation:
     def __init__(self, source: Source, level: str) -> None:
         self._source = source
         self._level = level
-        self._made: dict[GraphForm, Prepared] = {}
+        self._made: dict[GraphRequirements, Prepared] = {}
 
-    def __call__(self, form: GraphForm) -> Prepared:
-        """The graph in a form; it must not be changed.
+    def __call__(self, requirements: GraphRequirements) -> Prepared:
+        """The graph as required; it must not be changed.
 
         Raises:
             TargetError: A shape must be fixed, and it is not known how.
-            ModelError: The model cannot be brought into the form.
+            ModelError: The model cannot meet them.
         """
-        form = self._simplest(form)
-        if form not in self._made:
-            self._made[form] = _prepare(self._source, form, self._level)
-        return self._made[form]
+        requirements = self._simplest(requirements)
+        if requirements not in self._made:
+            self._made[requirements] = _prepare(self._source, requirements, self._level)
+        return self._made[requirements]
 
-    def _simplest(self, form: GraphForm) -> GraphForm:
-        """The form without wishes that the model fulfils already."""
-        static = form.static and bool(_open_axes(self._source.model))
-        pairs = form.pairs and self._source.is_quantized
-        return GraphForm(static, form.fused, form.opset, pairs)
+    def _simplest(self, requirements: GraphRequirements) -> GraphRequirements:
+        """The requirements without those that the model meets already."""
+        static = requirements.static and bool(_open_axes(self._source.model))
+        qdq = requirements.keeps_qdq and self._source.is_quantized
+        return GraphRequirements(static, requirements.fused, requirements.opset, qdq)
 
 
-def _prepare(source: Source, form: GraphForm, level: str) -> Prepared:
-    quantized = source.graph(pairs=form.pairs)
-    notes = _fix_batch(quantized.model) if form.static else []
+def _prepare(source: Source, requirements: GraphRequirements, level: str) -> Prepared:
+    quantized = source.graph(keep_qdq=requirements.keeps_qdq)
+    notes = _fix_batch(quantized.model) if requirements.static else []
     if quantized.plan.quantized_nodes:
         return Prepared(quantized, settle(quantized.model), notes)
-    model, done = optimized(quantized.model, form, level=level)
+    model, done = optimized(quantized.model, requirements, level=level)
     return Prepared(QuantizedModel(model, QuantPlan("FLOAT")), done, notes)
 
 
-def optimized(model: ir.Model, form: GraphForm, *, level: str = "general") -> tuple[ir.Model, OptimizeResult]:
+def optimized(
+    model: ir.Model, requirements: GraphRequirements, *, level: str = "general"
+) -> tuple[ir.Model, OptimizeResult]:
     """The graph after all passes, with the fused operators of the format; ``model`` may be changed."""
-    if form.opset is not None and level != "none" and _may_hold_patterns(model):
+    if requirements.opset is not None and level != "none" and _may_hold_patterns(model):
         with contextlib.suppress(ModelError):  # an operator that cannot be raised: fuse what this version has
-            model = raise_opset(model, form.opset)
-    done = optimize(model, level=level, fused_operators=form.fused)
+            model = raise_opset(model, requirements.opset)
+    done = optimize(model, level=level, fused_operators=requirements.fused)
     return done.model, done
 
 

@@ -119,7 +119,7 @@ class Proof:
             fmt: Its format.
             file: The file.
             quantized: What was written.
-            model: The float graph in the form of the format.
+            model: The float graph as the format requires it.
 
         Raises:
             FormatError: The file is not valid.

@@ -330,8 +330,8 @@ def certainty(signals: Vector) -> float:
     Each signal counts by its own deviation. Few samples make a t-distribution; it is brought to the normal one.
     """
     deviations = signals.std(axis=1, ddof=1)
-    told = signals[deviations > 0] / deviations[deviations > 0, np.newaxis]
-    total = told.sum(axis=0)
+    certain = signals[deviations > 0] / deviations[deviations > 0, np.newaxis]
+    total = certain.sum(axis=0)
     count = total.size
     error = float(total.std(ddof=1)) / sqrt(count)
     if error == 0.0:

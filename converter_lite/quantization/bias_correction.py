@@ -25,7 +25,7 @@ from converter_lite.quantization import adaptive
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize, required_opset, storage_type
-from converter_lite.quantization.sequential import StagedRun, mean_over_samples
+from converter_lite.quantization.sequential import SequentialRun, mean_over_samples
 from converter_lite.runtime.engine import Engine, Feed
 from converter_lite.targets.operands import bias_of, weight_of
 
@@ -92,8 +92,8 @@ def correct_layers(
     by_name = {node.name: node for node in working.graph}
     copies = [by_name[node.name] for node in nodes]
     outputs = [copy.outputs[0] for copy in copies]
-    run = StagedRun(working, feeds, engine=engine, threads=threads)
-    run_float = StagedRun(before, feeds, engine=engine, threads=threads)
+    run = SequentialRun(working, feeds, engine=engine, threads=threads)
+    run_float = SequentialRun(before, feeds, engine=engine, threads=threads)
     fitting = _Rounding(quantized, len(feeds), run, run_float, grids=grids, factors=factors) if rounding else None
     shifts: dict[str, NDArray[np.float64]] = {}
     for i, node in enumerate(log.track(nodes, "correcting layers", len(nodes))):
@@ -117,8 +117,8 @@ class _Rounding:
         self,
         quantized: QuantizedModel,
         samples: int,
-        run: StagedRun,
-        run_float: StagedRun,
+        run: SequentialRun,
+        run_float: SequentialRun,
         *,
         grids: bool,
         factors: bool,

@@ -21,7 +21,7 @@ COMMON_BOUND = 6.0
 """Upper bound of ReLU6, which devices compute inside of a convolution; a bound this close to it is meant to be it."""
 
 
-def restore_clamps(quantized: QuantizedModel) -> int:
+def add_clamps(quantized: QuantizedModel) -> int:
     """Write out Clips where a float node stands in front of a grid that begins at zero, in place; returns how many.
 
     Converters drop a ReLU or ReLU6 behind a convolution when the integers of its result begin at zero: they saturate.

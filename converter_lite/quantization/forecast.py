@@ -17,7 +17,7 @@ from converter_lite.targets.operands import stored_axis, stored_weights
 NODE_BYTES = 60
 """Size of a node in an ONNX file besides its names."""
 
-PAIR_BYTES, PAIR_NAMES = 190, 12
+QDQ_BYTES, QDQ_NAMES = 190, 12
 """A quantize/dequantize pair with its scale and zero point: bytes, and how often the tensor's name stands in it."""
 
 STORED_BYTES, STORED_NAMES = 150, 8
@@ -72,7 +72,7 @@ def forecast_bytes(
                     STORED_BYTES, STORED_NAMES, weight
                 )
         if mode is NodeMode.INTEGER and not is_fused_clamp(node, plan):
-            total += _named(PAIR_BYTES, PAIR_NAMES, node.outputs[0])
+            total += _named(QDQ_BYTES, QDQ_NAMES, node.outputs[0])
     for name, value in model.graph.initializers.items():
         if name not in stored and value.const_value is not None:
             total += value.const_value.nbytes + len(name)

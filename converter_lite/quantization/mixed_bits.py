@@ -142,13 +142,13 @@ def grid(use: WeightUse, bits: int, *, per_channel: bool, storage: Storage = ONN
     return weight_params(array, spec)
 
 
-def relative_error(weight: NDArray[np.float32], restored: NDArray[np.float32]) -> float:
-    """Mean over axis 0 of ``|w - restored| / |w|``; slices that are all zero count as exact.
+def relative_error(weight: NDArray[np.float32], dequantized: NDArray[np.float32]) -> float:
+    """Mean over axis 0 of ``|w - dequantized| / |w|``; slices that are all zero count as exact.
 
     Source: the error that the original's mixed-bit search bounds (measured).
     """
     rows = weight.reshape(len(weight), -1).astype(np.float64)
-    error = np.sqrt(np.sum((rows - restored.reshape(rows.shape)) ** 2, axis=1))
+    error = np.sqrt(np.sum((rows - dequantized.reshape(rows.shape)) ** 2, axis=1))
     norm = np.sqrt(np.sum(rows**2, axis=1))
     return float(np.mean(np.divide(error, norm, out=np.zeros_like(error), where=norm > 0)))
 

@@ -1,4 +1,4 @@
-"""Decisions with stand-in parameters: what a dry run writes into memory to see how large a file would be."""
+"""A plan filled with placeholder parameters: a dry run writes it into memory to see how large the file would be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from converter_lite.quantization.weight_only import WeightSettings, weight_grid,
 from converter_lite.targets.operands import stored_weights
 
 
-def draft(model: ir.Model, plan: QuantPlan, choice: Choice) -> QuantizedModel:
+def with_placeholders(model: ir.Model, plan: QuantPlan, choice: Choice) -> QuantizedModel:
     """The model with a copy of its plan in which every weight has the grid of its extremes, and every activation one of its own.
 
     A file of it has the size of the real one, but for what entropy coding gains from fitted integers.

@@ -149,7 +149,7 @@ def quantized_tensors(model: ir.Model, plan: QuantPlan, target: Policy) -> dict[
                 if _read_as_integer(output, plan):
                     sources[output.name] = output.name
                 continue
-            if _is_inner(output, plan) or not _needs_pair(node, output, plan, target):
+            if _is_inner(output, plan) or not _needs_qdq(node, output, plan, target):
                 continue
             origin = node.inputs[0]
             shares = _keeps_values(node) and origin is not None and origin.name in sources
@@ -171,7 +171,7 @@ def _keeps_values(node: ir.Node) -> bool:
     return added is not None and (added == 0.0 or not math.isfinite(added))
 
 
-def _needs_pair(node: ir.Node, output: ir.Value, plan: QuantPlan, target: Policy) -> bool:
+def _needs_qdq(node: ir.Node, output: ir.Value, plan: QuantPlan, target: Policy) -> bool:
     computing = node
     if is_fused_clamp(node, plan):
         before = node.inputs[0].producer() if node.inputs[0] is not None else None

@@ -39,7 +39,7 @@ WEIGHT_STEPS = ("DequantizeLinear", "Mul")
 """Operators between the integers of a stored weight and the layer that reads it."""
 
 
-class StagedRun:
+class SequentialRun:
     """Evaluates values of a graph in topological order over fixed samples.
 
     Args:

@@ -15,7 +15,7 @@ from converter_lite.log import Log
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.score import Scorer
-from converter_lite.quantization.sequential import StagedRun
+from converter_lite.quantization.sequential import SequentialRun
 from converter_lite.runtime.engine import Engine, Feed
 from converter_lite.targets.operands import bias_of, compensated_integers, weight_of
 
@@ -83,7 +83,7 @@ def measure_losses(
     """
     before = model.clone()
     copies = {node.name: node for node in before.graph}
-    run = StagedRun(before, feeds, engine=engine, threads=threads)
+    run = SequentialRun(before, feeds, engine=engine, threads=threads)
     losses: dict[str, dict[int, float]] = {}
     for i, use in enumerate(log.track(uses, "measuring layers", len(uses))):
         moments = _moments(use, copies, run, len(feeds))
@@ -98,7 +98,7 @@ def measure_losses(
 
 
 def _moments(
-    use: WeightUse, copies: dict[str | None, ir.Node], run: StagedRun, samples: int
+    use: WeightUse, copies: dict[str | None, ir.Node], run: SequentialRun, samples: int
 ) -> adaptive.Moments | None:
     """Moments of the inputs of a layer whose rounding can be fitted; ``None`` for others."""
     node, array = use.nodes[0], use.array

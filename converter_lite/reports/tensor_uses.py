@@ -109,8 +109,8 @@ class _Written:
     def integers(self, tensor: str) -> str:
         value = self.values.get(f"{tensor}_quantized")
         producer = value.producer() if value is not None else None
-        is_pair = producer is not None and producer.op_type == "QuantizeLinear"
-        return str(value.name) if value is not None and is_pair else ""
+        is_quantized = producer is not None and producer.op_type == "QuantizeLinear"
+        return str(value.name) if value is not None and is_quantized else ""
 
     def reads_integers(self, node: ir.Node, position: int) -> bool:
         written = self.nodes.get(node.name)

@@ -134,7 +134,7 @@ def _weights(model: ir.Model) -> Iterator[_Weight]:
                 yield _Weight(node, position, zero_position, node, _rules(node, value), value)
         value = _int8(node, 0) if node.op_type == "DequantizeLinear" and not domain else None
         if value is not None and _is_fixed(node, 2):
-            yield from _restored(node, value)
+            yield from _dequantized_weights(node, value)
 
 
 def _reads_int8(node: ir.Node) -> bool:
@@ -144,7 +144,7 @@ def _reads_int8(node: ir.Node) -> bool:
     return any(value is not None and value.dtype is ir.DataType.INT8 for value in found)
 
 
-def _restored(node: ir.Node, value: ir.Value) -> Iterator[_Weight]:
+def _dequantized_weights(node: ir.Node, value: ir.Value) -> Iterator[_Weight]:
     """Readers of a DequantizeLinear of constants that a runtime may compute in integers."""
     for reader, at in node.outputs[0].uses():
         if reader.op_type in FLOAT_PRODUCTS and at == 1:

@@ -148,7 +148,7 @@ def test_a_weight_comes_back_from_its_matrix(sizes: tuple[int, int, tuple[int, .
     weight = weights(shape, seed)
     for rule in (convolution_rule(shape, 1), matrix_rule(len(shape)), matrix_rule(len(shape), transposed=True)):
         if rule is not None:
-            np.testing.assert_array_equal(rule.restored(rule.matrix(weight), shape), weight)
+            np.testing.assert_array_equal(rule.as_weight(rule.matrix(weight), shape), weight)
 
 
 @FULL
@@ -172,7 +172,7 @@ def test_repaired_weights_have_no_violation_and_only_pairs_that_had_one_move(
             is_large = (np.sign(a) == np.sign(b)) & (np.abs(a) + np.abs(b) > PAIR_LIMIT)
             for side in (0, 1):
                 moves[:, columns[:, side]] |= is_large
-        may_move |= rule.restored(moves, shape)
+        may_move |= rule.as_weight(moves, shape)
     assert not np.any((after != before) & ~may_move)
     np.testing.assert_array_equal(repair(after, lambda: exact, rules), after)
 
@@ -245,7 +245,7 @@ def test_free_elements_can_all_move_away_from_zero(sizes: tuple[int, int, tuple[
     rows = rule.matrix(integers)
     free = may_grow(rows, rule.pairs(shape))
     grown = np.clip(rows + np.where(free, np.where(rows < 0, -1, 1), 0), -127, 127)
-    assert count_violations(rule.restored(grown, shape), (rule,)) == 0
+    assert count_violations(rule.as_weight(grown, shape), (rule,)) == 0
 
 
 def saturating_sum(codes: NDArray[np.uint8], weight: NDArray[np.int8]) -> int:

@@ -21,7 +21,7 @@ from converter_lite.quantization.bias_correction import (
 from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize
-from converter_lite.quantization.sequential import StagedRun, mean_over_samples
+from converter_lite.quantization.sequential import SequentialRun, mean_over_samples
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.operands import bias_of
 from tests.support import Samples, build, clone, full, normal, run, samples_of, written
@@ -166,7 +166,7 @@ def test_without_samples_or_layers_nothing_is_corrected() -> None:
 
 @pytest.mark.parametrize("is_quantized", [True, False])
 @pytest.mark.parametrize("name", NETS)
-def test_a_staged_run_gives_what_the_whole_graph_gives(name: str, is_quantized: bool) -> None:
+def test_a_sequential_run_gives_what_the_whole_graph_gives(name: str, is_quantized: bool) -> None:
     model = net(name)
     feeds = samples_of(model, 3)
     graph = materialize(full(model, samples=feeds)) if is_quantized else model
@@ -174,15 +174,15 @@ def test_a_staged_run_gives_what_the_whole_graph_gives(name: str, is_quantized: 
     values = [node.inputs[0] for node in readers if node.inputs[0] is not None]
     names = [value.name or "" for value in values]
     expected = [run(with_outputs(graph, list(dict.fromkeys(names))), feed) for feed in feeds]
-    staged = StagedRun(graph, feeds, engine=DEFAULT_ENGINE, threads=2)
+    sequential = SequentialRun(graph, feeds, engine=DEFAULT_ENGINE, threads=2)
     for i, value in enumerate(values):
-        given = staged.map(value, lambda sample, array: (sample, array))
+        given = sequential.map(value, lambda sample, array: (sample, array))
         assert [sample for sample, _ in given] == [0, 1, 2]
         for sample, array in given:
             whole = expected[sample][names[i]]
             tolerance = 1e-5 if is_quantized else 5 * HALF * float(np.abs(whole).max())
             np.testing.assert_allclose(array, whole, rtol=0, atol=tolerance)
-        staged.forget([reader.outputs[0] for reader in readers[i:]])
+        sequential.forget([reader.outputs[0] for reader in readers[i:]])
 
 
 @pytest.mark.parametrize("again", [0, 100])
@@ -190,11 +190,11 @@ def test_large_tensors_are_computed_again_with_the_same_result(again: int, monke
     model = net("chain")
     feeds = samples_of(model, 3)
     values = [node.outputs[0] for node in model.graph if node.op_type in ("Conv", "Gemm")]
-    staged = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
-    expected = [staged.means(value, later=values[i + 1 :]) for i, value in enumerate(values)]
+    sequential = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    expected = [sequential.means(value, later=values[i + 1 :]) for i, value in enumerate(values)]
     monkeypatch.setattr("converter_lite.quantization.sequential.KEPT_BYTES", 0)
     monkeypatch.setattr("converter_lite.quantization.sequential.COMPUTED_AGAIN", again)
-    frugal = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    frugal = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
     held = []
     for i, value in enumerate(values):
         np.testing.assert_allclose(frugal.means(value, later=values[i + 1 :]), expected[i], rtol=2 * HALF, atol=1e-3)
@@ -203,29 +203,29 @@ def test_large_tensors_are_computed_again_with_the_same_result(again: int, monke
     assert frugal._stored == [{}, {}, {}]
 
 
-def test_a_staged_run_holds_only_what_is_still_needed_and_floats_in_half_precision() -> None:
+def test_a_sequential_run_holds_only_what_is_still_needed_and_floats_in_half_precision() -> None:
     model = net("chain")
     feeds = samples_of(model, 2)
     for graph, kept in ((materialize(full(model, samples=feeds)), np.uint8), (model, np.float16)):
         values = [node.outputs[0] for node in graph.graph if node.op_type in ("Conv", "Gemm")]
-        staged = StagedRun(graph, feeds, engine=DEFAULT_ENGINE, threads=1)
+        sequential = SequentialRun(graph, feeds, engine=DEFAULT_ENGINE, threads=1)
         for i, value in enumerate(values):
-            staged.means(value, later=values[i + 1 :])
-            held = staged._stored[0]
+            sequential.means(value, later=values[i + 1 :])
+            held = sequential._stored[0]
             assert len(held) <= 2
             assert {array.dtype for name, array in held.items() if name != "x"} <= {np.dtype(kept)}
-        assert staged._stored == [{}, {}]
+        assert sequential._stored == [{}, {}]
 
 
 def test_what_does_not_fit_into_half_precision_is_kept_as_it_is() -> None:
     model = build("g (float[1,4] x) => (float[1,4] y) { a = Mul(x, big) b = Relu(a) y = Neg(b) }", big=np.float32(1e6))
     feeds = samples_of(model, 2)
     relu, neg = (node for node in model.graph if node.op_type in ("Relu", "Neg"))
-    staged = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    sequential = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
     assert relu.inputs[0] is not None
-    list(staged.map(relu.inputs[0], lambda *_: None))
-    assert staged._stored[0]["a"].dtype == np.float32
-    for array, feed in zip(staged.map(neg.outputs[0], lambda _, a: a), feeds, strict=True):
+    list(sequential.map(relu.inputs[0], lambda *_: None))
+    assert sequential._stored[0]["a"].dtype == np.float32
+    for array, feed in zip(sequential.map(neg.outputs[0], lambda _, a: a), feeds, strict=True):
         np.testing.assert_allclose(array, run(model, feed)["y"])
 
 
@@ -233,20 +233,20 @@ def test_a_mapped_value_sees_what_was_changed_before_it() -> None:
     model = net("chain")
     feeds = samples_of(model, 2)
     gemm = next(node for node in model.graph if node.op_type == "Gemm")
-    staged = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    sequential = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
     assert gemm.inputs[0] is not None
-    list(staged.map(gemm.inputs[0], lambda *_: None))
+    list(sequential.map(gemm.inputs[0], lambda *_: None))
     bias = model.graph.initializers["b4"]
     bias.const_value = ir.Tensor(np.full(5, 100, np.float32), name="b4")
-    for array, feed in zip(staged.map(gemm.outputs[0], lambda _, a: a), feeds, strict=True):
+    for array, feed in zip(sequential.map(gemm.outputs[0], lambda _, a: a), feeds, strict=True):
         np.testing.assert_allclose(array, run(model, feed)["y"], rtol=HALF)
 
 
-def test_a_staged_mean_is_the_mean_per_channel() -> None:
+def test_a_sequential_mean_is_the_mean_per_channel() -> None:
     model = net("branches")
     feeds = samples_of(model, 2)
     value = next(node for node in model.graph if node.op_type == "Add").outputs[0]
-    rows = StagedRun(model, feeds, engine=DEFAULT_ENGINE, threads=1).means(value, later=())
+    rows = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1).means(value, later=())
     for row, feed in zip(rows, feeds, strict=True):
         np.testing.assert_allclose(row, channel_mean(run(model, feed)["s"]), atol=1e-5)
     np.testing.assert_allclose(mean_over_samples(rows), (rows[0].astype(np.float64) + rows[1]) / 2)

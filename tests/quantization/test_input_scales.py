@@ -160,5 +160,5 @@ def test_integers_without_a_fit_are_those_of_the_divided_weight(
     for name in factors_of(quantized):
         weight = g.constant(held.model.graph.initializers[name])
         assert weight is not None
-        restored = held.plan.weights[name].dequantize(held.integers(name))
-        assert np.abs(restored - weight).max() < 0.35 * np.abs(weight).max()
+        dequantized = held.plan.weights[name].dequantize(held.integers(name))
+        assert np.abs(dequantized - weight).max() < 0.35 * np.abs(weight).max()

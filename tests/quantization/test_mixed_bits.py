@@ -95,8 +95,8 @@ def test_a_weight_that_does_not_get_smaller_stays_float_with_the_reason() -> Non
 
 def test_relative_error_is_the_mean_over_the_first_axis() -> None:
     weight = np.array([[3.0, 4.0], [0.0, 2.0], [0.0, 0.0]], np.float32)
-    restored = np.array([[3.0, 3.0], [0.0, 1.0], [0.0, 0.0]], np.float32)
-    assert relative_error(weight, restored) == pytest.approx((1 / 5 + 1 / 2 + 0) / 3)
+    dequantized = np.array([[3.0, 3.0], [0.0, 1.0], [0.0, 0.0]], np.float32)
+    assert relative_error(weight, dequantized) == pytest.approx((1 / 5 + 1 / 2 + 0) / 3)
 
 
 @pytest.mark.parametrize("goal", [0.9, 0.99, 0.9999])

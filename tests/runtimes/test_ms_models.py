@@ -15,7 +15,7 @@ from PIL import Image
 
 from converter_lite.formats.mindspore_lite.enums import Compression
 from converter_lite.formats.mindspore_lite.exporter.writer import write
-from converter_lite.formats.mindspore_lite.format import MS_FORM, rebuild
+from converter_lite.formats.mindspore_lite.format import MS_REQUIREMENTS, rebuild
 from converter_lite.formats.mindspore_lite.importer.reader import read
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_lite.policy import MS_CPU, economical_spec
@@ -52,7 +52,7 @@ on_both = pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
 @functools.lru_cache(maxsize=1)
 def optimized(name: str) -> ir.Model:
     file, shapes = FILES[name]
-    return formed(read_onnx(shared_model(file), input_shapes=shapes), MS_FORM)[0]
+    return formed(read_onnx(shared_model(file), input_shapes=shapes), MS_REQUIREMENTS)[0]
 
 
 def picture(name: str, path: Path) -> Feed:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.exporter.build import NbOptions
-from converter_lite.formats.paddle.format import NB_FORM
+from converter_lite.formats.paddle.format import NB_REQUIREMENTS
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.writer import write
@@ -51,7 +51,7 @@ def feed_of(name: str) -> Feed:
 
 @cache
 def graph_of(name: str) -> ir.Model:
-    return optimized(read_onnx(shared_model(name), input_shapes=MODELS[name] or None), NB_FORM)[0]
+    return optimized(read_onnx(shared_model(name), input_shapes=MODELS[name] or None), NB_REQUIREMENTS)[0]
 
 
 def run(model: ir.Model, feed: Feed) -> list[NDArray[Any]]:

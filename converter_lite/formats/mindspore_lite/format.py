@@ -16,15 +16,15 @@ from converter_lite.formats.mindspore_lite.importer.reader import read, to_quant
 from converter_lite.formats.mindspore_lite.narrowing import NARROWED
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_lite.planning import adapt_plan, for_device
-from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphForm
+from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphRequirements
 from converter_lite.graph import static_shape
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.placeholders import draft
+from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
-MS_FORM = GraphForm(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
+MS_REQUIREMENTS = GraphRequirements(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
 """How the writer wants the graph."""
 
 
@@ -39,7 +39,7 @@ class MsFormat:
     options: MsOptions = field(default_factory=MsOptions)
     name: str = "MINDIR_LITE"
     suffix: str = ".ms"
-    form: GraphForm = MS_FORM
+    requirements: GraphRequirements = MS_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 
     @classmethod
@@ -83,7 +83,7 @@ class MsFormat:
             ConverterError: Such a file cannot be written.
         """
         if choice is not None:
-            quantized = draft(quantized.model, quantized.plan, choice)
+            quantized = with_placeholders(quantized.model, quantized.plan, choice)
         return len(write(quantized, options=self.options))
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:

@@ -13,7 +13,7 @@ from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_CPU, MsStorage
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.clamps import restore_clamps
+from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings
@@ -71,7 +71,7 @@ def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
     }
     plan.weights = {name: params for name, params in plan.weights.items() if name in used}
     adapted = QuantizedModel(quantized.model, plan, quantized.q_weights)
-    restore_clamps(adapted)
+    add_clamps(adapted)
     return adapted
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
-from converter_lite.formats.requirements import GraphForm
+from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization.choice import Choice
@@ -22,7 +22,7 @@ from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 
-ONNX_FORM = GraphForm(fused=frozenset({"Gemm"}), pairs=True)
+ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True)
 """Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
 
 SHOWN_NODES = 3
@@ -55,7 +55,7 @@ class OnnxFormat:
     options: FileOptions = field(default_factory=FileOptions)
     name: str = "ONNX"
     suffix: str = ".onnx"
-    form: GraphForm = ONNX_FORM
+    requirements: GraphRequirements = ONNX_REQUIREMENTS
 
     @property
     def io_types(self) -> IoTypes:

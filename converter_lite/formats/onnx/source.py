@@ -21,7 +21,7 @@ def read_source(files: ModelFiles) -> Source:
     path = files.path
     model = fit_to_engine(read_onnx(path, input_shapes=files.input_shapes, confined=files.confined), path)
     planned = (lambda: read_qdq(model.clone(), where=str(path))) if is_quantized(model) else None
-    return Source(model, _bytes(path, model), str(path), planned, has_pairs=True)
+    return Source(model, _bytes(path, model), str(path), planned, has_qdq=True)
 
 
 def _bytes(path: Path, model: ir.Model) -> int:

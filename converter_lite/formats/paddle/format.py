@@ -20,13 +20,13 @@ from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import WEIGHT_BITS, PaddlePolicy, PaddleStorage
 from converter_lite.formats.paddle.program import NbFile, refuse_difference
-from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphForm
+from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.placeholders import draft
+from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.targets.operands import stored_weight
@@ -34,7 +34,7 @@ from converter_lite.targets.operands import stored_weight
 if TYPE_CHECKING:
     from converter_lite.formats.paddle.exporter.sparsify import Sparsity
 
-NB_FORM = GraphForm(fused=DEVICE_FUSED, opset=DEVICE_OPSET)
+NB_REQUIREMENTS = GraphRequirements(fused=DEVICE_FUSED, opset=DEVICE_OPSET)
 """How the writer wants the graph."""
 
 PROTOBUF_NAMES = ("model", "params")
@@ -59,7 +59,7 @@ class NbFormat:
     sparse: float | None = None
     protobuf: bool = False
     name: str = "NAIVE_BUFFER"
-    form: GraphForm = NB_FORM
+    requirements: GraphRequirements = NB_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 
     @classmethod
@@ -149,7 +149,7 @@ class NbFormat:
             ConverterError: Such a file cannot be written.
         """
         if choice is not None:
-            quantized = draft(quantized.model, quantized.plan, choice)
+            quantized = with_placeholders(quantized.model, quantized.plan, choice)
         return sum(map(len, self._contents(self._file(quantized)[0])))
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:

@@ -58,7 +58,7 @@ STORAGE: dict[tuple[int, bool], ir.DataType] = {
 """(bits, signed) -> ONNX element type of a grid's integers and of its zero point."""
 
 RESULTS = {"DequantizeLinear": "dequantized", "Add": "added", "Mul": "multiplied"}
-"""Operator that restores a weight -> end of its result's name."""
+"""Operator that dequantizes a weight, or takes part in it -> end of its result's name."""
 
 NARROWEST = 4
 """Least width of stored integers unless a file may be newer: 2-bit types came with operator set 25."""
@@ -116,10 +116,10 @@ class _Materializer:
         for name, params in self.plan.weights.items():
             self._store_weight(name, params)
         for value in list(self.graph.inputs):
-            self._pair(value, producer=None)
+            self._add_qdq(value, producer=None)
         for node in list(self.graph):
             for output in list(node.outputs):
-                self._pair(output, producer=node)
+                self._add_qdq(output, producer=node)
         for node in clamps:
             self._drop(node)
         for node in list(self.graph):
@@ -147,14 +147,14 @@ class _Materializer:
         if not readers:
             return
         first = min((user for user, _ in readers), key=self.order.__getitem__)
-        nodes = self._restoring(name, params)
+        nodes = self._dequantizing(name, params)
         for node in nodes:
             self.graph.insert_before(first, node)
             _describe(node.outputs[0], value, self.names.unique(f"{name}_{RESULTS[node.op_type]}"))
         for user, i in readers:
             user.replace_input_with(i, nodes[-1].outputs[0])
 
-    def _restoring(self, name: str, params: QuantParams) -> list[ir.Node]:
+    def _dequantizing(self, name: str, params: QuantParams) -> list[ir.Node]:
         """What gives a weight back from its integers; the last node gives the weight."""
         if has_two_parts(params.spec, self.narrowest):
             high, low = parts_of(params)
@@ -181,7 +181,7 @@ class _Materializer:
             return position not in self.plan.nodes[node.name or ""].float_inputs
         return mode is NodeMode.WEIGHT
 
-    def _pair(self, value: ir.Value, producer: ir.Node | None) -> None:
+    def _add_qdq(self, value: ir.Value, producer: ir.Node | None) -> None:
         params = self.plan.activations.get(value.name or "")
         if params is None or value.name is None:
             return
