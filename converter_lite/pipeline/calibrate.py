@@ -49,5 +49,5 @@ def calibration_executor(request: ConvertRequest, stack: ExitStack, log: Log, *,
         executor = stack.enter_context(open_executor(name, workers=request.threads or os.cpu_count() or 1))
     for warning in executor.warnings:
         log.warning(warning)
-    log.info(f"ranges of activations: found by {executor}; corrections and proof run here")
+    log.info(f"ranges of activations: found by {executor}; bias correction, rounding and the proof run here")
     return executor

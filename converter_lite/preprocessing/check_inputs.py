@@ -38,7 +38,7 @@ def check_inputs(
         model: Optimized float graph.
         dataset: Prepared samples.
         data: How they were prepared, ``None`` if they come from the caller.
-        samples: First samples that may be looked at, ``None``: as many as the doctor wants.
+        samples: How many samples may be looked at; ``None``: as many as the check wants.
         preview: Folder for pictures of the first ones.
         engine: Runs the model.
         threads: Worker threads.
@@ -47,7 +47,7 @@ def check_inputs(
     Raises:
         ConverterError: The folder of the pictures cannot be written.
     """
-    with log.stage("first samples"):
+    with log.stage("load samples"):
         feeds = dataset.head(LOOKED_AT if samples is None else samples)
     preparation = preparation_of(data)
     # calibration meets the same error of the runtime, and values that are not finite, and names the tensor

@@ -215,8 +215,13 @@ def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedM
     stored.const_value = ir.Tensor(corrected if params is None else params.quantize(corrected), name=stored.name)
 
 
+def stage_name(*, biases: bool, rounding: bool) -> str:
+    """What the progress and the summary call :func:`correct_layers`."""
+    return " and ".join(name for name, is_done in (("bias correction", biases), ("rounding", rounding)) if is_done)
+
+
 def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> int:
-    """How many samples the corrections read; ``coarse``: steps of weights are large, see :data:`COARSE_SAMPLES`."""
+    """How many samples :func:`correct_layers` reads; ``coarse``: steps of weights are large, see :data:`COARSE_SAMPLES`."""
     if fitted_rounding:
         return COARSE_SAMPLES if coarse else FITTING_SAMPLES
     work = sum(multiplications(node) for node in model.graph)

@@ -14,7 +14,7 @@ from converter_lite.calibration.runner import Samples
 from converter_lite.errors import CalibrationError
 from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import correct_layers
+from converter_lite.quantization.bias_correction import correct_layers, stage_name
 from converter_lite.quantization.full import avoid_saturation, check_saturation, refuse_broken_constants
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
@@ -128,7 +128,7 @@ def quantize_dynamic(
         _find_params(model, plan, settings)
     quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
     if settings.adaptive_rounding and samples is not None and not is_larger_than_memory(model):
-        with (log or Log()).stage("rounding"):
+        with (log or Log()).stage(stage_name(biases=False, rounding=True)):
             quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), engine, threads, log or Log())
     return quantized
 

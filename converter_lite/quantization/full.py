@@ -24,7 +24,7 @@ from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
-from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted
+from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted, stage_name
 from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.placement import (
     clamp_bounds,
@@ -154,8 +154,8 @@ def quantize_full(
         round_weights(quantized, log)
     biases = settings.bias_correction and target.bias_correction
     if biases or settings.adaptive_rounding:
-        with log.stage("corrections"):
-            rounding = settings.adaptive_rounding
+        rounding = settings.adaptive_rounding
+        with log.stage(stage_name(biases=biases, rounding=rounding)):
             correct_layers(quantized, head, biases=biases, rounding=rounding, engine=engine, threads=threads, log=log)
     return quantized
 

@@ -94,7 +94,7 @@ class Quantizer:
                 "the given plan decides which nodes stay float: target_cosine and target_error have no effect"
             )
             return first
-        with self.resources.log.stage("rescue"):
+        with self.resources.log.stage("fallback"):
             return self._reach(goal, first)
 
     def quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:

@@ -22,6 +22,7 @@ from converter_lite.quantization.bias_correction import (
     ensure_biases,
     has_channel_bias,
     samples_wanted,
+    stage_name,
 )
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS, refuse_broken_constants
@@ -227,7 +228,7 @@ class _Run:
                 for node in weighted:
                     _correct_from_batchnorm(node, quantized)
         if self.feeds is not None and (settings.bias_correction or settings.adaptive_rounding):
-            with self.log.stage("corrections"):
+            with self.log.stage(stage_name(biases=settings.bias_correction, rounding=settings.adaptive_rounding)):
                 correct_layers(
                     quantized,
                     self.feeds,

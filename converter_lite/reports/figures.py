@@ -18,8 +18,8 @@ DIGITS = 6
 class RankedBy(Enum):
     """Where the ranking of the layers comes from."""
 
-    RESCUE = "rescue"
-    """Share of the output's error, measured by quantizing a layer alone and leaving it out."""
+    FALLBACK = "fallback"
+    """Share of the output's error that is due to a layer, measured by quantizing it alone and by leaving it in float."""
     LOCAL = "local"
     """Noise that a layer adds by itself to its own output, as a share of that of all layers."""
     NONE = "none"

@@ -255,12 +255,12 @@ def _enter(figures: ModelFigures, groups: Iterable[_Group], sizes: Mapping[str, 
 
 
 def _rank(figures: ModelFigures, quantized: QuantizedModel) -> None:
-    """Shares of the layers: those of a rescue if there was one, else from local errors.
+    """Shares of the layers: as measured for a fallback to float if there was one, else from local errors.
 
     Operators that only move values have none: what they show is the grid of what they read.
     """
     shares = dict(quantized.sensitivity)
-    ranked_by = RankedBy.RESCUE
+    ranked_by = RankedBy.FALLBACK
     if not shares:
         names = set(candidates(quantized))
         measured = [(layer.name, layer.local) for layer in figures.layers if layer.name in names]

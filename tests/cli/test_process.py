@@ -98,7 +98,7 @@ def test_a_defect_ends_with_3_and_without_a_traceback(workshop: Workshop) -> Non
     assert '"status": 3' in Path("result.json").read_text(encoding="utf-8")
 
 
-STAGES = ["equalization", "calibration", "corrections", "write", "prove"]
+STAGES = ["equalization", "calibration", "bias correction", "write", "prove"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX systems")

@@ -203,7 +203,7 @@ def test_a_rejected_conversion_leaves_the_page_that_shows_why(workshop: Workshop
 def test_layers_that_a_goal_measured_are_ranked_by_it(workshop: Workshop) -> None:
     goal = {"common_quant_param": {"target_cosine": "0.9999999", "max_float_nodes": "1"}}
     workshop.succeed("--json=result.json", config=changed(FULL, **goal))
-    assert figures(workshop)["ONNX"]["ranked_by"] == "rescue"
+    assert figures(workshop)["ONNX"]["ranked_by"] == "fallback"
 
 
 def test_without_the_extra_report_is_refused_before_any_work(

@@ -102,13 +102,13 @@ def test_the_result_tells_stages_and_memory(workshop: Workshop) -> None:
         "read",
         "optimize",
         "check",
-        "first samples",
+        "load samples",
         "input check",
         "equalization",
         "channel order",
         "calibration",
         "quantization",
-        "corrections",
+        "bias correction",
     ]
     stages += ["write", "prove"]
     assert list(result.seconds) == stages

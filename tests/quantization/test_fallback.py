@@ -80,16 +80,16 @@ def test_a_goal_for_the_largest_error_is_reached() -> None:
 
 def test_the_printed_line_reproduces_the_result() -> None:
     stream = StringIO()
-    rescued = run(FULL, Goal(cosine=0.9999), log=Log(NORMAL, stream))
+    fallen_back = run(FULL, Goal(cosine=0.9999), log=Log(NORMAL, stream))
     line = next(line for line in stream.getvalue().splitlines() if "skip_quant_node=" in line)
     names = frozenset(line.split("skip_quant_node=")[1].split(","))
     again = run(FullSettings(per_channel=False, bias_correction=False, equalization=False, skip=names), None)
-    told = {rescued.plan.nodes[name].reason for name in names}
-    assert told == {"left in float to reach cosine 0.9999"}
+    reasons = {fallen_back.plan.nodes[name].reason for name in names}
+    assert reasons == {"left in float to reach cosine 0.9999"}
     for name in names:
         assert again.plan.nodes[name].reason == "named in skip_quant_node"
-        rescued.plan.nodes[name] = again.plan.nodes[name]
-    assert again.plan.to_json() == rescued.plan.to_json()
+        fallen_back.plan.nodes[name] = again.plan.nodes[name]
+    assert again.plan.to_json() == fallen_back.plan.to_json()
 
 
 def test_names_of_skip_quant_node_stay_float_and_stand_in_the_printed_line() -> None:

@@ -255,7 +255,7 @@ def test_a_table_read_along_another_axis_has_one_scale() -> None:
 
 @pytest.mark.parametrize("shape", [(1,), (2, 20), (1, 20), (2, 1)])
 @pytest.mark.parametrize("with_data", [True, False])
-def test_gemm_biases_of_every_shape_pass_the_corrections(shape: tuple[int, ...], with_data: bool) -> None:
+def test_gemm_biases_of_every_shape_pass_bias_correction(shape: tuple[int, ...], with_data: bool) -> None:
     model = build("g (float[2,8] x) => (float[2,20] y) { y = Gemm(x, w, b) }", w=normal(8, 20), b=normal(*shape))
     samples = samples_of(model)
     quantized = weights(model, bias_correction=True, samples=samples if with_data else None)

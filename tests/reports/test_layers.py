@@ -164,7 +164,7 @@ def test_values_that_are_not_finite_are_left_out() -> None:
     assert (x.minimum, x.maximum) == (1.0, 2.0)
 
 
-def test_without_a_rescue_layers_are_ranked_by_the_noise_that_they_add_alone() -> None:
+def test_without_a_fallback_layers_are_ranked_by_the_noise_that_they_add_alone() -> None:
     quantized = two_layers()
     figures = measured(quantized, quantized.model, Samples([{"x": np.abs(normal(4, 3))}]))
     assert figures.ranked_by is RankedBy.LOCAL
@@ -172,10 +172,10 @@ def test_without_a_rescue_layers_are_ranked_by_the_noise_that_they_add_alone() -
     assert sum(item.share or 0.0 for item in figures.layers) == pytest.approx(1.0)
 
 
-def test_shares_that_a_rescue_measured_are_the_ranking() -> None:
+def test_shares_that_a_fallback_measured_are_the_ranking() -> None:
     quantized = replace(two_layers(), sensitivity={"product": 0.2, "relu": 0.7})
     figures = measured(quantized, quantized.model, Samples([{"x": normal(4, 3)}]))
-    assert figures.ranked_by is RankedBy.RESCUE
+    assert figures.ranked_by is RankedBy.FALLBACK
     assert [item.name for item in figures.ranking()] == ["relu", "product"]
 
 

@@ -43,7 +43,7 @@
   function drawRanking() {
     const ranked = model.layers.filter((layer) => layer.share !== null).sort((a, b) => b.share - a.share);
     const notes = {
-      rescue: "Share of the output's error that each layer is to blame for, as measured while layers were left out to reach the goal.",
+      fallback: "Share of the output's error that each layer is to blame for, as measured when layers were left in float to reach the goal.",
       local: "Share of each layer in the noise that all layers add to their own outputs. How much of it reaches the outputs of the model is not in it: " +
         "a goal (target_cosine, target_error) measures that.",
       none: "Nothing was measured.",
