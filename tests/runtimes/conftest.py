@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.runtimes.paddle import require, require_paddle_models
+from tests.runtimes.paddle_arm import require_arm
 
 REQUIRED = tuple(os.environ.get("CONVERTER_LITE_RUNTIMES_REQUIRED", "").split())
 """Names of runtimes that have to be there; CI sets it."""
@@ -19,6 +20,7 @@ REASONS = {
     "pd210": ("Paddle-Lite 2.10",),
     "pd212": ("Paddle-Lite 2.12",),
     "pd213": ("Paddle-Lite 2.13rc0",),
+    "pd212-arm64": ("pd212-arm64",),
     "openvino": ("openvino/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }
@@ -43,6 +45,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     require("2.12")
     require_paddle_models()
     return tmp_path_factory.mktemp("opt")
+
+
+@pytest.fixture(scope="session")
+def nb_arm() -> None:
+    """Paddle-Lite's library for ARM64."""
+    require_arm()
 
 
 QUICK_MODELS = ("ultraface", "resnet8", "resnet8_cifar10.onnx")

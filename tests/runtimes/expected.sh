@@ -11,7 +11,10 @@ has() {
 has 3.7 && echo ms20 pd212
 has 3.8 && echo pd213
 has 3.9 && echo pd210
-command -v qemu-aarch64-static >/dev/null && command -v aarch64-linux-gnu-g++ >/dev/null && echo ms20-arm64
+command -v qemu-aarch64-static >/dev/null && command -v aarch64-linux-gnu-g++ >/dev/null && {
+  echo ms20-arm64
+  [ -d "$(dirname "$0")/../../../shared/conformance/nb_arm64" ] && echo pd212-arm64
+}
 for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
   "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo openvino && break
 done
