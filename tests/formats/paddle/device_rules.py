@@ -30,9 +30,9 @@ _ACTIVATION = (
     "with_act?:b act_type?:s fuse_brelu_threshold?:f leaky_relu_alpha?:f"
     " hard_swish_threshold?:f hard_swish_scale?:f hard_swish_offset?:f"
 )
-_INT8 = "enable_int8?:b bit_length?:i Input0_scale?:F Output0_scale?:F"
+_INT8 = "enable_int8?:b bit_length?:i Input0_scale?:F"
 _WEIGHT_ONLY = "quantization_type?:s quantize_weight_bits?:i"
-_CONV = f"{_WINDOW} {_ACTIVATION} {_INT8} Filter0_scale?:F"
+_CONV = f"{_WINDOW} {_ACTIVATION} {_INT8} Filter0_scale?:F Output0_scale?:F"
 _SLICE = "axes:I starts:I ends:I infer_flags:I decrease_axis:I"
 _RESIZE = "scale:F out_h:i out_w:i align_corners:b align_mode:i interp_method:s data_layout:s"
 _REDUCE = "dim:I keep_dim:b reduce_all:b"
@@ -42,7 +42,7 @@ ATTRIBUTES: dict[str, str] = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d"), f"{_CONV} {_WEIGHT_ONLY}"),
     "conv2d_transpose": f"{_CONV} output_padding?:I output_size?:I",
     "sparse_conv2d": f"{_CONV} first_ic:i flag_semi:i",
-    "fc": f"in_num_col_dims:i activation_type?:s alpha?:f {_INT8} W0_scale?:F {_WEIGHT_ONLY}",
+    "fc": f"in_num_col_dims:i activation_type?:s alpha?:f {_INT8} W0_scale?:F Out0_scale?:F {_WEIGHT_ONLY}",
     "matmul": "transpose_X:b transpose_Y:b alpha:f",
     **dict.fromkeys(("lookup_table", "lookup_table_v2"), f"padding_idx:l {_WEIGHT_ONLY}"),
     **{f"elementwise_{kind}": "axis:i" for kind in ("add", "sub", "mul", "div", "max", "min", "pow")},
@@ -295,7 +295,8 @@ def _scales(file: NbFile, op: Operator, *, gives_int8: bool) -> Iterator[str]:
         channels = len(file.parameters[op.inputs["OcNonZeros"][0]])
     if len(op.get(f"{slot}0_scale", ())) != channels:
         yield "its weight has another number of scales than channels"
-    if len(op.get("Input0_scale", ())) != 1 or (gives_int8 and len(op.get("Output0_scale", ())) != 1):
+    out = "Out0_scale" if op.type == "fc" else "Output0_scale"
+    if len(op.get("Input0_scale", ())) != 1 or (gives_int8 and len(op.get(out, ())) != 1):
         yield "a scale of its data is missing, and would be 1"
     if op.type == "conv2d_transpose" and op.get("groups") != 1:
         yield "transposed convolutions with groups are wrong"

@@ -186,7 +186,7 @@ def _emit_integer(lowering: Lowering, node: ir.Node, layer: _Layer, weight: Stor
     alias = "fp32out" if lowering.is_arm else "fp32_out"
     if layer.added is None and lowering.is_arm and lowering.int8_output(layer.result):
         alias = "int8out"
-        attributes["Output0_scale"] = floats([lowering.activation_scale(layer.result)])
+        attributes["Out0_scale"] = floats([lowering.activation_scale(layer.result)])
         target = lowering.write_int8(layer.result)
     else:
         target = _target(lowering, layer)
