@@ -1,7 +1,7 @@
-"""Factors of a weight's columns that even out what its rows' steps have to cover.
+"""Scales per input channel: one for each column of a weight, beside those per output channel (its rows).
 
-A row has one step, which its largest element decides; a column that is large in many rows makes all others coarse. Divided by
-a factor of its own it does not, but its rounding error is multiplied with the factor: the best factors balance both.
+The largest element of a row decides its step, so a column that is large in many rows makes all other columns coarse. Dividing
+it by a scale of its own avoids that, but multiplies its rounding error by the scale: the best scales balance both.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ ROUNDS = 30
 """Rounds of the balance; it is settled to a percent after about ten."""
 
 LIMIT = 4.0
-"""Largest factor and inverse of the smallest."""
+"""Largest scale and inverse of the smallest."""
 
 _TINY = 1e-30
 
 
-def input_factors(weight: Matrix, variances: Matrix) -> Matrix | None:
-    """Factors ``f`` of least expected error for a weight that is stored as ``f * q``, ``q`` rounded with one step per row.
+def fit_input_scales(weight: Matrix, variances: Matrix) -> Matrix | None:
+    """Scales ``f`` of least expected error for a weight that is stored as ``f * q``, ``q`` rounded with one step per row.
 
     The expected error is ``sum over rows of step^2 * sum over columns of f^2 * variance``, where the step is proportional to
     the largest element of the row divided by ``f``. At its least each column's share of the second sum equals its share of
     what the rows' steps are due to, so both shares are brought together.
 
     Shapes:
-        weight: ``(groups, rows, columns)``, the factors are the same for all groups; variances: ``(groups, columns)``, what
+        weight: ``(groups, rows, columns)``, the scales are the same for all groups; variances: ``(groups, columns)``, what
         an error of a column does to the output once the others have made up for it.
 
     Returns:
         ``(columns,)``, rounded to float32, geometric mean about 1; ``None`` where they gain nothing.
     """
-    sizes, factors = np.abs(weight), np.ones(weight.shape[2])
+    sizes, scales = np.abs(weight), np.ones(weight.shape[2])
     for _ in range(ROUNDS):
-        scaled = sizes / factors
+        scaled = sizes / scales
         peaks = np.maximum(scaled.max(axis=2, keepdims=True), _TINY)
         powers = (scaled / peaks) ** NORM
         sums = np.maximum(powers.sum(axis=2, keepdims=True), _TINY)
         steps = (peaks * sums ** (1 / NORM))[..., 0] ** 2
-        noise = factors * factors * variances
+        noise = scales * scales * variances
         due = np.einsum("grc,gr->c", powers / sums, steps * noise.sum(axis=1, keepdims=True))
         borne = noise.T @ steps.sum(axis=1)
-        factors = factors * ((due + _TINY) / (borne + _TINY)) ** (1 / (NORM + 2))
-        factors = np.clip(factors / np.exp(np.log(factors).mean()), 1 / LIMIT, LIMIT)
-    factors = factors.astype(np.float32).astype(np.float64)
-    gain = expected_error(weight, variances, factors) < expected_error(weight, variances, np.ones_like(factors))
-    return factors if gain else None
+        scales = scales * ((due + _TINY) / (borne + _TINY)) ** (1 / (NORM + 2))
+        scales = np.clip(scales / np.exp(np.log(scales).mean()), 1 / LIMIT, LIMIT)
+    scales = scales.astype(np.float32).astype(np.float64)
+    gain = expected_error(weight, variances, scales) < expected_error(weight, variances, np.ones_like(scales))
+    return scales if gain else None
 
 
-def expected_error(weight: Matrix, variances: Matrix, factors: Matrix) -> float:
-    """Error of rounding ``weight / factors`` with steps that cover the rows, in an arbitrary unit."""
-    scaled = weight / factors
+def expected_error(weight: Matrix, variances: Matrix, scales: Matrix) -> float:
+    """Error of rounding ``weight / scales`` with steps that cover the rows, in an arbitrary unit."""
+    scaled = weight / scales
     ranges = np.maximum(scaled.max(axis=2), 0.0) - np.minimum(scaled.min(axis=2), 0.0)
-    return float(np.sum((ranges**2).sum(axis=1) * (factors * factors * variances).sum(axis=1)))
+    return float(np.sum((ranges**2).sum(axis=1) * (scales * scales * variances).sum(axis=1)))

@@ -82,13 +82,13 @@ class TensorRange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantParams:
-    """Scale and zero point on a grid; ``real = scale * (q - zero_point)``, times ``factors`` where there are any.
+    """Scale and zero point on a grid; ``real = scale * (q - zero_point)``, times ``input_scales`` where there are any.
 
     Attributes:
         scale: float32 > 0; shape ``()`` per tensor, ``(channels,)`` per channel.
         zero_point: int32 within ``[qmin, qmax]``, same shape.
         spec: The grid.
-        factors: float32 > 0 that broadcast to a weight, one for each of a channel's elements (their length along the
+        input_scales: float32 > 0 that broadcast to a weight, one for each of a channel's elements (their length along the
             channel axis is 1); ``None`` = all one.
         pair_rules: Neighbours in the sums of the nodes that read a weight, of which no two may saturate a kernel
             (:mod:`converter_lite.kernels.pairs`); empty where kernels do not saturate.
@@ -97,7 +97,7 @@ class QuantParams:
     scale: FloatArray
     zero_point: IntArray
     spec: QuantSpec
-    factors: FloatArray | None = None
+    input_scales: FloatArray | None = None
     pair_rules: Rules = ()
 
     def __post_init__(self) -> None:
@@ -107,10 +107,10 @@ class QuantParams:
             raise CalibrationError("a scale is not finite and positive")
         self.scale.setflags(write=False)
         self.zero_point.setflags(write=False)
-        if self.factors is not None:
-            if not np.all(np.isfinite(self.factors)) or np.any(self.factors <= 0):
-                raise CalibrationError("a factor is not finite and positive")
-            self.factors.setflags(write=False)
+        if self.input_scales is not None:
+            if not np.all(np.isfinite(self.input_scales)) or np.any(self.input_scales <= 0):
+                raise CalibrationError("an input scale is not finite and positive")
+            self.input_scales.setflags(write=False)
 
     @property
     def is_per_channel(self) -> bool:
@@ -120,8 +120,8 @@ class QuantParams:
     def quantize(self, values: FloatArray) -> IntArray:
         """Integers (int32) of ``values`` on this grid, ties to even; pairs that would saturate give way."""
         spec = self.spec
-        if self.factors is not None:
-            values = values / self.factors
+        if self.input_scales is not None:
+            values = values / self.input_scales
         q = quantize(values, self.scale, self.zero_point, qmin=spec.qmin, qmax=spec.qmax, axis=spec.axis)
         return repair(q, lambda: values / along_axis(self.scale, values.ndim, spec.axis), self.pair_rules)
 
@@ -156,7 +156,7 @@ class QuantParams:
     def dequantize(self, q_values: NDArray[np.integer]) -> FloatArray:
         """Real values of integers on this grid."""
         real = dequantize(q_values, self.scale, self.zero_point, axis=self.spec.axis)
-        return real if self.factors is None else real * self.factors
+        return real if self.input_scales is None else real * self.input_scales
 
     def fake_quantize(self, values: FloatArray) -> FloatArray:
         """Quantize and come back: what a device sees of ``values``."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.gptq import DAMPING, Compensation, compensation, round_gptq, round_with
-from converter_lite.kernels.input_scales import input_factors
+from converter_lite.kernels.input_scales import fit_input_scales
 from converter_lite.kernels.params import MIN_SCALE, QuantParams, QuantSpec, params_from_range
 from converter_lite.kernels.patches import choose, conv_patches
 
@@ -172,8 +172,8 @@ def fit_rounding(
     if not gathered.is_finite:
         return params.quantize(weight)
     goal, moments = _problem(node, weight, gathered, has_bias=has_bias)
-    if params.factors is not None:
-        goal, moments = _stretched(goal, moments, params.factors.reshape(-1).astype(np.float64))
+    if params.input_scales is not None:
+        goal, moments = _stretched(goal, moments, params.input_scales.reshape(-1).astype(np.float64))
     scale, zero = _per_row(params, len(moments))
     spec = params.spec
     pairs = [columns for rule in params.pair_rules for columns in rule.pairs(weight.shape)]
@@ -188,7 +188,7 @@ def fit_grid(
     gathered: Moments,
     *,
     has_bias: bool,
-    factors: bool = False,
+    input_scales: bool = False,
 ) -> tuple[QuantParams, NDArray[np.int32]]:
     """Grid and integers: :func:`fit_rounding` with the step of each output channel fitted too.
 
@@ -203,7 +203,7 @@ def fit_grid(
         params: The grid to start from.
         gathered: Moments of its inputs.
         has_bias: Whether a bias takes the mean of the error.
-        factors: Whether the weight's columns may have factors (:mod:`converter_lite.kernels.input_scales`).
+        input_scales: Whether the weight's columns may have scales of their own (:mod:`converter_lite.kernels.input_scales`).
 
     Returns:
         Parameters, and integers on their grid. Per-tensor parameters come back as they are.
@@ -214,7 +214,7 @@ def fit_grid(
     goal, moments = _problem(node, weight, gathered, has_bias=has_bias)
     rows = _to_rows(node, weight).reshape(goal.shape).astype(np.float64)
     compensated = compensation(moments, damping=0.0)
-    columns = input_factors(rows, compensated.variances) if factors else None
+    columns = fit_input_scales(rows, compensated.variances) if input_scales else None
     stored = None
     if columns is not None:
         goal, moments = _stretched(goal, moments, columns)
@@ -272,9 +272,9 @@ def _problem(node: ir.Node, weight: NDArray[np.float32], gathered: Moments, *, h
     return corrected, moments + max(DAMPING, shortage) * mean * np.eye(moments.shape[1])
 
 
-def _stretched(goal: Matrix, moments: Matrix, factors: Matrix) -> tuple[Matrix, Matrix]:
-    """The same problem for rows that are stored divided by the factors of their columns."""
-    return goal / factors, moments * factors[:, None] * factors
+def _stretched(goal: Matrix, moments: Matrix, scales: Matrix) -> tuple[Matrix, Matrix]:
+    """The same problem for rows that are stored divided by the scales of their columns."""
+    return goal / scales, moments * scales[:, None] * scales
 
 
 def _per_row(params: QuantParams, groups: int) -> tuple[Matrix, Matrix]:

@@ -53,7 +53,7 @@ def correct_layers(
     biases: bool = True,
     rounding: bool = False,
     grids: bool = False,
-    factors: bool = False,
+    input_scales: bool = False,
     engine: Engine,
     threads: int,
     log: Log,
@@ -70,7 +70,7 @@ def correct_layers(
         rounding: Fit the rounding of weights to the layer's inputs (:mod:`converter_lite.quantization.adaptive`).
         grids: Fit the steps of weights of less than ``GRID_BELOW_BITS`` bits too, where they are stored only (their scales
             change in the plan).
-        factors: Those may have factors of their columns too (:mod:`converter_lite.kernels.input_scales`).
+        input_scales: Those may have a scale per column too (:mod:`converter_lite.kernels.input_scales`).
         engine: Runs the graphs.
         threads: Worker threads.
         log: Receives progress and, as details, seconds per layer.
@@ -94,7 +94,9 @@ def correct_layers(
     outputs = [copy.outputs[0] for copy in copies]
     run = SequentialRun(working, feeds, engine=engine, threads=threads)
     run_float = SequentialRun(before, feeds, engine=engine, threads=threads)
-    fitting = _Rounding(quantized, len(feeds), run, run_float, grids=grids, factors=factors) if rounding else None
+    fitting = (
+        _Rounding(quantized, len(feeds), run, run_float, grids=grids, input_scales=input_scales) if rounding else None
+    )
     shifts: dict[str, NDArray[np.float64]] = {}
     for i, node in enumerate(log.track(nodes, "correcting layers", len(nodes))):
         start = time.perf_counter()
@@ -121,12 +123,12 @@ class _Rounding:
         run_float: SequentialRun,
         *,
         grids: bool,
-        factors: bool,
+        input_scales: bool,
     ) -> None:
         self._quantized = quantized
         self._samples = samples
         self._grids = grids
-        self._factors = factors
+        self._input_scales = input_scales
         self._run = run
         self._run_float = run_float
 
@@ -163,7 +165,9 @@ class _Rounding:
         values = array.astype(np.float32, copy=False)
         has_bias = has_channel_bias(node)
         if self._grids and params.spec.bits < GRID_BELOW_BITS and self._quantized.plan.mode(node) is NodeMode.WEIGHT:
-            params, fitted = adaptive.fit_grid(node, values, params, moments, has_bias=has_bias, factors=self._factors)
+            params, fitted = adaptive.fit_grid(
+                node, values, params, moments, has_bias=has_bias, input_scales=self._input_scales
+            )
             self._quantized.plan.weights[weight.name] = params
             _change_grid(working, source, weight.name, params)
         else:
@@ -191,9 +195,9 @@ def _change_grid(node: ir.Node, source: ir.Node, name: str, params: QuantParams)
     dtype = storage_type(params.spec)
     zero_point = params.zero_point.astype(dtype.numpy())
     source.replace_input_with(2, g.add_initializer(graph, f"{name}_fitted_zero_point", zero_point, dtype=dtype))
-    if params.factors is not None:
-        factors = g.add_initializer(graph, f"{name}_fitted_factors", params.factors)
-        multiply = ir.node("Mul", [source.outputs[0], factors], name=f"{name}_fitted_multiply")
+    if params.input_scales is not None:
+        scales = g.add_initializer(graph, f"{name}_fitted_input_scales", params.input_scales)
+        multiply = ir.node("Mul", [source.outputs[0], scales], name=f"{name}_fitted_multiply")
         multiply.outputs[0].name = f"{name}_fitted"
         multiply.outputs[0].shape, multiply.outputs[0].dtype = source.outputs[0].shape, ir.DataType.FLOAT
         graph.insert_after(source, multiply)

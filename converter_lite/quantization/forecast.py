@@ -28,8 +28,8 @@ BIAS_BYTES = 8
 """Scale and zero point of one channel of an integer bias; its values take as much as in float."""
 
 
-FACTOR_BYTES, FACTOR_NAMES = 120, 4
-"""The factors of a weight's columns besides the numbers: the node that multiplies with them, and names in it."""
+INPUT_SCALES_BYTES, INPUT_SCALES_NAMES = 120, 4
+"""The input scales of a weight besides the numbers: the node that multiplies with them, and names in it."""
 
 
 def forecast_bytes(
@@ -40,7 +40,7 @@ def forecast_bytes(
     per_channel: bool,
     integer_bias: bool,
     narrowest: int = NARROWEST,
-    factors: bool = False,
+    input_scales: bool = False,
 ) -> int:
     """Estimated bytes of the written ONNX file: constants as stored, nodes at their typical size.
 
@@ -51,7 +51,7 @@ def forecast_bytes(
         per_channel: Whether weights have one scale per channel.
         integer_bias: Whether integer nodes get integer biases.
         narrowest: Least width of stored integers.
-        factors: Whether columns of weights of less than 8 bits get factors, where their rounding is fitted to samples.
+        input_scales: Whether weights of less than 8 bits get scales per column, where their rounding is fitted to samples.
     """
     total = 0
     stored: set[str] = set()
@@ -65,8 +65,8 @@ def forecast_bytes(
             planned = plan.weights.get(weight.name)
             width = bits if planned is None else planned.spec.bits
             total += stored_bytes(node, weight, width, per_channel=per_channel, narrowest=narrowest)
-            if factors and per_channel and width < GRID_BELOW_BITS:
-                total += _factor_bytes(node, weight)
+            if input_scales and per_channel and width < GRID_BELOW_BITS:
+                total += _input_scales_bytes(node, weight)
             if integer_bias and mode is NodeMode.INTEGER:
                 total += BIAS_BYTES * (_channels(node, weight) if per_channel else 1) + _named(
                     STORED_BYTES, STORED_NAMES, weight
@@ -94,11 +94,11 @@ def stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: boo
     )
 
 
-def _factor_bytes(node: ir.Node, weight: ir.Value) -> int:
+def _input_scales_bytes(node: ir.Node, weight: ir.Value) -> int:
     array = g.constant(weight)
     if array is None or not can_fit(node, array) or len(weight.uses()) != 1:
         return 0
-    return 4 * array.size // max(_channels(node, weight), 1) + _named(FACTOR_BYTES, FACTOR_NAMES, weight)
+    return 4 * array.size // max(_channels(node, weight), 1) + _named(INPUT_SCALES_BYTES, INPUT_SCALES_NAMES, weight)
 
 
 def _node_bytes(node: ir.Node) -> int:

@@ -136,9 +136,9 @@ class QuantPlan:
             if value is None:
                 problems.append(f"no constant is called {name!r}{did_you_mean(name, graph.initializers)}")
             elif (params.spec.axis is not None or params.pair_rules) and not _fits(value, params):
-                factors = "" if params.factors is None else f" and {params.factors.size} factors"
+                columns = "" if params.input_scales is None else f" and {params.input_scales.size} input scales"
                 problems.append(
-                    f"{name}: {params.scale.size} scales{factors} do not fit the constant along axis {params.spec.axis}"
+                    f"{name}: {params.scale.size} scales{columns} do not fit the constant along axis {params.spec.axis}"
                     + (", or its pair_rules do not" if params.pair_rules else "")
                 )
         if problems:
@@ -174,7 +174,7 @@ class QuantPlan:
                 plan.nodes[name] = _node_from_json(name, d)
             plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
-            plan.smoothing = {n: _factors_from_json(n, f) for n, f in data.get("smoothing", {}).items()}
+            plan.smoothing = {n: _smoothing_from_json(n, f) for n, f in data.get("smoothing", {}).items()}
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, CalibrationError) as error:
             raise ConfigError(
                 f"this is not a usable plan: {error}", where=where, hint="write one with --savePlan"
@@ -255,9 +255,9 @@ def _fits(value: ir.Value, params: QuantParams) -> bool:
         return True
     if not -len(shape) <= axis < len(shape) or shape[axis] != params.scale.size:
         return False
-    if params.factors is None:
+    if params.input_scales is None:
         return True
-    return params.factors.shape == tuple(1 if i == axis % len(shape) else size for i, size in enumerate(shape))
+    return params.input_scales.shape == tuple(1 if i == axis % len(shape) else size for i, size in enumerate(shape))
 
 
 def smoothed_name(tensor: str) -> str:
@@ -317,15 +317,15 @@ def _params_to_json(params: QuantParams) -> dict[str, Any]:
     rules = [{"rows": list(r.rows), "summed": list(r.summed), "restart": r.restart} for r in params.pair_rules]
     known = {"bits": spec.bits, **flags, **axis, "scale": scale, "zero_point": params.zero_point.tolist()}
     known |= {"pair_rules": rules} if rules else {}
-    if params.factors is None:
+    if params.input_scales is None:
         return known
-    shape, factors = list(params.factors.shape), [float(str(f)) for f in params.factors.reshape(-1)]
-    return {**known, "factors": factors, "factors_shape": shape}
+    shape, scales = list(params.input_scales.shape), [float(str(f)) for f in params.input_scales.reshape(-1)]
+    return {**known, "input_scales": scales, "input_scales_shape": shape}
 
 
 def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
     grid = {"bits", "signed", "symmetric", "narrow_range", "axis", "scale", "zero_point"}
-    unknown = set(data) - grid - {"factors", "factors_shape", "pair_rules"}
+    unknown = set(data) - grid - {"input_scales", "input_scales_shape", "pair_rules"}
     if unknown:
         raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
     spec = QuantSpec(
@@ -339,9 +339,11 @@ def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
     zero_point = np.asarray(data["zero_point"], np.int64)
     if np.any(zero_point < spec.qmin) or np.any(zero_point > spec.qmax):
         raise ValueError(f"{name}: zero_point is outside {spec.qmin}..{spec.qmax}")
-    factors = np.asarray(data["factors"], np.float32).reshape(data["factors_shape"]) if "factors" in data else None
+    input_scales = None
+    if "input_scales" in data:
+        input_scales = np.asarray(data["input_scales"], np.float32).reshape(data["input_scales_shape"])
     rules = tuple(_rule_from_json(name, rule) for rule in data.get("pair_rules", ()))
-    return QuantParams(scale, zero_point.astype(np.int32), spec, factors, rules)
+    return QuantParams(scale, zero_point.astype(np.int32), spec, input_scales, rules)
 
 
 def _rule_from_json(name: str, data: dict[str, Any]) -> PairRule:
@@ -354,7 +356,7 @@ def _rule_from_json(name: str, data: dict[str, Any]) -> PairRule:
     return rule
 
 
-def _factors_from_json(name: str, data: Any) -> NDArray[np.float32]:
+def _smoothing_from_json(name: str, data: Any) -> NDArray[np.float32]:
     factors = np.asarray(data, np.float32)
     if factors.ndim != 1 or not factors.size or not np.all(np.isfinite(factors) & (factors > 0)):
         raise ValueError(f"{name}: smoothing factors are positive numbers")

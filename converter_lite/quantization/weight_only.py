@@ -76,7 +76,8 @@ class WeightSettings:
         mixed: A width per weight instead of ``bits``.
         wide: Names of nodes whose weights get 16 bits whatever the rest gets.
         storage: The kind of file.
-        factors: Columns of weights of less than 8 bits may have factors, which the file holds beside the scales.
+        input_scales: Columns of weights of less than 8 bits may have scales of their own, which the file holds beside those per
+            channel.
     """
 
     bits: int = 8
@@ -89,7 +90,7 @@ class WeightSettings:
     mixed: MixedBits | None = None
     wide: frozenset[str] = frozenset()
     storage: Storage = ONNX_STORAGE
-    factors: bool = False
+    input_scales: bool = False
 
 
 def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) -> QuantPlan:
@@ -163,7 +164,7 @@ def quantize_weights(
             ensure_biases(model, operators=BIAS_OPERATORS)
         if plan is not None:
             plan.check(model)
-            _refuse_factors(plan, settings)
+            _refuse_input_scales(plan, settings)
     run = _Run(settings, None, engine, threads, log, grids=settings.mixed is not None or settings.storage.fits_steps)
     fitted, judges = _split(model, settings, samples)
     if fitted is not None:
@@ -192,13 +193,13 @@ def _split(
     return samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding, coarse=coarse)), ()
 
 
-def _refuse_factors(plan: QuantPlan, settings: WeightSettings) -> None:
-    named = [name for name, params in plan.weights.items() if params.factors is not None]
-    if named and not settings.factors:
+def _refuse_input_scales(plan: QuantPlan, settings: WeightSettings) -> None:
+    named = [name for name, params in plan.weights.items() if params.input_scales is not None]
+    if named and not settings.input_scales:
         raise ConfigError(
-            f"the plan has factors for {len(named)} weights, the first is {named[0]}",
+            f"the plan has scales per input channel for {len(named)} weights, the first is {named[0]}",
             where=f"plan for {plan.target}",
-            hint="only ONNX files hold factors: take 'factors' and 'factors_shape' out, or use the plan with --saveType=ONNX",
+            hint="only ONNX files hold them: take 'input_scales' and 'input_scales_shape' out, or use --saveType=ONNX",
         )
 
 
@@ -235,7 +236,7 @@ class _Run:
                     biases=settings.bias_correction,
                     rounding=settings.adaptive_rounding,
                     grids=self.grids,
-                    factors=settings.factors,
+                    input_scales=settings.input_scales,
                     engine=self.engine,
                     threads=self.threads,
                     log=self.log,
@@ -259,7 +260,7 @@ class _Run:
                 uses,
                 grids,
                 self.feeds or judges,
-                factors=self.settings.factors,
+                input_scales=self.settings.input_scales,
                 scorer=scorer,
                 engine=self.engine,
                 threads=self.threads,

@@ -56,7 +56,7 @@ def measure_losses(
     grids: dict[str, dict[int, QuantParams]],
     feeds: Sequence[Feed],
     *,
-    factors: bool = False,
+    input_scales: bool = False,
     scorer: Scorer,
     engine: Engine,
     threads: int,
@@ -72,7 +72,7 @@ def measure_losses(
         uses: Weights in graph order.
         grids: weight name -> bits -> parameters.
         feeds: Samples that the rounding is fitted to.
-        factors: Whether columns of narrow weights may have factors.
+        input_scales: Whether columns of narrow weights may have scales of their own.
         scorer: Judges the outputs, on samples that nothing is fitted to.
         engine: Runs the float model.
         threads: Samples side by side.
@@ -90,7 +90,7 @@ def measure_losses(
         run.forget([copies[node.name].outputs[0] for later in uses[i:] for node in later.nodes])
         found = {}
         for bits, params in grids[use.name].items():
-            candidate = _with_weight(model, use, params, moments, factors=factors)
+            candidate = _with_weight(model, use, params, moments, input_scales=input_scales)
             found[bits] = max(1.0 - scorer(candidate).cosine, 0.0)
         losses[use.name] = found
         log.debug(f"  {use.name}: " + ", ".join(f"{bits} bits lose {loss:.2e}" for bits, loss in found.items()))
@@ -113,13 +113,13 @@ def _moments(
 
 
 def _with_weight(
-    model: ir.Model, use: WeightUse, params: QuantParams, moments: adaptive.Moments | None, *, factors: bool
+    model: ir.Model, use: WeightUse, params: QuantParams, moments: adaptive.Moments | None, *, input_scales: bool
 ) -> ir.Model:
     """A copy of the model that computes with the rounded weight."""
     node, array = use.nodes[0], use.array
     has_bias = has_channel_bias(node)
     if moments is not None and params.spec.bits < FITTED_BELOW_BITS:
-        params, integers = adaptive.fit_grid(node, array, params, moments, has_bias=has_bias, factors=factors)
+        params, integers = adaptive.fit_grid(node, array, params, moments, has_bias=has_bias, input_scales=input_scales)
     elif weight_of(node) is not use.value:
         integers = params.quantize(array)
     else:

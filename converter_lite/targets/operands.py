@@ -125,7 +125,7 @@ def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: Qua
     """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
     value, spec = node.inputs[1], params.spec
     axis = (output_channel_axis(node, value) if value is not None else None) or 0
-    weight = weight if params.factors is None else weight / params.factors
+    weight = weight if params.input_scales is None else weight / params.input_scales
     scale = np.broadcast_to(along_axis(params.scale.astype(np.float64), weight.ndim, spec.axis), weight.shape)
     zero = np.broadcast_to(along_axis(params.zero_point, weight.ndim, spec.axis), weight.shape)
     q = np.empty(weight.shape, spec.integer_type)

@@ -241,19 +241,19 @@ def test_fitted_steps_lose_less_than_covering_ones_and_factors_less_again(name: 
     node, weight, params, moments = fitting_problem(name, uneven=True)
     covering = cost(params, fit_rounding(node, weight, params, moments, has_bias=False), weight, name, moments)
     fitted = cost(*fit_grid(node, weight, params, moments, has_bias=False), weight, name, moments)
-    with_factors, integers = fit_grid(node, weight, params, moments, has_bias=False, factors=True)
-    assert with_factors.factors is not None
-    assert with_factors.factors.ndim == weight.ndim
-    assert np.broadcast_shapes(with_factors.factors.shape, weight.shape) == weight.shape
-    assert cost(with_factors, integers, weight, name, moments) < 0.8 * fitted
+    scaled, integers = fit_grid(node, weight, params, moments, has_bias=False, input_scales=True)
+    assert scaled.input_scales is not None
+    assert scaled.input_scales.ndim == weight.ndim
+    assert np.broadcast_shapes(scaled.input_scales.shape, weight.shape) == weight.shape
+    assert cost(scaled, integers, weight, name, moments) < 0.8 * fitted
     assert fitted < covering
 
 
-@pytest.mark.parametrize("factors", [True, False])
+@pytest.mark.parametrize("input_scales", [True, False])
 @pytest.mark.parametrize("name", LAYERS)
-def test_rounding_on_a_fitted_grid_gives_what_the_fit_of_the_grid_found(name: str, factors: bool) -> None:
+def test_rounding_on_a_fitted_grid_gives_what_the_fit_of_the_grid_found(name: str, input_scales: bool) -> None:
     node, weight, params, moments = fitting_problem(name, uneven=True)
-    fitted, integers = fit_grid(node, weight, params, moments, has_bias=True, factors=factors)
+    fitted, integers = fit_grid(node, weight, params, moments, has_bias=True, input_scales=input_scales)
     np.testing.assert_array_equal(fit_rounding(node, weight, fitted, moments, has_bias=True), integers)
 
 

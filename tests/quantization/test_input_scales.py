@@ -1,4 +1,4 @@
-"""Factors of a weight's elements, from the fit through plan and file and back."""
+"""Scales per input channel of a weight, from the fit through plan and file and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.devices import target_spec
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, samples_of, sqnr, written
 
-SETTINGS = WeightSettings(bits=4, adaptive_rounding=True, min_channel=0, factors=True)
+SETTINGS = WeightSettings(bits=4, adaptive_rounding=True, min_channel=0, input_scales=True)
 
 
 def net() -> ir.Model:
@@ -68,7 +68,7 @@ def quantized() -> QuantizedModel:
 
 def factors_of(quantized: QuantizedModel) -> dict[str, tuple[int, ...]]:
     weights = quantized.plan.weights
-    return {name: p.factors.shape for name, p in weights.items() if p.factors is not None}
+    return {name: p.input_scales.shape for name, p in weights.items() if p.input_scales is not None}
 
 
 def test_each_weight_has_one_factor_per_element_of_a_channel(quantized: QuantizedModel) -> None:
@@ -89,7 +89,7 @@ def test_the_file_multiplies_the_weight_and_computes_what_the_plan_says(quantize
 
 def test_they_pay(quantized: QuantizedModel) -> None:
     feeds = samples_of(net(), 30)[16:]
-    without = quantize(replace(SETTINGS, factors=False))
+    without = quantize(replace(SETTINGS, input_scales=False))
     assert not factors_of(without)
     assert sqnr(net(), written(quantized), feeds) > sqnr(net(), written(without), feeds) + 1.0  # dB
 
@@ -98,7 +98,7 @@ def test_a_saved_plan_gives_the_same_file_again(quantized: QuantizedModel, tmp_p
     data = json.loads(json.dumps(quantized.plan.to_json()))
     again = quantize(plan=QuantPlan.from_json(data, where="plan.json"))
     for name, params in quantized.plan.weights.items():
-        np.testing.assert_array_equal(again.plan.weights[name].factors, params.factors)
+        np.testing.assert_array_equal(again.plan.weights[name].input_scales, params.input_scales)
         np.testing.assert_array_equal(again.integers(name), quantized.integers(name))
     first, second = (save(built, tmp_path / f"{i}.onnx")[0] for i, built in enumerate(map(written, (quantized, again))))
     assert first.read_bytes() == second.read_bytes()
@@ -111,17 +111,17 @@ def test_the_same_input_gives_the_same_integers(quantized: QuantizedModel) -> No
 
 
 def test_a_plan_with_factors_is_refused_where_the_file_cannot_hold_them(quantized: QuantizedModel) -> None:
-    with pytest.raises(ConfigError, match="the plan has factors for"):
-        quantize(replace(SETTINGS, factors=False), plan=quantized.plan)
+    with pytest.raises(ConfigError, match="the plan has scales per input channel for"):
+        quantize(replace(SETTINGS, input_scales=False), plan=quantized.plan)
 
 
 @pytest.mark.parametrize("shape", [(8,), (8, 1, 1, 1), (1, 4, 1, 2)])
 def test_factors_that_do_not_fit_the_weight_are_refused(quantized: QuantizedModel, shape: tuple[int, ...]) -> None:
     data = json.loads(json.dumps(quantized.plan.to_json()))
-    data["weights"]["w3"]["factors_shape"] = list(shape)
+    data["weights"]["w3"]["input_scales_shape"] = list(shape)
     with pytest.raises(ConfigError) as error:
         QuantPlan.from_json(data, where="plan.json").check(net())
-    assert any("w3: 8 scales and 8 factors do not fit" in problem for problem in error.value.problems)
+    assert any("w3: 8 scales and 8 input scales do not fit" in problem for problem in error.value.problems)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.inf, np.nan])
@@ -144,12 +144,12 @@ def test_a_file_with_factors_is_read_back_with_float_weights(quantized: Quantize
 
 
 @pytest.mark.parametrize(("name", "holds"), [("ONNX", True), ("MINDIR_LITE", False)])
-def test_only_onnx_files_hold_factors(name: str, holds: bool) -> None:
+def test_only_onnx_files_hold_input_scales(name: str, holds: bool) -> None:
     choice = output_format(name, FileOptions()).restrict(
         Choice(WeightSettings(bits=4), target_spec("CPU")), build("g (float[2] x) => (float[2] y) { y = Relu(x) }")
     )
     assert isinstance(choice.settings, WeightSettings)
-    assert choice.settings.factors is holds
+    assert choice.settings.input_scales is holds
 
 
 @pytest.mark.parametrize("change", [lambda q: q, lambda q: replace(q, q_weights={})])

@@ -66,7 +66,7 @@ class OnnxFormat:
         """Every ONNX model can be written as ONNX."""
 
     def restrict(self, choice: Choice, model: ir.Model) -> Choice:
-        """Every device table can be expressed; a weight's columns may have factors, and its bits two parts."""
+        """Every device table can be expressed; weights may have scales per input channel, and be stored in two parts."""
         from converter_lite.formats.onnx.narrow import narrowest_width
 
         del model
@@ -75,7 +75,7 @@ class OnnxFormat:
             return choice
         is_newer = settings.mixed is not None and narrowest_width() == 2
         storage = NEWER_ONNX_STORAGE if is_newer else settings.storage
-        return replace(choice, settings=replace(settings, factors=True, storage=storage))
+        return replace(choice, settings=replace(settings, input_scales=True, storage=storage))
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """See :func:`~converter_lite.quantization.forecast.forecast_bytes`: nothing is rounded, however large the weights."""
@@ -92,7 +92,7 @@ class OnnxFormat:
             narrowest=narrowest_width() if _newer_forms(widths) else NARROWEST,
             per_channel=choice is not None and choice.is_per_channel,
             integer_bias=choice is not None and choice.target.quantize_bias,
-            factors=weights.factors and weights.adaptive_rounding,
+            input_scales=weights.input_scales and weights.adaptive_rounding,
         )
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:

@@ -38,7 +38,7 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
 
     Weights become float initializers that keep their integers; biases stored as int32 become float. A node with a
     quantized weight and quantized data is INTEGER in the plan, with a quantized weight only it is WEIGHT. A weight whose
-    elements have factors (a Mul behind its DequantizeLinear) becomes float: only ONNX files can hold those.
+    elements have input scales (a Mul behind its DequantizeLinear) becomes float: only ONNX files can hold those.
 
     Args:
         model: As ``read_onnx`` returns it.
@@ -82,7 +82,7 @@ def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
                 value, reader = whole, g.single_consumer(add.outputs[0])
                 _replace(quantized.model.graph, add, whole)
         if reader is not None and reader.op_type == "Mul":
-            _fold_factors(quantized, reader, value)
+            _fold_input_scales(quantized, reader, value)
         return
     producer = source.producer()
     if producer is None or producer.op_type != "QuantizeLinear" or producer.inputs[0] is None:
@@ -109,8 +109,8 @@ def _joined_parts(quantized: QuantizedModel, add: ir.Node) -> ir.Value | None:
     return made
 
 
-def _fold_factors(quantized: QuantizedModel, multiply: ir.Node, weight: ir.Value) -> None:
-    """Multiply a weight that came from integers with its factors, and forget the integers."""
+def _fold_input_scales(quantized: QuantizedModel, multiply: ir.Node, weight: ir.Value) -> None:
+    """Multiply a dequantized weight with its input scales, and forget its integers."""
     arrays = [g.constant(value) for value in multiply.inputs]
     if arrays[0] is None or arrays[1] is None:
         return

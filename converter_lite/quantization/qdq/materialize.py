@@ -6,7 +6,7 @@ Rules:
    comes from an integer node (whose float result then needs not exist).
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear (two and an Add where it has two parts;
-   and a Mul, where its elements have factors), stored once for all its readers.
+   and a Mul, where it has input scales), stored once for all its readers.
 4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.quantization.qdq.dynamic`.
 5. Graph inputs and outputs keep their names.
 6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
@@ -162,9 +162,9 @@ class _Materializer:
             nodes.append(_node("Add", [node.outputs[0] for node in nodes], f"{name}_add"))
         else:
             nodes = [self._dequantize(name, "", params)]
-        if params.factors is not None:
-            factors = g.add_initializer(self.graph, f"{name}_factors", params.factors, names=self.names)
-            nodes.append(_node("Mul", [nodes[-1].outputs[0], factors], f"{name}_multiply"))
+        if params.input_scales is not None:
+            scales = g.add_initializer(self.graph, f"{name}_factors", params.input_scales, names=self.names)
+            nodes.append(_node("Mul", [nodes[-1].outputs[0], scales], f"{name}_multiply"))
         return nodes
 
     def _dequantize(self, name: str, part: str, params: QuantParams, taken: Part | None = None) -> ir.Node:

@@ -95,10 +95,10 @@ def test_five_and_six_bits_take_three_quarters_of_a_byte_and_compute_the_same(
 
 
 @two_bits
-def test_factors_stand_behind_the_sum_of_the_parts(tmp_path: Path) -> None:
+def test_input_scales_stand_behind_the_sum_of_the_parts(tmp_path: Path) -> None:
     quantized = weights(network(), bits=6)
-    factors = np.linspace(0.5, 2.0, 64, dtype=np.float32)[:, None]
-    quantized.plan.weights["w"] = replace(quantized.plan.weights["w"], factors=factors)
+    scales = np.linspace(0.5, 2.0, 64, dtype=np.float32)[:, None]
+    quantized.plan.weights["w"] = replace(quantized.plan.weights["w"], input_scales=scales)
     made = OnnxFormat().write(quantized, tmp_path / "parts.onnx").files[0]
     feed = random_feed(network())
     np.testing.assert_allclose(run(made, feed)["y"], run(written(quantized), feed)["y"], rtol=1e-5, atol=1e-5)
