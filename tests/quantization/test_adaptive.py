@@ -237,7 +237,7 @@ def test_fitted_grids_are_those_of_the_search_written_out(name: str, monkeypatch
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_fitted_steps_lose_less_than_covering_ones_and_factors_less_again(name: str) -> None:
+def test_fitted_steps_lose_less_than_covering_ones_and_input_scales_less_again(name: str) -> None:
     node, weight, params, moments = fitting_problem(name, uneven=True)
     covering = cost(params, fit_rounding(node, weight, params, moments, has_bias=False), weight, name, moments)
     fitted = cost(*fit_grid(node, weight, params, moments, has_bias=False), weight, name, moments)

@@ -66,21 +66,21 @@ def quantized() -> QuantizedModel:
     return quantize()
 
 
-def factors_of(quantized: QuantizedModel) -> dict[str, tuple[int, ...]]:
+def input_scales_of(quantized: QuantizedModel) -> dict[str, tuple[int, ...]]:
     weights = quantized.plan.weights
     return {name: p.input_scales.shape for name, p in weights.items() if p.input_scales is not None}
 
 
 def test_each_weight_has_one_factor_per_element_of_a_channel(quantized: QuantizedModel) -> None:
     expected = {"w1": (1, 3, 3, 3), "w2": (1, 1, 3, 3), "w3": (1, 8, 1, 1), "w4": (8, 1)}
-    found = factors_of(quantized)
+    found = input_scales_of(quantized)
     assert {"w2", "w3", "w4"} <= set(found)
     assert found.items() <= expected.items()
 
 
 def test_the_file_multiplies_the_weight_and_computes_what_the_plan_says(quantized: QuantizedModel) -> None:
     file = written(quantized)
-    assert operators(file)["Mul"] == len(factors_of(quantized))
+    assert operators(file)["Mul"] == len(input_scales_of(quantized))
     plain = clone(quantized.model)
     for name, params in quantized.plan.weights.items():
         plain.graph.initializers[name].const_value = ir.Tensor(params.dequantize(quantized.integers(name)), name=name)
@@ -90,7 +90,7 @@ def test_the_file_multiplies_the_weight_and_computes_what_the_plan_says(quantize
 def test_they_pay(quantized: QuantizedModel) -> None:
     feeds = samples_of(net(), 30)[16:]
     without = quantize(replace(SETTINGS, input_scales=False))
-    assert not factors_of(without)
+    assert not input_scales_of(without)
     assert sqnr(net(), written(quantized), feeds) > sqnr(net(), written(without), feeds) + 1.0  # dB
 
 
@@ -110,13 +110,13 @@ def test_the_same_input_gives_the_same_integers(quantized: QuantizedModel) -> No
         np.testing.assert_array_equal(again.integers(name), quantized.integers(name))
 
 
-def test_a_plan_with_factors_is_refused_where_the_file_cannot_hold_them(quantized: QuantizedModel) -> None:
+def test_a_plan_with_input_scales_is_refused_where_the_file_cannot_hold_them(quantized: QuantizedModel) -> None:
     with pytest.raises(ConfigError, match="the plan has scales per input channel for"):
         quantize(replace(SETTINGS, input_scales=False), plan=quantized.plan)
 
 
 @pytest.mark.parametrize("shape", [(8,), (8, 1, 1, 1), (1, 4, 1, 2)])
-def test_factors_that_do_not_fit_the_weight_are_refused(quantized: QuantizedModel, shape: tuple[int, ...]) -> None:
+def test_input_scales_that_do_not_fit_the_weight_are_refused(quantized: QuantizedModel, shape: tuple[int, ...]) -> None:
     data = json.loads(json.dumps(quantized.plan.to_json()))
     data["weights"]["w3"]["input_scales_shape"] = list(shape)
     with pytest.raises(ConfigError) as error:
@@ -125,17 +125,17 @@ def test_factors_that_do_not_fit_the_weight_are_refused(quantized: QuantizedMode
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.inf, np.nan])
-def test_factors_are_finite_and_positive(wrong: float) -> None:
-    with pytest.raises(CalibrationError, match="factor"):
+def test_input_scales_are_finite_and_positive(wrong: float) -> None:
+    with pytest.raises(CalibrationError, match="an input scale is not finite and positive"):
         QuantParams(np.float32([1, 1]), np.int32([0, 0]), QuantSpec(4, axis=0), np.float32([[1, wrong]]))
 
 
-def test_a_file_with_factors_is_read_back_with_float_weights(quantized: QuantizedModel) -> None:
+def test_a_file_with_input_scales_is_read_back_with_float_weights(quantized: QuantizedModel) -> None:
     file = written(quantized)
     back = read_qdq(clone(file))
     assert_same_outputs(file, back.model, random_feed(file))
     assert "Mul" not in operators(back.model)
-    held = factors_of(quantized)
+    held = input_scales_of(quantized)
     for node in back.model.graph:
         source = next((name for name in held if any(v is not None and name in str(v.name) for v in node.inputs)), None)
         if source is not None and len(node.inputs) > 1:
@@ -157,7 +157,7 @@ def test_integers_without_a_fit_are_those_of_the_divided_weight(
     quantized: QuantizedModel, change: Callable[[QuantizedModel], QuantizedModel]
 ) -> None:
     held = change(quantized)
-    for name in factors_of(quantized):
+    for name in input_scales_of(quantized):
         weight = g.constant(held.model.graph.initializers[name])
         assert weight is not None
         dequantized = held.plan.weights[name].dequantize(held.integers(name))
