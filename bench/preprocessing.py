@@ -24,7 +24,7 @@ from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.preprocessing.doctor import Mistake, Preparation, examine
 from converter_lite.preprocessing.normalization import IMAGENET, PIXELS, SIGNED, UNIT, Normalization
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = next((up / "shared" for up in ROOT.parents if (up / "shared/data/models").is_dir()), Path("absent"))
@@ -135,7 +135,7 @@ def measure(case: Case, split: str, draws: int, *, kind: str, pictures_known: bo
             kinds = {
                 finding.mistake
                 for finding in examine(
-                    model, samples, preparation=preparation, samples=100, engine=DEFAULT_ENGINE, threads=2
+                    model, samples, preparation=preparation, samples=100, context=RunContext(threads=2)
                 )
             }
             found += mistake in kinds

@@ -18,9 +18,9 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.errors import ConverterError, ModelError
 from converter_lite.graph import assign_names
-from converter_lite.log import Log
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -203,9 +203,7 @@ def full(
         FullSettings(**{"bias_correction": False, "equalization": False, **settings}),
         samples=samples_of(model) if samples is None else samples,
         plan=plan,
-        engine=DEFAULT_ENGINE,
-        threads=1,
-        log=Log(),
+        context=CalibrationContext(),
     )
 
 

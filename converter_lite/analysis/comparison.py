@@ -19,10 +19,10 @@ from converter_lite.analysis.alignment import BY_NAME, Alignment, Layer, align
 from converter_lite.analysis.held import Held, HeldSums
 from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
 from converter_lite.analysis.tensor_errors import TensorError, TensorErrorSums
-from converter_lite.log import Log
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE
 from converter_lite.quantization.equalize import HOMOGENEOUS
 from converter_lite.reports.observation import Pair, grouped, observable, shapes
+from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Engine, Feed, Session
 from converter_lite.runtime.serializing import open_session
 from converter_lite.targets.operands import FLOAT_TYPES
@@ -125,9 +125,7 @@ def compare_models(
     *,
     optimized: ir.Model | None = None,
     threshold: float = DEFAULT_BREAK,
-    engine: Engine,
-    threads: int,
-    log: Log,
+    context: RunContext,
 ) -> Comparison:
     """Compare two graphs with the same inputs.
 
@@ -137,14 +135,13 @@ def compare_models(
         feeds: Samples, one at least.
         optimized: See :func:`~converter_lite.analysis.alignment.align`; ``None`` where nothing can be folded.
         threshold: See :class:`Comparison`.
-        engine: Runs both.
-        threads: Tensors measured side by side; results do not depend on it.
-        log: Receives progress.
+        context: Runs both.
 
     Raises:
         ModelError: The runtime refuses a model or a sample.
     """
-    with ThreadPoolExecutor(max(threads, 1)) as pool:
+    engine, log = context.engine, context.log
+    with ThreadPoolExecutor(max(context.threads, 1)) as pool:
         sizes = shapes(reference, layer_results(reference), feeds[0], engine=engine)
         given = shapes(quantized, results(quantized), feeds[0], engine=engine)
         structure = reference if optimized is None else optimized

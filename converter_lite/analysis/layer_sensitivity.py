@@ -93,7 +93,7 @@ def analyse(
         ConverterError: The network cannot be quantized.
     """
     first = quantizer.quantize(quantizer.choice)
-    scorer = Scorer(quantizer.model, judges, engine=quantizer.resources.engine, threads=quantizer.resources.threads)
+    scorer = Scorer(quantizer.model, judges, quantizer.resources.context)
     start = fallback.Trial((), first, scorer(qdq_model(first)))
     result = _measured(quantizer, start, judges[:samples])
     if goal is None:
@@ -120,7 +120,11 @@ def _measured(quantizer: Quantizer, start: fallback.Trial, feeds: Sequence[Feed]
         return without[name]
 
     shares = fallback.sensitivities(
-        names, alone=measured_alone, without=measured_without, everything=everything, log=quantizer.resources.log
+        names,
+        alone=measured_alone,
+        without=measured_without,
+        everything=everything,
+        log=quantizer.resources.context.log,
     )
     prices = fallback.prices(first.model, names)
     work = {name: price - fallback.NODE_PRICE for name, price in prices.items()}
@@ -141,7 +145,7 @@ def _best(
         goal,
         quantize=lambda skip: quantizer.quantize(leaving_out(quantizer.choice, skip)),
         score=lambda quantized: scorer(qdq_model(quantized)),
-        log=quantizer.resources.log,
+        log=quantizer.resources.context.log,
     )
 
 

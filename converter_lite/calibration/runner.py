@@ -18,13 +18,15 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.cache import StatisticsCache, identity
+from converter_lite.calibration.cache import identity
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.shards import SHARD, Shard, ShardObserver
 from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.errors import ConverterError
 from converter_lite.execution.executor import Executor
 from converter_lite.log import Log
-from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.runtime.serializing import message, open_session
 
 OBSERVED_VALUES = 8_192
@@ -60,16 +62,7 @@ class Samples(Protocol):
 
 
 def collect(
-    model: ir.Model,
-    names: list[str],
-    need: Need,
-    samples: Samples,
-    *,
-    threads: int,
-    log: Log,
-    engine: Engine = DEFAULT_ENGINE,
-    cache: StatisticsCache | None = None,
-    executor: Executor | None = None,
+    model: ir.Model, names: list[str], need: Need, samples: Samples, context: CalibrationContext
 ) -> CalibrationStats:
     """Statistics of the named tensors over all samples.
 
@@ -78,19 +71,14 @@ def collect(
         names: Tensors to observe.
         need: What to collect.
         samples: Feeds by input name; iterated once per group of ``GROUP`` tensors when distributions are needed.
-        threads: Samples run side by side, one thread each, so that results do not depend on it.
-        log: Receives progress.
-        engine: Runs the graph.
-        cache: Statistics of earlier runs and of other formats of this one; where it lasts, all kinds are collected, for
-            every method that may follow.
-        executor: Observes shards of the samples; ``None``: this process. The result does not depend on it.
+        context: What observes them, and what is known already; samples run with one thread each.
 
     Raises:
         CalibrationError: A tensor is NaN or infinite.
         ClusterError: The workers are lost.
         ModelError: The runtime refuses the model or a sample.
     """
-    stats, graph = CalibrationStats(), ""
+    stats, graph, cache = CalibrationStats(), "", context.cache
     if cache is not None:
         need = EVERYTHING if cache.is_lasting else need
         graph = identity(model)
@@ -100,24 +88,18 @@ def collect(
     size = GROUP if Need.HISTOGRAM in need else max(len(unknown), 1)
     for start in range(0, len(unknown), size):
         group = unknown[start : start + size]
-        observer = ShardObserver(message(_observed(model, group, need)), group, need, engine)
-        _collect_group(stats, observer, samples, threads, log, cache, executor)
+        observer = ShardObserver(message(_observed(model, group, need)), group, need, context.engine)
+        _collect_group(stats, observer, samples, context)
     if cache is not None:
         cache.remember(graph, {name: stats[name] for name in unknown}, need)
     return stats
 
 
 def _collect_group(
-    stats: CalibrationStats,
-    observer: ShardObserver,
-    samples: Samples,
-    threads: int,
-    log: Log,
-    cache: StatisticsCache | None,
-    executor: Executor | None,
+    stats: CalibrationStats, observer: ShardObserver, samples: Samples, context: CalibrationContext
 ) -> None:
     """Observe tensors over all samples, or over those that the cache does not cover yet."""
-    group = observer.names
+    group, cache, log = observer.names, context.cache, context.log
     path = cache.path(observer.graph.digest(), group) if cache is not None else None
     done, known = cache.load(path, group) if cache is not None and path is not None else (0, [])
     for name, part in zip(group, known or [], strict=False):
@@ -126,10 +108,10 @@ def _collect_group(
         log.info(f"{done} of {len(samples)} samples are known from earlier runs")
     if done >= len(samples):
         return
-    if executor is None:
-        shards = _observe_here(observer, samples, done, threads, log)
+    if context.executor is None:
+        shards = _observe_here(observer, samples, done, context)
     else:
-        shards = _observe_on(executor, observer, samples, done, log)
+        shards = _observe_on(context.executor, observer, samples, done, log)
     for shard in shards:
         stats.merge(shard)
         if cache is not None and path is not None:
@@ -137,12 +119,12 @@ def _collect_group(
 
 
 def _observe_here(
-    observer: ShardObserver, samples: Samples, done: int, threads: int, log: Log
+    observer: ShardObserver, samples: Samples, done: int, context: RunContext
 ) -> Iterator[CalibrationStats]:
     """Statistics of the shards that are left; samples run side by side across the ends of shards."""
     feeds = samples.tail(done) if done else samples
-    observed = map_ordered(observer.observe, feeds, threads)
-    yield from observer.gather(log.track(observed, "calibrating", len(samples) - done), done)
+    observed = map_ordered(observer.observe, feeds, context.threads)
+    yield from observer.gather(context.log.track(observed, "calibrating", len(samples) - done), done)
 
 
 def _observe_on(
@@ -159,7 +141,7 @@ def _observe_on(
 
 
 def channel_means(
-    model: ir.Model, names: list[str], feeds: Iterable[Feed], *, engine: Engine, threads: int
+    model: ir.Model, names: list[str], feeds: Iterable[Feed], context: RunContext
 ) -> list[NDArray[np.float64]]:
     """Mean per channel of the named tensors over all samples: float64 ``(channels,)`` each.
 
@@ -167,14 +149,14 @@ def channel_means(
     """
     sums = [np.zeros(0)] * len(names)
     count = 0
-    for (rows,) in _channel_reductions(model, names, ("ReduceMean",), feeds, engine=engine, threads=threads):
+    for (rows,) in _channel_reductions(model, names, ("ReduceMean",), feeds, context):
         count += 1
         sums = rows if count == 1 else [total + row for total, row in zip(sums, rows, strict=True)]
     return [total / count for total in sums]
 
 
 def channel_ranges(
-    model: ir.Model, names: list[str], feeds: Iterable[Feed], *, engine: Engine, threads: int
+    model: ir.Model, names: list[str], feeds: Iterable[Feed], context: RunContext
 ) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Minimum and maximum per channel of the named tensors over all samples: float64 ``(channels,)`` each.
 
@@ -182,7 +164,7 @@ def channel_ranges(
     """
     found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
     reductions = ("ReduceMin", "ReduceMax")
-    for lows, highs in _channel_reductions(model, names, reductions, feeds, engine=engine, threads=threads):
+    for lows, highs in _channel_reductions(model, names, reductions, feeds, context):
         for name, low, high in zip(names, lows, highs, strict=True):
             known = found.get(name, (low, high))
             found[name] = np.minimum(low, known[0]), np.maximum(high, known[1])
@@ -190,7 +172,7 @@ def channel_ranges(
 
 
 def _channel_reductions(
-    model: ir.Model, names: list[str], reductions: Sequence[str], feeds: Iterable[Feed], *, engine: Engine, threads: int
+    model: ir.Model, names: list[str], reductions: Sequence[str], feeds: Iterable[Feed], context: RunContext
 ) -> Iterator[list[list[NDArray[np.float64]]]]:
     """For every sample, per reduction operator, the vectors of all named tensors."""
     observed = model.clone()
@@ -202,8 +184,8 @@ def _channel_reductions(
         for op_type in reductions:
             build.output(f"{op_type}_{i}", channel_node(graph, values[name], op_type))
     remove_unused(graph)
-    session = open_session(engine, observed)
-    for outputs in map_ordered(session.run, feeds, threads):
+    session = open_session(context.engine, observed)
+    for outputs in map_ordered(session.run, feeds, context.threads):
         yield [[outputs[f"{op}_{i}"].astype(np.float64) for i in range(len(names))] for op in reductions]
 
 

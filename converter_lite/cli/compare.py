@@ -119,7 +119,7 @@ def _compare(wish: _Wish) -> None:
         from converter_lite.analysis.sample_source import SampleSource
         from converter_lite.config.parser import load_config
         from converter_lite.log import NORMAL, Log, library_messages
-        from converter_lite.runtime.engine import DEFAULT_ENGINE
+        from converter_lite.runtime.context import RunContext
 
     log = Log(NORMAL, sys.stdout)
     threads = wish.threads or os.cpu_count() or 1
@@ -136,9 +136,7 @@ def _compare(wish: _Wish) -> None:
             feeds,
             optimized=pair.optimized,
             threshold=wish.threshold,
-            engine=DEFAULT_ENGINE,
-            threads=threads,
-            log=log,
+            context=RunContext(threads=threads, log=log),
         )
         _report(comparison, wish, log, is_real=is_real)
         _write(comparison, wish, is_real=is_real)

@@ -135,6 +135,7 @@ def _run(wish: _Wish) -> None:
 
 def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     from converter_lite.analysis.sample_source import SampleSource
+    from converter_lite.calibration.context import CalibrationContext
     from converter_lite.config.parser import load_config
     from converter_lite.data.random_samples import random_samples
     from converter_lite.formats.base import FileOptions
@@ -143,7 +144,6 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     from converter_lite.pipeline.read import read_source
     from converter_lite.quantization.choice import choose
     from converter_lite.quantization.quantizer import SUBSTITUTES, Quantizer, Resources
-    from converter_lite.runtime.engine import DEFAULT_ENGINE
 
     request = wish.request
     threads = request.threads or os.cpu_count() or 1
@@ -172,7 +172,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     return Quantizer(
         prepared.model,
         replace(fmt.restrict(choice, prepared.model), goal=None),
-        Resources(samples, DEFAULT_ENGINE, threads, log),
+        Resources(samples, CalibrationContext(threads=threads, log=log)),
         substitutes,
     )
 

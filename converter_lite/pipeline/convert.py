@@ -12,6 +12,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
@@ -37,6 +38,7 @@ from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize
+from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrite, stage_text, transaction
 
@@ -77,10 +79,9 @@ class _Conversion:
     def __init__(self, request: ConvertRequest, log: Log, engine: Engine) -> None:
         self.request = request
         self.log = log
-        self.engine = engine
-        self.threads = request.threads or os.cpu_count() or 1
+        self.context = RunContext(engine, request.threads or os.cpu_count() or 1, log)
         self.config = self._load_config()
-        self.reporting = Reporting(request, self.config, engine=engine, threads=self.threads, log=log)
+        self.reporting = Reporting(request, self.config, self.context)
         options = FileOptions(
             io_types=IoTypes(request.input_data_type, request.output_data_type),
             fp16=request.fp16,
@@ -103,30 +104,22 @@ class _Conversion:
         if request.dry_run:
             return self._dry_run(jobs, result)
         static = next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
-        dataset = open_samples(request, self.config, static, threads=self.threads, log=self.log)
+        dataset = open_samples(request, self.config, static, self.context)
         self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
-            resources = Resources(
-                dataset,
-                self.engine,
-                self.threads,
+            context = CalibrationContext(
+                self.context.engine,
+                self.context.threads,
                 self.log,
-                self._random_feeds,
                 cache=statistics_cache(request, dataset, self.log, formats=len(self.formats)),
                 executor=calibration_executor(
                     request, stack, self.log, observes=any(_is_full(job) and job.plan is None for job in jobs)
                 ),
             )
+            resources = Resources(dataset, context, self._random_feeds)
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
-            proof = Proof(
-                source.model,
-                request=request,
-                dataset=dataset,
-                engine=self.engine,
-                threads=self.threads,
-                log=self.log,
-            )
+            proof = Proof(source.model, request=request, dataset=dataset, context=self.context)
             proven = []
             for job in jobs:
                 with proof.blaming_the_model():
@@ -222,9 +215,7 @@ class _Conversion:
             self.config.data_preprocess_param if are_own and self.config is not None else None,
             samples=None if _is_full(job) else PROOF_SAMPLES,
             preview=preview,
-            engine=self.engine,
-            threads=self.threads,
-            log=self.log,
+            context=self.context,
         )
 
     # -- decisions ------------------------------------------------------------------------------------------------
@@ -367,9 +358,7 @@ class _Conversion:
         with self.log.stage("debug reports"):
             place = Path(folder) if len(self.formats) == 1 else Path(folder) / job.format.name
             reference = quantized.reference or model
-            report = DebugReport(
-                place, quantized, engine=self.engine, threads=self.threads, log=self.log, reference=reference
-            )
+            report = DebugReport(place, quantized, context=self.context, reference=reference)
             shapes = dict(self.request.input_shape)
             report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
 

@@ -29,7 +29,8 @@ from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.reports.figures import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
-from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, open_file, open_session
 
 
@@ -51,9 +52,7 @@ class Proof:
         original: The model as it was read.
         request: Options of the conversion.
         dataset: Calibration samples; ``None`` compares on random ones.
-        engine: Runs both.
-        threads: Worker threads.
-        log: Receives progress.
+        context: Runs both.
     """
 
     def __init__(
@@ -62,9 +61,7 @@ class Proof:
         *,
         request: ConvertRequest,
         dataset: RememberingDataset | None,
-        engine: Engine,
-        threads: int,
-        log: Log,
+        context: RunContext,
     ) -> None:
         original.graph.opset_imports.setdefault("", 13)
         self._original = original
@@ -72,9 +69,7 @@ class Proof:
         self._open_axes = _open_axes(original)
         self._request = request
         self._dataset = dataset
-        self._engine = engine
-        self._threads = threads
-        self._log = log
+        self._context = context
         if constant_bytes(original) < LARGE_MODEL or _foreign(original):
             self._open_reference()
 
@@ -96,7 +91,7 @@ class Proof:
     def _open_reference(self) -> Session:
         """The float model; late if it is large, as it takes as much memory as all other work before the proof."""
         if self._reference is None:
-            self._reference = _reference(self._engine, self._original, self._threads, self._log)
+            self._reference = _reference(self._original, self._context)
         return self._reference
 
     @property
@@ -131,18 +126,18 @@ class Proof:
         if interface is not None:
             session = RealOutputs(session, interface)
         feeds = self._feeds(interface, self._dataset, model, quantized.plan)
-        tracked = self._log.track(feeds, "proving", self.samples)
+        tracked = self._context.log.track(feeds, "proving", self.samples)
         accuracy = compare(reference, session, tracked, open_axes=self._open_axes)
         if self._request.infer and self._dataset is not None:
-            self._log.info(f"{file.name}: run on random data too, as --infer asks")
+            self._context.log.info(f"{file.name}: run on random data too, as --infer asks")
             for _, feed in self._feeds(interface, None, model, quantized.plan):
                 session.run(feed)
         return accuracy
 
     def _session(self, runnable: bytes | Path) -> Session:
         if is_larger_than_memory(self._original) and isinstance(runnable, Path):
-            return _in_blocks(ir.load(runnable), self._engine, self._threads, self._log)
-        return open_file(self._engine, runnable, threads=self._threads)
+            return _in_blocks(ir.load(runnable), self._context)
+        return open_file(self._context.engine, runnable, threads=self._context.threads)
 
     def _feeds(
         self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model, plan: QuantPlan
@@ -188,11 +183,11 @@ def _below(value: float, limit: float) -> str:
     return next((text for text in texts if float(text) < limit), str(value))
 
 
-def _reference(engine: Engine, original: ir.Model, threads: int, log: Log) -> Session:
+def _reference(original: ir.Model, context: RunContext) -> Session:
     if is_larger_than_memory(original):
-        return _in_blocks(original, engine, threads, log)
+        return _in_blocks(original, context)
     try:
-        return open_session(engine, original, threads=threads)
+        return open_session(context.engine, original, threads=context.threads)
     except ModelError as error:
         foreign = _foreign(original)
         if not foreign:
@@ -204,9 +199,9 @@ def _reference(engine: Engine, original: ir.Model, threads: int, log: Log) -> Se
         ) from error
 
 
-def _in_blocks(model: ir.Model, engine: Engine, threads: int, log: Log) -> Session:
+def _in_blocks(model: ir.Model, context: RunContext) -> Session:
     infer_shapes(model)
-    return BlockSession(model, engine=engine, threads=threads, log=log)
+    return BlockSession(model, context)
 
 
 def _foreign(model: ir.Model) -> list[str]:

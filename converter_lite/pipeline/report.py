@@ -13,13 +13,13 @@ from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import UsageError
-from converter_lite.log import Log
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.page.packages import INSTALL, missing_packages, missing_text, require_packages
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.system.files import write_text
 
 if TYPE_CHECKING:
@@ -38,20 +38,16 @@ class Reporting:
     Args:
         request: Options.
         config: The configuration, ``None`` without one.
-        engine, threads, log: As everywhere.
+        context: Runs the graphs.
 
     Raises:
         UsageError: The page is asked for and cannot be made.
     """
 
-    def __init__(
-        self, request: ConvertRequest, config: QuantizationConfig | None, *, engine: Engine, threads: int, log: Log
-    ) -> None:
+    def __init__(self, request: ConvertRequest, config: QuantizationConfig | None, context: RunContext) -> None:
         self._request = request
         self._config = config
-        self._engine = engine
-        self._threads = threads
-        self._log = log
+        self._context = context
         folder = None if config is None else config.common_quant_param.debug_info_save_path
         self._folder = None if folder is None else Path(folder)
         if request.report is not None:
@@ -63,7 +59,7 @@ class Reporting:
                 raise UsageError("the path is a directory", where=flag, hint="add a file name")
         elif self._folder is not None and missing_packages() and not request.dry_run:
             missing = missing_text(missing_packages())
-            log.info(f"{self._folder / PAGE} is left out: it needs {missing} ({INSTALL})")
+            context.log.info(f"{self._folder / PAGE} is left out: it needs {missing} ({INSTALL})")
 
     @property
     def measures(self) -> bool:
@@ -119,12 +115,9 @@ class Reporting:
         if not self.measures:
             result.figures[name] = describe(quantized, original)
             return
-        with self._log.stage("layer report"):
+        with self._context.log.stage("layer report"):
             samples, is_real = self._samples(original, dataset, MEASURED_SAMPLES), dataset is not None
-            engine, threads, log = self._engine, self._threads, self._log
-            result.figures[name] = measure(
-                quantized, original, samples, is_real=is_real, engine=engine, threads=threads, log=log
-            )
+            result.figures[name] = measure(quantized, original, samples, is_real=is_real, context=self._context)
             if dataset is not None and not result.samples:
                 result.samples = previews(samples[:SHOWN_SAMPLES])
 
@@ -141,7 +134,7 @@ class Reporting:
         from converter_lite.reports.page.content import PageContent, Section
         from converter_lite.reports.page.render import render
 
-        with self._log.stage("page"):
+        with self._context.log.stage("page"):
             text = render(
                 PageContent(
                     self._request.model_file.name,
@@ -149,14 +142,14 @@ class Reporting:
                     [_format(item, result, proof) for item in shown],
                     [Section(title, tuple(entries.items())) for title, entries in result.configuration.items()],
                     result.samples,
-                    list(self._log.warnings),
-                    dict(self._log.seconds),
+                    list(self._context.log.warnings),
+                    dict(self._context.log.seconds),
                     result.versions,
                 )
             )
             for path in self.page:
                 write_text(path, text)
-                self._log.info(f"Success save report to {path}")
+                self._context.log.info(f"Success save report to {path}")
 
     def _samples(self, original: ir.Model, dataset: RememberingDataset | None, count: int) -> Sequence[Feed]:
         if dataset is not None:

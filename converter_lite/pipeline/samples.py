@@ -12,15 +12,15 @@ from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ModelError
-from converter_lite.log import Log
 from converter_lite.pipeline.request import ConvertRequest
+from converter_lite.runtime.context import RunContext
 
 MAX_READERS = 4
 """Threads that decode samples at most."""
 
 
 def open_samples(
-    request: ConvertRequest, config: QuantizationConfig | None, model: ir.Model, *, threads: int, log: Log
+    request: ConvertRequest, config: QuantizationConfig | None, model: ir.Model, context: RunContext
 ) -> RememberingDataset | None:
     """The samples, ``None`` without any.
 
@@ -28,8 +28,7 @@ def open_samples(
         request: May hold samples of its own.
         config: Names files otherwise.
         model: Its inputs say what a sample is.
-        threads: Worker threads.
-        log: Receives what is to be said of the samples.
+        context: Its log receives what is to be said of the samples.
 
     Raises:
         ConfigError: The configuration does not fit the inputs.
@@ -37,16 +36,16 @@ def open_samples(
         ModelError: An input holds no values.
     """
     specs = input_specs(model, dict(request.input_shape))
-    dataset = _found(request, config, specs, threads)
+    dataset = _found(request, config, specs, context.threads)
     if dataset is None:
         return None
     empty = next((spec for spec in specs if 0 in spec.shape), None)
     if empty is not None:
         raise ModelError(f"it has no values: its shape is {format_shape(empty.shape)}", where=f"input '{empty.name}'")
     for note in dataset.notes:
-        log.info(note)
+        context.log.info(note)
     for warning in dataset.warnings:
-        log.warning(warning)
+        context.log.warning(warning)
     return RememberingDataset(dataset)
 
 

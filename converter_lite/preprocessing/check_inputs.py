@@ -12,10 +12,9 @@ import onnx_ir as ir
 from converter_lite.data.inputs import input_specs
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ModelError
-from converter_lite.log import Log
 from converter_lite.preprocessing.doctor import LOOKED_AT, examine, is_picture, preparation_of
 from converter_lite.preprocessing.pictures import write_preview
-from converter_lite.runtime.engine import Engine
+from converter_lite.runtime.context import RunContext
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import DataPreprocessParam
@@ -28,9 +27,7 @@ def check_inputs(
     *,
     samples: int | None = None,
     preview: Path | None,
-    engine: Engine,
-    threads: int,
-    log: Log,
+    context: RunContext,
 ) -> None:
     """Warn about samples that the model was hardly trained on, and show them.
 
@@ -40,21 +37,18 @@ def check_inputs(
         data: How they were prepared, ``None`` if they come from the caller.
         samples: How many samples may be looked at; ``None``: as many as the check wants.
         preview: Folder for pictures of the first ones.
-        engine: Runs the model.
-        threads: Worker threads.
-        log: Receives the warnings; where all is well nothing is said.
+        context: Runs the model; its log receives the warnings, nothing where all is well.
 
     Raises:
         ConverterError: The folder of the pictures cannot be written.
     """
+    log = context.log
     with log.stage("load samples"):
         feeds = dataset.head(LOOKED_AT if samples is None else samples)
     preparation = preparation_of(data)
     # calibration meets the same error of the runtime, and values that are not finite, and names the tensor
     with log.stage("input check"), contextlib.suppress(ModelError), np.errstate(all="ignore"):
-        for finding in examine(
-            model, feeds, preparation=preparation, samples=len(dataset), engine=engine, threads=threads
-        ):
+        for finding in examine(model, feeds, preparation=preparation, samples=len(dataset), context=context):
             log.warning(finding.message)
     if preview is None:
         return

@@ -21,7 +21,8 @@ from converter_lite.data.inputs import InputSpec, input_specs
 from converter_lite.data.layout import DOUBT_RATIO, Layout, model_layout, roughness_ratio
 from converter_lite.preprocessing.normalization import PIXELS, USUAL, Normalization, View, guess
 from converter_lite.preprocessing.probe import Feeling, Probe, Vector, bias_ratio, distances
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import DataPreprocessParam
@@ -139,8 +140,7 @@ def examine(
     *,
     preparation: Preparation,
     samples: int,
-    engine: Engine,
-    threads: int,
+    context: RunContext,
 ) -> list[Finding]:
     """Look at the first samples of a data set.
 
@@ -149,8 +149,7 @@ def examine(
         feeds: The first samples, one at least.
         preparation: How they were made.
         samples: Size of the whole data set.
-        engine: Runs the model.
-        threads: Worker threads; findings do not depend on it.
+        context: Runs the model.
 
     Raises:
         ModelError: The runtime refuses the model or a sample.
@@ -164,11 +163,11 @@ def examine(
     layout = model_layout(spec)[0]
     if not preparation.are_pictures and _is_turned(spec, layout, feeds):
         return [_layout_finding(spec, layout)]
-    probe = Probe(model, engine=engine, threads=threads)
+    probe = Probe(model, context)
     if not probe.can_feel:
         return []
-    ranges = probe if probe.known else Probe(model, first_only=True, engine=engine, threads=threads)
-    return _Examination(spec, layout, feeds, preparation, probe, ranges, samples).run()
+    ranges = probe if probe.known else Probe(model, context, first_only=True)
+    return _Examination(spec, feeds, preparation, probe, ranges, samples).run()
 
 
 def _without_content(spec: InputSpec, feeds: Sequence[Feed]) -> Finding | None:
@@ -213,7 +212,6 @@ class _Examination:
     def __init__(
         self,
         spec: InputSpec,
-        layout: Layout,
         feeds: Sequence[Feed],
         preparation: Preparation,
         probe: Probe,
@@ -221,7 +219,7 @@ class _Examination:
         samples: int,
     ) -> None:
         self._spec, self._feeds, self._probe, self._ranges = spec, list(feeds), probe, ranges
-        self._preparation = preparation
+        self._preparation, layout = preparation, model_layout(spec)[0]
         self._channels = layout.split(feeds[0][spec.name].shape)[2]
         low = min(float(feed[spec.name].min()) for feed in feeds)
         high = max(float(feed[spec.name].max()) for feed in feeds)

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_node, map_ordered, remove_unused
 from converter_lite.quantization.cost import multiplications
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.runtime.serializing import open_session
 
 Vector = NDArray[np.float64]
@@ -80,9 +81,8 @@ class Probe:
 
     Args:
         model: Optimized float graph; not changed.
+        context: Runs it.
         first_only: Look at the first layer only.
-        engine: Runs it.
-        threads: Samples side by side.
 
     Attributes:
         known: Distributions of the observed layers in training; empty where there is no BatchNormalization.
@@ -91,7 +91,7 @@ class Probe:
         whole: Multiplications of the whole model per sample.
     """
 
-    def __init__(self, model: ir.Model, *, first_only: bool = False, engine: Engine, threads: int) -> None:
+    def __init__(self, model: ir.Model, context: RunContext, *, first_only: bool = False) -> None:
         layers = [node for node in model.graph if node.op_type in ("Conv", "Gemm", "MatMul") and node.outputs[0].name]
         if first_only:
             layers = layers[:1]
@@ -102,10 +102,10 @@ class Probe:
         inner = [] if normed or first_only else layers[low : max(high, low + 1)]
         observed = normed or layers[:1]
         graph, self._outputs = _observed(model, observed, inner)
-        self._count, self._inner, self._threads = len(observed), len(inner), threads
+        self._count, self._inner, self._threads = len(observed), len(inner), context.threads
         self.work = sum(map(multiplications, graph.graph))
         self.whole = sum(map(multiplications, model.graph))
-        self._session = open_session(engine, graph) if observed else None
+        self._session = open_session(context.engine, graph) if observed else None
 
     @property
     def can_feel(self) -> bool:

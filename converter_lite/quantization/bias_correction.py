@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -19,14 +20,14 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_means
 from converter_lite.kernels.params import QuantParams
-from converter_lite.log import Log
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize, required_opset, storage_type
 from converter_lite.quantization.sequential import SequentialRun, mean_over_samples
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, weight_of
 
 CORRECTION_SAMPLES = 32
@@ -46,17 +47,35 @@ GRID_BELOW_BITS = 8
 """Widths below it get fitted steps: with more bits the steps are fine enough."""
 
 
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What :func:`correct_layers` fits.
+
+    Attributes:
+        biases: Correct biases.
+        rounding: Fit the rounding of weights to the layer's inputs (:mod:`converter_lite.quantization.adaptive`).
+        grids: Fit the steps of weights of less than ``GRID_BELOW_BITS`` bits too, where they are stored only (their scales
+            change in the plan).
+        input_scales: Those may have a scale per column too (:mod:`converter_lite.kernels.input_scales`).
+    """
+
+    biases: bool = True
+    rounding: bool = False
+    grids: bool = False
+    input_scales: bool = False
+
+    @property
+    def stage(self) -> str:
+        """What the progress and the summary call it."""
+        wanted = (("bias correction", self.biases), ("rounding", self.rounding))
+        return " and ".join(name for name, is_wanted in wanted if is_wanted)
+
+
 def correct_layers(
     quantized: QuantizedModel,
     feeds: Sequence[Feed],
-    *,
-    biases: bool = True,
-    rounding: bool = False,
-    grids: bool = False,
-    input_scales: bool = False,
-    engine: Engine,
-    threads: int,
-    log: Log,
+    wanted: Corrections,
+    context: RunContext,
 ) -> dict[str, NDArray[np.float64]]:
     """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
 
@@ -66,14 +85,8 @@ def correct_layers(
     Args:
         quantized: Graph and plan.
         feeds: Calibration samples.
-        biases: Correct biases.
-        rounding: Fit the rounding of weights to the layer's inputs (:mod:`converter_lite.quantization.adaptive`).
-        grids: Fit the steps of weights of less than ``GRID_BELOW_BITS`` bits too, where they are stored only (their scales
-            change in the plan).
-        input_scales: Those may have a scale per column too (:mod:`converter_lite.kernels.input_scales`).
-        engine: Runs the graphs.
-        threads: Worker threads.
-        log: Receives progress and, as details, seconds per layer.
+        wanted: What is fitted.
+        context: Runs the graphs; its log receives seconds per layer as details.
 
     Returns:
         node name -> shift of the bias per output channel, real units.
@@ -82,9 +95,9 @@ def correct_layers(
     nodes = correctable(quantized)
     if not nodes or not feeds:
         return {}
-    with_bias = [node for node in nodes if biases and has_channel_bias(node)]
+    with_bias = [node for node in nodes if wanted.biases and has_channel_bias(node)]
     names = [node.outputs[0].name or "" for node in with_bias]
-    means = channel_means(quantized.model, names, feeds, engine=engine, threads=threads) if names else []
+    means = channel_means(quantized.model, names, feeds, context) if names else []
     float_means = {node.name: mean for node, mean in zip(with_bias, means, strict=True)}
     before = quantized.model.clone()
     original = {node.name: node for node in before.graph}
@@ -92,13 +105,11 @@ def correct_layers(
     by_name = {node.name: node for node in working.graph}
     copies = [by_name[node.name] for node in nodes]
     outputs = [copy.outputs[0] for copy in copies]
-    run = SequentialRun(working, feeds, engine=engine, threads=threads)
-    run_float = SequentialRun(before, feeds, engine=engine, threads=threads)
-    fitting = (
-        _Rounding(quantized, len(feeds), run, run_float, grids=grids, input_scales=input_scales) if rounding else None
-    )
+    run = SequentialRun(working, feeds, context)
+    run_float = SequentialRun(before, feeds, context)
+    fitting = _Rounding(quantized, len(feeds), run, run_float, wanted) if wanted.rounding else None
     shifts: dict[str, NDArray[np.float64]] = {}
-    for i, node in enumerate(log.track(nodes, "correcting layers", len(nodes))):
+    for i, node in enumerate(context.log.track(nodes, "correcting layers", len(nodes))):
         start = time.perf_counter()
         if fitting is not None:
             float_later = [original[later.name].outputs[0] for later in nodes[i:]]
@@ -108,7 +119,7 @@ def correct_layers(
             shift = float_means[node.name] - mean_over_samples(rows)
             shifts[node.name or ""] = shift
             _shift_bias(node, shift, quantized, copies[i])
-        log.debug(f"  {node.name}: corrected in {time.perf_counter() - start:.2f} s")
+        context.log.debug(f"  {node.name}: corrected in {time.perf_counter() - start:.2f} s")
     return shifts
 
 
@@ -121,14 +132,11 @@ class _Rounding:
         samples: int,
         run: SequentialRun,
         run_float: SequentialRun,
-        *,
-        grids: bool,
-        input_scales: bool,
+        wanted: Corrections,
     ) -> None:
         self._quantized = quantized
         self._samples = samples
-        self._grids = grids
-        self._input_scales = input_scales
+        self._wanted = wanted
         self._run = run
         self._run_float = run_float
 
@@ -164,9 +172,13 @@ class _Rounding:
             moments.add(float_rows, quantized_rows)
         values = array.astype(np.float32, copy=False)
         has_bias = has_channel_bias(node)
-        if self._grids and params.spec.bits < GRID_BELOW_BITS and self._quantized.plan.mode(node) is NodeMode.WEIGHT:
+        if (
+            self._wanted.grids
+            and params.spec.bits < GRID_BELOW_BITS
+            and self._quantized.plan.mode(node) is NodeMode.WEIGHT
+        ):
             params, fitted = adaptive.fit_grid(
-                node, values, params, moments, has_bias=has_bias, input_scales=self._input_scales
+                node, values, params, moments, has_bias=has_bias, input_scales=self._wanted.input_scales
             )
             self._quantized.plan.weights[weight.name] = params
             _change_grid(working, source, weight.name, params)
@@ -217,11 +229,6 @@ def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedM
         stored = dequantize.inputs[0]
     assert stored is not None
     stored.const_value = ir.Tensor(corrected if params is None else params.quantize(corrected), name=stored.name)
-
-
-def stage_name(*, biases: bool, rounding: bool) -> str:
-    """What the progress and the summary call :func:`correct_layers`."""
-    return " and ".join(name for name, is_done in (("bias correction", biases), ("rounding", rounding)) if is_done)
 
 
 def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> int:

@@ -13,14 +13,14 @@ from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
 from converter_lite.errors import CalibrationError
 from converter_lite.kernels.params import QuantSpec, weight_params
-from converter_lite.log import Log
-from converter_lite.quantization.bias_correction import correct_layers, stage_name
+from converter_lite.quantization.bias_correction import Corrections, correct_layers
 from converter_lite.quantization.full import avoid_saturation, check_saturation, refuse_broken_constants
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_expected_products, smooth_products
 from converter_lite.runtime.blocks import is_larger_than_memory
-from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.targets.devices import SYMMETRIC_WEIGHT
 from converter_lite.targets.operands import (
     FLOAT_TYPES,
@@ -85,9 +85,7 @@ def quantize_dynamic(
     target: str,
     plan: QuantPlan | None = None,
     samples: Samples | None = None,
-    engine: Engine = DEFAULT_ENGINE,
-    threads: int = 1,
-    log: Log | None = None,
+    context: RunContext,
 ) -> QuantizedModel:
     """Plan with weight parameters; activations get none. A given plan is used as it is.
 
@@ -97,9 +95,7 @@ def quantize_dynamic(
         target: Name of the device table.
         plan: Decisions and parameters to use instead of making them.
         samples: Calibration samples, for smoothing and rounding; without them smoothing knows normalizations only.
-        engine: Runs the float model.
-        threads: Worker threads.
-        log: Receives details.
+        context: Runs the float model.
 
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
@@ -114,28 +110,24 @@ def quantize_dynamic(
         apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
     else:
         refuse_broken_constants(model, plan)
-        log = log or Log()
         smoothing = settings.smoothing and settings.weight_per_channel
         if smoothing and samples is not None:
             feeds = samples.head(SAMPLES)
-            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, engine=engine, threads=threads, log=log)
+            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, context=context)
         elif smoothing and not is_larger_than_memory(model):
-            smooth_expected_products(model, plan, log)
+            smooth_expected_products(model, plan, context.log)
     is_portable = settings.portable if given is None else given.cannot_saturate
     if is_portable and settings.weight_per_channel:  # scales of a plan are in this order, too
-        reorder_channels(model, per_channel=True, threads=threads)
+        reorder_channels(model, per_channel=True, threads=context.threads)
     if given is None:
         _find_params(model, plan, settings)
     quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
     if settings.adaptive_rounding and samples is not None and not is_larger_than_memory(model):
-        with (log or Log()).stage(stage_name(biases=False, rounding=True)):
-            quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), engine, threads, log or Log())
+        quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), context)
     return quantized
 
 
-def _fitted_integers(
-    quantized: QuantizedModel, feeds: Sequence[Feed], engine: Engine, threads: int, log: Log
-) -> dict[str, Integers]:
+def _fitted_integers(quantized: QuantizedModel, feeds: Sequence[Feed], context: RunContext) -> dict[str, Integers]:
     """Integers of weights fitted to what the layers read where only the weights before them are integers."""
     plan = quantized.plan
     nodes = {name: NodePlan(node.op_type, NodeMode.FLOAT, "is not fitted") for name, node in plan.nodes.items()}
@@ -143,7 +135,9 @@ def _fitted_integers(
         if _columns(node) <= FITTED_COLUMNS:
             nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.WEIGHT)
     copy = QuantizedModel(quantized.model.clone(), replace(plan, nodes=nodes))
-    correct_layers(copy, feeds, biases=False, rounding=True, engine=engine, threads=threads, log=log)
+    wanted = Corrections(biases=False, rounding=True)
+    with context.log.stage(wanted.stage):
+        correct_layers(copy, feeds, wanted, context)
     return copy.q_weights
 
 

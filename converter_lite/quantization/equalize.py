@@ -31,7 +31,8 @@ from converter_lite.kernels.rounding import coarse
 from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.channels import flattens_pixels
 from converter_lite.quantization.placement import clamp_bounds
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, is_depthwise, weight_of
 
 HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
@@ -83,8 +84,7 @@ def equalize(
     *,
     per_channel: bool,
     alpha: float = MIGRATION,
-    engine: Engine,
-    threads: int,
+    context: RunContext,
 ) -> dict[str, Vector]:
     """Rescale the weights of ``model`` in place.
 
@@ -93,8 +93,7 @@ def equalize(
         feeds: Calibration samples, for the ranges of activations.
         per_channel: Whether weights get one scale per output channel.
         alpha: Exponent of rule 3.
-        engine: Runs the float model.
-        threads: Worker threads.
+        context: Runs the float model.
 
     Returns:
         Tensor name -> factor per channel by which the tensor was divided; tensors that did not change are left out.
@@ -102,7 +101,7 @@ def equalize(
     pairs = find_pairs(model)
     if not pairs:
         return {}
-    ranges = channel_ranges(model, [p.tensor.name or "" for p in pairs], feeds, engine=engine, threads=threads)
+    ranges = channel_ranges(model, [p.tensor.name or "" for p in pairs], feeds, context)
     weights = _Weights()
     total: dict[str, Vector] = {}
     for pair in pairs:

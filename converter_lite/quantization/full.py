@@ -5,26 +5,24 @@ decide -> collect ranges -> parameters of activations -> parameters of weights a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.cache import StatisticsCache
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
-from converter_lite.calibration.statistics import CalibrationStats, Need
+from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.errors import CalibrationError, ConfigError
-from converter_lite.execution.executor import Executor
 from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
-from converter_lite.quantization.bias_correction import correct_layers, ensure_biases, samples_wanted, stage_name
+from converter_lite.quantization.bias_correction import Corrections, correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.placement import (
     clamp_bounds,
@@ -34,8 +32,7 @@ from converter_lite.quantization.placement import (
 )
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
-from converter_lite.quantization.smooth import apply_smoothing, smooth_products
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.quantization.smooth import SMOOTHED, apply_smoothing, smooth_products
 from converter_lite.targets.operands import (
     bias_of,
     compensated_integers,
@@ -53,9 +50,6 @@ BIAS_LIMIT = 2.0**30
 
 BIAS_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm"})
 """Operators with a bias input."""
-
-SMOOTHED = ("MatMul",)
-"""Operators whose inputs are smoothed; equalization does it for the others without a Mul."""
 
 SMOOTH_ALPHAS = (0.4, 0.5, 0.6)
 """Exponents that are tried for them, up to ``smooth_alpha`` (MiniLM: cosine 0.9905 at 0.6, 0.960 at 0.7)."""
@@ -96,11 +90,7 @@ def quantize_full(
     *,
     samples: Samples,
     plan: QuantPlan | None = None,
-    engine: Engine,
-    threads: int,
-    log: Log,
-    cache: StatisticsCache | None = None,
-    executor: Executor | None = None,
+    context: CalibrationContext,
 ) -> QuantizedModel:
     """Quantize weights and activations of ``model`` (changed in place: biases).
 
@@ -110,83 +100,45 @@ def quantize_full(
         settings: Choices.
         samples: Calibration samples.
         plan: Decisions and parameters to use instead of making them.
-        engine: Runs the float model.
-        threads: Worker threads.
-        log: Receives progress and stage times.
-        cache: Statistics of earlier runs.
-        executor: Observes activations elsewhere; ``None``: this process.
+        context: Runs the float model and observes activations.
 
     Raises:
         CalibrationError: A tensor cannot be quantized; it is named.
     """
     ensure_biases(model, operators=BIAS_OPERATORS)
-    given = plan
+    given, log = plan, context.log
     plan = given or decide_full(model, target, settings)
     plan.check(model)
     if given is not None and target.pairs_saturate:
         check_saturation(plan, (node for node in model.graph if plan.mode(node) is NodeMode.INTEGER))
     refuse_broken_constants(model, plan)
-    wanted = samples_wanted(model, fitted_rounding=settings.adaptive_rounding, coarse=not settings.per_channel)
-    head = samples.head(wanted)
+    coarse = not settings.per_channel
+    head = samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding, coarse=coarse))
     if settings.equalization:
         with log.stage("equalization"):
             per_channel = settings.per_channel
             feeds, alpha = log.track(head, "equalizing", len(head)), settings.smooth_alpha
-            equalize(model, feeds, per_channel=per_channel, alpha=alpha, engine=engine, threads=threads)
+            equalize(model, feeds, per_channel=per_channel, alpha=alpha, context=context)
         if target.pairs_saturate if given is None else given.cannot_saturate:  # scales of a plan are in this order, too
             with log.stage("channel order"):
-                reorder_channels(model, per_channel=settings.per_channel, threads=threads)
-    _smooth(model, plan, settings, head, is_given=given is not None, engine=engine, threads=threads, log=log)
+                reorder_channels(model, per_channel=settings.per_channel, threads=context.threads)
+    if given is not None:
+        apply_smoothing(model, plan, mode=NodeMode.INTEGER)
+    elif settings.equalization and settings.per_channel:
+        alphas = [alpha for alpha in SMOOTH_ALPHAS if alpha <= settings.smooth_alpha] or [settings.smooth_alpha]
+        smooth_products(model, plan, head, mode=NodeMode.INTEGER, alphas=alphas, context=context)
     reference = model.clone()
     if given is None:
-        _find_params(
-            model,
-            plan,
-            target,
-            settings,
-            statistics_of=partial(
-                collect, samples=samples, engine=engine, threads=threads, log=log, cache=cache, executor=executor
-            ),
-            log=log,
-        )
+        _find_params(model, plan, target, settings, samples, context)
     quantized = QuantizedModel(model, plan, reference=reference)
     if settings.bias_correction:
         round_weights(quantized, log)
     biases = settings.bias_correction and target.bias_correction
     if biases or settings.adaptive_rounding:
-        rounding = settings.adaptive_rounding
-        with log.stage(stage_name(biases=biases, rounding=rounding)):
-            correct_layers(quantized, head, biases=biases, rounding=rounding, engine=engine, threads=threads, log=log)
+        wanted = Corrections(biases, settings.adaptive_rounding)
+        with log.stage(wanted.stage):
+            correct_layers(quantized, head, wanted, context)
     return quantized
-
-
-def _smooth(
-    model: ir.Model,
-    plan: QuantPlan,
-    settings: FullSettings,
-    feeds: Sequence[Feed],
-    *,
-    is_given: bool,
-    engine: Engine,
-    threads: int,
-    log: Log,
-) -> None:
-    """Smooth the inputs of products, or do what a given plan says."""
-    if is_given:
-        apply_smoothing(model, plan, mode=NodeMode.INTEGER, operators=SMOOTHED)
-    elif settings.equalization and settings.per_channel:
-        alphas = [alpha for alpha in SMOOTH_ALPHAS if alpha <= settings.smooth_alpha] or [settings.smooth_alpha]
-        smooth_products(
-            model,
-            plan,
-            feeds,
-            mode=NodeMode.INTEGER,
-            alphas=alphas,
-            operators=SMOOTHED,
-            engine=engine,
-            threads=threads,
-            log=log,
-        )
 
 
 def _find_params(
@@ -194,17 +146,16 @@ def _find_params(
     plan: QuantPlan,
     target: Policy,
     settings: FullSettings,
-    *,
-    statistics_of: Callable[[ir.Model, list[str], Need], CalibrationStats],
-    log: Log,
+    samples: Samples,
+    context: CalibrationContext,
 ) -> None:
     """Fill in the parameters of a plan that has decisions only."""
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
-    with log.stage("calibration"):
+    with context.log.stage("calibration"):
         observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
-        stats = statistics_of(model, observed, need)
-    with log.stage("quantization"):
+        stats = collect(model, observed, need, samples, context)
+    with context.log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
         per_channel, rounding = settings.per_channel, settings.adaptive_rounding
         plan.weights = constant_params(model, plan, target, per_channel=per_channel, clip=rounding and not per_channel)
@@ -216,7 +167,7 @@ def round_weights(quantized: QuantizedModel, log: Log) -> None:
     nodes = list(quantized.model.graph)
     for node in log.track(nodes, "rounding weights", len(nodes)):
         weight = weight_of(node)
-        if node.op_type in SMOOTHED:
+        if node.op_type in SMOOTHED[NodeMode.INTEGER]:
             continue  # its inputs have no common sign: there is nothing to cancel (MiniLM: 0.9897 with, 0.9905 without)
         if plan.mode(node) is NodeMode.INTEGER and weight is not None and weight.name in plan.weights:
             array = g.constant(weight)

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from converter_lite.calibration.cache import StatisticsCache
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.runner import Samples
 from converter_lite.errors import ConfigError
-from converter_lite.execution.executor import Executor
-from converter_lite.log import Log
 from converter_lite.quantization import fallback
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
@@ -21,7 +19,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.score import Score, Scorer
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.engine import Feed
 
 JUDGES = 48
 """Samples on which a goal is measured."""
@@ -40,21 +38,13 @@ class Resources:
 
     Attributes:
         samples: Calibration samples, ``None`` where there are none.
-        engine: Runs the float model.
-        threads: Worker threads.
-        log: Receives progress, stage times and warnings.
+        context: Runs models and observes activations.
         random_feeds: Gives random samples for a model, where something is measured without data.
-        cache: Statistics of earlier runs, ``None`` without ``--cache``.
-        executor: Observes activations elsewhere; ``None``: this process.
     """
 
     samples: Samples | None
-    engine: Engine
-    threads: int
-    log: Log
+    context: CalibrationContext
     random_feeds: Callable[[ir.Model, int], Sequence[Feed]] = lambda model, count: ()
-    cache: StatisticsCache | None = None
-    executor: Executor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,32 +80,21 @@ class Quantizer:
         if goal is None or not first.plan.quantized_nodes:
             return first
         if plan is not None:
-            self.resources.log.warning(
+            self.resources.context.log.warning(
                 "the given plan decides which nodes stay float: target_cosine and target_error have no effect"
             )
             return first
-        with self.resources.log.stage("fallback"):
+        with self.resources.context.log.stage("fallback"):
             return self._reach(goal, first)
 
     def quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
         """One quantization as chosen, without looking at the goal."""
-        settings, target, model, given = choice.settings, choice.target, self.model.clone(), self.resources
-        samples, engine, threads, log = given.samples, given.engine, given.threads, given.log
+        settings, target, model = choice.settings, choice.target, self.model.clone()
+        samples, context = self.resources.samples, self.resources.context
         if isinstance(settings, FullSettings):
             if samples is None:
                 raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
-            return quantize_full(
-                model,
-                target,
-                settings,
-                samples=samples,
-                plan=plan,
-                engine=engine,
-                threads=threads,
-                log=log,
-                cache=given.cache,
-                executor=given.executor,
-            )
+            return quantize_full(model, target, settings, samples=samples, plan=plan, context=context)
         if isinstance(settings, WeightSettings):
             return quantize_weights(
                 model,
@@ -124,24 +103,13 @@ class Quantizer:
                 samples=samples,
                 tuning=self.substitutes,
                 plan=plan,
-                engine=engine,
-                threads=threads,
-                log=log,
+                context=context,
             )
-        return quantize_dynamic(
-            model,
-            settings,
-            target=target.name,
-            plan=plan,
-            samples=samples,
-            engine=engine,
-            threads=threads,
-            log=log,
-        )
+        return quantize_dynamic(model, settings, target=target.name, plan=plan, samples=samples, context=context)
 
     def _reach(self, goal: fallback.Goal, first: QuantizedModel) -> QuantizedModel:
         feeds = self.judges
-        scorer = Scorer(self.model, feeds, engine=self.resources.engine, threads=self.resources.threads)
+        scorer = Scorer(self.model, feeds, self.resources.context)
         start = fallback.Trial((), first, scorer(qdq_model(first)))
         if goal.shortfall(start.score) <= 1.0:
             return first
@@ -152,7 +120,7 @@ class Quantizer:
             goal,
             quantize=lambda skip: self.quantize(leaving_out(self.choice, skip)),
             score=lambda quantized: scorer(qdq_model(quantized)),
-            log=self.resources.log,
+            log=self.resources.context.log,
         )
         self._report(goal, best)
         nodes = best.quantized.plan.nodes
@@ -170,7 +138,7 @@ class Quantizer:
             alone=lambda name: left(frozenset(names) - {name}),
             without=lambda name: left(frozenset({name})),
             everything=left(frozenset()),
-            log=self.resources.log,
+            log=self.resources.context.log,
         )
 
     def measure(self, first: QuantizedModel, feeds: Sequence[Feed]) -> Callable[[frozenset[str]], Score]:
@@ -179,7 +147,7 @@ class Quantizer:
         Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
         any more, and all measurements should speak of the same network.
         """
-        scorer = Scorer(self.model, feeds, engine=self.resources.engine, threads=self.resources.threads)
+        scorer = Scorer(self.model, feeds, self.resources.context)
         plain = replace(first, model=first.reference or self.model)
 
         def left(skip: frozenset[str]) -> Score:
@@ -203,10 +171,12 @@ class Quantizer:
         form = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
         if goal.shortfall(best.score) > 1.0:
             bound = f" with at most {goal.max_nodes} nodes {form}" if goal.max_nodes else ""
-            self.resources.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
+            self.resources.context.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
         if best.skip:
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
-            self.resources.log.info(f"{len(best.skip)} nodes {form}; {exact} with {skip_line(self.choice, best.skip)}")
+            self.resources.context.log.info(
+                f"{len(best.skip)} nodes {form}; {exact} with {skip_line(self.choice, best.skip)}"
+            )
 
 
 def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources) -> QuantizedModel:
@@ -224,7 +194,9 @@ def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resourc
     """
     substitutes: Sequence[Feed] = ()
     if resources.samples is None and choice.measures:
-        resources.log.warning("accuracy is measured on random samples: calibration data would show what matters")
+        resources.context.log.warning(
+            "accuracy is measured on random samples: calibration data would show what matters"
+        )
         substitutes = resources.random_feeds(model, SUBSTITUTES)
     return Quantizer(model, choice, resources, substitutes).run(plan)
 

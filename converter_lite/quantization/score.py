@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from converter_lite.calibration.runner import map_ordered
 from converter_lite.kernels.similarity import cosine_similarity
-from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import open_session
 
 SCORE_BYTES = 64 << 20
@@ -40,18 +41,16 @@ class Score:
 class Scorer:
     """Compares graphs with one float graph, whose outputs are computed once.
 
-    Every session has one thread and the samples are summed in order, so that a score does not depend on ``threads``.
+    Every session has one thread and the samples are summed in order, so that a score does not depend on their number.
 
     Args:
         reference: Float graph.
         feeds: Samples; one at least.
-        engine: Runs the graphs.
-        threads: Samples run side by side.
+        context: Runs the graphs.
     """
 
-    def __init__(self, reference: ir.Model, feeds: Sequence[Feed], *, engine: Engine, threads: int) -> None:
-        self._engine = engine
-        self._threads = threads
+    def __init__(self, reference: ir.Model, feeds: Sequence[Feed], context: RunContext) -> None:
+        self._context = context
         self._expected: list[Outputs] = []
         session, room = self._session(reference), SCORE_BYTES
         for feed in feeds:
@@ -70,14 +69,14 @@ class Scorer:
             return [_score(x, y) for x, y in zip(pair[1], _run(session, pair[0]), strict=True)]
 
         pairs = zip(self._feeds, self._expected, strict=True)
-        rows = list(map_ordered(compare, pairs, self._threads))
+        rows = list(map_ordered(compare, pairs, self._context.threads))
         cosines = [sum(row[i].cosine for row in rows) / len(rows) for i in range(len(rows[0]))]
         scores = [score for row in rows for score in row]
         noise = sum(score.noise for score in scores) / max(len(scores), 1)
         return Score(min(cosines, default=1.0), max((score.error for score in scores), default=0.0), noise)
 
     def _session(self, model: ir.Model) -> Session:
-        return open_session(self._engine, model)
+        return open_session(self._context.engine, model)
 
 
 def _run(session: Session, feed: Feed) -> Outputs:

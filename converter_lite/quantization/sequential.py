@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, mean_node
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.runtime.serializing import open_session
 
 KEPT_BYTES = 40 << 20
@@ -45,14 +46,12 @@ class SequentialRun:
     Args:
         model: Graph with Q/DQ pairs; initializers may be changed between calls.
         feeds: Samples by graph-input name.
-        engine: Runs the pieces.
-        threads: Samples run side by side, one thread each.
+        context: Runs the pieces, samples with one thread each.
     """
 
-    def __init__(self, model: ir.Model, feeds: Sequence[Feed], *, engine: Engine, threads: int) -> None:
+    def __init__(self, model: ir.Model, feeds: Sequence[Feed], context: RunContext) -> None:
         self._model = model
-        self._engine = engine
-        self._threads = threads
+        self._context = context
         self._values = {v.name: v for v in model.graph.inputs}
         self._stored: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
         self._dropped: set[str] = set()
@@ -81,7 +80,7 @@ class SequentialRun:
     def _run(
         self, value: ir.Value, keep: list[ir.Value], function: Callable[[int, NDArray[Any]], Result], *, mean: bool
     ) -> Iterator[Result]:
-        session = open_session(self._engine, self._piece(value, keep, mean=mean))
+        session = open_session(self._context.engine, self._piece(value, keep, mean=mean))
         asked = session.output_names[0]
         kept = {v.name for v in keep}
         dropped: set[str] = set()
@@ -91,7 +90,7 @@ class SequentialRun:
             result = function(item[0], outputs[asked])
             return result, {name: _packed(array) for name, array in outputs.items() if name in kept}
 
-        done = map_ordered(work, enumerate(self._stored), self._threads)
+        done = map_ordered(work, enumerate(self._stored), self._context.threads)
         for stored, (result, outputs) in zip(self._stored, done, strict=True):
             if stored is self._stored[0]:
                 dropped = self._too_large(outputs)

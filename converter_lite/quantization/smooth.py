@@ -33,9 +33,13 @@ from converter_lite.log import Log
 from converter_lite.quantization.expected_input import expected_rows
 from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
 from converter_lite.quantization.upstream import Upstream, find_upstream
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.runtime.serializing import open_session
 from converter_lite.targets.operands import weight_of
+
+SMOOTHED = {NodeMode.DYNAMIC: ("MatMul", "Gemm"), NodeMode.INTEGER: ("MatMul",)}
+"""Operators whose inputs are smoothed; in full quantization equalization does it for the others without a Mul."""
 
 ALPHAS = (0.5, 0.65, 0.8)
 """Exponents that are tried."""
@@ -196,10 +200,7 @@ def smooth_products(
     *,
     mode: NodeMode,
     alphas: Sequence[float] = ALPHAS,
-    operators: tuple[str, ...] = ("MatMul", "Gemm"),
-    engine: Engine,
-    threads: int,
-    log: Log,
+    context: RunContext,
 ) -> list[Smoothing]:
     """Choose factors and row zero points, enter them into the plan, and rewrite the float model in place.
 
@@ -211,15 +212,13 @@ def smooth_products(
         feeds: Calibration samples, :data:`SAMPLES` or more.
         mode: Of the nodes to serve: DYNAMIC (ranges per sample, rows may have scales) or INTEGER (one range).
         alphas: Exponents to choose from; none leaves factors out.
-        operators: Operators to serve.
-        engine: Runs the float model.
-        threads: Worker threads.
-        log: Receives one detail line per changed tensor.
+        context: Runs the float model; its log receives one detail line per changed tensor.
 
     Returns:
         What was changed, in graph order.
     """
-    inputs = [_Input.of(value, nodes) for value, nodes in _find_readers(model, plan, mode, operators).items()]
+    log = context.log
+    inputs = [_Input.of(value, nodes) for value, nodes in _find_readers(model, plan, mode).items()]
     if not inputs or not feeds:
         return []
     done = []
@@ -227,11 +226,11 @@ def smooth_products(
         starts = range(0, len(inputs), TENSORS_AT_ONCE)
         for start in log.track(starts, "smoothing", len(starts)):
             part = inputs[start : start + TENSORS_AT_ONCE]
-            for item, chosen in _search(model, part, feeds, mode, alphas, engine, threads):
+            for item, chosen in _search(model, part, feeds, mode, alphas, context):
                 log.debug(f"  {chosen}")
                 done.append(chosen)
                 _enter(plan, item, chosen, mode)
-        apply_smoothing(model, plan, mode=mode, operators=operators)
+        apply_smoothing(model, plan, mode=mode)
     return done
 
 
@@ -247,7 +246,7 @@ def smooth_expected_products(model: ir.Model, plan: QuantPlan, log: Log) -> list
         What was changed, in graph order.
     """
     done = []
-    for value, nodes in _find_readers(model, plan, NodeMode.DYNAMIC, ("MatMul", "Gemm")).items():
+    for value, nodes in _find_readers(model, plan, NodeMode.DYNAMIC).items():
         rows = expected_rows(value, OUTPUT_ROWS)
         if rows is None or not np.isfinite(rows).all():
             continue
@@ -276,28 +275,25 @@ def _search(
     feeds: Sequence[Feed],
     mode: NodeMode,
     alphas: Sequence[float],
-    engine: Engine,
-    threads: int,
+    context: RunContext,
 ) -> list[tuple[_Input, Smoothing]]:
     """What to do about each tensor that needs something."""
     static = mode is not NodeMode.DYNAMIC
-    _observe(model, inputs, [[item] for item in inputs], feeds, engine, threads)
+    _observe(model, inputs, [[item] for item in inputs], feeds, context)
     inputs = [item for item in inputs if np.all(np.isfinite(item.peak)) and item.peak.any()]
     steps = [{a: _Steps(item.factors(a), static) for a in (0.0, *alphas)} for item in inputs]
-    _observe(model, inputs, [list(s.values()) for s in steps], feeds, engine, threads)
+    _observe(model, inputs, [list(s.values()) for s in steps], feeds, context)
     found = [(item, _choose(item, by_alpha, dynamic=not static)) for item, by_alpha in zip(inputs, steps, strict=True)]
     return [(item, chosen) for item, chosen in found if chosen is not None]
 
 
-def apply_smoothing(
-    model: ir.Model, plan: QuantPlan, *, mode: NodeMode, operators: tuple[str, ...] = ("MatMul", "Gemm")
-) -> None:
+def apply_smoothing(model: ir.Model, plan: QuantPlan, *, mode: NodeMode) -> None:
     """Rewrite the float model as the plan's factors say.
 
     Raises:
         ConfigError: The factors do not fit the weights.
     """
-    for value, nodes in _find_readers(model, plan, mode, operators).items():
+    for value, nodes in _find_readers(model, plan, mode).items():
         factors = plan.smoothing.get(value.name or "")
         if factors is None:
             continue
@@ -327,14 +323,12 @@ def _enter(plan: QuantPlan, item: _Input, chosen: Smoothing, mode: NodeMode) -> 
             plan.quantize(node, mode, row_zero_point=chosen.row_zero_point)
 
 
-def _find_readers(
-    model: ir.Model, plan: QuantPlan, mode: NodeMode, operators: tuple[str, ...]
-) -> dict[ir.Value, list[ir.Node]]:
+def _find_readers(model: ir.Model, plan: QuantPlan, mode: NodeMode) -> dict[ir.Value, list[ir.Node]]:
     """Tensors that products of this mode read, in graph order; only those with matrices of their own as weights."""
     readers: dict[ir.Value, list[ir.Node]] = {}
     for node in model.graph:
         weight, value = weight_of(node), node.inputs[0] if node.inputs else None
-        if node.op_type not in operators or plan.mode(node) is not mode or weight is None or value is None:
+        if node.op_type not in SMOOTHED[mode] or plan.mode(node) is not mode or weight is None or value is None:
             continue
         transposed = node.op_type == "Gemm" and g.int_attribute(node, "transA", 0)
         if len(weight.uses()) == 1 and _is_matrix(weight) and not transposed:
@@ -352,8 +346,7 @@ def _observe(
     inputs: Sequence[_Input],
     observers: Sequence[Sequence[_Input | _Steps]],
     feeds: Sequence[Feed],
-    engine: Engine,
-    threads: int,
+    context: RunContext,
 ) -> None:
     """Show the observers of each tensor its values, sample by sample."""
     observed = model.clone()
@@ -363,13 +356,13 @@ def _observe(
     graph.outputs.clear()
     graph.outputs.extend(values[name] for name in names if not values[name].is_graph_input())
     remove_unused(graph)
-    session = open_session(engine, observed) if graph.outputs else None
+    session = open_session(context.engine, observed) if graph.outputs else None
 
     def run(feed: Feed) -> Feed:
         return {**feed, **(session.run(feed) if session is not None else {})}
 
     with np.errstate(over="ignore", invalid="ignore"):  # broken tensors are left to calibration, which names them
-        for outputs in map_ordered(run, feeds, threads):
+        for outputs in map_ordered(run, feeds, context.threads):
             for name, seen_by in zip(names, observers, strict=True):
                 for observer in seen_by:
                     observer.see(outputs[name])

@@ -14,15 +14,14 @@ from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
-from converter_lite.log import Log
 from converter_lite.quantization import mixed_bits
 from converter_lite.quantization.bias_correction import (
     GRID_BELOW_BITS,
+    Corrections,
     correct_layers,
     ensure_biases,
     has_channel_bias,
     samples_wanted,
-    stage_name,
 )
 from converter_lite.quantization.expected_input import expected_channel_mean
 from converter_lite.quantization.full import BIAS_OPERATORS, refuse_broken_constants
@@ -32,7 +31,8 @@ from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.storage import ONNX_STORAGE, Storage
 from converter_lite.quantization.width_losses import WeightUse, measure_losses
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import (
     RECURRENT,
     bias_of,
@@ -138,9 +138,7 @@ def quantize_weights(
     samples: Samples | None = None,
     tuning: Sequence[Feed] = (),
     plan: QuantPlan | None = None,
-    engine: Engine,
-    threads: int,
-    log: Log,
+    context: RunContext,
 ) -> QuantizedModel:
     """Quantize weights of ``model`` (changed in place: biases).
 
@@ -151,21 +149,19 @@ def quantize_weights(
         samples: Calibration samples for the corrections; ``None`` = corrections without data.
         tuning: What a search of widths is judged by where there are no calibration samples; at least one sample then.
         plan: Decisions and parameters to use instead of making them.
-        engine: Runs the float model where there are samples.
-        threads: Worker threads.
-        log: Receives progress and stage times.
+        context: Runs the float model where there are samples.
 
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
         ConfigError: The given plan does not fit the graph or the kind of file.
     """
-    with log.stage("quantization"):
+    with context.log.stage("quantization"):
         if settings.bias_correction:
             ensure_biases(model, operators=BIAS_OPERATORS)
         if plan is not None:
             plan.check(model)
             _refuse_input_scales(plan, settings)
-    run = _Run(settings, None, engine, threads, log, grids=settings.mixed is not None or settings.storage.fits_steps)
+    run = _Run(settings, None, context, grids=settings.mixed is not None or settings.storage.fits_steps)
     fitted, judges = _split(model, settings, samples)
     if fitted is not None:
         run = replace(run, feeds=fitted if judges is fitted else [*fitted, *judges])
@@ -177,7 +173,7 @@ def quantize_weights(
     if settings.mixed.search:
         plan = replace(run, feeds=fitted).searched(model, plan, settings.mixed, judges or tuning)
     quantized = run.as_planned(model, plan)
-    mixed_bits.report(quantized, log)
+    mixed_bits.report(quantized, context.log)
     return quantized
 
 
@@ -209,43 +205,34 @@ class _Run:
 
     settings: WeightSettings
     feeds: Sequence[Feed] | None
-    engine: Engine
-    threads: int
-    log: Log
+    context: RunContext
     grids: bool = True
 
     def as_planned(self, model: ir.Model, plan: QuantPlan) -> QuantizedModel:
         """Parameters, integers and corrections for a plan with decisions; widths it names are kept."""
-        settings = self.settings
+        settings, log = self.settings, self.context.log
         quantized = QuantizedModel(model, plan)
-        with self.log.stage("quantization"):
+        with log.stage("quantization"):
             refuse_broken_constants(model, plan)
             weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
             done: dict[str, int | None] = {}
-            for node in self.log.track(weighted, "rounding weights", len(weighted)):
+            for node in log.track(weighted, "rounding weights", len(weighted)):
                 for weight in stored_weights(node):
                     _quantize_weight(node, weight, quantized, settings, done)
             if settings.bias_correction and self.feeds is None:
                 for node in weighted:
                     _correct_from_batchnorm(node, quantized)
         if self.feeds is not None and (settings.bias_correction or settings.adaptive_rounding):
-            with self.log.stage(stage_name(biases=settings.bias_correction, rounding=settings.adaptive_rounding)):
-                correct_layers(
-                    quantized,
-                    self.feeds,
-                    biases=settings.bias_correction,
-                    rounding=settings.adaptive_rounding,
-                    grids=self.grids,
-                    input_scales=settings.input_scales,
-                    engine=self.engine,
-                    threads=self.threads,
-                    log=self.log,
-                )
+            wanted = Corrections(
+                settings.bias_correction, settings.adaptive_rounding, self.grids, settings.input_scales
+            )
+            with log.stage(wanted.stage):
+                correct_layers(quantized, self.feeds, wanted, self.context)
         return quantized
 
     def searched(self, model: ir.Model, plan: QuantPlan, mixed: MixedBits, judges: Sequence[Feed]) -> QuantPlan:
         """The plan with a searched width per weight; ``judges`` are the samples that accuracy is measured on."""
-        per_channel, storage, log = self.settings.per_channel, self.settings.storage, self.log
+        per_channel, storage, log = self.settings.per_channel, self.settings.storage, self.context.log
         uses = [use for use in mixed_bits.weight_uses(model, plan) if use.name not in plan.weights]
         grids = {
             use.name: {
@@ -253,7 +240,7 @@ class _Run:
             }
             for use in uses
         }
-        scorer = Scorer(model, judges, engine=self.engine, threads=self.threads)
+        scorer = Scorer(model, judges, self.context)
         with log.stage("sensitivity"):
             losses = measure_losses(
                 model,
@@ -262,9 +249,7 @@ class _Run:
                 self.feeds or judges,
                 input_scales=self.settings.input_scales,
                 scorer=scorer,
-                engine=self.engine,
-                threads=self.threads,
-                log=log,
+                context=self.context,
             )
 
         def planned(widths: dict[str, int]) -> QuantPlan:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
-from converter_lite.log import Log
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.sequential import SequentialRun
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, compensated_integers, weight_of
 
 FloatArray = NDArray[np.float32]
@@ -58,9 +58,7 @@ def measure_losses(
     *,
     input_scales: bool = False,
     scorer: Scorer,
-    engine: Engine,
-    threads: int,
-    log: Log,
+    context: RunContext,
 ) -> dict[str, dict[int, float]]:
     """Loss of output cosine when one weight alone is stored with ``bits``, all else float.
 
@@ -74,18 +72,16 @@ def measure_losses(
         feeds: Samples that the rounding is fitted to.
         input_scales: Whether columns of narrow weights may have scales of their own.
         scorer: Judges the outputs, on samples that nothing is fitted to.
-        engine: Runs the float model.
-        threads: Samples side by side.
-        log: Receives progress and, as details, the losses.
+        context: Runs the float model; its log receives the losses as details.
 
     Returns:
         weight name -> bits -> ``1 - cosine``, at least 0.
     """
     before = model.clone()
     copies = {node.name: node for node in before.graph}
-    run = SequentialRun(before, feeds, engine=engine, threads=threads)
+    run = SequentialRun(before, feeds, context)
     losses: dict[str, dict[int, float]] = {}
-    for i, use in enumerate(log.track(uses, "measuring layers", len(uses))):
+    for i, use in enumerate(context.log.track(uses, "measuring layers", len(uses))):
         moments = _moments(use, copies, run, len(feeds))
         run.forget([copies[node.name].outputs[0] for later in uses[i:] for node in later.nodes])
         found = {}
@@ -93,7 +89,7 @@ def measure_losses(
             candidate = _with_weight(model, use, params, moments, input_scales=input_scales)
             found[bits] = max(1.0 - scorer(candidate).cosine, 0.0)
         losses[use.name] = found
-        log.debug(f"  {use.name}: " + ", ".join(f"{bits} bits lose {loss:.2e}" for bits, loss in found.items()))
+        context.log.debug(f"  {use.name}: " + ", ".join(f"{bits} bits lose {loss:.2e}" for bits, loss in found.items()))
     return losses
 
 

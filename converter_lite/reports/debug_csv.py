@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import DataError
 from converter_lite.kernels.params import QuantParams
-from converter_lite.log import Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.reports import csv_rows
 from converter_lite.reports.distribution import clipped_share, distribution, similarity
 from converter_lite.reports.observation import Observer, Pair, dequantized, grouped, shapes
 from converter_lite.reports.tensor_uses import TensorUse, tensor_uses
-from converter_lite.runtime.engine import Engine, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from converter_lite.system.files import Transaction, transaction
 
 QUANT_PARAM, SUMMARY = "quant_param.csv", "output_summary.csv"
@@ -50,9 +50,7 @@ class DebugReport:
     Args:
         folder: Where the files go; made if missing.
         quantized: What was quantized; not changed.
-        engine: Runs both models.
-        threads: Tensors measured side by side; results do not depend on it.
-        log: Receives the messages that the original prints.
+        context: Runs both models; its log receives the messages that the original prints.
         reference: Float graph whose activations are the Origin rows; it has the tensor names of ``quantized.model``. By
             default that graph itself, whose biases hold corrections already.
     """
@@ -62,16 +60,12 @@ class DebugReport:
         folder: Path,
         quantized: QuantizedModel,
         *,
-        engine: Engine,
-        threads: int,
-        log: Log,
+        context: RunContext,
         reference: ir.Model | None = None,
     ) -> None:
         self._folder = folder
         self._quantized = quantized
-        self._engine = engine
-        self._threads = max(threads, 1)
-        self._log = log
+        self._context = context
         self._reference = reference if reference is not None else quantized.model
         self._written = qdq_model(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights))
         self._uses = tensor_uses(quantized, self._written)
@@ -112,7 +106,7 @@ class DebugReport:
     def _shapes(self, feed: Feed) -> dict[str, tuple[int, ...]]:
         """Shapes of every shown tensor and of the graph outputs, for the first sample."""
         activations = [use.tensor for use in self._uses if not use.is_weight]
-        found = shapes(self._reference, [*activations, *self._output_names()], feed, engine=self._engine)
+        found = shapes(self._reference, [*activations, *self._output_names()], feed, engine=self._context.engine)
         for use in self._uses:
             if use.is_weight:
                 found[use.tensor] = self._weight(use.tensor).shape
@@ -130,12 +124,12 @@ class DebugReport:
     ) -> list[str]:
         names: list[str] = []
         groups = grouped(self._pairs(), sizes)
-        observer = Observer(self._reference, self._written, groups, engine=self._engine)
+        observer = Observer(self._reference, self._written, groups, engine=self._context.engine)
         weights = {use.tensor: self._measure_weight(use.tensor) for use in self._uses if use.is_weight}
-        with ThreadPoolExecutor(self._threads) as pool, _create(work / SUMMARY) as summary:
+        with ThreadPoolExecutor(max(self._context.threads, 1)) as pool, _create(work / SUMMARY) as summary:
             summary.write(csv_rows.SUMMARY_HEADER)
-            for index, feed in enumerate(self._log.track(feeds, "debug reports", total)):
-                self._log.info(f"Statistics the original data distribution. Round {index}")
+            for index, feed in enumerate(self._context.log.track(feeds, "debug reports", total)):
+                self._context.log.info(f"Statistics the original data distribution. Round {index}")
                 measured = observer.measure(feed, _measure, pool)
                 names.append(f"round_{index}.csv")
                 with _create(work / names[-1]) as stream:
@@ -188,10 +182,10 @@ class DebugReport:
         files.commit()
         for name in names:
             kind = "debug info" if name.startswith("round_") else "quant param"
-            self._log.info(f"Success save {kind} to {self._folder / name}")
+            self._context.log.info(f"Success save {kind} to {self._folder / name}")
         left = sorted(path.name for path in self._folder.glob("round_*.csv") if path.name not in set(names))
         if left:
-            self._log.warning(f"{self._folder}: {len(left)} round files are of an earlier run, e.g. {left[0]}")
+            self._context.log.warning(f"{self._folder}: {len(left)} round files are of an earlier run, e.g. {left[0]}")
 
 
 def _create(path: Path) -> TextIO:

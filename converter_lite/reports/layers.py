@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
-from converter_lite.log import Log
 from converter_lite.quantization.fallback import candidates
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
@@ -29,6 +28,7 @@ from converter_lite.reports.layers_alone import isolated
 from converter_lite.reports.observation import Pair, dequantized, grouped, observable, shapes
 from converter_lite.reports.spread import Spread, count_errors, errors_of
 from converter_lite.reports.tensor_uses import TensorUse, tensor_uses
+from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Engine, Feed
 from converter_lite.runtime.serializing import open_session
 
@@ -54,9 +54,7 @@ def measure(
     samples: Sequence[Feed],
     *,
     is_real: bool,
-    engine: Engine,
-    threads: int,
-    log: Log,
+    context: RunContext,
 ) -> ModelFigures:
     """:func:`describe` with errors, extremes and histograms over samples.
 
@@ -65,9 +63,7 @@ def measure(
         original: The float graph as it was before quantization, with the same node names.
         samples: Feeds by input name.
         is_real: Whether they are calibration samples.
-        engine: Runs the graphs.
-        threads: Tensors measured side by side; results do not depend on it.
-        log: Receives progress.
+        context: Runs the graphs.
 
     Raises:
         ModelError: The runtime refuses a graph or a sample.
@@ -77,14 +73,15 @@ def measure(
     figures = _described(quantized, original, uses)
     shown = {use.tensor: Pair(use.tensor, use.written, use.params) for use in reversed(uses) if not use.is_weight}
     reference = quantized.reference if quantized.reference is not None else quantized.model
-    with ThreadPoolExecutor(max(threads, 1)) as pool:
+    with ThreadPoolExecutor(max(context.threads, 1)) as pool:
         _enter_weights(figures, quantized, pool)
         if samples and shown:
-            sizes = shapes(reference, shown, samples[0], engine=engine)
+            sizes = shapes(reference, shown, samples[0], engine=context.engine)
             groups = [
-                _Group(quantized, reference, written, part, engine=engine) for part in grouped(shown.values(), sizes)
+                _Group(quantized, reference, written, part, engine=context.engine)
+                for part in grouped(shown.values(), sizes)
             ]
-            for feed in log.track(samples, "measuring layers", len(samples)):
+            for feed in context.log.track(samples, "measuring layers", len(samples)):
                 for group in groups:
                     group.add(feed, pool)
             _enter(figures, groups, sizes)

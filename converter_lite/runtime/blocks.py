@@ -11,8 +11,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.log import Log
-from converter_lite.runtime.engine import Engine, Feed, Session
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import constant_bytes, open_session
 
 BLOCKWISE_FROM = 1_500_000_000
@@ -34,17 +34,13 @@ class BlockSession:
 
     Args:
         model: The graph, sorted, with types and shapes of inner values; its large constants should lie in files.
-        engine: Runs the blocks.
-        threads: Threads inside one operator.
-        log: Shows progress.
+        context: Runs the blocks, with all its threads inside one operator.
     """
 
-    def __init__(self, model: ir.Model, *, engine: Engine, threads: int, log: Log) -> None:
+    def __init__(self, model: ir.Model, context: RunContext) -> None:
         self.output_names = [value.name or "" for value in model.graph.outputs]
         self._model = model
-        self._engine = engine
-        self._threads = threads
-        self._log = log
+        self._context = context
         self._blocks = list(_blocks(model.graph))
 
     def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
@@ -63,8 +59,10 @@ class BlockSession:
             ModelError: The runtime refuses a block or a sample.
         """
         found: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
-        for block in self._log.track(self._blocks, "running blocks", len(self._blocks)):
-            session = open_session(self._engine, self._extracted(block), beside_from=0, threads=self._threads)
+        for block in self._context.log.track(self._blocks, "running blocks", len(self._blocks)):
+            session = open_session(
+                self._context.engine, self._extracted(block), beside_from=0, threads=self._context.threads
+            )
             for values in found:
                 values.update(session.run({name: values[name] for name in block.inputs}))
             del session

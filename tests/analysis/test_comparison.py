@@ -14,15 +14,14 @@ from converter_lite.analysis.held import HeldSums
 from converter_lite.analysis.isolation import Scaled
 from converter_lite.analysis.taps import Tap
 from converter_lite.kernels.params import QuantParams, QuantSpec
-from converter_lite.log import Log
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from tests.analysis.networks import LAYERS, broken, network, quantized_network, reordered_network
 from tests.support import build, clone, normal, samples_of
 
 
 def compare(reference: ir.Model, quantized: ir.Model, threads: int = 1) -> Comparison:
     feeds = samples_of(reference, 3)
-    return compare_models(reference, quantized, feeds, engine=DEFAULT_ENGINE, threads=threads, log=Log())
+    return compare_models(reference, quantized, feeds, context=RunContext(threads=threads))
 
 
 def renamed(model: ir.Model) -> ir.Model:

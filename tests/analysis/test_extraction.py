@@ -13,7 +13,7 @@ from converter_lite.analysis.extraction import RECORDED, extract_worst
 from converter_lite.analysis.recorded import read_recorded
 from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import DataError
-from converter_lite.log import Log
+from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.analysis.networks import LAYERS, network, quantized_network, reordered_network
 from tests.support import run, samples_of
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     else:
         model, quantized = reordered_network()
     feeds = samples_of(model, RECORDED)
-    result = compare_models(model, quantized, feeds, engine=DEFAULT_ENGINE, threads=1, log=Log())
+    result = compare_models(model, quantized, feeds, context=RunContext())
     parts, left = extract_worst(result, model, feeds, tmp_path / "worst", count=99, engine=DEFAULT_ENGINE)
     assert (len(parts), left) == (len(LAYERS), [])
     alone = {part.folder: part.error.local for part in parts}

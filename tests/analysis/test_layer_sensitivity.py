@@ -12,13 +12,12 @@ import pytest
 from converter_lite.analysis.kernels import Arithmetic, kernels, summary
 from converter_lite.analysis.kernels import table as kernel_table
 from converter_lite.analysis.layer_sensitivity import Sensitivity, analyse, csv_text, table, to_json
-from converter_lite.log import Log
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.fallback import Goal
 from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.quantizer import Quantizer, Resources
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.devices import target_spec
 from tests.analysis.networks import network, quantized_network
 from tests.support import samples_of, since
@@ -38,7 +37,7 @@ def delicate() -> ir.Model:
 def quantizer(model: ir.Model, **settings: object) -> Quantizer:
     chosen = FullSettings(**{"bias_correction": False, "equalization": False, **settings})
     choice = Choice(chosen, target_spec("CPU"))
-    return Quantizer(model, choice, Resources(samples_of(model), DEFAULT_ENGINE, 1, Log()))
+    return Quantizer(model, choice, Resources(samples_of(model), CalibrationContext()))
 
 
 def analysed(goal: Goal | None = None) -> tuple[Sensitivity, QuantizedModel, Quantizer]:

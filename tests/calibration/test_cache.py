@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from converter_lite.calibration import runner
 from converter_lite.calibration.cache import StatisticsCache
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import collect
 from converter_lite.calibration.shards import SHARD
@@ -59,7 +60,7 @@ def statistics(
     log = log or Log()
     cache = None if folder is None else StatisticsCache(folder, data, log)
     need, _ = METHODS[method]
-    return collect(model or net(), NAMES, need, samples, threads=2, log=log, cache=cache)
+    return collect(model or net(), NAMES, need, samples, CalibrationContext(threads=2, log=log, cache=cache))
 
 
 def samples(count: int = COUNT) -> Counted:
@@ -178,7 +179,7 @@ def test_formats_of_one_run_share_what_they_have_in_common() -> None:
     need, _ = METHODS["KL"]
 
     def observed(model: ir.Model, names: list[str]) -> CalibrationStats:
-        return collect(model, names, need, read, threads=2, log=Log(), cache=cache)
+        return collect(model, names, need, read, CalibrationContext(threads=2, cache=cache))
 
     observed(net(), ["x", "a"])
     assert read.reads == COUNT
@@ -195,6 +196,6 @@ def test_kinds_that_were_not_collected_are_collected_anew() -> None:
     cache, read = StatisticsCache(None, "", Log()), samples()
     for reads, method in enumerate(("MAX_MIN", "KL", "MAX_MIN"), start=1):
         need, _ = METHODS[method]
-        found = collect(net(), NAMES, need, read, threads=2, log=Log(), cache=cache)
+        found = collect(net(), NAMES, need, read, CalibrationContext(threads=2, cache=cache))
         assert read.reads == min(reads, 2) * COUNT
         assert ranges(found, method) == ranges(statistics(None, samples(), method=method), method)

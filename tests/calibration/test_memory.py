@@ -11,12 +11,11 @@ import pytest
 CHILD = """
 import resource, sys
 import numpy as np
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.observers import METHODS
 from converter_lite.data.inputs import input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.runtime.engine import DEFAULT_ENGINE
-from converter_lite.log import Log
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.targets.devices import target_spec
 from tests.support import build, normal
@@ -34,7 +33,7 @@ def samples():
         yield np.random.default_rng(i).normal(size=(1, 3, 96, 96)).astype(np.float32)
 
 data = RememberingDataset(IterableDataset(samples(), input_specs(model)), passing=8)
-quantize_full(model, target_spec("CPU"), FullSettings(method), samples=data, engine=DEFAULT_ENGINE, threads=2, log=Log())
+quantize_full(model, target_spec("CPU"), FullSettings(method), samples=data, context=CalibrationContext(threads=2))
 assert len(data) == count
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

@@ -8,12 +8,12 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.calibration import runner
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.runner import channel_means, collect, map_ordered
 from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.errors import CalibrationError, ModelError
 from converter_lite.kernels.histogram import histogram
-from converter_lite.log import Log
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from tests.support import Samples, build, normal, random_feed, run, samples_of
 
 EVERYTHING = Need.MINMAX | Need.OUTLIER | Need.HISTOGRAM
@@ -29,7 +29,7 @@ def net(opset: int = 13) -> ir.Model:
 
 
 def statistics(model: ir.Model, samples: Samples, need: Need = EVERYTHING, threads: int = 2) -> CalibrationStats:
-    return collect(model, ["x", "a", "y"], need, samples, threads=threads, log=Log())
+    return collect(model, ["x", "a", "y"], need, samples, CalibrationContext(threads=threads))
 
 
 @pytest.mark.parametrize("opset", [13, 18, 21])
@@ -101,7 +101,7 @@ def test_the_float_model_is_not_changed() -> None:
     model = net()
     before = ir.to_proto(model).SerializeToString(deterministic=True)
     statistics(model, samples_of(model, 1))
-    channel_means(model, ["a"], samples_of(model, 1), engine=DEFAULT_ENGINE, threads=1)
+    channel_means(model, ["a"], samples_of(model, 1), RunContext())
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
 
 
@@ -121,7 +121,7 @@ def test_channel_means_are_over_everything_but_the_channel(opset: int) -> None:
         v=normal(4, 5),
     )
     samples = samples_of(model, 3)
-    convolution, product = channel_means(model, ["a", "y"], samples, engine=DEFAULT_ENGINE, threads=2)
+    convolution, product = channel_means(model, ["a", "y"], samples, RunContext(threads=2))
     outputs = [run(model, feed) for feed in samples]
     np.testing.assert_allclose(convolution, np.mean([o["a"].mean(axis=(0, 2, 3)) for o in outputs], axis=0), atol=1e-6)
     np.testing.assert_allclose(product, np.mean([o["y"].mean(axis=0) for o in outputs], axis=0), atol=1e-5)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from converter_lite.calibration.cache import StatisticsCache
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.runner import EVERYTHING, collect
 from converter_lite.calibration.shards import SHARD
 from converter_lite.calibration.statistics import CalibrationStats, TensorStatistics
@@ -56,7 +57,7 @@ def model() -> Any:
 
 
 def statistics(samples: Samples, executor: LocalExecutor | None = None, **more: Any) -> CalibrationStats:
-    return collect(model(), NAMES, EVERYTHING, samples, threads=2, log=Log(), executor=executor, **more)
+    return collect(model(), NAMES, EVERYTHING, samples, CalibrationContext(threads=2, executor=executor, **more))
 
 
 def assert_identical(found: CalibrationStats, expected: CalibrationStats) -> None:

@@ -22,13 +22,13 @@ import pytest
 
 from converter_lite.batch import run as batch_run
 from converter_lite.calibration import runner
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.runner import EVERYTHING, collect
 from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.errors import ClusterError, ModelError, UsageError
 from converter_lite.execution import dask_cluster
 from converter_lite.execution import environment as environment_module
 from converter_lite.execution.opening import open_executor
-from converter_lite.log import Log
 from converter_lite.pipeline.request import ConvertRequest
 from tests.cli.workshop import (
     FULL,
@@ -86,11 +86,11 @@ def large(workshop: Workshop) -> Workshop:
 def statistics(cluster: Any | None) -> CalibrationStats:
     """Statistics of large tensors, here or on a cluster."""
     model = build("g (float[1,3,70,70] x) => (float[1,3,68,68] y) { a = Conv(x, w) y = Relu(a) }", w=normal(3, 3, 3, 3))
-    work = partial(collect, model, ["x", "a", "y"], EVERYTHING, samples_of(model, SAMPLES), threads=2, log=Log())
+    work = partial(collect, model, ["x", "a", "y"], EVERYTHING, samples_of(model, SAMPLES))
     if cluster is None:
-        return work()
+        return work(CalibrationContext(threads=2))
     with open_executor(f"dask:{cluster.scheduler_address}", workers=1) as executor:
-        return work(executor=executor)
+        return work(CalibrationContext(threads=2, executor=executor))
 
 
 def assert_equal(found: CalibrationStats, expected: CalibrationStats) -> None:

@@ -27,6 +27,7 @@ from converter_lite.preprocessing.doctor import (
 from converter_lite.preprocessing.normalization import IMAGENET, PIXELS, SIGNED, UNIT, Normalization, View, guess
 from converter_lite.preprocessing.pictures import picture, write_preview
 from converter_lite.preprocessing.probe import Feeling, Probe
+from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Feed
 from tests.support import build, normal
 
@@ -98,7 +99,7 @@ def mistakes(model: ir.Model, samples: list[dict[str, np.ndarray]], preparation:
 
 
 def found(model: ir.Model, samples: list[dict[str, np.ndarray]], preparation: Preparation = UNKNOWN) -> list[Finding]:
-    return examine(model, samples, preparation=preparation, samples=100, engine=DEFAULT_ENGINE, threads=1)
+    return examine(model, samples, preparation=preparation, samples=100, context=RunContext())
 
 
 @pytest.mark.parametrize("used", [PIXELS, UNIT, SIGNED, IMAGENET])
@@ -194,7 +195,7 @@ def test_without_batch_normalization_the_answers_to_both_orders_are_compared(swa
 def test_the_margin_is_that_of_the_strongest_class_or_place(graph: str, x: list[object], expected: float) -> None:
     feed = np.array(x, np.float32)
     model = build(f"g {graph}", w=np.eye(feed.shape[-1], dtype=np.float32))
-    felt = Probe(model, engine=DEFAULT_ENGINE, threads=1)([{"x": feed}])
+    felt = Probe(model, RunContext())([{"x": feed}])
     assert felt.margins.tolist() == pytest.approx([expected], abs=0.5)
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.kernels.gptq import DAMPING, round_gptq
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
-from converter_lite.log import Log
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.adaptive import (
     FINE_CLIPS,
@@ -25,10 +24,10 @@ from converter_lite.quantization.adaptive import (
     input_rows,
     rows_per_sample,
 )
-from converter_lite.quantization.bias_correction import correct_layers
+from converter_lite.quantization.bias_correction import Corrections, correct_layers
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from converter_lite.targets.operands import output_channel_axis
 from tests.support import Samples, build, clone, full, normal, run, samples_of, sqnr, written
 
@@ -285,9 +284,7 @@ def weights(model: ir.Model, samples: Samples, **settings: Any) -> QuantizedMode
         WeightSettings(min_channel=0, **settings),
         target="CPU",
         samples=samples,
-        engine=DEFAULT_ENGINE,
-        threads=1,
-        log=Log(),
+        context=RunContext(),
     )
 
 
@@ -327,7 +324,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads() -> None:
     found = []
     for threads in (1, 3):
         quantized = full(model, samples=samples)
-        correct_layers(quantized, samples, rounding=True, engine=DEFAULT_ENGINE, threads=threads, log=Log())
+        correct_layers(quantized, samples, Corrections(rounding=True), RunContext(threads=threads))
         found.append(quantized.q_weights)
     assert list(found[0]) == list(found[1])
     for name, q in found[0].items():

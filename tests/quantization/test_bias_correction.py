@@ -8,11 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import (
     COARSE_SAMPLES,
     CORRECTION_SAMPLES,
     FITTING_SAMPLES,
+    Corrections,
     correct_layers,
     correctable,
     ensure_biases,
@@ -22,7 +22,7 @@ from converter_lite.quantization.full import BIAS_OPERATORS
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize
 from converter_lite.quantization.sequential import SequentialRun, mean_over_samples
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from converter_lite.targets.operands import bias_of
 from tests.support import Samples, build, clone, full, normal, run, samples_of, written
 
@@ -114,7 +114,7 @@ def test_the_shifts_equal_those_of_the_plain_method(name: str, target: str) -> N
     feeds = samples_of(model, 3)
     slow, fast = full(model, target, samples=feeds), full(model, target, samples=feeds)
     expected = reference_shifts(model, slow, feeds)
-    shifts = correct_layers(fast, feeds, engine=DEFAULT_ENGINE, threads=2, log=Log())
+    shifts = correct_layers(fast, feeds, Corrections(), RunContext(threads=2))
     assert list(shifts) == list(expected)
     assert max(np.abs(shift).max() for shift in shifts.values()) > 1e-3
     for node, shift in expected.items():
@@ -130,7 +130,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads(name: str) -> None:
     shifts = []
     for threads in (1, 3):
         quantized = full(model, samples=feeds)
-        shifts.append(correct_layers(quantized, feeds, engine=DEFAULT_ENGINE, threads=threads, log=Log()))
+        shifts.append(correct_layers(quantized, feeds, Corrections(), RunContext(threads=threads)))
     for node, shift in shifts[0].items():
         np.testing.assert_array_equal(shifts[1][node], shift)
 
@@ -159,9 +159,9 @@ def test_a_device_that_takes_no_corrected_biases_keeps_its_own() -> None:
 def test_without_samples_or_layers_nothing_is_corrected() -> None:
     model = net("chain")
     quantized = full(model)
-    assert correct_layers(quantized, [], engine=DEFAULT_ENGINE, threads=1, log=Log()) == {}
+    assert correct_layers(quantized, [], Corrections(), RunContext()) == {}
     plain = build("g (float[1,4] x) => (float[1,4] y) { y = Relu(x) }")
-    assert correct_layers(full(plain), samples_of(plain), engine=DEFAULT_ENGINE, threads=1, log=Log()) == {}
+    assert correct_layers(full(plain), samples_of(plain), Corrections(), RunContext()) == {}
 
 
 @pytest.mark.parametrize("is_quantized", [True, False])
@@ -174,7 +174,7 @@ def test_a_sequential_run_gives_what_the_whole_graph_gives(name: str, is_quantiz
     values = [node.inputs[0] for node in readers if node.inputs[0] is not None]
     names = [value.name or "" for value in values]
     expected = [run(with_outputs(graph, list(dict.fromkeys(names))), feed) for feed in feeds]
-    sequential = SequentialRun(graph, feeds, engine=DEFAULT_ENGINE, threads=2)
+    sequential = SequentialRun(graph, feeds, RunContext(threads=2))
     for i, value in enumerate(values):
         given = sequential.map(value, lambda sample, array: (sample, array))
         assert [sample for sample, _ in given] == [0, 1, 2]
@@ -190,11 +190,11 @@ def test_large_tensors_are_computed_again_with_the_same_result(again: int, monke
     model = net("chain")
     feeds = samples_of(model, 3)
     values = [node.outputs[0] for node in model.graph if node.op_type in ("Conv", "Gemm")]
-    sequential = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    sequential = SequentialRun(model, feeds, RunContext())
     expected = [sequential.means(value, later=values[i + 1 :]) for i, value in enumerate(values)]
     monkeypatch.setattr("converter_lite.quantization.sequential.KEPT_BYTES", 0)
     monkeypatch.setattr("converter_lite.quantization.sequential.COMPUTED_AGAIN", again)
-    frugal = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    frugal = SequentialRun(model, feeds, RunContext())
     held = []
     for i, value in enumerate(values):
         np.testing.assert_allclose(frugal.means(value, later=values[i + 1 :]), expected[i], rtol=2 * HALF, atol=1e-3)
@@ -208,7 +208,7 @@ def test_a_sequential_run_holds_only_what_is_still_needed_and_floats_in_half_pre
     feeds = samples_of(model, 2)
     for graph, kept in ((materialize(full(model, samples=feeds)), np.uint8), (model, np.float16)):
         values = [node.outputs[0] for node in graph.graph if node.op_type in ("Conv", "Gemm")]
-        sequential = SequentialRun(graph, feeds, engine=DEFAULT_ENGINE, threads=1)
+        sequential = SequentialRun(graph, feeds, RunContext())
         for i, value in enumerate(values):
             sequential.means(value, later=values[i + 1 :])
             held = sequential._stored[0]
@@ -221,7 +221,7 @@ def test_what_does_not_fit_into_half_precision_is_kept_as_it_is() -> None:
     model = build("g (float[1,4] x) => (float[1,4] y) { a = Mul(x, big) b = Relu(a) y = Neg(b) }", big=np.float32(1e6))
     feeds = samples_of(model, 2)
     relu, neg = (node for node in model.graph if node.op_type in ("Relu", "Neg"))
-    sequential = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    sequential = SequentialRun(model, feeds, RunContext())
     assert relu.inputs[0] is not None
     list(sequential.map(relu.inputs[0], lambda *_: None))
     assert sequential._stored[0]["a"].dtype == np.float32
@@ -233,7 +233,7 @@ def test_a_mapped_value_sees_what_was_changed_before_it() -> None:
     model = net("chain")
     feeds = samples_of(model, 2)
     gemm = next(node for node in model.graph if node.op_type == "Gemm")
-    sequential = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1)
+    sequential = SequentialRun(model, feeds, RunContext())
     assert gemm.inputs[0] is not None
     list(sequential.map(gemm.inputs[0], lambda *_: None))
     bias = model.graph.initializers["b4"]
@@ -246,7 +246,7 @@ def test_a_sequential_mean_is_the_mean_per_channel() -> None:
     model = net("branches")
     feeds = samples_of(model, 2)
     value = next(node for node in model.graph if node.op_type == "Add").outputs[0]
-    rows = SequentialRun(model, feeds, engine=DEFAULT_ENGINE, threads=1).means(value, later=())
+    rows = SequentialRun(model, feeds, RunContext()).means(value, later=())
     for row, feed in zip(rows, feeds, strict=True):
         np.testing.assert_allclose(row, channel_mean(run(model, feed)["s"]), atol=1e-5)
     np.testing.assert_allclose(mean_over_samples(rows), (rows[0].astype(np.float64) + rows[1]) / 2)

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from converter_lite.errors import CalibrationError
 from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.runtime.context import RunContext
 from tests.support import build, clone, normal, operators, optimized, random_feed, run, samples_of, sqnr, written
 
 Array = NDArray[np.float32]
 
 
 def dynamic(model: ir.Model, *, alwc: bool = True, skip: frozenset[str] = frozenset()) -> QuantizedModel:
-    return quantize_dynamic(clone(model), DynamicSettings(alwc, skip=skip), target="CPU")
+    return quantize_dynamic(clone(model), DynamicSettings(alwc, skip=skip), target="CPU", context=RunContext())
 
 
 def matmul(opset: int = 13) -> ir.Model:
@@ -200,5 +201,7 @@ def test_inputs_that_are_all_zero_and_batches_of_any_size(alwc: bool) -> None:
 def test_a_given_plan_is_used_as_it_is() -> None:
     model = matmul()
     plan = dynamic(model).plan
-    again = quantize_dynamic(clone(model), DynamicSettings(weight_per_channel=False), target="CPU", plan=plan)
+    again = quantize_dynamic(
+        clone(model), DynamicSettings(weight_per_channel=False), target="CPU", plan=plan, context=RunContext()
+    )
     assert again.plan is plan

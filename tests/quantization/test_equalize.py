@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from converter_lite import graph as g
 from converter_lite.quantization.equalize import LARGEST_FACTOR, equalize, find_pairs
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from tests.support import assert_same_outputs, build, clone, full, normal, run, samples_of, sqnr, written
 
 SPREAD = np.geomspace(0.03, 30, 6).astype(np.float32)
@@ -151,7 +151,7 @@ def equalized(
 ) -> tuple[ir.Model, dict[str, NDArray[np.float64]]]:
     changed = clone(model)
     feeds = samples_of(model, count)
-    return changed, equalize(changed, feeds, per_channel=per_channel, engine=DEFAULT_ENGINE, threads=1)
+    return changed, equalize(changed, feeds, per_channel=per_channel, context=RunContext())
 
 
 def spread(values: NDArray[np.floating]) -> float:
@@ -278,7 +278,7 @@ def test_a_smaller_exponent_moves_less_of_the_spread_into_the_weights_behind() -
     spreads = []
     for alpha in (0.3, 0.6, 0.9):
         model = NETS["Relu"].model()
-        equalize(model, samples_of(model), per_channel=True, alpha=alpha, engine=DEFAULT_ENGINE, threads=1)
+        equalize(model, samples_of(model), per_channel=True, alpha=alpha, context=RunContext())
         model.graph.outputs.append(next(node for node in model.graph if node.op_type == "Relu").outputs[0])
         arrays = [run(model, feed)["m"] for feed in samples_of(model)]
         spreads.append(spread(magnitude(np.concatenate(arrays), 1)))

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.log import NORMAL, Log
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.dynamic import DynamicSettings
@@ -17,7 +18,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.quantizer import Quantizer, Resources
 from converter_lite.quantization.score import Score, Scorer
 from converter_lite.quantization.weight_only import WeightSettings
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
 from tests.support import build, normal, samples_of, written
 
@@ -45,7 +46,7 @@ def net() -> ir.Model:
 def run(settings: Any, goal: Goal | None, *, log: Log | None = None, plan: QuantPlan | None = None) -> QuantizedModel:
     model = net()
     choice = Choice(settings, target_spec("CPU"), goal)
-    return Quantizer(model, choice, Resources(samples_of(model), DEFAULT_ENGINE, 1, log or Log())).run(plan)
+    return Quantizer(model, choice, Resources(samples_of(model), CalibrationContext(log=log or Log()))).run(plan)
 
 
 FULL = FullSettings(per_channel=False, bias_correction=False, equalization=False)
@@ -53,7 +54,7 @@ CONVOLUTIONS = ("Conv_0", "Conv_2", "Conv_4")
 
 
 def score_of(quantized: QuantizedModel) -> Score:
-    return Scorer(net(), samples_of(net()), engine=DEFAULT_ENGINE, threads=1)(written(quantized))
+    return Scorer(net(), samples_of(net()), RunContext())(written(quantized))
 
 
 def test_the_layer_that_ruins_the_output_is_left_in_float_and_no_other() -> None:
@@ -119,7 +120,7 @@ def test_dynamic_quantization_leaves_products_in_float() -> None:
     )
     settings = DynamicSettings(weight_per_channel=False, smoothing=False, portable=False)
     choice = Choice(settings, target_spec("CPU"), Goal(cosine=0.999))
-    plan = Quantizer(model, choice, Resources(samples_of(model), DEFAULT_ENGINE, 1, Log())).run().plan
+    plan = Quantizer(model, choice, Resources(samples_of(model), CalibrationContext())).run().plan
     modes = [decision.mode for decision in plan.nodes.values() if decision.op_type == "MatMul"]
     assert modes == [NodeMode.DYNAMIC, NodeMode.FLOAT, NodeMode.DYNAMIC]
 
@@ -223,8 +224,8 @@ def test_scores_do_not_depend_on_threads_and_notice_what_is_not_finite() -> None
     model = net()
     feeds = samples_of(model)
     quantized = written(run(FULL, None))
-    scores = {Scorer(model, feeds, engine=DEFAULT_ENGINE, threads=threads)(quantized) for threads in (1, 3)}
+    scores = {Scorer(model, feeds, RunContext(threads=threads))(quantized) for threads in (1, 3)}
     assert len(scores) == 1
     broken = net()
     broken.graph.initializers["b3"].const_value = ir.Tensor(np.full(6, np.nan, np.float32), name="b3")
-    assert Scorer(model, feeds, engine=DEFAULT_ENGINE, threads=1)(broken) == Score(-1.0, np.inf, np.inf)
+    assert Scorer(model, feeds, RunContext())(broken) == Score(-1.0, np.inf, np.inf)

@@ -18,11 +18,10 @@ from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.writer import save
 from converter_lite.formats.registry import output_format
 from converter_lite.kernels.params import QuantParams, QuantSpec
-from converter_lite.log import Log
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, samples_of, sqnr, written
 
@@ -55,9 +54,7 @@ def quantize(settings: WeightSettings = SETTINGS, plan: QuantPlan | None = None)
         target="CPU",
         samples=samples_of(model, 16),
         plan=plan,
-        engine=DEFAULT_ENGINE,
-        threads=1,
-        log=Log(),
+        context=RunContext(),
     )
 
 

@@ -26,7 +26,7 @@ from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.storage import ONNX_STORAGE, WIDTHS, Storage
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
 from converter_lite.quantization.width_losses import measure_losses
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from tests.support import Samples, build, clone, normal, samples_of, written
 
 NET = """g (float[1,24] x) => (float[1,40] y) {
@@ -63,9 +63,7 @@ def mixed(
         target="CPU",
         samples=samples,
         tuning=samples_of(model),
-        engine=DEFAULT_ENGINE,
-        threads=threads,
-        log=log or Log(),
+        context=RunContext(threads=threads, log=log or Log()),
     )
 
 
@@ -105,7 +103,7 @@ def test_the_search_keeps_its_goal_on_samples_that_nothing_is_fitted_to(goal: fl
     samples = samples_of(model, 60)
     quantized = mixed(MixedBits(search=True, target_cosine=goal), samples=samples)
     others = samples_of(model, 40, dynamic=2)[30:]
-    scorer = Scorer(model, others, engine=DEFAULT_ENGINE, threads=1)
+    scorer = Scorer(model, others, RunContext())
     assert scorer(written(quantized)).cosine >= goal - 0.2 * (1 - goal)
 
 
@@ -135,7 +133,7 @@ def test_one_tensor_read_along_two_axes_gets_one_scale_and_one_width() -> None:
         "g (float[1,32] x) => (float[1,32] y) { a = Gemm(x, w) y = Gemm<transB=1>(a, w) }", w=normal(32, 32, seed=1)
     )
     settings = WeightSettings(mixed=MixedBits(init_scale=0.3), min_channel=0)
-    plan = quantize_weights(model, settings, target="CPU", engine=DEFAULT_ENGINE, threads=1, log=Log()).plan
+    plan = quantize_weights(model, settings, target="CPU", context=RunContext()).plan
     assert plan.weights["w"].spec.axis is None
     assert plan.weights["w"].spec.bits == 4
 
@@ -233,8 +231,8 @@ def test_losses_grow_as_widths_shrink_and_the_model_stays_as_it_is() -> None:
     uses = weight_uses(model, decide_weights(model, WeightSettings(min_channel=0), target="CPU"))
     grids = {use.name: {bits: grid(use, bits, per_channel=True) for bits in (4, 8)} for use in uses}
     feeds = samples_of(model, 8)
-    scorer = Scorer(model, feeds, engine=DEFAULT_ENGINE, threads=1)
-    losses = measure_losses(model, uses, grids, feeds, scorer=scorer, engine=DEFAULT_ENGINE, threads=1, log=Log())
+    scorer = Scorer(model, feeds, RunContext())
+    losses = measure_losses(model, uses, grids, feeds, scorer=scorer, context=RunContext())
     assert all(found[4] > found[8] >= 0 for found in losses.values())
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
 

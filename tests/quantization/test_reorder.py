@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.kernels.pairs import count_violations
 from converter_lite.kernels.params import QuantSpec, weight_params
-from converter_lite.log import Log
 from converter_lite.quantization.channels import free_channels, weight_columns
 from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.reorder import reorder_channels
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
 from converter_lite.targets.operands import output_channel_axis, pair_rule, weight_of
 from tests.support import assert_same_outputs, build, clone, full, normal, random_feed, samples_of, sqnr, written
@@ -233,9 +233,7 @@ def test_scales_of_an_edited_plan_belong_to_their_channels(node: str, portable: 
         FullSettings(bias_correction=False),
         samples=samples_of(model),
         plan=plan,
-        engine=DEFAULT_ENGINE,
-        threads=1,
-        log=Log(),
+        context=CalibrationContext(),
     )
     assert sqnr(model, written(again), samples_of(model)) > 25
 
@@ -322,10 +320,10 @@ def test_columns_of_a_layer_are_those_of_its_input() -> None:
 
 def test_a_given_plan_of_dynamic_weights_finds_the_same_order() -> None:
     model = build_case(*FREE["MatMul, bias and Gelu"], seed=3)
-    first = quantize_dynamic(clone(model), DynamicSettings(), target="CPU")
+    first = quantize_dynamic(clone(model), DynamicSettings(), target="CPU", context=RunContext())
     assert not np.array_equal(constants_of(first.model)["w1"], constants_of(model)["w1"])
     for settings_ in (DynamicSettings(), DynamicSettings(portable=False)):
-        second = quantize_dynamic(clone(model), settings_, target="CPU", plan=first.plan)
+        second = quantize_dynamic(clone(model), settings_, target="CPU", plan=first.plan, context=RunContext())
         for name, array in constants_of(first.model).items():
             np.testing.assert_array_equal(constants_of(second.model)[name], array)
 

@@ -7,11 +7,10 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.errors import ConfigError
-from converter_lite.log import Log
 from converter_lite.quantization.dynamic import DynamicSettings, decide_dynamic, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan, smoothed_name
 from converter_lite.quantization.smooth import NOISE_LIMIT, Smoothing, apply_smoothing, smooth_products
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from tests.support import (
     Samples,
     assert_same_outputs,
@@ -63,12 +62,14 @@ NEAREST = DynamicSettings(adaptive_rounding=False)
 def smoothed(model: ir.Model, samples: Samples) -> tuple[ir.Model, QuantPlan, list[Smoothing]]:
     model = clone(model)
     plan = decide_dynamic(model, DynamicSettings(), target="CPU")
-    done = smooth_products(model, plan, samples, mode=NodeMode.DYNAMIC, engine=DEFAULT_ENGINE, threads=2, log=Log())
+    done = smooth_products(model, plan, samples, mode=NodeMode.DYNAMIC, context=RunContext(threads=2))
     return model, plan, done
 
 
 def dynamic(model: ir.Model, samples: Samples | None, *, smoothing: bool = True) -> QuantizedModel:
-    return quantize_dynamic(clone(model), DynamicSettings(smoothing=smoothing), target="CPU", samples=samples)
+    return quantize_dynamic(
+        clone(model), DynamicSettings(smoothing=smoothing), target="CPU", samples=samples, context=RunContext()
+    )
 
 
 def test_the_float_model_computes_the_same_after_smoothing() -> None:
@@ -198,7 +199,9 @@ def test_without_samples_and_per_row_there_is_no_smoothing() -> None:
     model = products()
     samples = with_outlier_channels(model)
     assert not dynamic(model, None).plan.smoothing
-    acwl = quantize_dynamic(clone(model), DynamicSettings(weight_per_channel=False), target="CPU", samples=samples)
+    acwl = quantize_dynamic(
+        clone(model), DynamicSettings(weight_per_channel=False), target="CPU", samples=samples, context=RunContext()
+    )
     assert not acwl.plan.smoothing
 
 
@@ -206,10 +209,10 @@ def test_without_samples_and_per_row_there_is_no_smoothing() -> None:
 def test_a_saved_plan_gives_the_same_smoothed_model_without_samples(outliers: object) -> None:
     model = products()
     samples = outliers(model)  # type: ignore[operator]
-    first = quantize_dynamic(clone(model), NEAREST, target="CPU", samples=samples)
+    first = quantize_dynamic(clone(model), NEAREST, target="CPU", samples=samples, context=RunContext())
     plan = QuantPlan.from_json(json.loads(json.dumps(first.plan.to_json())), where="plan.json")
     assert plan.nodes == first.plan.nodes
-    again = quantize_dynamic(clone(model), NEAREST, target="CPU", plan=plan)
+    again = quantize_dynamic(clone(model), NEAREST, target="CPU", plan=plan, context=RunContext())
     for name, array in run(written(first), samples[0]).items():
         np.testing.assert_array_equal(run(written(again), samples[0])[name], array)
 
@@ -226,10 +229,10 @@ def test_factors_of_the_result_of_an_attention_cost_no_operator() -> None:
     names = {value.name for node in changed.graph for value in node.outputs}
     assert smoothed_name("c") in names and "c" not in names
     assert_same_outputs(model, changed, *samples, rtol=1e-5)
-    quantized = quantize_dynamic(clone(model), NEAREST, target="CPU", samples=samples)
+    quantized = quantize_dynamic(clone(model), NEAREST, target="CPU", samples=samples, context=RunContext())
     assert sqnr(model, written(quantized), samples) > sqnr(model, written(dynamic(model, None)), samples)
     plan = QuantPlan.from_json(json.loads(json.dumps(quantized.plan.to_json())), where="plan.json")
-    again = written(quantize_dynamic(clone(model), NEAREST, target="CPU", plan=plan))
+    again = written(quantize_dynamic(clone(model), NEAREST, target="CPU", plan=plan, context=RunContext()))
     np.testing.assert_array_equal(run(again, samples[0])["y"], run(written(quantized), samples[0])["y"])
 
 
@@ -249,7 +252,9 @@ def test_full_quantization_leaves_the_projections_as_they_are() -> None:
 def test_a_skipped_product_is_not_smoothed() -> None:
     model = products()
     skip = DynamicSettings(skip=frozenset({"MatMul_1", "MatMul_2"}))
-    quantized = quantize_dynamic(clone(model), skip, target="CPU", samples=with_outlier_channels(model))
+    quantized = quantize_dynamic(
+        clone(model), skip, target="CPU", samples=with_outlier_channels(model), context=RunContext()
+    )
     assert "h" not in quantized.plan.smoothing
 
 

@@ -16,11 +16,10 @@ from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.onnx.writer import save
 from converter_lite.graph import constant
-from converter_lite.log import Log
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights, left_by_filters, quantize_weights
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from tests.support import Samples, build, clone, normal, operators, run, samples_of, sqnr, written
 
 ALL_KINDS = """g (float[1,3,8,8] x, int64[1,4] ids) => (float[1,24] y) {
@@ -67,9 +66,7 @@ def weights(
         target="CPU",
         samples=samples,
         plan=plan,
-        engine=DEFAULT_ENGINE,
-        threads=1,
-        log=Log(),
+        context=RunContext(),
     )
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.log import Log
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.figures import ModelFigures, OutputAccuracy
 from converter_lite.reports.layers import measure
 from converter_lite.reports.page.content import FormatContent, PageContent, Section
 from converter_lite.reports.preview import previews
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from tests.support import Samples, build, full, normal, samples_of
 
 ACCURACY = OutputAccuracy("y", 0.9991, 0.998, 31.2, 0.05, 2.5)
@@ -37,8 +36,7 @@ def chain(layers: int, *, channels: int = 8) -> ir.Model:
 
 def measured(quantized: QuantizedModel, original: ir.Model, samples: Samples, *, threads: int = 2) -> ModelFigures:
     """Figures of a quantized model over samples."""
-    engine = DEFAULT_ENGINE
-    return measure(quantized, original, samples, is_real=True, engine=engine, threads=threads, log=Log())
+    return measure(quantized, original, samples, is_real=True, context=RunContext(threads=threads))
 
 
 def chain_figures(layers: int) -> ModelFigures:

@@ -19,7 +19,8 @@ from converter_lite.log import NORMAL, Log
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.reports import observation
 from converter_lite.reports.debug_csv import DebugReport
-from converter_lite.runtime.engine import DEFAULT_ENGINE, Feed
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Feed
 from tests.reports.models import CONV_RELU, SAMPLE, activation, conv_relu, plan, weight
 from tests.support import build, clone, normal
 
@@ -51,7 +52,7 @@ Round,TensorName,CosineSimilarity,
 def write(
     folder: Path, quantized: QuantizedModel, samples: Any, *, threads: int = 1, log: Log | None = None, **options: Any
 ) -> list[Path]:
-    report = DebugReport(folder, quantized, engine=DEFAULT_ENGINE, threads=threads, log=log or Log(), **options)
+    report = DebugReport(folder, quantized, context=RunContext(threads=threads, log=log or Log()), **options)
     return report.write(samples)
 
 

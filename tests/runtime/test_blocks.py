@@ -5,9 +5,9 @@ import onnx
 import pytest
 
 from converter_lite.formats.onnx.reader import read_onnx
-from converter_lite.log import Log
 from converter_lite.runtime import blocks
 from converter_lite.runtime.blocks import BlockSession, run_each
+from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.runtime.serializing import open_session
 from tests.support import build_proto, normal
@@ -34,7 +34,7 @@ def test_blocks_of_any_size_give_what_the_whole_model_gives(
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK_VALUES", values)
     onnx.save(build_proto(GRAPH, w0=normal(8, 8), w1=normal(8), w2=normal(8, 8, seed=2)), tmp_path / "m.onnx")
-    session = BlockSession(read_onnx(tmp_path / "m.onnx"), engine=DEFAULT_ENGINE, threads=1, log=Log())
+    session = BlockSession(read_onnx(tmp_path / "m.onnx"), RunContext())
     assert len(session._blocks) == {1: 4, 128: 2, 10_000: 1}[values]
     feed = {"x": normal(3, 8, seed=3), "flag": np.array(True)}
     expected = DEFAULT_ENGINE.session(tmp_path / "m.onnx").run(feed)
@@ -47,7 +47,7 @@ def test_blocks_of_any_size_give_what_the_whole_model_gives(
 def test_samples_that_run_together_load_every_block_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_VALUES", 128)
     onnx.save(build_proto(GRAPH, w0=normal(8, 8), w1=normal(8), w2=normal(8, 8, seed=2)), tmp_path / "m.onnx")
-    session = BlockSession(read_onnx(tmp_path / "m.onnx"), engine=DEFAULT_ENGINE, threads=1, log=Log())
+    session = BlockSession(read_onnx(tmp_path / "m.onnx"), RunContext())
     feeds = [{"x": normal(3, 8, seed=seed), "flag": np.array(seed == 3)} for seed in (3, 4)]
     expected = [session.run(feed) for feed in feeds]
     loaded = []

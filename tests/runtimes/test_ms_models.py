@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.formats.mindspore_lite.enums import Compression
 from converter_lite.formats.mindspore_lite.exporter.writer import write
 from converter_lite.formats.mindspore_lite.format import MS_REQUIREMENTS, rebuild
@@ -22,7 +23,6 @@ from converter_lite.formats.mindspore_lite.policy import MS_CPU, economical_spec
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.graph import constant
 from converter_lite.kernels.params import QuantSpec, weight_params
-from converter_lite.log import Log
 from converter_lite.pipeline.prepare import optimized as formed
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -175,9 +175,7 @@ def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp
     platform.skip_if_missing()
     model = optimized(name).clone()
     samples = Recorded(feeds(name, 20))
-    quantized = quantize_full(
-        model, MS_CPU, FullSettings(), samples=samples, engine=DEFAULT_ENGINE, threads=2, log=Log()
-    )
+    quantized = quantize_full(model, MS_CPU, FullSettings(), samples=samples, context=CalibrationContext(threads=2))
     data = write(quantized)
     # ResNet-8 answers small pictures with near ties, where one step of a logit moves much of the softmax: more samples
     tried = feeds(name, 48 if name == "resnet8" else 8, start=40)

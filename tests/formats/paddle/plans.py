@@ -9,24 +9,24 @@ from typing import Any
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.cli.opt_request import convert, output_file
 from converter_lite.config import config_from_mapping
 from converter_lite.formats.paddle.policy import PaddlePolicy, PaddleStorage
 from converter_lite.kernels.params import params_from_range
-from converter_lite.log import Log
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult
 from converter_lite.quantization.full import FullSettings, quantize_full
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.context import RunContext
 from tests.support import Samples, random_feed
 
 
 def plan_weights(model: ir.Model, *, target: str, bits: int, corrected: bool = False) -> QuantizedModel:
     """Integer weights, rounded to nearest unless ``corrected``."""
     settings = WeightSettings(bits, bias_correction=corrected, storage=PaddleStorage(policy=PaddlePolicy(target)))
-    return quantize_weights(model.clone(), settings, target=target, engine=DEFAULT_ENGINE, threads=1, log=Log())
+    return quantize_weights(model.clone(), settings, target=target, context=RunContext())
 
 
 def plan_full(
@@ -36,7 +36,7 @@ def plan_full(
     samples = Samples([dict(feed) if feed is not None else random_feed(model)])
     settings = FullSettings(bias_correction=False, equalization=False)
     quantized = quantize_full(
-        model.clone(), PaddlePolicy(target), settings, samples=samples, engine=DEFAULT_ENGINE, threads=1, log=Log()
+        model.clone(), PaddlePolicy(target), settings, samples=samples, context=CalibrationContext()
     )
     if bound is not None:
         known = quantized.plan.activations

@@ -23,6 +23,7 @@ from converter_lite.quantization.qdq import attention as attention_module
 from converter_lite.quantization.qdq import build as build_module
 from converter_lite.quantization.qdq.attention import ATTENTION_OPSET, find_attentions, knows_attention
 from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.runtime.context import RunContext
 from tests.support import SCORES, OldEngine, attention, build, clone, normal, operators, random_feed, run, written
 
 known = pytest.mark.skipif(not knows_attention(), reason="the libraries here have no Attention operator")
@@ -31,7 +32,7 @@ MASKED = "s0 = MatMul(q, k) s1 = Mul(s0, third) s = Add({}) p = Softmax<axis=-1>
 
 
 def dynamic(model: ir.Model, *, alwc: bool = True) -> QuantizedModel:
-    return quantize_dynamic(clone(model), DynamicSettings(alwc), target="CPU")
+    return quantize_dynamic(clone(model), DynamicSettings(alwc), target="CPU", context=RunContext())
 
 
 def found(model: ir.Model) -> int:

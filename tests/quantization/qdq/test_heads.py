@@ -10,11 +10,12 @@ import pytest
 from converter_lite.formats.onnx import writer
 from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
 from converter_lite.quantization.qdq.heads import find_heads
+from converter_lite.runtime.context import RunContext
 from tests.support import attention, build, clone, normal, optimized, random_feed, run, sqnr, written
 
 
 def dynamic(model: ir.Model, *, alwc: bool = True) -> ir.Model:
-    return written(quantize_dynamic(clone(model), DynamicSettings(alwc), target="CPU"))
+    return written(quantize_dynamic(clone(model), DynamicSettings(alwc), target="CPU", context=RunContext()))
 
 
 def product(model: ir.Model) -> ir.Node:

@@ -1,0 +1,23 @@
+"""What a calibration is given beside model and samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from converter_lite.calibration.cache import StatisticsCache
+from converter_lite.execution.executor import Executor
+from converter_lite.runtime.context import RunContext
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationContext(RunContext):
+    """A :class:`~converter_lite.runtime.context.RunContext` that can also observe activations.
+
+    Attributes:
+        cache: Statistics of earlier runs and of other formats of this one; where it lasts, all kinds are collected, for
+            every method that may follow. ``None`` keeps nothing.
+        executor: Observes shards of the samples; ``None``: this process. The result does not depend on it.
+    """
+
+    cache: StatisticsCache | None = None
+    executor: Executor | None = None
