@@ -24,10 +24,10 @@ UNAVAILABLE = {
     "optimize_transformer": "optimizeTransformer",
     "device": "device",
 }
-"""Attributes of the original's converter whose feature is not there -> the flag that stands for the same."""
+"""Attributes of the original's converter whose feature is not available -> the flag for the same feature."""
 
 Samples = Iterable[Any] | Callable[[], Iterable[Any]]
-"""Samples from Python: dictionaries by input name, tuples in input order, or arrays; or a function that gives them."""
+"""Samples from Python: dictionaries by input name, tuples in input order, or arrays; or a function that returns them."""
 
 
 def convert(request: ConvertRequest, *, log: Log | None = None) -> ConvertResult:
@@ -57,12 +57,12 @@ class Converter:
         nb_target: "arm" or "x86": processors that a ``.nb`` file is for.
         nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
         uint8_weights: ONNX: int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
-        min_cosine: Quality gate; ``None`` takes the default rule.
+        min_cosine: Quality gate; ``None`` applies the default rule.
         threads: Worker threads; 0 = one per core.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         verbose: Print the summary lines of the command line.
         decrypt_key, decrypt_mode, enable_encryption, encrypt_key, train_model, optimize_transformer, device: Attributes of
-            the original whose feature is not there: :meth:`convert` refuses any value but the default.
+            the original whose feature is not available: :meth:`convert` refuses any value but the default.
     """
 
     input_shape: dict[str, Sequence[int]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Converter:
     _config: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     def set_config_info(self, section: str, config_info: Mapping[str, str]) -> None:
-        """Add the keys of one section, as they would stand in an INI file; later calls replace earlier keys."""
+        """Add the keys of one section, as in an INI file; later calls replace earlier keys."""
         if not isinstance(config_info, Mapping):
             raise UsageError("config_info must be a dictionary of texts", where=f"set_config_info({section!r}, ...)")
         self._config.setdefault(section, {}).update({str(key): str(value) for key, value in config_info.items()})
@@ -307,7 +307,7 @@ def quant_post_dynamic(
 
 
 def _source(model_dir: str | Path, model_filename: str | None, params_filename: str | None) -> ConvertRequest:
-    """A request that names the model; what is no ``.onnx`` file is a Paddle model."""
+    """A request that names the model; anything but an ``.onnx`` file is a Paddle model."""
     path = Path(model_dir) / model_filename if model_filename is not None else Path(model_dir)
     is_paddle = path.is_dir() or path.suffix == ".pdmodel" or path.name == "__model__" or params_filename is not None
     if path.suffix == ".onnx" and params_filename is not None:
@@ -325,7 +325,7 @@ def _known(parameter: str, value: str, table: Mapping[str, str]) -> str:
 
 
 def _with_skipped(converter: Converter, names: tuple[str, ...]) -> QuantizationConfig | None:
-    """The configuration with ``skip_quant_node``, set behind the parser: names may hold commas."""
+    """The configuration with ``skip_quant_node``, which bypasses the parser: names may contain commas."""
     config = converter._merged_config("")
     if config is None:
         return None
@@ -333,7 +333,7 @@ def _with_skipped(converter: Converter, names: tuple[str, ...]) -> QuantizationC
 
 
 def _skipped(source: ConvertRequest, quantizable: Sequence[str], skip_nodes: Sequence[str]) -> tuple[str, ...]:
-    """``skip_quant_node`` that leaves only the wanted weighted operators to the quantizer."""
+    """``skip_quant_node`` that leaves the quantizer only the wanted weighted operators."""
     from converter_lite.errors import did_you_mean
     from converter_lite.pipeline.read import read_source
 

@@ -1,4 +1,4 @@
-"""Errors that a user can cause, with the nearest name where one is unknown; everything else that escapes is a defect."""
+"""Errors that a user can cause, with the nearest name for an unknown one; any other exception that escapes is a defect."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TargetError(ConverterError):
 
 
 def refused_by_system(error: OSError) -> ConverterError:
-    """What the operating system refused, as an error for users: no permission, no space, a device that is gone."""
+    """What the operating system refused, as an error for users: no permission, no space, a device that has gone."""
     return ConverterError(
         error.strerror or str(error), where=str(error.filename or ""), hint="check space and permissions"
     )
@@ -89,7 +89,7 @@ class QualityError(ConverterError):
     """The written model missed the quality gate, or nothing was quantized.
 
     Attributes:
-        details: What is known about the results, as plain data for ``--json``; their files are not there.
+        details: What is known about the results, as plain data for ``--json``; their files were not kept.
     """
 
     def __init__(

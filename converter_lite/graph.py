@@ -1,8 +1,7 @@
-"""Questions and small edits on an ``onnx_ir`` graph that every other part needs.
+"""Queries and small edits on an ``onnx_ir`` graph that every other part needs.
 
 Names: after :func:`assign_names` every node and value has a unique non-empty name. A pass that merges nodes calls
-:func:`absorb_names`, so that a name from the original file still finds the node that does its work
-(:func:`find_nodes`).
+:func:`absorb_names`, so that :func:`find_nodes` still finds the node that does the work of an original one.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ ALIASES = "aliases"
 """Key of ``node.meta``: names of original nodes and tensors whose work this node does now."""
 
 KEPT_BELOW = 1 << 19
-"""Elements from which on a weight that is decoded when it is read is decoded each time."""
+"""Elements from which a lazily decoded weight is not kept but decoded at every read."""
 
 
 def assign_names(model: ir.Model) -> None:
@@ -69,7 +68,7 @@ def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:
 
 
 def find_nodes(graph: ir.Graph, name: str) -> list[ir.Node]:
-    """Nodes that carry this name now, or do the work of the original node or tensor of this name."""
+    """Nodes that have this name now, or do the work of the original node or tensor of this name."""
     exact = [node for node in graph if node.name == name]
     return exact or [node for node in graph if name in node.meta.get(ALIASES, ())]
 
@@ -141,7 +140,7 @@ def lazy_tensor(
     name: str = "",
     keep_small: bool = False,
 ) -> ir.LazyTensor:
-    """A constant that ``make`` gives whenever it is read, or the first time (``keep_small``, below ``KEPT_BELOW`` elements)."""
+    """A constant that ``make`` computes at every read, or only at the first (``keep_small``, below ``KEPT_BELOW`` elements)."""
     kept = keep_small and prod(shape) < KEPT_BELOW
     return ir.LazyTensor(lambda: ir.Tensor(make(), dtype=dtype), dtype, ir.Shape(shape), cache=kept, name=name)
 
@@ -150,7 +149,7 @@ class Names:
     """Names of the values of a graph, for code that adds many: :func:`unique_name` walks the graph for each.
 
     Args:
-        graph: The graph; names that it gets otherwise than from here are not known.
+        graph: The graph; names that are added to it in other ways are not known here.
     """
 
     def __init__(self, graph: ir.Graph) -> None:
@@ -158,7 +157,7 @@ class Names:
         self._taken = {value.name for value in (*graph.inputs, *produced)} | set(graph.initializers)
 
     def unique(self, name: str) -> str:
-        """``name``, with a number behind it where it is taken; it is taken from now on."""
+        """``name``, with a number appended if it is taken; the result counts as taken from now on."""
         unique, count = name, 1
         while unique in self._taken:
             unique, count = f"{name}_{count}", count + 1
@@ -167,7 +166,7 @@ class Names:
 
 
 def unique_name(graph: ir.Graph, name: str) -> str:
-    """``name``, with a number behind it where a value of the graph is called so already."""
+    """``name``, with a number appended if a value of the graph has that name already."""
     unique, count = name, 1
     while _is_taken(graph, unique):
         unique, count = f"{name}_{count}", count + 1

@@ -1,4 +1,4 @@
-"""What a run tells its user while it works: a summary that does not grow with the model, details on request, progress."""
+"""What a run reports while it works: a summary that does not grow with the model, details on request, progress."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Log:
 
     Attributes:
         verbosity: ``QUIET`` prints warnings only, ``NORMAL`` a summary, ``DETAILED`` everything.
-        stream: Where messages go; ``None`` keeps them in ``warnings`` and ``seconds`` only.
+        stream: Where messages go; with ``None`` only ``warnings`` and ``seconds`` are kept.
         warnings: Everything said with :meth:`warning`, in order.
         seconds: Stage -> seconds of wall time.
-        bars: Progress bars on the terminal now.
-        shows_progress: Show progress bars although there is no stream: for commands with lines of their own.
+        bars: Progress bars that are on the terminal now.
+        shows_progress: Show progress bars even without a stream: for commands that print lines of their own.
     """
 
     verbosity: int = QUIET
@@ -105,7 +105,7 @@ class _Forward(logging.Handler):
 
 @contextmanager
 def library_messages(log: Log) -> Iterator[None]:
-    """While the context lasts, our warnings in the standard log become warnings of ``log``.
+    """Within the context, our warnings in the standard log become warnings of ``log``.
 
     What onnx_ir reports about broken models becomes a detail: the error that follows says what is wrong.
     """

@@ -1,1 +1,1 @@
-"""The way of a model through a conversion, one module a step: ``convert`` calls the others in order."""
+"""The steps of a conversion, one module each: ``convert`` calls the others in order."""

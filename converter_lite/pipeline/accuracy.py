@@ -32,7 +32,7 @@ def compare(
 ) -> tuple[OutputAccuracy, ...]:
     """Accuracy per output over all samples, where the float model's values are finite.
 
-    Memory is that of one sample, or of all for models that run in blocks.
+    Outputs of one sample are in memory at a time, or of all samples for models that run in blocks.
 
     Args:
         reference: Float model.
@@ -41,11 +41,11 @@ def compare(
         open_axes: Output -> axes whose length depends on what the model computes (boxes that a detector finds). Samples in which
             such a length differs cannot be compared.
 
-    Samples that cannot be compared, also those in which the float model gives no finite value, are counted in a warning, and
-    the cosine is 0 where none can.
+    A warning counts the samples that cannot be compared, including those for which the float model gives no finite value; the
+    cosine is 0 if none can.
 
     Raises:
-        QualityError: The written model gives NaN or infinite values where the float model does not, or other shapes.
+        QualityError: The written model gives NaN or infinite values where the float model does not, or different shapes.
     """
     sums = [ErrorSums() for _ in reference.output_names]
     left: Counter[tuple[str, str]] = Counter()
@@ -65,7 +65,7 @@ def compare(
 
 
 def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: str, open_axes: frozenset[int]) -> str:
-    """Count a sample, or tell why it cannot be compared."""
+    """Count a sample, or say why it cannot be compared."""
     if expected.shape != given.shape:
         sizes = list(zip(expected.shape, given.shape, strict=False))
         if expected.ndim == given.ndim and all(a == b or axis in open_axes for axis, (a, b) in enumerate(sizes)):

@@ -13,7 +13,7 @@ from converter_lite.passes.input_shapes import fix_input_shapes
 
 
 def effective_context(config: QuantizationConfig | None) -> AscendContext | None:
-    """The section, where it gives shapes and is for this quantization (elsewhere the parser warns that it has no effect)."""
+    """The section, if it gives shapes and applies to this quantization (otherwise the parser warns that it has no effect)."""
     if config is None or not config.ascend_context.input_shape:
         return None
     quant_type = config.common_quant_param.quant_type

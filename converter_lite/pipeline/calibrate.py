@@ -1,4 +1,4 @@
-"""What a conversion finds the ranges of its activations with: statistics that are known, and machines that observe samples."""
+"""What a conversion uses to find the ranges of activations: cached statistics, and the executor that observes samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from converter_lite.pipeline.request import ConvertRequest
 def statistics_cache(
     request: ConvertRequest, dataset: RememberingDataset | None, log: Log, *, formats: int
 ) -> StatisticsCache | None:
-    """Where statistics are kept; ``None`` where neither a later run nor another format asks for them."""
+    """Where statistics are kept; ``None`` if neither a later run nor another format needs them."""
     folder = request.cache
     if dataset is None or (folder is None and formats == 1):
         return None
@@ -29,12 +29,12 @@ def calibration_executor(request: ConvertRequest, stack: ExitStack, log: Log, *,
 
     Args:
         request: Says where.
-        stack: Ends what is started for it.
-        log: Is told.
+        stack: Closes what is started here.
+        log: Receives what is used.
         observes: Whether there is something to observe.
 
     Raises:
-        UsageError: The extra for it is not installed, or the address is none.
+        UsageError: The extra that it needs is not installed, or the address is not one.
         ClusterError: There is no such cluster, or it cannot be used.
     """
     name = request.executor

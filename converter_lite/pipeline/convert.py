@@ -44,7 +44,7 @@ from converter_lite.system.files import Transaction, destinations, refuse_overwr
 
 _Text = Callable[[ConvertResult], str]
 _Other = tuple[Path, Transaction, _Text]
-"""A file that tells about a finished conversion: its place, a transaction of the folder, its content."""
+"""A file that describes a finished conversion: its path, the transaction of its folder, its content."""
 
 
 def run(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -> ConvertResult:
@@ -63,7 +63,7 @@ class _Job:
     Attributes:
         format: The format.
         target: Path of its file.
-        prepared: The graph that it wants.
+        prepared: The graph as the format requires it.
         choice: How to quantize, ``None`` for a float conversion.
         plan: A plan that the user gave.
     """
@@ -177,7 +177,7 @@ class _Conversion:
         return targets
 
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic serve the calibration only."""
+        """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic are for the calibration only."""
         return {} if effective_context(self.config) is not None else dict(self.request.input_shape)
 
     def _refuse_quantized(self, source: Source) -> None:
@@ -363,7 +363,7 @@ class _Conversion:
             report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
 
     def _open_others(self, stack: ExitStack) -> list[_Other]:
-        """Places of the plan file and of the JSON result, opened before the work whose end they wait for."""
+        """The plan file and the JSON result, opened before the work so that a path that cannot be written fails early."""
         wanted: tuple[tuple[Path | None, _Text], ...] = (
             (self.request.save_plan, lambda result: save_plans(result.plans)),
             (self.request.json, lambda result: json.dumps(result.to_json(), indent=1) + "\n"),
@@ -374,7 +374,7 @@ class _Conversion:
 
 
 def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
-    """Register the proven files for their places."""
+    """Register the proven files with their destinations."""
     for item in proven:
         for made in item.files:
             files.add(made, item.target.with_name(made.name))

@@ -1,4 +1,4 @@
-"""What a conversion says of its plan."""
+"""What a conversion logs about its plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def report_plan(plan: QuantPlan, name: str, model: ir.Model, settings: Settings 
         plan: The plan.
         name: The output format's name.
         model: The graph that the plan is for.
-        settings: How it was to be quantized, ``None`` where the model came quantized.
+        settings: How it was to be quantized, ``None`` if the model was read quantized.
         log: Receives the lines.
     """
     counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]

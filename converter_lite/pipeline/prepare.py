@@ -61,7 +61,7 @@ class Preparation:
         """The graph as required; it must not be changed.
 
         Raises:
-            TargetError: A shape must be fixed, and it is not known how.
+            TargetError: A shape must be fixed, and its size is unknown.
             ModelError: The model cannot meet them.
         """
         requirements = self._simplest(requirements)
@@ -88,16 +88,16 @@ def _prepare(source: Source, requirements: GraphRequirements, level: str) -> Pre
 def optimized(
     model: ir.Model, requirements: GraphRequirements, *, level: str = "general"
 ) -> tuple[ir.Model, OptimizeResult]:
-    """The graph after all passes, with the fused operators of the format; ``model`` may be changed."""
+    """The graph after all passes, with operators fused as the format requires; ``model`` may be changed."""
     if requirements.opset is not None and level != "none" and _may_hold_patterns(model):
-        with contextlib.suppress(ModelError):  # an operator that cannot be raised: fuse what this version has
+        with contextlib.suppress(ModelError):  # an operator cannot be raised: fuse what this version allows
             model = raise_opset(model, requirements.opset)
     done = optimize(model, level=level, fused_operators=requirements.fused)
     return done.model, done
 
 
 def _may_hold_patterns(model: ir.Model) -> bool:
-    """Whether raising the operator set can pay: each pattern that is fused holds one of these operators."""
+    """Whether raising the operator set can pay off: every pattern that is fused contains one of these operators."""
     kinds = {node.op_type for node in model.graph}
     return bool(kinds & {"Erf", "Sqrt"}) or ("Mul" in kinds and bool(kinds & {"Clip", "HardSigmoid"}))
 

@@ -75,7 +75,7 @@ class Proof:
 
     @contextmanager
     def blaming_the_model(self) -> Iterator[None]:
-        """Work on a model; what fails there because the runtime cannot load the model either is told as that.
+        """Work on a model; if it fails because the runtime cannot load the model at all, that error is raised instead.
 
         Raises:
             ModelError: The runtime cannot load the model.
@@ -89,7 +89,7 @@ class Proof:
             raise
 
     def _open_reference(self) -> Session:
-        """The float model; late if it is large, as it takes as much memory as all other work before the proof."""
+        """The float model; a large one is loaded only now, since it takes as much memory as all work before the proof."""
         if self._reference is None:
             self._reference = _reference(self._original, self._context)
         return self._reference
@@ -118,7 +118,7 @@ class Proof:
 
         Raises:
             FormatError: The file is not valid.
-            QualityError: It gives NaN or other shapes.
+            QualityError: It gives NaN or different shapes.
         """
         session = self._session(fmt.runnable(file, like=model))
         reference = self._open_reference()
@@ -178,7 +178,7 @@ class Proof:
 
 
 def _below(value: float, limit: float) -> str:
-    """A number with five digits behind the point, more where they are needed to see that it is below ``limit``."""
+    """A number with five decimals, or as many more as show that it is below ``limit``."""
     texts = (f"{value:.{digits}f}" for digits in range(5, 17))
     return next((text for text in texts if float(text) < limit), str(value))
 
@@ -205,7 +205,7 @@ def _in_blocks(model: ir.Model, context: RunContext) -> Session:
 
 
 def _foreign(model: ir.Model) -> list[str]:
-    """Operators of other domains, which runtimes need not know."""
+    """Operators of other domains, which a runtime may not know."""
     return [f"{g.label(n)} of {n.domain}" for n in g.all_nodes(model.graph) if n.domain not in ("", "ai.onnx")]
 
 
@@ -223,7 +223,7 @@ def _open_axes(model: ir.Model) -> dict[str, frozenset[int]]:
 
 
 def _within(plan: QuantPlan, feed: Feed) -> dict[str, NDArray[Any]]:
-    """Random numbers brought into the range that integers of the inputs can hold: what lies outside says nothing."""
+    """Random samples clipped to the range that the inputs' integers can hold: values outside it would prove nothing."""
     inside = dict(feed)
     for name, params in plan.activations.items():
         if name in inside and not params.is_per_channel:

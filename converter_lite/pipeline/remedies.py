@@ -1,6 +1,6 @@
-"""What helps when a result is not as accurate as it should be, said in the words of the command line and the configuration.
+"""What helps when a result is not accurate enough, in the words of the command line and the configuration.
 
-Messages end up where no documentation is installed, so they name keys and commands, not pages.
+Users read messages where no documentation is installed, so hints name keys and commands, not pages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GATE = "--minCosine=X changes the gate"
 
 
 def remedies(choice: Choice | None, *, is_real: bool) -> str:
-    """A hint for a file that missed its quality gate.
+    """The hint for a file that missed its quality gate.
 
     Args:
         choice: How it was quantized; ``None``: not at all.

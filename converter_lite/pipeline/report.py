@@ -1,4 +1,4 @@
-"""What a conversion tells about its layers: which reports are wanted, measured once, and written."""
+"""The reports of a conversion about its layers: which are wanted; measured once, then written."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ PAGE = "report.html"
 """Name of the page beside the CSV files."""
 
 COMMAND_LINE = "command line"
-"""Section of the settings that stand in no file."""
+"""Section for settings that come from the command line."""
 
 
 class Reporting:
-    """Layers of one conversion, for the page and for programs. What most runs do not need is imported where it is used.
+    """Figures of a conversion's layers, for the page and for programs. What most runs do not need is imported where it is used.
 
     Args:
         request: Options.
@@ -98,7 +98,7 @@ class Reporting:
         """Put the figures of one output format into the result.
 
         Args:
-            result: What was done so far.
+            result: What the conversion has so far.
             name: The format.
             quantized: What was written.
             original: The float graph of the format.
@@ -122,7 +122,7 @@ class Reporting:
                 result.samples = previews(samples[:SHOWN_SAMPLES])
 
     def write(self, result: ConvertResult, proven: Sequence[Proven], proof: Proof) -> None:
-        """Write the page, also about files that the quality gate is going to refuse.
+        """Write the page, even about files that the quality gate is going to refuse.
 
         Raises:
             ConverterError: It cannot be written.

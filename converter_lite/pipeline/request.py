@@ -1,4 +1,4 @@
-"""What a conversion is asked for: plain data between command line, programming interface and work."""
+"""What a conversion is asked to do: plain data, made by the command line and the programming interface."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
         "outputDataFormat": ("", "the outputs keep the layout of the model"),
     }
 )
-"""Flags of the original whose feature is not there: the value that asks for nothing, and the refusal of any other."""
+"""Flags of the original whose feature is not available: the value that asks for nothing, and why any other is refused."""
 
 INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
 OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
 LAYOUTS = ("NHWC", "NCHW")
 
 DEFAULT_SAVE_TYPE = ("MINDIR_LITE", "ONNX")
-"""Output formats where none is asked for, as the original's, and the file that runs everywhere."""
+"""Default output formats: the original's, and the file that runs everywhere."""
 
 OPTIMIZE = ("none", "general", "gpu_oriented", "ascend_oriented")
 MAX_THREADS = 1024
@@ -49,18 +49,18 @@ PROOF_SAMPLES = 16
 """Samples on which the written file is compared with the float model."""
 
 LARGE_PROOF_SAMPLES = 2
-"""The same where the model is run block by block from the disk."""
+"""The same when the model is run block by block from disk."""
 
 DEFAULT_MIN_COSINE = 0.95
-"""Quality gate where none is asked for: 8 bits and more, on real samples."""
+"""Default quality gate, for 8 bits and more on real samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     """Every option of a conversion; the defaults are those of the command line.
 
-    Paths may be given as text, several output formats as one text with commas. What concerns one output format is declared in
-    its folder and inherited from there (``OnnxFlags``, ``MsFlags``, ``NbFlags``).
+    Paths may be strings, and several output formats one string with commas. Options of one output format are declared in its
+    folder and inherited from there (``OnnxFlags``, ``MsFlags``, ``NbFlags``).
 
     Raises:
         UsageError: A value is unknown or out of range; it is named like the flag of the command line.
@@ -82,7 +82,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
         infer: Run the result once on random data even where there are calibration samples.
         proof_samples: Samples on which the written file is compared with the float model, at most.
-        min_cosine: Quality gate; ``None`` takes the default rule, 0 switches it off.
+        min_cosine: Quality gate; ``None`` applies the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
         save_plan: Where to write the plans.
         dry_run: Make decisions and forecast the size, write nothing.
@@ -182,7 +182,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         return tuple(f"{flag} has no effect: {reason}" for flag, is_idle, reason in found if is_idle)
 
     def _check_types(self) -> None:
-        """Texts such as "off" or "4" would pass for true, or for a defect later on."""
+        """Strings such as "off" or "4" would pass for true, or fail later as a defect."""
         for name, kinds, wanted in (
             ("fp16", bool, "True or False"),
             ("infer", bool, "True or False"),
@@ -222,7 +222,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
 
 
 def _optimize_level(text: str) -> str:
-    """The level; the chip that may follow ``ascend_oriented:`` changes nothing here."""
+    """The level; the chip that may follow ``ascend_oriented:`` has no effect here."""
     level, colon, chip = text.partition(":")
     if colon and (level != "ascend_oriented" or not chip):
         raise UsageError("only ascend_oriented takes a chip: ascend_oriented:CHIP", where=f"--optimize={text}")

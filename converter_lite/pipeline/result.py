@@ -48,7 +48,7 @@ class ConvertResult:
     Attributes:
         artefacts: Written files; empty after a dry run.
         plans: Output format -> plan; empty after a float conversion.
-        figures: Output format -> layers and tensors; errors are in them when a report was made.
+        figures: Output format -> layers and tensors, with errors if a report was made.
         samples: The first prepared samples, when a report was made.
         model_bytes: Size of the model that was read, external data included.
         configuration: Section -> key -> text of everything that was set; the command line is ``command line``.
@@ -94,7 +94,7 @@ class ConvertResult:
 
 
 def rejected_to_json(result: ConvertResult) -> dict[str, Any]:
-    """:meth:`ConvertResult.to_json` of a conversion whose files were not good enough and are not there."""
+    """:meth:`ConvertResult.to_json` of a conversion whose files missed the quality gate and were not kept."""
     found = result.to_json()
     found["rejected"] = found.pop("artefacts")
     return found

@@ -16,7 +16,7 @@ from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.runtime.context import RunContext
 
 MAX_READERS = 4
-"""Threads that decode samples at most."""
+"""Most threads that decode samples."""
 
 
 def open_samples(
@@ -28,7 +28,7 @@ def open_samples(
         request: May hold samples of its own.
         config: Names files otherwise.
         model: Its inputs say what a sample is.
-        context: Its log receives what is to be said of the samples.
+        context: Its log receives remarks about the samples.
 
     Raises:
         ConfigError: The configuration does not fit the inputs.

@@ -56,12 +56,12 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bo
 
 
 def versions() -> dict[str, str]:
-    """Versions of everything that decides about the result."""
+    """Versions of everything that affects the result."""
     return {"python": platform.python_version(), **installed(PACKAGES)}
 
 
 def peak_memory() -> int:
-    """Largest resident memory of this process so far, bytes; 0 where the system does not tell."""
+    """Peak resident memory of this process so far, bytes; 0 if the system does not report it."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""Rounding of a layer's weights fitted to the inputs that the quantized network gives it."""
+"""Adaptive rounding: a layer's weights are rounded to suit the inputs that it gets in the quantized network."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ ROWS = 16_384
 """Input rows (output positions of all samples) that a layer is fitted to; more change the result below noise."""
 
 ROW_BYTES = 256 << 20
-"""Bytes of all of them; bounds the time, as only a few samples' rows exist at a time."""
+"""Bytes of all these rows. This bounds time, not memory: only a few samples' rows exist at once."""
 
 DAMPING_BY_SHORTAGE = 0.3
 """Damping per column and input: a classifier of 768 inputs seen 64 times would otherwise fit the samples, not the data."""
 
 TRUST = 0.1
-"""Damping of the correction for earlier layers' errors, share of the mean curvature."""
+"""Damping of the compensation for earlier layers' errors, as a share of the mean curvature."""
 
 TINY = 1e-6
 """Added to it, so that channels that are always zero can be inverted."""
 
 CLIPS = (1.0, 0.9, 0.8, 0.7)
-"""Steps to choose from per output channel, shares of the step that covers the weight's extremes."""
+"""Candidate steps per output channel, as shares of the step that covers the weight's extremes."""
 
 FINE_CLIPS = tuple(share / 50 for share in range(54, 24, -1))
-"""The same for rows of at most ``NARROW`` elements: few errors do not average out, so that many steps are worth trying."""
+"""The same for rows of at most ``NARROW`` elements: so few errors do not average out, so more steps are worth trying."""
 
 NARROW = 32
 """Elements of a row (a depthwise kernel has 9) up to which ``FINE_CLIPS`` are tried."""
 
 NEAR = 0.25
-"""Largest change (natural logarithm) of a step by least squares; more comes from inputs that say nothing."""
+"""Largest change (natural logarithm) of a step by least squares; larger ones come from inputs without information."""
 
 LEAST_CURVATURE = 1e-12
 """Mean curvature of inputs that never vary."""
@@ -67,7 +67,7 @@ def rows_per_sample(node: ir.Node, weight: NDArray[Any], samples: int) -> int:
 def input_rows(
     node: ir.Node, x: NDArray[np.float32], weight_shape: tuple[int, ...], rows: int, seed: int
 ) -> NDArray[np.float32]:
-    """What the layer multiplies its weights with. Shape ``(chosen rows, groups, columns)``."""
+    """The input rows that the layer multiplies with its weights. Shape ``(chosen rows, groups, columns)``."""
     if node.op_type != "Conv":
         is_turned = node.op_type == "Gemm" and g.int_attribute(node, "transA", 0)
         flat = x.T if is_turned else x.reshape(-1, x.shape[-1])
@@ -145,7 +145,7 @@ class Moments:
 
     @property
     def is_finite(self) -> bool:
-        """Whether there were inputs, and they were numbers whose products float32 holds."""
+        """Whether there were inputs, all finite and small enough for their products to fit float32."""
         return self.count > 0 and all(
             m is not None and bool(np.isfinite(m).all()) for m in (self.quantized, self.cross)
         )
@@ -154,20 +154,20 @@ class Moments:
 def fit_rounding(
     node: ir.Node, weight: NDArray[np.float32], params: QuantParams, gathered: Moments, *, has_bias: bool
 ) -> NDArray[np.int32]:
-    """Integers with which the layer, fed by the quantized network, gives what the float layer gives in the float network.
+    """Integers with which the layer, on inputs from the quantized network, comes closest to the float layer in the float network.
 
-    First the float weights of least squared error for the quantized inputs are found (they make up for errors of earlier
-    layers), then they are rounded with error compensation.
+    First come the float weights of least squared error for the quantized inputs (which compensate errors of earlier layers);
+    these are then rounded with error compensation.
 
     Args:
         node: The layer.
         weight: Float weight.
         params: Its grid.
         gathered: Moments of its inputs.
-        has_bias: Whether a bias takes the mean of the error; then only its variance counts.
+        has_bias: Whether a bias absorbs the mean of the error; then only its variance counts.
 
     Returns:
-        Integers in the layout of ``weight``; the nearest ones where the inputs are not finite.
+        Integers in the layout of ``weight``; rounded to nearest if the inputs are not finite.
     """
     if not gathered.is_finite:
         return params.quantize(weight)
@@ -190,23 +190,23 @@ def fit_grid(
     has_bias: bool,
     input_scales: bool = False,
 ) -> tuple[QuantParams, NDArray[np.int32]]:
-    """Grid and integers: :func:`fit_rounding` with the step of each output channel fitted too.
+    """Grid and integers: :func:`fit_rounding`, with the step of each output channel fitted as well.
 
-    Of several shares of the step that covers the weight's extremes, and the best of them refined by least squares, the one
-    is kept that leaves the least error in the layer's output. (The step of least error in the weights is another one, and
-    far worse: weights that are cut off err in one direction, which only the inputs can judge.) :func:`fit_rounding` on the
-    grid that is found gives the same integers, so that a plan reproduces them.
+    Candidates are several shares of the step that covers the weight's extremes, and the best of them refined by least squares;
+    the one with the least error in the layer's output is kept. (The step of least error in the weights is a different and far
+    worse one: clipped weights err in one direction, which only the inputs reveal.) :func:`fit_rounding` on the resulting grid
+    gives the same integers, so a plan reproduces them.
 
     Args:
         node: The layer.
         weight: Float weight.
         params: The grid to start from.
         gathered: Moments of its inputs.
-        has_bias: Whether a bias takes the mean of the error.
+        has_bias: Whether a bias absorbs the mean of the error.
         input_scales: Whether the weight's columns may have scales of their own (:mod:`converter_lite.kernels.input_scales`).
 
     Returns:
-        Parameters, and integers on their grid. Per-tensor parameters come back as they are.
+        Parameters, and integers on their grid. Per-tensor parameters are returned unchanged.
     """
     spec = params.spec
     if spec.axis is None or not gathered.is_finite:
@@ -255,7 +255,7 @@ def _best_grid(
 
 
 def _refined(scale: NDArray[np.float32], along: Matrix, energy: Matrix) -> NDArray[np.float32]:
-    """Steps of least squared error for integers that are fixed; the old ones where the inputs hardly say."""
+    """Steps of least squared error for fixed integers; the old ones where the inputs do not determine them."""
     steps = np.divide(along, energy, out=scale.astype(np.float64), where=energy > 0)
     is_near = np.abs(np.log(np.maximum(steps, MIN_SCALE) / scale)) < NEAR
     return np.where(is_near, steps, scale).astype(np.float32)
@@ -292,7 +292,7 @@ def _from_rows(node: ir.Node, rows: NDArray[np.int32], weight: NDArray[np.float3
 
 
 def mean_shift(node: ir.Node, error: NDArray[np.float32], gathered: Moments) -> NDArray[np.float64]:
-    """Mean that an error of the weight adds to each output channel, on the float inputs. Shape ``(output channels,)``."""
+    """Mean that the weight's error adds to each output channel, on the float inputs. Shape ``(output channels,)``."""
     assert gathered.float_sum is not None
     mean = gathered.float_sum / gathered.count
     matrix = _to_rows(node, error)
@@ -301,7 +301,7 @@ def mean_shift(node: ir.Node, error: NDArray[np.float32], gathered: Moments) -> 
 
 
 def _correction(moments: Matrix, cross: Matrix, trust: float) -> Matrix:
-    """What the weights are multiplied with and grow by: the least-squares answer to inputs that differ from the float ones."""
+    """The least-squares change of the weights that compensates for inputs that differ from the float ones."""
     mean = np.diagonal(moments, axis1=1, axis2=2).mean(axis=1)[:, None, None]
     damped = moments + (trust * mean + TINY) * np.eye(moments.shape[1])
     return np.swapaxes(np.linalg.solve(damped, np.swapaxes(cross - moments, 1, 2)), 1, 2)

@@ -1,4 +1,4 @@
-"""Layer-by-layer corrections: quantization must not move the mean of any output channel, and rounding may fit the data.
+"""Bias correction and adaptive rounding, layer by layer: no output channel's mean may shift, and rounding may fit the data.
 
 Layer by layer in graph order, the mean of every output channel of the float model is compared with that of the quantized
 model whose earlier layers are already corrected, on real quantized activations; the difference goes into the bias.
@@ -31,20 +31,20 @@ from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, weight_of
 
 CORRECTION_SAMPLES = 32
-"""Samples whose means are compared; more change the result by less than the noise between calibration sets."""
+"""Samples whose means are compared; with more the result changes by less than the noise between calibration sets."""
 
 FITTING_SAMPLES = 48
-"""The same where rounding is fitted to them, which takes more to say what is noise, and for networks that are quickly run."""
+"""The same where rounding is fitted, which needs more samples to tell noise apart, and for networks that run quickly."""
 
 COARSE_SAMPLES = 100
-"""The same for coarse weights, of less than 8 bits or with one step for all channels: the rounding of their classifiers,
-fitted to 48 pictures, errs half more on others."""
+"""The same for coarse weights, of less than 8 bits or with one step for all channels: the rounding of their classifiers, fitted
+to 48 pictures, has half as much error again on others."""
 
 QUICK_WORK = 1e10
 """Multiplications that the float network may take for more than ``CORRECTION_SAMPLES``."""
 
 GRID_BELOW_BITS = 8
-"""Widths below it get fitted steps: with more bits the steps are fine enough."""
+"""Weights of fewer bits get fitted steps: with more bits the steps are fine enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Corrections:
     Attributes:
         biases: Correct biases.
         rounding: Fit the rounding of weights to the layer's inputs (:mod:`converter_lite.quantization.adaptive`).
-        grids: Fit the steps of weights of less than ``GRID_BELOW_BITS`` bits too, where they are stored only (their scales
+        grids: Also fit the steps of weights of less than ``GRID_BELOW_BITS`` bits in nodes that compute in float (their scales
             change in the plan).
         input_scales: Those may have a scale per column too (:mod:`converter_lite.kernels.input_scales`).
     """
@@ -80,7 +80,7 @@ def correct_layers(
     """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
 
     Every weighted node to be corrected must have a bias of its own (see :func:`ensure_biases`). The graph is raised to the
-    operator set that its plan needs, since it is run.
+    operator set that its plan needs, because it is run.
 
     Args:
         quantized: Graph and plan.
@@ -124,7 +124,7 @@ def correct_layers(
 
 
 class _Rounding:
-    """Fits the rounding of one layer after the other, with the float network running beside the quantized one."""
+    """Fits the rounding of one layer after another, with the float network running alongside the quantized one."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class _Rounding:
 
 
 def _dequantizing(node: ir.Node) -> ir.Node | None:
-    """The DequantizeLinear that a layer's weight comes from."""
+    """The DequantizeLinear that a layer's weight comes from, past a Mul with its input scales."""
     value = node.inputs[1]
     producer = value.producer() if value is not None else None
     if producer is not None and producer.op_type == "Mul" and producer.inputs[0] is not None:
@@ -200,7 +200,7 @@ def _dequantizing(node: ir.Node) -> ir.Node | None:
 
 
 def _change_grid(node: ir.Node, source: ir.Node, name: str, params: QuantParams) -> None:
-    """Let a layer of the running graph read its weight from another grid; scales and zero points may be shared, so they stay."""
+    """Put a layer's weight in the running graph on another grid; scales and zero points may be shared, so the old ones stay."""
     graph = node.graph
     assert graph is not None
     source.replace_input_with(1, g.add_initializer(graph, f"{name}_fitted_scale", params.scale))

@@ -1,8 +1,8 @@
-"""Tensors whose channels may come in any order, and the constants that the order is written into.
+"""Tensors whose channels may be reordered, and the constants that hold their order.
 
-A layer with constant weights may give its channels in any order, if all that reads them follows: operators per element and
-per channel keep the order, a layer behind takes it in its columns, and two tensors that are added have one order. Where anything
-else reads the channels, or a person does (an output of the model), the order stays.
+A layer with constant weights may produce its channels in any order if everything that reads them follows: elementwise and
+per-channel operators keep the order, a following layer reorders its columns, and two tensors that are added share one order.
+Where anything else reads the channels, or the user does (an output of the model), the order stays.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ POOLING = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPo
 """Operators on each channel of a picture."""
 
 COMBINING = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"})
-"""Operators on elements at the same place of two tensors."""
+"""Operators that combine two tensors element by element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the order of some channels is written: elements ``start`` to ``start + channels`` along an axis of a constant."""
+    """Where the order of some channels is stored: elements ``start`` to ``start + channels`` along an axis of a constant."""
 
     constant: ir.Value
     axis: int
@@ -41,13 +41,13 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class Channels:
-    """Channels with one order.
+    """Channels that share one order.
 
     Attributes:
         count: How many.
         places: Constants that follow the order.
-        readers: Layers that sum over the channels, and their place in its weight.
-        is_fixed: Whether something reads them that cannot follow.
+        readers: Layers that sum over the channels, and the channels' position in their weights.
+        is_fixed: Whether they are read by something that cannot follow.
     """
 
     count: int
@@ -57,11 +57,11 @@ class Channels:
     joined: Channels | None = None
 
     def root(self) -> Channels:
-        """The channels that they are one with."""
+        """The group of channels that they have been merged into."""
         return self if self.joined is None else self.joined.root()
 
     def join(self, other: Channels) -> None:
-        """Have one order from now on."""
+        """Share one order from now on."""
         own, others = self.root(), other.root()
         if own is not others:
             own.places += others.places
@@ -70,7 +70,7 @@ class Channels:
             others.joined = own
 
     def reorder(self, order: NDArray[np.intp]) -> None:
-        """Write an order into the constants."""
+        """Reorder the constants."""
         for place in (*self.places, *(place for _, place in self.readers)):
             array = g.constant(place.constant)
             assert array is not None
@@ -82,7 +82,7 @@ class Channels:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Channels of a tensor: its axis, and the parts that lie behind each other there."""
+    """Channels of a tensor: their axis, and the parts that follow one another along it."""
 
     axis: int
     parts: tuple[Channels, ...]
@@ -109,7 +109,7 @@ class _Finder:
         self._graph = graph
 
     def follow(self, node: ir.Node) -> None:
-        """Find out what a node does with the channels of its inputs, and which it makes."""
+        """Determine what a node does with the channels of its inputs, and which channels it produces."""
         layout = self._result(node)
         if layout is None:
             for value in g.values_read(node):
@@ -124,7 +124,7 @@ class _Finder:
             part.root().is_fixed = True
 
     def _result(self, node: ir.Node) -> _Layout | None:
-        """Layout of the output; ``None`` where the inputs must not change."""
+        """Layout of the output; ``None`` if the inputs must keep their order."""
         if node.domain not in ("", "ai.onnx") or not node.inputs:
             return None
         x = node.inputs[0]

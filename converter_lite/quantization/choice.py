@@ -34,7 +34,7 @@ PLAN_MODES: dict[type, tuple[NodeMode, ...]] = {
 """Kind of quantization -> what its plans may say about a node."""
 
 ADAPTIVE_BELOW_BITS = 8
-"""Widths below it get adaptive rounding where nothing is said: from 8 bits on it gains less than it costs in time."""
+"""Weights of fewer bits get adaptive rounding by default: from 8 bits on it gains less than it costs in time."""
 
 Settings = FullSettings | WeightSettings | DynamicSettings
 
@@ -46,8 +46,8 @@ class Choice:
     Attributes:
         settings: Of the algorithm.
         target: The runtime that it is for.
-        goal: Accuracy that nodes may be left in float for.
-        notes: What the format makes of it otherwise than the configuration says.
+        goal: Accuracy to reach by leaving nodes in float.
+        notes: Where the format departs from the configuration.
     """
 
     settings: Settings
@@ -85,7 +85,7 @@ class Choice:
         """Refuse a plan that was made for another device or another kind of quantization.
 
         Args:
-            plan: A plan that a person gave.
+            plan: A plan that the user gave.
             usual: What would be decided without it.
             where: Its file.
 
@@ -104,7 +104,7 @@ class Choice:
                 raise ConfigError(f"the plan is for another quant_type: no node has mode {kind.value}", where=where)
 
     def prepare(self, model: ir.Model) -> None:
-        """Give the graph, in place, the constants that plans of this kind speak of."""
+        """Add to the graph, in place, the constants that plans of this kind refer to."""
         if isinstance(self.settings, FullSettings):
             ensure_biases(model, operators=BIAS_OPERATORS)
 
@@ -202,7 +202,7 @@ def _choose_weights(config: QuantizationConfig, skip: frozenset[str], *, has_sam
 
 
 def _mixed_bits(config: QuantizationConfig, *, has_samples: bool) -> MixedBits:
-    """Widths are searched where that is asked for, or where there are samples and no ``init_scale`` says otherwise."""
+    """Widths are searched on request, or where there are samples and no ``init_scale`` is set."""
     mixed = config.mixed_bit_weight_quant_param
     is_silent = not config.given("mixed_bit_weight_quant_param", "init_scale")
     return MixedBits(
@@ -214,7 +214,7 @@ def _mixed_bits(config: QuantizationConfig, *, has_samples: bool) -> MixedBits:
 
 
 def _rounds_adaptively(config: QuantizationConfig, *, has_samples: bool) -> bool:
-    """Whether weight quantization fits its rounding to samples: asked for, or silently where it pays.
+    """Whether weight quantization fits its rounding to samples: on request, or by default where it pays off.
 
     Raises:
         ConfigError: It is asked for and there are no samples.
@@ -234,7 +234,7 @@ def _rounds_adaptively(config: QuantizationConfig, *, has_samples: bool) -> bool
 
 
 def skipped_nodes(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> frozenset[str]:
-    """Node names that ``skip_quant_node`` means, original node and tensor names resolved.
+    """Node names that ``skip_quant_node`` refers to, with original node and tensor names resolved.
 
     Raises:
         ConfigError: A name is unknown.

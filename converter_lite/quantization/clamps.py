@@ -1,4 +1,4 @@
-"""Activations that a quantized model leaves to the saturation of its integers, as operators of a float graph."""
+"""Activation functions that a quantized model leaves to the saturation of its integers, made explicit in a float graph."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ KEEPS_SIGN = frozenset({"Relu", "Clip", "Sigmoid", "Softmax", "HardSigmoid", "Ex
     {"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Concat", "Split", "Gather", "Slice", "Identity"}
     | {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Resize"}
 )
-"""Operators that give nothing below zero where their inputs do not, so that a grid from zero on takes nothing away."""
+"""Operators whose outputs are never below zero if their inputs are not, so a grid that starts at zero clips nothing."""
 
 COMMON_BOUND = 6.0
-"""Upper bound of ReLU6, which devices compute inside of a convolution; a bound this close to it is meant to be it."""
+"""Upper bound of ReLU6, which devices compute as part of a convolution; a bound this close to it is taken for it."""
 
 
 def add_clamps(quantized: QuantizedModel) -> int:
-    """Write out Clips where a float node stands in front of a grid that begins at zero, in place; returns how many.
+    """Insert Clips where a float node stands in front of a grid that begins at zero, in place; returns how many.
 
-    Converters drop a ReLU or ReLU6 behind a convolution when the integers of its result begin at zero: they saturate.
-    Where the plan lets the convolution compute with floats, the Clip has to come back.
+    Converters drop a ReLU or ReLU6 behind a convolution if the integers of its result begin at zero, since those saturate. Where
+    the plan has the convolution compute in float, the Clip has to come back.
     """
     plan, graph = quantized.plan, quantized.model.graph
     count = 0

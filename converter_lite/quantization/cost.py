@@ -1,4 +1,4 @@
-"""How much a node computes: what searches and checks weigh their cost by."""
+"""How much a node computes: the measure of cost in searches and checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from converter_lite.targets.operands import is_recurrent, stored_weight, stored_
 
 
 def multiplications(node: ir.Node) -> float:
-    """Multiplications per sample, as far as shapes are known."""
+    """Multiplications per sample, where shapes are known."""
     sizes = [size for size in (node.outputs[0].shape or ()) if isinstance(size, int)]
     return float(np.prod(sizes)) * _per_output(node)
 

@@ -32,10 +32,11 @@ from converter_lite.targets.operands import (
 )
 
 FITTED_COLUMNS = 4096
-"""Inputs of a product up to which the rounding of its weight is fitted: the time grows with their third power."""
+"""Most inputs of a product whose weight gets fitted rounding: the time grows with their third power."""
 
 SMALL_TABLE = 1024
-"""Numbers of a table that stays float: integers would spare 3 KB at most and cost two operators (MiniLM: 0.2 % of the time)."""
+"""Largest table, in elements, that stays float: integers would save 3 KB at most and cost two operators (MiniLM: 0.2 % of the
+time)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,9 @@ class DynamicSettings:
 
     Attributes:
         weight_per_channel: ALWC (activations per layer, weights per channel); false is ACWL (per row, per layer).
-        smoothing: Move what makes activations hard to quantize into the weights or into scales per row, where weights have
-            scales per channel.
+        smoothing: Move outliers of activations into the weights or into scales per row, where weights have scales per channel.
         skip: Names of nodes that stay float.
-        portable: Weights for which no integer kernel of an x86 processor can saturate.
+        portable: Choose weights with which no integer kernel of an x86 processor can saturate.
         adaptive_rounding: Fit the rounding of weights to calibration samples, where there are any.
     """
 
@@ -94,7 +94,7 @@ def quantize_dynamic(
         settings: Choices.
         target: Name of the device table.
         plan: Decisions and parameters to use instead of making them.
-        samples: Calibration samples, for smoothing and rounding; without them smoothing knows normalizations only.
+        samples: Calibration samples, for smoothing and rounding; without them smoothing relies on normalizations only.
         context: Runs the float model.
 
     Raises:
@@ -117,7 +117,7 @@ def quantize_dynamic(
         elif smoothing and not is_larger_than_memory(model):
             smooth_expected_products(model, plan, context.log)
     is_portable = settings.portable if given is None else given.cannot_saturate
-    if is_portable and settings.weight_per_channel:  # scales of a plan are in this order, too
+    if is_portable and settings.weight_per_channel:  # scales in a plan are in this order too
         reorder_channels(model, per_channel=True, threads=context.threads)
     if given is None:
         _find_params(model, plan, settings)
@@ -128,7 +128,7 @@ def quantize_dynamic(
 
 
 def _fitted_integers(quantized: QuantizedModel, feeds: Sequence[Feed], context: RunContext) -> dict[str, Integers]:
-    """Integers of weights fitted to what the layers read where only the weights before them are integers."""
+    """Integers of weights, fitted to inputs of a network in which only the weights of earlier layers are quantized."""
     plan = quantized.plan
     nodes = {name: NodePlan(node.op_type, NodeMode.FLOAT, "is not fitted") for name, node in plan.nodes.items()}
     for node in _dynamic_nodes(quantized.model, plan):

@@ -1,7 +1,7 @@
-"""Cross-layer equalization: scaling channels between two layers, so that no channel wastes the grid of the others.
+"""Cross-layer equalization: channels are rescaled between two layers so that each uses the full grid.
 
-A positive factor per channel moves through ReLU-like and pooling operators: the layer before is divided by it, the layers
-behind are multiplied. The float model stays the same; ranges of weights and activations become alike.
+A positive factor per channel commutes with ReLU-like and pooling operators: the layer before is divided by it, the layers behind
+are multiplied. The float model stays the same; ranges of weights and activations become alike.
 
 Rules:
 
@@ -39,20 +39,21 @@ HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool
 """Operators that a positive factor per channel passes through."""
 
 SWEEPS = 30
-"""Sweeps over all pairs at most; chains of a few layers settle in about ten."""
+"""Most sweeps over all pairs; chains of a few layers settle in about ten."""
 
 SETTLED = 1e-3
-"""A sweep that changes no factor by more ends the search."""
+"""The search ends with a sweep that changes no factor by more."""
 
 LARGEST_FACTOR = 1e4
 """Bound of a channel's total factor and of its inverse: beyond it float32 loses small weights."""
 
 CONSTANT_SHARE = 1e-6
-"""A channel whose weights are smaller, against the largest of the layer, is constant: nothing is lost if they round to zero."""
+"""A channel whose weights are smaller than this, relative to the largest of the layer, counts as constant: nothing is lost if
+they round to zero."""
 
 MIGRATION = 0.7
-"""Exponent of rule 3: share of the activation's spread that moves into the weights. Errors of a detector and a classifier are
-flat from 0.6 to 1, larger below; 0.7 is in the middle."""
+"""Exponent of rule 3: share of the activation's spread that moves into the weights. Errors of a detector and a classifier hardly
+change from 0.6 to 1 and grow below; 0.7 is in that range."""
 
 Vector = NDArray[np.float64]
 
@@ -107,7 +108,7 @@ def equalize(
     for pair in pairs:
         low, high = ranges[pair.tensor.name or ""]
         pair.original = pair.magnitude = np.maximum(-low, high)
-    pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration names the others
+    pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
     for _ in range(SWEEPS):
         change = 0.0
         for pair in pairs:
@@ -204,13 +205,13 @@ def _factor(pair: Pair, weights: _Weights, *, per_channel: bool, alpha: float) -
 
 
 def _used_magnitude(weight: Vector, activation: Vector) -> Vector:
-    """Largest weight per output channel. A channel that its bias makes needs no grid: it counts as its activation does."""
+    """Largest weight per output channel. A channel that consists of its bias needs no grid: its activation stands in."""
     constant = weight < CONSTANT_SHARE * weight.max()
     return np.where(constant, weight.max() * activation / activation.max(), weight)
 
 
 def _within_bound(factor: Vector, activation: Vector, pair: Pair) -> Vector:
-    """Rule 4. The bound stands still: factors are those against the original tensor."""
+    """Rule 4. The bound does not move: factors are relative to the original tensor."""
     clipped = pair.original >= pair.bound * (1 - 1e-6)
     done = pair.original / np.maximum(pair.magnitude, 1e-30)
     done = np.where(pair.magnitude > 0, done, 1.0)
@@ -219,7 +220,7 @@ def _within_bound(factor: Vector, activation: Vector, pair: Pair) -> Vector:
 
 
 class _Weights:
-    """Weights and biases under change, float64."""
+    """Weights and biases while they change, float64."""
 
     def __init__(self) -> None:
         self._arrays: dict[ir.Value, NDArray[np.float64]] = {}

@@ -1,4 +1,4 @@
-"""What a layer reads is expected to be like without data, from the normalization before it.
+"""Expected inputs of a layer without data, derived from the normalization before it.
 
 A normalized tensor has mean beta and standard deviation |gamma| per channel; behind a Relu or Clip its mean is that of a clipped
 normal distribution.
@@ -19,13 +19,13 @@ from converter_lite.passes.layer_norm import normalization_parameters
 from converter_lite.quantization.placement import clamp_bounds
 
 MEAN_KEEPING = ("MaxPool", "AveragePool", "GlobalAveragePool", "Flatten", "Identity", "Dropout", "Resize")
-"""Operators behind which the channel means are taken as they were (exact for averages, a lower bound for MaxPool)."""
+"""Operators that are taken to keep channel means (exact for averages, a lower bound for MaxPool)."""
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def expected_channel_mean(value: ir.Value | None) -> NDArray[np.float64] | None:
-    """float64 ``(channels,)``, or ``None`` where no folded BatchNormalization tells."""
+    """float64 ``(channels,)``, or ``None`` if no folded BatchNormalization determines it."""
     if value is None:
         return None
     known = value.meta.get("batchnorm")
@@ -46,9 +46,9 @@ def expected_channel_mean(value: ir.Value | None) -> NDArray[np.float64] | None:
 
 
 def expected_rows(value: ir.Value, count: int) -> NDArray[np.float32] | None:
-    """Rows as they are expected behind a normalization over the last axis: normal variables with its offset and scale.
+    """Rows as expected behind a normalization over the last axis: normal variables with its offset and scale.
 
-    Real rows have more outliers; which channels are large shows all the same. The same rows come with every call.
+    Real rows have more outliers, but these show which channels are large. Every call gives the same rows.
 
     Returns:
         ``(count, channels)``, or ``None`` where no such normalization gives ``value``.

@@ -1,7 +1,7 @@
-"""Leaving in float what costs the most accuracy, until the outputs are as good as asked.
+"""Sensitivity-based fallback to float: the nodes that cost the most accuracy stay float until the outputs reach a goal.
 
-Nodes are ranked by two measurements: what the network loses when a node alone is quantized, and what it gains when the node
-alone is left out. Both edit the plan of one quantized network, so each costs one session. The best nodes for their price
+Nodes are ranked by two measurements: what the network loses when one node alone is quantized, and what it gains when one node
+alone is left in float. Both edit the plan of one quantized network, so each costs one session. The best nodes for their price
 (few nodes, few multiplications) are then left out of real quantizations: twice as many each time until the goal holds, then
 halving the interval.
 """
@@ -22,17 +22,17 @@ from converter_lite.targets.operands import operator, stored_weight
 from converter_lite.targets.operators import Role
 
 NODE_PRICE = 1.0
-"""Price of one more node outside, in multiples of an average node's share of the work: borders cost conversions."""
+"""Price of one more float node, in multiples of an average node's share of the work: its borders cost conversions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the outputs must reach; ``None`` asks for nothing.
+    """What the outputs must reach; ``None`` sets no limit.
 
     Attributes:
         cosine: Least mean cosine of any output with the float network.
         error: Largest absolute error of any output value.
-        max_nodes: Nodes left out at most; 0 = no limit.
+        max_nodes: Most nodes left in float; 0 = no limit.
     """
 
     cosine: float | None = None
@@ -55,7 +55,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One quantization with some nodes left out.
+    """One quantization with some nodes left in float.
 
     Attributes:
         skip: Names of the nodes.
@@ -69,13 +69,13 @@ class Trial:
 
 
 Quantize = Callable[[frozenset[str]], QuantizedModel]
-"""Quantizes with these nodes left out."""
+"""Quantizes with these nodes left in float."""
 
 
 def candidates(quantized: QuantizedModel) -> list[str]:
-    """Nodes whose quantization can be given up by itself, in graph order.
+    """Nodes that can fall back to float individually, in graph order.
 
-    Relu and Clip follow the node before them; operators that only move values lose nothing by themselves.
+    Relu and Clip follow the node before them; operators that only move values lose no accuracy of their own.
     """
     names = []
     for node in quantized.model.graph:

@@ -1,4 +1,4 @@
-"""Size of a result before it is made."""
+"""Forecast of the size of a result."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from converter_lite.quantization.qdq.parts import has_two_parts
 from converter_lite.targets.operands import stored_axis, stored_weights
 
 NODE_BYTES = 60
-"""Size of a node in an ONNX file besides its names."""
+"""Size of a node in an ONNX file without its names."""
 
 QDQ_BYTES, QDQ_NAMES = 190, 12
-"""A quantize/dequantize pair with its scale and zero point: bytes, and how often the tensor's name stands in it."""
+"""A quantize/dequantize pair with its scale and zero point: bytes, and how often it contains the tensor's name."""
 
 STORED_BYTES, STORED_NAMES = 150, 8
 """The same for a constant behind a DequantizeLinear."""
 
 
 BIAS_BYTES = 8
-"""Scale and zero point of one channel of an integer bias; its values take as much as in float."""
+"""Scale and zero point of one channel of an integer bias; its values take as much space as in float."""
 
 
 INPUT_SCALES_BYTES, INPUT_SCALES_NAMES = 120, 4

@@ -168,7 +168,7 @@ def round_weights(quantized: QuantizedModel, log: Log) -> None:
     for node in log.track(nodes, "rounding weights", len(nodes)):
         weight = weight_of(node)
         if node.op_type in SMOOTHED[NodeMode.INTEGER]:
-            continue  # its inputs have no common sign: there is nothing to cancel (MiniLM: 0.9897 with, 0.9905 without)
+            continue  # its inputs have no common sign, so errors do not cancel (MiniLM: 0.9897 with, 0.9905 without)
         if plan.mode(node) is NodeMode.INTEGER and weight is not None and weight.name in plan.weights:
             array = g.constant(weight)
             assert array is not None
@@ -228,7 +228,7 @@ def activation_params(
 def activation_grids(
     model: ir.Model, plan: QuantPlan, target: Policy, sources: Mapping[str, str]
 ) -> dict[str, QuantSpec]:
-    """The narrowest grid that the integer readers of each source want; sources without such readers are left out."""
+    """The narrowest grid that the integer readers of each source require; sources without such readers are left out."""
     found: dict[str, QuantSpec] = {}
     for node in model.graph:
         spec = target.capability(node).activation if plan.mode(node) is NodeMode.INTEGER else None
@@ -249,7 +249,7 @@ def constant_params(
         plan: What is quantized.
         target: Grids.
         per_channel: One step per output channel where the target allows.
-        clip: Steps of least squared error for weights that have one step, where their rounding is fitted.
+        clip: Choose steps of least squared error for weights with a single step, because their rounding is fitted.
 
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
@@ -274,9 +274,7 @@ def constant_params(
     integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
     if target.pairs_saturate:
         avoid_saturation(model, integer, found)
-    for (
-        node
-    ) in integer:  # also where biases stay float: onnxruntime quantizes them by itself (seen in its graphs, 1.31)
+    for node in integer:  # even if biases stay float: onnxruntime quantizes them itself (seen in its graphs, 1.31)
         _widen_for_bias(node, plan, found)
     for node in integer if target.quantize_bias else []:
         _add_bias(node, plan, found)
@@ -284,7 +282,7 @@ def constant_params(
 
 
 def avoid_saturation(model: ir.Model, nodes: Iterable[ir.Node], found: dict[str, QuantParams]) -> None:
-    """Let steps of weights grow until no integer kernel can saturate; ``found`` is changed (initializer name -> parameters).
+    """Enlarge steps of weights until no integer kernel can saturate; ``found`` is changed (initializer name -> parameters).
 
     Args:
         model: The graph.
@@ -303,10 +301,10 @@ def avoid_saturation(model: ir.Model, nodes: Iterable[ir.Node], found: dict[str,
 
 
 def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
-    """Refuse a plan by whose weights a kernel could saturate.
+    """Refuse a plan with whose weights a kernel could saturate.
 
     Raises:
-        ConfigError: Weights have no rules for their pairs, or others than their kernels; they are named.
+        ConfigError: Weights have no rules for their pairs, or not those of their kernels; they are named.
     """
     problems = []
     for node in nodes:
@@ -348,7 +346,7 @@ def _bias_operands(
 
 
 def _widen_for_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
-    """Let the weight scale grow where the int32 bias would overflow (a dead channel with a bias)."""
+    """Enlarge the weight scale where the int32 bias would overflow (a dead channel with a bias)."""
     operands = _bias_operands(node, plan, found)
     if operands is None:
         return

@@ -1,8 +1,8 @@
-"""A width per layer: fewer bits where the network's output feels it least.
+"""Mixed precision: a width per layer, with fewer bits where the network's output is least sensitive.
 
 Widths come either from the error that each weight may have, or from a search for the smallest file whose outputs keep a given
-cosine. The search measures what each weight costs the output when it alone is narrow, orders all possible steps by loss per
-byte saved, and looks for the last step that the whole network, quantized and corrected, still bears.
+cosine. The search measures how much accuracy each weight costs when it alone is narrow, orders all possible steps by loss per
+byte saved, and looks for the last step with which the whole quantized and corrected network still keeps the goal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TUNED_COSINE = 0.995
 """Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
 
 DATA_COSINE = 0.99
-"""Output cosine that is kept where calibration data are given and nothing else is said."""
+"""Default output cosine to keep where there are calibration data."""
 
 SEARCH_SAMPLES = 48
 """Samples on which losses and cosines are measured."""
@@ -43,12 +43,12 @@ CLOSE_ENOUGH = 0.03
 """The search ends when the steps still in question would save less than this share of the weights' bytes."""
 
 DETOURS = 4
-"""Networks tried to make use of what the first too costly step leaves of the goal."""
+"""Networks tried to use up the margin that remains before the first step that costs too much."""
 
 TOO_SMALL = "its weight does not get smaller"
 
 _NO_LOSS = 1e-12
-"""What a loss of zero counts as where losses are interpolated."""
+"""Stands in for a loss of zero when losses are interpolated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class MixedBits:
         init_scale: Relative error that a weight may have; used where there is no search.
         search: Look for the smallest file whose output cosine is at least ``target_cosine``.
         target_cosine: Goal of the search.
-        max_iterations: Networks that the search quantizes at most.
+        max_iterations: Most networks that the search quantizes.
     """
 
     init_scale: float = 0.02
@@ -75,7 +75,7 @@ class Step:
     Attributes:
         name: Initializer.
         bits: Its new width.
-        loss: Cosine that this loses, as measured for the weight alone.
+        loss: Loss of cosine, as measured for the weight alone.
         saved: Bytes that it saves.
     """
 
@@ -86,7 +86,7 @@ class Step:
 
 
 def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
-    """Samples to fit to and samples to judge by: what was fitted to 48 pictures looks far better on them than on others.
+    """Samples to fit to and samples to judge by: what is fitted to 48 pictures looks far better on them than on others.
 
     A single sample serves both.
     """
@@ -112,7 +112,7 @@ def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
 
 
 def unchecked_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
-    """The same without a look at the values."""
+    """The same without checking the values."""
     readers: dict[str, tuple[ir.Value, list[ir.Node]]] = {}
     for node in model.graph:
         for weight in stored_weights(node) if plan.mode(node) is NodeMode.WEIGHT else ():
@@ -187,7 +187,7 @@ def assign(
 
 
 def interpolated(losses: Mapping[str, Mapping[int, float]], widths: Sequence[int]) -> dict[str, dict[int, float]]:
-    """Losses of all ``widths`` that stand between measured ones: a bit more divides the noise by a constant factor."""
+    """Losses of all ``widths``, interpolated between measured ones: each bit more divides the noise by a constant factor."""
     filled = {}
     for name, known in losses.items():
         logs = {bits: math.log(max(loss, _NO_LOSS)) for bits, loss in known.items()}
@@ -209,9 +209,9 @@ def steps(
     per_channel: bool,
     storage: Storage = ONNX_STORAGE,
 ) -> list[Step]:
-    """Every narrowing from the largest width on, least loss per byte saved first; ties in graph order.
+    """Every step to a smaller width, least loss per byte saved first; ties in graph order.
 
-    A weight's steps stand in order of width. What saves nothing is left out.
+    Steps of one weight stay in order of width. Steps that save nothing are left out.
 
     Args:
         uses: Weights in graph order.
@@ -247,10 +247,10 @@ def search(
     choices: tuple[int, ...] = ONNX_STORAGE.widths,
     log: Log,
 ) -> dict[str, int]:
-    """Widths of the smallest network found that keeps the goal; if none does, the largest widths.
+    """Widths of the smallest network found that reaches the goal; if none does, the largest widths.
 
-    Losses of single weights add up to a forecast. Each network that is really quantized corrects the forecast, so that a few
-    suffice; they are never more than ``mixed.max_iterations``. Where the next step costs too much, later ones that still fit
+    Losses of single weights add up to a forecast. Each network that is actually quantized corrects the forecast, so a few
+    suffice, at most ``mixed.max_iterations``. Where the next step costs too much, later ones that still fit
     the forecast are taken instead.
 
     Args:
@@ -315,7 +315,7 @@ class _Trials:
 
 
 def _last_good(ordered: Sequence[Step], trials: _Trials) -> tuple[int, float]:
-    """Number of leading steps that the network bears and their loss; -1 if it bears not even none."""
+    """How many leading steps still reach the goal, and their loss; -1 if the goal is missed even without any."""
     forecast = [0.0, *accumulate(step.loss for step in ordered)]
     saved = [0, *accumulate(step.saved for step in ordered)]
     good, bad, good_loss = -1, len(ordered) + 1, 0.0
@@ -337,7 +337,7 @@ def _last_good(ordered: Sequence[Step], trials: _Trials) -> tuple[int, float]:
 
 
 def _still_fitting(ordered: Sequence[Step], good: int, room: float, loss: float, widths: tuple[int, ...]) -> list[Step]:
-    """Steps behind the first that is too costly whose forecast losses fit into ``room`` together."""
+    """Steps after the first one that costs too much whose forecast losses together fit into ``room``."""
     forecast = sum(step.loss for step in ordered[:good])
     scale = loss / forecast if forecast > 0 else 1.0
     width = _widths([step.name for step in ordered], ordered[:good], widths[-1])
@@ -362,7 +362,7 @@ def report(quantized: QuantizedModel, log: Log) -> None:
 
 
 def bytes_at(uses: Sequence[WeightUse], bits: int, *, per_channel: bool, storage: Storage = ONNX_STORAGE) -> int:
-    """Estimated bytes of all weights with one width, each at most what it takes in float."""
+    """Estimated bytes of all weights with one width, each at most its size in float."""
     return sum(_bytes(use, bits, per_channel=per_channel, storage=storage) for use in uses)
 
 
@@ -389,7 +389,7 @@ def _counts(widths: dict[str, int]) -> str:
 
 
 def _bytes(use: WeightUse, bits: int, *, per_channel: bool, storage: Storage) -> int:
-    """At most what it takes in float."""
+    """At most its size in float."""
     return min(storage.nbytes(use.nodes[0], use.value, bits, per_channel=per_channel), _float_bytes(use))
 
 

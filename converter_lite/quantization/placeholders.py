@@ -17,9 +17,9 @@ from converter_lite.targets.operands import stored_weights
 
 
 def with_placeholders(model: ir.Model, plan: QuantPlan, choice: Choice) -> QuantizedModel:
-    """The model with a copy of its plan in which every weight has the grid of its extremes, and every activation one of its own.
+    """The model with a copy of its plan in which each weight has the grid of its extremes, and each activation a grid of its own.
 
-    A file of it has the size of the real one, but for what entropy coding gains from fitted integers.
+    A file of it has the size of the real one, except for what entropy coding gains from fitted integers.
 
     Args:
         model: Optimized float graph, as the plan names it.

@@ -6,7 +6,7 @@ Rules, in this order (numbers are cited in the code):
 2. A node the device has no integer kernel for stays float (or keeps only its weights as integers).
 3. Relu and Clip behind an integer node that nobody else reads become part of it.
 4. Where the device gains nothing from isolated integer operators, an operator without weights is quantized only
-   between quantized neighbours. Repeated until nothing changes.
+   between quantized neighbours. Repeat until nothing changes.
 5. Where the device computes them as fast in float, the layers that read a picture stay float (:mod:`.stem`).
 """
 
@@ -131,7 +131,7 @@ def _island_reason(node: ir.Node, plan: QuantPlan, integer: Callable[[ir.Node | 
 
 
 def quantized_tensors(model: ir.Model, plan: QuantPlan, target: Policy) -> dict[str, str]:
-    """Tensors that need a quantize/dequantize pair -> tensor whose parameters they take (their own name, mostly).
+    """Tensors that need Q/DQ -> tensor whose parameters they take (usually their own name).
 
     An integer node's output is quantized unless its kernel can give float results and no integer node reads it.
     """
@@ -192,7 +192,7 @@ def _read_as_integer(value: ir.Value, plan: QuantPlan) -> bool:
 
 
 def reads_integer(node: ir.Node, position: int, plan: QuantPlan) -> bool:
-    """Whether input ``position`` of a node is read through a quantize/dequantize pair."""
+    """Whether input ``position`` of a node is read through Q/DQ."""
     value = node.inputs[position]
     if plan.mode(node) is not NodeMode.INTEGER or is_fused_clamp(node, plan):
         return False

@@ -1,8 +1,8 @@
 """The plan: for each tensor use its quantization parameters, or the reason why it stays float.
 
-A use is one input or output of a node. Parameters belong to tensors (all quantized uses of a tensor share them), the
-decision belongs to nodes: a use is quantized when its node is, and its tensor has parameters. Everything that decides
-writes a plan; everything that writes files reads ``(graph, plan)``.
+A use is one input or output of a node. Parameters belong to tensors (all quantized uses of a tensor share them), decisions to
+nodes: a use is quantized if its node is quantized and its tensor has parameters. Everything that decides writes a plan;
+everything that writes files reads ``(graph, plan)``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NodeMode(enum.Enum):
 
 
 LAZY_FROM = 1 << 22
-"""Elements of a weight from which its integers are not kept."""
+"""Elements of a weight from which its integers are recomputed instead of kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class NodePlan:
     """Decision for one node.
 
     Attributes:
-        op_type: Operator, for people who read the plan.
+        op_type: Operator, for readers of the plan.
         mode: How it computes.
         reason: Why it is float; empty otherwise.
         float_inputs: Positions of data inputs that an integer node reads in float all the same.
@@ -75,10 +75,10 @@ class QuantPlan:
     Attributes:
         target: Name of the device table that allowed it.
         nodes: node name -> decision; every node of the graph is in it.
-        activations: tensor name -> parameters of its quantize/dequantize pair.
+        activations: tensor name -> parameters of its QuantizeLinear and DequantizeLinear.
         weights: initializer name -> parameters it is stored with.
-        smoothing: tensor name -> factors (last axis) that it is divided by before its products read it, and that their
-            weights are multiplied with. The quotient is called as :func:`smoothed_name` says.
+        smoothing: tensor name -> smoothing factors (last axis): the tensor is divided by them before its products read it, and
+            their weights are multiplied by them. :func:`smoothed_name` names the quotient.
     """
 
     target: str
@@ -102,7 +102,7 @@ class QuantPlan:
 
     @property
     def cannot_saturate(self) -> bool:
-        """Whether it was made for weights of which no pair saturates a kernel."""
+        """Whether it was made for weights of which no pair can saturate a kernel."""
         return any(params.pair_rules for params in self.weights.values())
 
     @property
@@ -186,20 +186,20 @@ Integers = NDArray[np.integer] | ir.TensorProtocol
 """Integers of a weight: an array, or a tensor that makes them when it is read."""
 
 Part = Callable[[NDArray[np.int32]], NDArray[np.int32]]
-"""What is taken of each integer of a weight."""
+"""Extracts a part of each integer of a weight."""
 
 
 @dataclass(slots=True)
 class QuantizedModel:
-    """A float graph (with its corrections applied), its plan, and integers chosen otherwise than by rounding to nearest.
+    """A float graph (with corrected biases), its plan, and integers that were not simply rounded to nearest.
 
     Attributes:
         model: Float graph; the plan's names are its node and tensor names.
         plan: What is quantized.
         q_weights: initializer name -> integers of any width, where a rounding search or a file chose them; others are
             rounded to nearest. :meth:`integers` gives either.
-        reference: The float graph before corrections (equalized as ``model`` is), ``None`` if nothing was corrected.
-        sensitivity: node name -> share of the output's error that it is to blame for, where that was measured.
+        reference: The float graph before bias correction (equalized as ``model`` is), ``None`` if nothing was corrected.
+        sensitivity: node name -> share of the output's error that is due to it, where that was measured.
     """
 
     model: ir.Model
@@ -213,10 +213,10 @@ class QuantizedModel:
         return self._integers_of(name)()
 
     def stored(self, name: str, dtype: ir.DataType, part: Part | None = None) -> ir.TensorProtocol:
-        """The integers of a planned weight as a tensor, or what ``part`` takes of each of them.
+        """The integers of a planned weight as a tensor, or the part of each integer that ``part`` extracts.
 
-        Large weights that are rounded to nearest, and those that a file holds encoded, are made whenever the tensor is read,
-        so that writing a file holds one of them at a time.
+        Large weights that are rounded to nearest, and those that a file holds encoded, are computed whenever the tensor is read,
+        so writing a file holds one of them in memory at a time.
         """
         weight, chosen = self.model.graph.initializers[name].const_value, self.q_weights.get(name)
         assert weight is not None
@@ -231,7 +231,7 @@ class QuantizedModel:
         return lazy_tensor(made, dtype, weight.shape.numpy(), name=name)
 
     def _integers_of(self, name: str) -> Callable[[], NDArray[np.int32]]:
-        """How to get the integers of a weight, also when the graph has it no more."""
+        """How to get the integers of a weight, even after the graph has dropped it."""
         chosen = self.q_weights.get(name)
         if isinstance(chosen, np.ndarray):
             return partial(chosen.astype, np.int32, copy=False)

@@ -1,4 +1,4 @@
-"""Quantizing as chosen, and again with nodes left out where the outputs miss their goal."""
+"""Quantizing as chosen, and again with nodes left in float if the outputs miss their goal."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from converter_lite.quantization.weight_only import WeightSettings, decide_weigh
 from converter_lite.runtime.engine import Feed
 
 JUDGES = 48
-"""Samples on which a goal is measured."""
+"""Samples on which a goal is checked."""
 
 RANKING = 16
 """Samples on which single nodes are measured."""
 
 
 SUBSTITUTES = 16
-"""Random samples that accuracy is measured on where there are no others."""
+"""Random samples on which accuracy is measured if there are no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Quantizer:
         model: Optimized float graph with names; not changed.
         choice: Settings, device and goal.
         resources: Samples and the rest.
-        substitutes: What is measured on where there are no samples.
+        substitutes: Samples to measure on if there are no calibration samples.
     """
 
     model: ir.Model
@@ -65,7 +65,7 @@ class Quantizer:
 
     @property
     def judges(self) -> Sequence[Feed]:
-        """What whole networks are judged on."""
+        """Samples on which whole networks are judged."""
         samples = self.resources.samples
         return samples.head(JUDGES) if samples is not None else self.substitutes
 
@@ -130,7 +130,7 @@ class Quantizer:
         return replace(best.quantized, sensitivity=shares)
 
     def _shares(self, first: QuantizedModel, feeds: Sequence[Feed]) -> dict[str, float]:
-        """Share of the output's error that each node is to blame for."""
+        """Share of the output's error that is due to each node."""
         names = fallback.candidates(first)
         left = self.measure(first, feeds)
         return fallback.sensitivities(
@@ -144,8 +144,8 @@ class Quantizer:
     def measure(self, first: QuantizedModel, feeds: Sequence[Feed]) -> Callable[[frozenset[str]], Score]:
         """A function that scores the network with some nodes in float and all else as in ``first``.
 
-        Measured with the biases as they were before corrections: those make up for errors that an edited plan does not have
-        any more, and all measurements should speak of the same network.
+        Measured with the biases as they were before bias correction: corrected ones compensate errors that an edited plan no
+        longer has, and all measurements should refer to the same network.
         """
         scorer = Scorer(self.model, feeds, self.resources.context)
         plain = replace(first, model=first.reference or self.model)
@@ -214,7 +214,7 @@ def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:
 
 
 def skip_line(choice: Choice, names: Sequence[str]) -> str:
-    """The configuration line that leaves these nodes in float, and those that it leaves already."""
+    """The configuration line that leaves these nodes in float, along with those that are already."""
     parts = (f"'{name}'" if "," in name else name for name in [*sorted(choice.settings.skip), *names])
     return f"skip_quant_node={','.join(parts)}"
 

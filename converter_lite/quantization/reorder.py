@@ -1,4 +1,4 @@
-"""The order of channels between layers, chosen so that weights that kernels add up in pairs are not large together.
+"""The order of channels between layers, chosen so that no two weights that kernels add up as a pair are both large.
 
 An alternative to larger steps (:mod:`converter_lite.kernels.pairs`) that costs nothing: the float model stays the same.
 """
@@ -21,8 +21,8 @@ LEVELS = 127
 def reorder_channels(model: ir.Model, *, per_channel: bool, threads: int = 1) -> int:
     """Reorder channels in the constants of ``model``, in place.
 
-    The order follows from the model alone, not from which nodes compute in integers: scales of a plan are in this order, also
-    after a person has edited it.
+    The order depends on the model alone, not on which nodes compute in integers: scales in a plan are in this order, even after
+    the user has edited it.
 
     Args:
         model: Optimized float graph.
@@ -30,7 +30,7 @@ def reorder_channels(model: ir.Model, *, per_channel: bool, threads: int = 1) ->
         threads: Worker threads.
 
     Returns:
-        Number of tensors (with all that have the same order) whose channels have another order now.
+        Number of groups of tensors with the same order whose channels were reordered.
     """
     free = [channels for channels in free_channels(model.graph) if channels.count > 2]
     orders = list(map_ordered(lambda channels: _order(channels, per_channel=per_channel), free, threads))
@@ -41,7 +41,7 @@ def reorder_channels(model: ir.Model, *, per_channel: bool, threads: int = 1) ->
 
 
 def _order(channels: Channels, *, per_channel: bool) -> NDArray[np.intp] | None:
-    """The order in which channels cost least, ``None`` where they stay as they are."""
+    """The order in which channels cost least, ``None`` if they stay as they are."""
     layers = _layers(channels, per_channel=per_channel)
     if not layers:
         return None

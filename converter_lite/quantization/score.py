@@ -18,7 +18,7 @@ from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import open_session
 
 SCORE_BYTES = 64 << 20
-"""Memory for the float outputs; fewer samples are compared where they need more."""
+"""Memory for the float outputs; fewer samples are compared if they would need more."""
 
 Outputs = list[NDArray[Any]]
 
@@ -28,7 +28,7 @@ class Score:
     """Accuracy of all outputs over all samples.
 
     Attributes:
-        cosine: Mean cosine with the float outputs, of the output where it is least; -1 where values are not finite.
+        cosine: Mean cosine with the float outputs, of the worst output; -1 if values are not finite.
         error: Largest absolute difference of any output value; infinite where values are not finite.
         noise: Squared error over squared signal, mean over outputs and samples; infinite likewise.
     """

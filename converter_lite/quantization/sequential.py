@@ -1,8 +1,8 @@
-"""Runs a quantized graph piece by piece over many samples, so that later pieces see what was changed in earlier ones.
+"""Sequential calibration: a graph runs piece by piece over all samples, so later pieces see what changed in earlier ones.
 
-A correction of one layer depends on all samples having passed the layers before it. Running the whole graph anew for every layer
-would cost the square of the depth; here each layer runs once or twice, a few times where its input is large: such tensors are
-computed again from an earlier one. Between pieces only integer tensors are kept (the outputs of QuantizeLinear), one byte
+To correct a layer, all samples must have passed the layers before it. Running the whole graph anew for every layer would cost the
+square of the depth; here each layer runs once or twice, or a few times if its input is large: such tensors are computed again
+from an earlier one. Between pieces only integer tensors are kept (the outputs of QuantizeLinear), one byte
 per value, and float tensors in half precision.
 """
 
@@ -22,8 +22,8 @@ from converter_lite.runtime.engine import Feed
 from converter_lite.runtime.serializing import open_session
 
 KEPT_BYTES = 40 << 20
-"""Bytes of a tensor over all samples above which it is computed again. The first layers of a network that reads pictures are
-quickly run, and what they give is most of what would have to be held."""
+"""Bytes of a tensor over all samples above which it is computed again. The first layers of a network that reads pictures run
+quickly, and their outputs are most of what would have to be kept."""
 
 COMPUTED_AGAIN = 8
 """Tensors in a row that are computed again; the next one is kept whatever its size, which bounds the time in deep networks."""
@@ -72,7 +72,8 @@ class SequentialRun:
     def map(self, value: ir.Value, function: Callable[[int, NDArray[Any]], Result]) -> Iterator[Result]:
         """``function(sample number, array of value)`` for every sample, in order; only a few arrays exist at a time.
 
-        The value's stored form is kept for a following :meth:`means` of the node that reads it, once all results were taken.
+        The value's stored form is kept for a following :meth:`means` of the node that reads it, once all results have been
+        consumed.
         """
         keep = [v for v in _stored_form([value]) if v.name not in self._values]
         return self._run(value, keep, function, mean=False)
@@ -99,7 +100,7 @@ class SequentialRun:
         self._values.update({v.name: v for v in keep if v.name not in dropped})
 
     def _too_large(self, outputs: dict[str, NDArray[Any]]) -> set[str]:
-        """Which tensors, seen for the first sample, are to be computed again when they are needed."""
+        """Which tensors, judged by the first sample, are to be recomputed when they are needed."""
         large = {name for name, array in outputs.items() if array.nbytes * len(self._stored) > KEPT_BYTES}
         if len(self._dropped | large) > COMPUTED_AGAIN:
             self._dropped.clear()
@@ -167,7 +168,7 @@ def _is_fixed(value: ir.Value) -> bool:
 
 
 def _packed(array: NDArray[Any]) -> NDArray[Any]:
-    """float32 as float16 where its range allows: corrections average over many values, and memory holds all samples."""
+    """float32 as float16 where its range allows: bias correction averages over many values, and memory holds all samples."""
     if array.dtype != np.float32 or array.size == 0 or float(np.abs(array).max()) > HALF_LIMIT:
         return array
     return array.astype(np.float16)

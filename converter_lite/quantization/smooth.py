@@ -1,17 +1,18 @@
-"""Smoothing: what makes the activations of matrix products hard to quantize moves into the weights, or gets scales of its own.
+"""Smoothing: outliers in the activations of matrix products move into the weights, or get scales of their own.
 
 Two remedies for a tensor that products with constant weights read:
 
-1. Factors per channel: ``x @ W = (x / s) @ (s * W)`` with ``s = max|x|^alpha / max|W|^(1 - alpha)``, one Mul on the tensor.
+1. Smoothing factors per channel: ``x @ W = (x / s) @ (s * W)`` with ``s = max|x|^alpha / max|W|^(1 - alpha)``, one Mul on the
+   tensor.
    It helps against channels that are large in every row (behind LayerNormalization).
 2. A scale per row, found at run time: helps against single rows that are large (behind Gelu, where a few tokens are up to ten
    times as large as the others). Dynamic quantization only.
 
-Factors cost nothing where the constants that the tensor is computed from can be divided instead
-(:mod:`converter_lite.quantization.upstream`; dynamic quantization only, as saved plans of others name tensors in between).
-Otherwise both cost time, so each tensor gets the cheapest form whose estimated noise is small. The noise of a product in
-proportion to its signal follows from steps and weights alone: rounding errors are taken as independent and uniform.
-Without data the parameters of a normalization tell which channels are large.
+Smoothing factors cost nothing where the constants that the tensor is computed from can be divided instead
+(:mod:`converter_lite.quantization.upstream`; dynamic quantization only, since saved plans of other kinds name tensors in
+between). Otherwise both remedies cost time, so each tensor gets the cheapest one whose estimated noise is small. The noise of a
+product relative to its signal follows from steps and weights alone: rounding errors are taken as independent and uniform. Without
+data the parameters of a normalization show which channels are large.
 
 Source: Xiao et al., SmoothQuant, ICML 2023, section 4 (the factors); Yao et al., ZeroQuant, NeurIPS 2022 (scales per row).
 """
@@ -45,18 +46,17 @@ ALPHAS = (0.5, 0.65, 0.8)
 """Exponents that are tried."""
 
 NOISE_LIMIT = 6e-4
-"""Noise of a product, share of its signal's variance, that is left alone. Half of it
-makes MiniLM slower and not better."""
+"""Noise of a product, as a share of its signal's variance, that is accepted. Half of it makes MiniLM slower and no better."""
 
 ROWS_FROM = 8e-4
-"""Noise from which on scales per row are considered, which cost about eight times as much time as factors."""
+"""Noise from which scales per row are considered, which cost about eight times as much time as factors."""
 
 EXPECTED_NOISE_LIMIT = 2e-4
-"""The same where rows are only expected, without data: they lack the outliers of real ones. On MiniLM it serves the tensors
-behind attention, cosine 0.9865 -> 0.9894 (64 sequences); 1e-5, which serves all, gives 0.9891."""
+"""The same for expected rows, without data, which lack the outliers of real ones. On MiniLM it smooths the tensors behind
+attention, cosine 0.9865 -> 0.9894 (64 sequences); 1e-5, which smooths all, gives 0.9891."""
 
 WORTH = 0.5
-"""A costlier form must lower the noise to this share."""
+"""A costlier remedy must lower the noise to this share."""
 
 ROW_ZERO_POINTS = (1, 4, 8, 16, 32, 64, 96, 128)
 """Zero points tried for rows with scales of their own: 128 for symmetric values, small ones behind Gelu and Relu."""
@@ -65,16 +65,16 @@ SAMPLES = 16
 """Samples for dynamic quantization."""
 
 OUTPUT_ROWS = 512
-"""Rows from which on the variance of a product is known well enough."""
+"""Rows that are enough to know the variance of a product."""
 
 TENSORS_AT_ONCE = 32
-"""Tensors whose values one run gives; bounds the memory."""
+"""Tensors observed in one run; bounds the memory."""
 
 LEVELS = 255
 WEIGHT_STEPS = 127
 
 SMALLEST_SHARE = 1e-5
-"""Channels whose largest value is a smaller share of the tensor's are treated as if they had it: dead ones get no huge factor."""
+"""Least share of the tensor's largest value that a channel's counts as, so that dead channels get no huge factor."""
 
 Vector = NDArray[np.float64]
 
@@ -187,7 +187,7 @@ class _Steps:
             self.by_zero_point[i] += float(np.square(np.maximum(step, 0.0)).sum())
 
     def squared(self, zero_point: int | None) -> float:
-        """Mean squared step of the whole tensor, or of rows around a zero point."""
+        """Mean squared step of the whole tensor, or of its rows around a zero point."""
         if zero_point is not None:
             return float(self.by_zero_point[ROW_ZERO_POINTS.index(zero_point)]) / self.count
         return ((self.high - self.low) / LEVELS) ** 2 if self.static else self.whole / self.count
@@ -210,8 +210,8 @@ def smooth_products(
         model: Optimized float graph.
         plan: Which nodes are quantized.
         feeds: Calibration samples, :data:`SAMPLES` or more.
-        mode: Of the nodes to serve: DYNAMIC (ranges per sample, rows may have scales) or INTEGER (one range).
-        alphas: Exponents to choose from; none leaves factors out.
+        mode: Mode of the nodes to smooth: DYNAMIC (ranges per sample, rows may have scales) or INTEGER (one range).
+        alphas: Exponents to choose from; with none there are no factors.
         context: Runs the float model; its log receives one detail line per changed tensor.
 
     Returns:
@@ -277,7 +277,7 @@ def _search(
     alphas: Sequence[float],
     context: RunContext,
 ) -> list[tuple[_Input, Smoothing]]:
-    """What to do about each tensor that needs something."""
+    """The remedy for each tensor that needs one."""
     static = mode is not NodeMode.DYNAMIC
     _observe(model, inputs, [[item] for item in inputs], feeds, context)
     inputs = [item for item in inputs if np.all(np.isfinite(item.peak)) and item.peak.any()]
@@ -348,7 +348,7 @@ def _observe(
     feeds: Sequence[Feed],
     context: RunContext,
 ) -> None:
-    """Show the observers of each tensor its values, sample by sample."""
+    """Pass the values of each tensor to its observers, sample by sample."""
     observed = model.clone()
     graph = observed.graph
     names = [item.value.name or "" for item in inputs]
@@ -361,7 +361,7 @@ def _observe(
     def run(feed: Feed) -> Feed:
         return {**feed, **(session.run(feed) if session is not None else {})}
 
-    with np.errstate(over="ignore", invalid="ignore"):  # broken tensors are left to calibration, which names them
+    with np.errstate(over="ignore", invalid="ignore"):  # calibration reports broken tensors by name
         for outputs in map_ordered(run, feeds, context.threads):
             for name, seen_by in zip(names, observers, strict=True):
                 for observer in seen_by:
@@ -369,7 +369,7 @@ def _observe(
 
 
 def _choose(item: _Input, by_alpha: dict[float, _Steps], *, dynamic: bool) -> Smoothing | None:
-    """The cheapest form (plain, factors, rows, both) within :data:`NOISE_LIMIT`, else the least noisy; ``None`` for plain.
+    """The cheapest remedy (none, factors, rows, both) within :data:`NOISE_LIMIT`, else the least noisy; ``None`` for none.
 
     Factors that cost nothing are taken wherever they help.
     """
@@ -395,7 +395,7 @@ def _choose(item: _Input, by_alpha: dict[float, _Steps], *, dynamic: bool) -> Sm
 
 
 def _noise(item: _Input, steps: _Steps, zero_point: int | None) -> float:
-    """Variance of the products' errors by rounding of activations and weights, over the variance of the products."""
+    """Variance of the products' rounding errors (of activations and weights) over the variance of the products."""
     weight = steps.factors[:, None] * item.weight
     activation = steps.squared(zero_point) / 12 * float(np.square(weight).sum(axis=0).mean())
     weight_step = np.abs(weight).max(axis=0) / WEIGHT_STEPS

@@ -1,8 +1,8 @@
 """The first layers of a convolutional network, where integers cost accuracy and save no time.
 
-A picture has few channels and many pixels. Integer kernels gain from long sums over channels, which the first convolution and
-the depthwise and narrow pointwise ones behind it do not have, while quantizing the picture itself and its first features is an
-error that every later layer sees.
+A picture has few channels and many pixels. Integer kernels profit from long sums over channels, which the first convolution and
+the depthwise and narrow pointwise ones behind it do not have, while the error of quantizing the picture itself and its first
+features reaches every later layer.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import DEVICE_STEM, StemLimits
 
 FEW_INPUTS = 4
-"""Channels of a picture at most."""
+"""Most channels of a picture."""
 
 FEW_OUTPUTS = 32
-"""Output channels of a first convolution that floats compute as fast (measured: 16, 24, 32; 64 and 192 are slower)."""
+"""Most output channels of a first convolution that is as fast in float (measured: 16, 24, 32; 64 and 192 are slower)."""
 
 SMALL_KERNEL = 9
-"""Elements of its kernel (measured: 3 x 3; 7 x 7 and 16 x 16 are slower)."""
+"""Most elements of its kernel (measured: 3 x 3; 7 x 7 and 16 x 16 are slower)."""
 
 
 def stem(model: ir.Model, limits: StemLimits = DEVICE_STEM) -> list[ir.Node]:

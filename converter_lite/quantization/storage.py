@@ -1,4 +1,4 @@
-"""What a weight takes in a kind of file, and which widths there are: what a search of widths has to know about it."""
+"""How a file format stores weights: the widths it has, and the bytes that a weight takes. A search of widths needs both."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ WIDTHS = (4, 8, 16)
 
 @dataclass(frozen=True, slots=True)
 class Storage(ABC):
-    """How a kind of file stores weights.
+    """How a file format stores weights.
 
     Attributes:
         widths: Widths to choose from, ascending; the last one counts as exact.
         measured: Those whose loss is measured, from the first to the last but one; for those between it is interpolated.
-        least_channels: A convolution weight is quantized only if it has more output channels than this, where
-            ``min_quant_weight_channel`` does not say it (the original's default).
+        least_channels: A convolution weight is quantized only if it has more output channels than this, unless
+            ``min_quant_weight_channel`` is set (the original's default).
         precise_share: Part of the float weights' bytes that an 8-bit file may spend on storing its smallest weights with
             16 bits: depthwise filters are few bytes and much error.
         fits_steps: Whether the steps of weights of less than 8 bits are fitted to samples together with their rounding.
@@ -37,7 +37,7 @@ class Storage(ABC):
     fits_steps: bool = True
 
     def refusal(self, node: ir.Node) -> str:
-        """Why a file of this kind does not hold the node's weight as integers; empty if it does."""
+        """Why the format does not store the node's weight as integers; empty if it does."""
         del node
         return ""
 

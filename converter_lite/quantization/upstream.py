@@ -1,4 +1,4 @@
-"""Dividing the channels of a tensor where it costs nothing: in the constants that the tensor is computed from.
+"""Dividing the channels of a tensor at no cost: in the constants that the tensor is computed from.
 
 ::
 
@@ -46,13 +46,13 @@ class _Division:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where to divide, and the results that change with it, ``y`` first."""
+    """Where to divide, and the results that this changes, ``y`` first."""
 
     divisions: tuple[_Division, ...]
     values: tuple[ir.Value, ...]
 
     def divide(self, graph: ir.Graph) -> None:
-        """Do it; the graph then gives quotients."""
+        """Divide; the graph then computes the quotients."""
         for division in self.divisions:
             division.apply(graph)
 
@@ -61,7 +61,7 @@ def find_upstream(value: ir.Value, factors: NDArray[np.float32]) -> Upstream | N
     """How to divide a tensor by a factor per channel without an operator of its own; nothing is changed yet.
 
     Args:
-        value: The tensor; whoever reads it must want the quotient.
+        value: The tensor; everything that reads it must expect the quotient.
         factors: One for each place of its last axis, whose size may be unknown to the graph.
 
     Returns:
@@ -89,7 +89,7 @@ def find_upstream(value: ir.Value, factors: NDArray[np.float32]) -> Upstream | N
 
 
 def _fits(value: ir.Value, factors: Factors) -> bool:
-    """Whether the tensor has the factors' rank, and their sizes where they depend on an axis."""
+    """Whether the tensor has the factors' rank, and their size along each axis that they depend on."""
     shape = value.shape
     if shape is None or len(shape) != factors.ndim:
         return False

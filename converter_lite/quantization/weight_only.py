@@ -56,8 +56,8 @@ WIDE_BITS = 16
 
 
 NOT_COMPENSATED = ("Gather", "MatMul", *RECURRENT)
-"""Operators whose rounding errors need not cancel: rows are read one by one, and inputs of a product have no common sign
-(MiniLM without data, cosine on calibration samples: 8 bits 0.9991 either way, 4 bits 0.706 with and 0.891 without)."""
+"""Operators whose rounding errors need not cancel: rows of a table are read one by one, and inputs of a product have no common
+sign (MiniLM without data, cosine on calibration samples: 8 bits 0.9991 either way, 4 bits 0.706 with and 0.891 without)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class WeightSettings:
             ``storage.least_channels``.
         skip: Names of nodes that stay float.
         mixed: A width per weight instead of ``bits``.
-        wide: Names of nodes whose weights get 16 bits whatever the rest gets.
-        storage: The kind of file.
+        wide: Names of nodes whose weights get 16 bits whatever the others get.
+        storage: How the file format stores weights.
         input_scales: Columns of weights of less than 8 bits may have scales of their own, which the file holds beside those per
             channel.
     """
@@ -118,7 +118,7 @@ def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) ->
 
 
 def _smallest(uses: Sequence[WeightUse], share: float) -> set[str]:
-    """The smallest weights that together may take a byte more for each element within a share of all float bytes."""
+    """The smallest weights that may together take one more byte per element within a share of all float bytes."""
     sizes = {use.name: math.prod(g.static_shape(use.value) or ()) for use in uses}
     budget = share * 4 * sum(sizes.values())
     chosen: set[str] = set()
@@ -146,8 +146,8 @@ def quantize_weights(
         model: Optimized float graph with names.
         settings: Choices.
         target: Name written into the plan.
-        samples: Calibration samples for the corrections; ``None`` = corrections without data.
-        tuning: What a search of widths is judged by where there are no calibration samples; at least one sample then.
+        samples: Calibration samples for bias correction and rounding; ``None`` = both without data.
+        tuning: Samples that judge a search of widths if there are no calibration samples; at least one then.
         plan: Decisions and parameters to use instead of making them.
         context: Runs the float model where there are samples.
 
@@ -180,7 +180,7 @@ def quantize_weights(
 def _split(
     model: ir.Model, settings: WeightSettings, samples: Samples | None
 ) -> tuple[Sequence[Feed] | None, Sequence[Feed]]:
-    """Samples that are fitted to, ``None`` without any, and those that a search is judged by and the result fitted to as well."""
+    """Samples to fit to, ``None`` without any, and those that judge a search; the final result is fitted to both."""
     if samples is None:
         return None, ()
     if settings.mixed is not None and settings.mixed.search:
@@ -201,7 +201,7 @@ def _refuse_input_scales(plan: QuantPlan, settings: WeightSettings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What all networks of one quantization have in common."""
+    """What all trials of one quantization have in common."""
 
     settings: WeightSettings
     feeds: Sequence[Feed] | None
@@ -209,7 +209,7 @@ class _Run:
     grids: bool = True
 
     def as_planned(self, model: ir.Model, plan: QuantPlan) -> QuantizedModel:
-        """Parameters, integers and corrections for a plan with decisions; widths it names are kept."""
+        """Parameters, integers and corrected biases for a plan with decisions; its widths are kept."""
         settings, log = self.settings, self.context.log
         quantized = QuantizedModel(model, plan)
         with log.stage("quantization"):
@@ -290,10 +290,10 @@ def _refusal(node: ir.Node, settings: WeightSettings) -> str:
 
 
 def left_by_filters(model: ir.Model, settings: WeightSettings) -> str:
-    """Which layers only ``min_quant_weight_size`` and ``min_quant_weight_channel`` keep in float, and the bytes that it costs.
+    """Layers kept in float only by ``min_quant_weight_size`` and ``min_quant_weight_channel``, and the bytes that this costs.
 
     Returns:
-        A line for the log; empty where the filters leave nothing out.
+        A line for the log; empty if the filters leave nothing out.
     """
     unfiltered = replace(settings, min_size=0, min_channel=0)
     nodes = [node for node in model.graph if _refusal(node, settings) and not _refusal(node, unfiltered)]
@@ -314,7 +314,7 @@ def _channels(node: ir.Node, shape: tuple[int, ...]) -> int:
 def _quantize_weight(
     node: ir.Node, weight: ir.Value, quantized: QuantizedModel, settings: WeightSettings, done: dict[str, int | None]
 ) -> None:
-    """Grid and, where it is not rounding to nearest, integers of a node's weight; ``done``: weights seen so far, their axes."""
+    """Grid of a node's weight, and its integers unless they are rounded to nearest; ``done``: weights seen so far -> axes."""
     if weight.name is None:
         return
     axis = settings.storage.axis(node, weight) if settings.per_channel else None
@@ -341,7 +341,7 @@ def _quantize_weight(
 
 
 def weight_spec(settings: WeightSettings, bits: int, shape: tuple[int, ...], axis: int | None) -> QuantSpec:
-    """The grid of a weight in the kind of file that is written."""
+    """The grid of a weight in the file format that is written."""
     spec = QuantSpec(bits=bits, signed=True, symmetric=bits == 1, axis=axis)
     channels = 1 if axis is None else shape[axis]
     return settings.storage.spec(spec, channels=channels, elements=math.prod(shape))

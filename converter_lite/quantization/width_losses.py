@@ -22,7 +22,8 @@ from converter_lite.targets.operands import bias_of, compensated_integers, weigh
 FloatArray = NDArray[np.float32]
 
 FITTED_BELOW_BITS = 8
-"""Widths below it are judged with fitted rounding; from 8 bits on rounding that cancels gives the same ranking faster."""
+"""Smaller widths are judged with fitted rounding; from 8 bits on, rounding with cancelled errors gives the same ranking
+faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,10 @@ def measure_losses(
     scorer: Scorer,
     context: RunContext,
 ) -> dict[str, dict[int, float]]:
-    """Loss of output cosine when one weight alone is stored with ``bits``, all else float.
+    """Loss of output cosine when one weight alone is stored with fewer bits and all else is float.
 
-    Where a layer's rounding can be fitted to data it is fitted to the float network's inputs, and the bias takes the mean of
-    the error, as the final quantization does: judged by plain rounding 4 bits would look twice as bad as they will be.
+    Where a layer's rounding can be fitted, it is fitted to the float network's inputs and the bias absorbs the mean of the error,
+    as in the final quantization: by plain rounding, 4 bits would look twice as bad as they turn out to be.
 
     Args:
         model: Float graph, not changed.

@@ -1,1 +1,1 @@
-"""What is asked of the operating system and of the Python installation: files, signals, optional packages."""
+"""The operating system and the Python installation: files, signals, optional packages."""

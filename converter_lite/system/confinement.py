@@ -1,4 +1,4 @@
-"""Whether a file that somebody else named lies where it may be read."""
+"""Whether a file named by untrusted input lies where it may be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def is_inside(path: Path, *folders: Path) -> bool:
-    """Whether a path, all links followed, lies in one of the folders; names that no file can have lie nowhere."""
+    """Whether a path, all links followed, lies in one of the folders; impossible file names lie in none."""
     try:
         real = Path(os.path.realpath(path))  # unlike Path.resolve it ends on links that lead to themselves
     except ValueError:

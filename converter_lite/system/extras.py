@@ -1,4 +1,4 @@
-"""Optional packages: what an extra of this package installs, seen to before any work."""
+"""Optional packages: what the extras of this package install, checked before any work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from converter_lite.errors import UsageError
 
 
 def install(extra: str) -> str:
-    """What makes the packages of an extra available."""
+    """The command that installs the packages of an extra."""
     return f"pip install 'converter-lite[{extra}]'"
 
 

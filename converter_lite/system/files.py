@@ -1,4 +1,4 @@
-"""Writing results all or none: temporary files beside their destination, renamed when everything is proven."""
+"""Writing results all or nothing: temporary files beside their destination, renamed when everything is proven."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from converter_lite.system.interruptions import interruptions_come_too_late
 from converter_lite.system.work_directory import WORK_PREFIX, make_work_directory
 
 FILE_MODE = 0o644
-"""Permissions of results, whatever those of a temporary file are."""
+"""Permissions of results, whatever permissions a temporary file has."""
 
 
 class Transaction:
@@ -32,7 +32,7 @@ class Transaction:
         self._planned.append((made, destination))
 
     def commit(self) -> None:
-        """Put every file into place; what was replaced comes back if one of them fails.
+        """Put every file into place; if one of them fails, the replaced files come back.
 
         Raises:
             ConverterError: A file could not be put into place.
@@ -111,12 +111,12 @@ def destination(output_file: Path, suffix: str) -> Path:
     """``out`` or ``out.onnx`` -> ``out.onnx``.
 
     Raises:
-        UsageError: The path names a directory, or is no text.
+        UsageError: The path names a directory, or is not valid text.
     """
     if str(output_file).endswith(("/", os.sep)) or _is_folder(output_file) or not output_file.name:
         raise UsageError("outputFile names a directory", where=str(output_file), hint="add a file name, without suffix")
     if any("\ud800" <= letter <= "\udfff" for letter in str(output_file)):
-        # File names that are no UTF-8; the libraries that check and run the result cannot open them.
+        # File names that are not UTF-8: the libraries that check and run the result cannot open them.
         raise UsageError("the path is no UTF-8 text", where=ascii(str(output_file)), hint="choose another outputFile")
     if output_file.name.endswith(suffix):
         return output_file
@@ -127,7 +127,7 @@ def destinations(output_file: Path, suffixes: Sequence[str]) -> list[Path]:
     """One path per suffix: ``out`` or ``out.onnx`` -> ``out.ms``, ``out.onnx``.
 
     Raises:
-        UsageError: The path names a directory, or is no text.
+        UsageError: The path names a directory, or is not valid text.
     """
     given = next((suffix for suffix in suffixes if output_file.name.endswith(suffix)), "")
     stem = output_file.name.removesuffix(given)

@@ -1,4 +1,4 @@
-"""Ctrl-C, and the signals that are treated like it, at times that bear none."""
+"""Holding back Ctrl-C, and the signals that are treated like it, at times when it would do harm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
 @contextlib.contextmanager
 def interruptions_come_too_late() -> Iterator[None]:
-    """Drop them: what is being put into place, or is there already, is a success."""
+    """Drop them: once files are being put into place, the conversion is a success."""
     kept = _handlers()
     for kind in kept:
         signal.signal(kind, signal.SIG_IGN)
@@ -26,7 +26,7 @@ def interruptions_come_too_late() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptions_wait() -> Iterator[None]:
-    """Answer them at the end: an import that is broken off leaves half a module behind, and an extension module even crashes.
+    """Handle them at the end: an interrupted import leaves half a module behind, and an extension module may even crash.
 
     Raises:
         KeyboardInterrupt: Or whatever else the handler of the signal that came does.
@@ -44,7 +44,7 @@ def interruptions_wait() -> Iterator[None]:
 
 
 def _handlers() -> dict[signal.Signals, Any]:
-    """Handlers that Python set; none outside of the main thread, to which they belong."""
+    """Handlers that Python set; none outside the main thread, to which they belong."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     kinds = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]

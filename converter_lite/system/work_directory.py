@@ -1,4 +1,4 @@
-"""Hidden directories for files under construction: locked while their process lives, removed by the next one after that."""
+"""Hidden directories for files under construction: locked while their process lives; the next process removes abandoned ones."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WORK_PREFIX = ".converter_lite_"
 
 
 def make_work_directory(parent: Path) -> tuple[Path, int | None]:
-    """A new work directory, locked, and what holds the lock; the system lets go of it however the process ends.
+    """A new, locked work directory, and what holds the lock; the system releases it however the process ends.
 
-    Those that killed processes left in the same place are removed. Another process may take a directory for abandoned
-    before its lock is there; then a new one is made.
+    Directories that killed processes left in the same place are removed. Another process may mistake this one for abandoned
+    before it is locked; then a new one is made.
 
     Raises:
         OSError: The directory cannot be made.

@@ -1,4 +1,4 @@
-"""Attention between matrix products as the one operator that ONNX has for it.
+"""Attention that is spelled out in matrix products, as the one operator that ONNX has for it.
 
 ::
 
@@ -124,7 +124,7 @@ def _has_order(node: ir.Node, order: tuple[int, ...]) -> bool:
 
 
 def _without_mask(scores: ir.Value, softmax: ir.Node) -> list[tuple[ir.Value, ir.Value | None]]:
-    """What the scores may be before a mask was added, and the mask."""
+    """The scores before a mask was added, as far as that can be seen, and the mask."""
     node = scores.producer()
     if node is None or g.single_consumer(scores) is not softmax:
         return []
@@ -139,7 +139,7 @@ def _is_mask(value: ir.Value) -> bool:
 
 
 def _scaled(value: ir.Value | None) -> tuple[ir.Value, float]:
-    """A tensor without the numbers that it is multiplied with or divided by, and their product."""
+    """A tensor without the constant scalars that it is multiplied or divided by, and the resulting factor."""
     assert value is not None
     factor = 1.0
     while (node := value.producer()) is not None and is_op(node, "Mul", "Div") and g.single_consumer(value) is not None:
@@ -198,7 +198,7 @@ def _fuse(graph: ir.Graph, attention: Attention, masks: dict[tuple[ir.Value, str
 
 
 def _full_mask(graph: ir.Graph, attention: Attention, masks: dict[tuple[ir.Value, str, str], ir.Value]) -> ir.Value:
-    """The mask for every query and every key: onnxruntime (1.31) refuses one that is the same for all queries."""
+    """The mask expanded to every query and key: onnxruntime (1.31) refuses one that is shared by all queries."""
     query, key, _ = attention.inputs
     assert attention.mask is not None and query.shape is not None and key.shape is not None
     place = (attention.mask, _symbol(query), _symbol(key))
@@ -218,14 +218,14 @@ def _full_mask(graph: ir.Graph, attention: Attention, masks: dict[tuple[ir.Value
 
 
 def _symbol(value: ir.Value) -> str:
-    """What says that two tensors have the same number of positions: the size, its symbol, or else the tensor itself."""
+    """What identifies the number of positions of a tensor: the size, its symbol, or else the tensor itself."""
     assert value.shape is not None
     size = value.shape[1]
     return str(size) if isinstance(size, int) or size.value is not None else str(value.name)
 
 
 def _keeps_shape(reshape: ir.Node) -> bool:
-    """Whether it gives three axes of which two are known to be those that it gets."""
+    """Whether the Reshape gives three axes, two of which are known to be unchanged."""
     source, result = reshape.inputs[0], reshape.outputs[0]
     if source is None or source.shape is None or result.shape is None or len(result.shape) != 3:
         return False
@@ -243,7 +243,7 @@ def _same(first: ir.Value, second: ir.Value, axis: int) -> bool:
 
 
 def _remove_unread(node: ir.Node) -> None:
-    """Take out a node that nothing reads, then those that only it read."""
+    """Remove a node that nothing reads, then those that only it read."""
     if any(output.uses() or output.is_graph_output() for output in node.outputs):
         return
     producers = [value.producer() for value in node.inputs if value is not None]

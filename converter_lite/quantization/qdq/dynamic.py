@@ -2,13 +2,13 @@
 
 Forms:
 
-* ALWC: ``DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale_x * scale_w)``; onnxruntime makes one kernel of it. The
-  quantization of one tensor serves every product that reads it. In front of attention heads the integers are transposed
+* ALWC: ``DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale_x * scale_w)``; onnxruntime fuses it into one kernel. A
+  tensor is quantized once for all products that read it. In front of attention heads the integers are transposed
   (:mod:`converter_lite.quantization.qdq.heads`).
 * ALWC with a scale per row (a plan's ``row_zero_point``): every row is quantized around the same zero point, since
-  MatMulInteger takes one only, with the scale that just holds it; ``QuantizeLinear`` along the rows does it in one pass. The
-  result is multiplied by the scale of the weights (and by a one that is no constant, which lets onnxruntime make one kernel of
-  it), then by the rows' scales.
+  MatMulInteger takes only one, with the smallest scale that covers it; ``QuantizeLinear`` along the rows does it in one pass. The
+  result is multiplied by the scale of the weights (and by a 1 that is not a constant, so that onnxruntime fuses it into one
+  kernel), then by the rows' scales.
 * ACWL: the same around zero point 128, or 32 where values are known never to fall far below zero; the weight with one scale.
 * Gather from an integer table: rows and their scales (per row along axis 0 only) are gathered, then multiplied. A
   DequantizeLinear before the Gather would convert the whole table in every run.
@@ -29,13 +29,14 @@ from converter_lite.quantization.qdq.heads import POSITIONS_FIRST, find_heads
 UINT8_MAX = 255
 
 MIDDLE = 128
-"""Zero point of symmetric values. As int8 they would be 17 times as slow: onnxruntime (1.31, x86) is fast at uint8 times int8."""
+"""Zero point of symmetric values. With int8 they would be 17 times as slow: onnxruntime (1.31, x86) is fast for uint8 times
+int8."""
 
 LOW = 32
 """Zero point of values that never fall far below zero."""
 
 LOWER_BOUNDS = {"Gelu": -0.17005, "Relu": 0.0, "Sigmoid": 0.0, "Softmax": 0.0}
-"""Operator -> a number that its results never fall below (the tanh form of Gelu has its minimum at -0.17004)."""
+"""Operator -> a lower bound of its results (the tanh approximation of Gelu has its minimum at -0.17004)."""
 
 SMALLEST_SCALE = 1e-30
 """Scale of a row of zeros."""
@@ -89,7 +90,7 @@ class DynamicWriter:
     def gather(self, node: ir.Node) -> None:
         """Replace a Gather from a constant table by Gathers of integer rows and of their scales.
 
-        Scales of an axis behind the gathered one stay at their place from the end, and are multiplied as they are.
+        Scales along an axis behind the gathered one keep their position counted from the end, and are multiplied as they are.
         """
         table, indices = node.inputs[0], node.inputs[1]
         assert table is not None and indices is not None and table.name is not None
@@ -173,7 +174,7 @@ class DynamicWriter:
         return self._row_grids[key]
 
     def _row_scales(self, x: ir.Value, node: ir.Node, zero_point: int) -> ir.Value:
-        """For every row the smallest scale whose grid around the zero point holds it."""
+        """For every row the smallest scale whose grid around the zero point covers it."""
         low = self._lower_bound(x)
         least = SMALLEST_SCALE if low is None else max(-low / zero_point, SMALLEST_SCALE)
         bounds = [self._constant(f"smallest_row_scale_{least:g}", np.array(least, np.float32))]
@@ -186,7 +187,7 @@ class DynamicWriter:
         return self._insert(node, "Max", bounds, "row_scale")
 
     def _lower_bound(self, x: ir.Value) -> float | None:
-        """What a tensor never falls below whatever the input, where its operator says so."""
+        """A lower bound of a tensor that holds for every input, if its operator implies one."""
         producer = x.producer()
         if x in self._gelus:
             return LOWER_BOUNDS["Gelu"]

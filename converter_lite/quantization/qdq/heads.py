@@ -23,7 +23,7 @@ TURNED: Mapping[tuple[int, ...], tuple[int, ...]] = {(0, 2, 1, 3): (1, 2, 0, 3),
 """Order of the axes ``(B, S, heads, D)`` behind the Transpose -> the same order from ``(S, B, heads, D)``."""
 
 KNOWN_RANK = "known rank"
-"""Key of ``value.meta``: the written file says how many axes the tensor has."""
+"""Key of ``value.meta``: the written file states how many axes the tensor has."""
 
 POSITIONS_FIRST = (1, 0, 2)
 """Order of the axes of ``x`` that puts its positions in front of the samples."""
@@ -42,7 +42,7 @@ class Heads:
     transpose: ir.Node
 
     def turn(self, graph: ir.Graph) -> None:
-        """Let the nodes take and give ``(S, B, ...)``. No value is called any more as one of the float model that differs."""
+        """Make the nodes take and give ``(S, B, ...)``. Values that now differ from the float model's are renamed."""
         for node in self.nodes:
             if is_op(node, "Reshape"):
                 _swap_sizes(graph, node)

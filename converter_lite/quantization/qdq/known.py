@@ -1,4 +1,4 @@
-"""What the libraries here know of ONNX, which is older than some of it."""
+"""What the installed libraries know of ONNX, some of which is newer than they are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_known(
 
     Its output has the element type ``result`` and the shape of the first constant.
 
-    A result has to be checked and run here before it is put into place, so that this decides, not what a device knows.
+    A result has to be checked and run here before it is put into place, so the installed libraries decide, not the device.
     """
     if onnx.defs.onnx_opset_version() < opset:
         return False

@@ -1,19 +1,19 @@
-"""``(graph, plan)`` to an ONNX graph with QuantizeLinear / DequantizeLinear pairs.
+"""From ``(graph, plan)`` to an ONNX graph with QuantizeLinear and DequantizeLinear (Q/DQ).
 
 Rules:
 
-1. A tensor with parameters gets one pair behind it. Integer nodes read the pair; float nodes read it only when the tensor
-   comes from an integer node (whose float result then needs not exist).
+1. A tensor with parameters gets one Q/DQ pair behind it. Integer nodes read the pair; float nodes read it only if the tensor
+   comes from an integer node (whose float result then need not exist).
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear (two and an Add where it has two parts;
    and a Mul, where it has input scales), stored once for all its readers.
-4. Dynamic nodes and Gathers from integer tables take the forms of :mod:`converter_lite.quantization.qdq.dynamic`.
+4. Dynamic nodes and Gathers from integer tables are written as :mod:`converter_lite.quantization.qdq.dynamic` describes.
 5. Graph inputs and outputs keep their names.
 6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
    with the lowest number, which changes nothing. Without it onnxruntime takes ``DequantizeLinear, Conv, QuantizeLinear`` for a
    Conv to be quantized and does it with one scale per tensor, whatever the plan says (seen in its optimized graphs, 1.31).
-7. A bias added to the float result of an integer MatMul has the rank of that result. A bias with one axis lets onnxruntime
-   (1.31, where shapes are known) make MatMul and Add a Gemm, for which there is no integer kernel with a float bias.
+7. A bias added to the float result of an integer MatMul has the rank of that result. With a bias of one axis, onnxruntime (1.31,
+   where shapes are known) turns MatMul and Add into a Gemm, for which there is no integer kernel with a float bias.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -155,7 +155,7 @@ class _Materializer:
             user.replace_input_with(i, nodes[-1].outputs[0])
 
     def _dequantizing(self, name: str, params: QuantParams) -> list[ir.Node]:
-        """What gives a weight back from its integers; the last node gives the weight."""
+        """The nodes that dequantize a weight; the last one gives the weight."""
         if has_two_parts(params.spec, self.narrowest):
             high, low = parts_of(params)
             nodes = [self._dequantize(name, UPPER, high, upper), self._dequantize(name, LOWER, low, lower)]
@@ -168,7 +168,7 @@ class _Materializer:
         return nodes
 
     def _dequantize(self, name: str, part: str, params: QuantParams, taken: Part | None = None) -> ir.Node:
-        """A DequantizeLinear of a weight's integers, or of what ``taken`` takes of them."""
+        """A DequantizeLinear of a weight's integers, or of the part of them that ``taken`` extracts."""
         integers = self.quantized.stored(name, storage_type(params.spec, self.narrowest), taken)
         stored = g.add_tensor(self.graph, f"{name}{part}_quantized", integers, names=self.names)
         scale, zero_point = self._grid(f"{name}{part}", params)
@@ -227,7 +227,7 @@ class _Materializer:
             add.replace_input_with(position, g.add_initializer(self.graph, f"{bias.name}_of_rank_{wide.ndim}", wide))
 
     def _guard(self, value: ir.Value) -> ir.Node:
-        """A node that gives back its input, unknown to graph optimizers (rule 6)."""
+        """A node that returns its input unchanged, which graph optimizers do not recognize (rule 6)."""
         if self.lowest is None:
             self.lowest = g.add_initializer(
                 self.graph, "lowest_float", np.array(np.finfo(np.float32).min, np.float32), names=self.names

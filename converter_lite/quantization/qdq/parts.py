@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from converter_lite.kernels.params import QuantParams, QuantSpec
 
 TWO_PARTS = (5, 6)
-"""Widths that take less so."""
+"""Widths that take less space this way."""
 
 LOWER_BITS = 2
 
@@ -38,7 +38,7 @@ def lower(integers: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def parts_of(params: QuantParams) -> tuple[QuantParams, QuantParams]:
-    """Grids of the upper and of the lower part; what they stand for adds up to what ``params`` stand for."""
+    """Grids of the upper and of the lower part; their real values add up to those of ``params``."""
     zero = params.zero_point
     high = replace(params.spec, bits=params.spec.bits - LOWER_BITS, narrow_range=False, symmetric=False)
     low = QuantSpec(bits=LOWER_BITS, signed=False, axis=params.spec.axis)
@@ -52,7 +52,7 @@ def joined(high: NDArray[np.int32], low: NDArray[np.int32]) -> NDArray[np.int32]
 
 
 def joined_params(high: QuantParams, low: QuantParams) -> QuantParams | None:
-    """The grid whose parts have these grids, ``None`` if they are no parts of one."""
+    """The grid whose parts have these grids, ``None`` if they are not parts of one."""
     is_lower = low.spec.bits == LOWER_BITS and not low.spec.signed and low.spec.axis == high.spec.axis
     if not is_lower or not np.array_equal(high.scale, low.scale * 2**LOWER_BITS):
         return None
