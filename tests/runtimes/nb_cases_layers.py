@@ -46,21 +46,32 @@ def convolutions(c: Cases) -> None:
     c.add("ConvTranspose groups", "ConvTranspose", IMAGE, consts={1: (4, 3, 3, 3), 2: (6,)}, group=2)
     c.add("ConvTranspose depthwise", "ConvTranspose", IMAGE, consts={1: (4, 1, 3, 3)}, group=4, **up)
     for name, kind, more in FUSED:
-        nodes = [
-            onnx.helper.make_node("Conv", ["x", "w", "b"], ["h"], name="conv", pads=[1, 1, 1, 1]),
-            onnx.helper.make_node(kind, ["h", *(["low", "high"] if kind == "Clip" else [])], ["y"], name="act", **more),
-        ]
-        constants = [c.constant("w", (6, 4, 3, 3)), c.constant("b", (6,))]
-        if kind == "Clip":
-            bounds = (0.0, 6.0) if "6" in name else (-0.5, 0.75)
-            constants += [c.constant("low", scalar(bounds[0])), c.constant("high", scalar(bounds[1]))]
-        c.graph(f"Conv with {name}", nodes, {"x": c.data(IMAGE) * 3}, constants, ["y"])
+        fused(c, f"Conv with {name}", kind, (6, 4, 3, 3), **more)
+        if kind in ("Relu", "Clip", "LeakyRelu"):
+            fused(c, f"Conv depthwise with {name}", kind, (4, 1, 3, 3), **more)
+            fused(c, f"Conv 1x1 with {name}", kind, (6, 4, 1, 1), **more)
+
+
+def fused(c: Cases, name: str, kind: str, filters: tuple[int, ...], **more: Any) -> None:
+    """A convolution with a function behind it."""
+    clip = kind == "Clip"
+    bounds = {"low": scalar(more.pop("low")), "high": scalar(more.pop("high"))} if clip else {}
+    groups, pad = 4 if filters[1] == 1 else 1, int(filters[2] == 3)
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w", "b"], ["h"], name="conv", pads=[pad] * 4, group=groups),
+        onnx.helper.make_node(kind, ["h", *bounds], ["y"], name="act", **more),
+    ]
+    constants = [c.constant("w", filters), c.constant("b", filters[:1])]
+    constants += [c.constant(key, bound) for key, bound in bounds.items()]
+    c.graph(name, nodes, {"x": c.data(IMAGE) * 3}, constants, ["y"])
 
 
 FUSED = (
     ("Relu", "Relu", {}),
-    ("Clip 0 to 6", "Clip", {}),
-    ("Clip", "Clip", {}),
+    ("Clip 0 to 6", "Clip", {"low": 0, "high": 6}),
+    ("Clip 0 to 1", "Clip", {"low": 0, "high": 1}),
+    ("Clip 0 to 20", "Clip", {"low": 0, "high": 20}),
+    ("Clip", "Clip", {"low": -0.5, "high": 0.75}),
     ("LeakyRelu", "LeakyRelu", {"alpha": 0.1}),
     ("HardSwish", "HardSwish", {}),
     ("Sigmoid", "Sigmoid", {}),
@@ -85,13 +96,26 @@ def matrices(c: Cases) -> None:
     c.add("MatMul lower rank", "MatMul", (2, 3, 4, 8), (3, 8, 5))
     c.add("MatMul constant batch", "MatMul", (2, 3, 4, 8), consts={1: (3, 8, 5)})
     c.add("MatMul broadcast batch", "MatMul", (2, 3, 4, 8), (1, 3, 8, 5))
-    for kind in ("Add", "Relu"):
-        nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["h"], name="mm")]
-        nodes.append(onnx.helper.make_node("Add", ["b", "h"], ["s" if kind == "Relu" else "y"], name="add"))
-        if kind == "Relu":
-            nodes.append(onnx.helper.make_node("Relu", ["s"], ["y"], name="act"))
+    for kind, rows in (
+        ("Add", 3),
+        ("Relu", 3),
+        ("Relu", 1),
+        ("Clip 0 to 1", 3),
+        ("Clip 0 to 6", 3),
+        ("Clip 0 to 20", 1),
+    ):
+        clip = kind.startswith("Clip")
+        act = onnx.helper.make_node(kind.split()[0], ["s", *(["low", "high"] if clip else [])], ["y"], name="act")
+        nodes = [
+            onnx.helper.make_node("MatMul", ["x", "w"], ["h"], name="mm"),
+            onnx.helper.make_node("Add", ["b", "h"], ["y" if kind == "Add" else "s"], name="add"),
+            *([] if kind == "Add" else [act]),
+        ]
         constants = [c.constant("w", (8, 5)), c.constant("b", (5,))]
-        c.graph(f"MatMul with bias then {kind}", nodes, {"x": c.data((2, 3, 8))}, constants, ["y"])
+        if clip:
+            constants += [c.constant("low", scalar(0)), c.constant("high", scalar(float(kind.split()[-1])))]
+        name = f"MatMul with bias then {kind}" + (" in one row" if rows == 1 else "")
+        c.graph(name, nodes, {"x": c.data((rows, 8) if rows == 1 else (2, rows, 8)) * 5}, constants, ["y"])
 
 
 def pooling(c: Cases) -> None:

@@ -30,6 +30,7 @@ def functions(c: Cases) -> None:
     c.add("Clip", "Clip", SHAPE, consts={1: scalar(-0.3), 2: scalar(0.6)})
     c.add("Clip 0 to 6", "Clip", c.data(SHAPE) * 5, consts={1: scalar(0), 2: scalar(6)})
     c.add("Clip 0 to 1", "Clip", SHAPE, consts={1: scalar(0), 2: scalar(1)})
+    c.add("Clip 0 to 20", "Clip", c.data(SHAPE) * 20, consts={1: scalar(0), 2: scalar(20)})
     c.add("Clip below", "Clip", SHAPE, consts={1: scalar(0.25)})
     c.add("PRelu one slope", "PRelu", SHAPE, consts={1: (1,)})
     c.add("PRelu channel", "PRelu", SHAPE, consts={1: (3, 1, 1)})

@@ -220,6 +220,8 @@ def _fusion(file: NbFile, op: Operator) -> Iterator[str]:
             yield f"{kind} is not applied there"
     if op.get("act_type") and "conv2d" in op.type and not op.get("with_act"):
         yield "act_type without with_act does nothing"
+    if op.type == "relu6" and op.get("threshold") != 6.0:
+        yield "it clips at 6 whatever the threshold is"
     if op.type.startswith("fusion_elementwise") and op.get("act_type") != "relu":
         yield f"{op.get('act_type')} is not applied there"
     if op.type == "fc" and op.get("activation_type"):

@@ -95,7 +95,7 @@ def _clip(lowering: Lowering, node: ir.Node) -> None:
     lower, upper = clip_bounds(node)
     if lower == 0.0 and upper > 3e38:
         unary(lowering, node, "relu")
-    elif lower == 0.0 and upper > 0.0:
+    elif (lower, upper) == (0.0, 6.0):  # ARM clips at 6 whatever the threshold is
         unary(lowering, node, "relu6", {"threshold": attr(upper)})
     else:
         unary(lowering, node, "clip", {"min": attr(lower), "max": attr(upper)})

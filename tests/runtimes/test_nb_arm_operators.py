@@ -1,0 +1,20 @@
+"""Operators and their attribute variants in the library for ARM64."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtimes.nb_cases import NbCase
+from tests.runtimes.paddle_arm import run_on_arm
+from tests.runtimes.test_nb_operators import CASES, NO_ARM_KERNEL, expected, mismatch, written
+
+pytestmark = [pytest.mark.runtime, pytest.mark.usefixtures("nb_arm")]
+
+ON_ARM = [case for case in CASES if case.name not in NO_ARM_KERNEL]
+
+
+@pytest.mark.parametrize("case", ON_ARM, ids=lambda case: case.name)
+def test_every_operator_gives_the_float_models_numbers_on_arm(case: NbCase, tmp_path: Path) -> None:
+    assert mismatch(run_on_arm(written(case, "arm"), case.feed, tmp_path), expected(case), case.tolerance) == ""
