@@ -195,6 +195,20 @@ def reduction(c: Cases) -> None:
         c.add(f"{op} dropped", op, SHAPE, consts={1: ints(-1)}, keepdims=0)
         c.add(f"{op} two axes", op, SHAPE, consts={1: ints(2, 3)}, keepdims=0)
         c.add(f"{op} everything", op, SHAPE)
+        c.add(f"{op} everything dropped", op, SHAPE, keepdims=0)
+        for axes in ((0,), (1,), (0, 1), (1, 2), (0, 2), (1, 3), (0, 3), (0, 1, 2), (0, 2, 3), (0, 1, 3)):
+            c.add(f"{op} {axes} of 4", op, SHAPE, consts={1: ints(*axes)}, keepdims=sum(axes) % 2)
+        for axes in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
+            c.add(f"{op} {axes} of 3", op, SHAPE[:3], consts={1: ints(*axes)}, keepdims=len(axes) % 2)
+        for axes in ((0,), (1,), (0, 1)):
+            c.add(f"{op} {axes} of 2", op, SHAPE[:2], consts={1: ints(*axes)}, keepdims=0)
+        c.add(f"{op} of 1", op, (7,), keepdims=1)
+        for axes in ((0,), (2,), (4,), (2, 3), (0, 4)):
+            c.add(f"{op} {axes} of 5", op, (2, 3, 4, 2, 3), consts={1: ints(*axes)})
+        if op != "ReduceMean":
+            numbers = np.arange(1, 25).reshape(2, 3, 4)
+            c.add(f"{op} int64", op, numbers, consts={1: ints(1)}, releases=NEW)
+            c.add(f"{op} int64 (0, 2) of 3", op, numbers, consts={1: ints(0, 2)}, releases=NEW)
     c.add("ReduceL2", "ReduceL2", SHAPE, consts={1: ints(1)})
     c.add("ReduceL1", "ReduceL1", SHAPE, consts={1: ints(1, 2)})
     c.add("ReduceSumSquare", "ReduceSumSquare", SHAPE, consts={1: ints(3)}, keepdims=0)

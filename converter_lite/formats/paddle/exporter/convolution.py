@@ -23,8 +23,8 @@ from converter_lite.formats.paddle.kernels import Precision
 from converter_lite.formats.paddle.program import Attribute, attr, floats, ints
 from converter_lite.quantization.plan import NodeMode
 
-FUSABLE = ("relu", "relu6", "leaky_relu")
-"""Functions that every convolution kernel of every release applies (measured)."""
+FUSABLE = ("relu", "relu6", "brelu", "leaky_relu")
+"""Functions that convolution kernels of every release apply (measured); see also :func:`_fusable`."""
 
 
 def _conv(lowering: Lowering, node: ir.Node) -> None:
@@ -52,8 +52,10 @@ def _conv(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _fusable(lowering: Lowering, groups: int, channels: int) -> tuple[str, ...]:
-    # hard_swish: x86 2.10 leaves it out silently; ARM aborts in depthwise kernels.
-    return (*FUSABLE, "hard_swish") if lowering.is_arm and groups != channels else FUSABLE
+    if groups != channels:  # hard_swish: x86 2.10 leaves it out silently; ARM aborts in depthwise kernels
+        return (*FUSABLE, "hard_swish") if lowering.is_arm else FUSABLE
+    # x86 2.10 clips at 6 in depthwise kernels, whatever the threshold is.
+    return FUSABLE if lowering.is_arm else tuple(kind for kind in FUSABLE if kind != "brelu")
 
 
 def _needs_bias(lowering: Lowering, node: ir.Node, groups: int) -> bool:

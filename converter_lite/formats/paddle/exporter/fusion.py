@@ -25,6 +25,12 @@ class Activation:
     kind: str = ""
     attributes: dict[str, Attribute] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """The kind; ``brelu`` is a relu6 with another threshold, which some kernels ignore."""
+        threshold = self.attributes.get("fuse_brelu_threshold")
+        return self.kind if threshold is None or threshold.value == 6.0 else "brelu"
+
     def on_convolution(self) -> dict[str, Attribute]:
         """Attributes of conv2d, depthwise_conv2d and conv2d_transpose."""
         if not self.kind:
@@ -79,7 +85,7 @@ def take_activation(lowering: Lowering, value: ir.Value, allowed: Collection[str
     if consumer is None or consumer in lowering.done:
         return Activation(), value
     found = recognise(consumer)
-    if found is None or found.kind not in allowed or consumer.inputs[0] is not value:
+    if found is None or found.name not in allowed or consumer.inputs[0] is not value:
         return Activation(), value
     lowering.done.add(consumer)
     return found, consumer.outputs[0]

@@ -149,7 +149,7 @@ def _layer(lowering: Lowering, node: ir.Node, transform: Transform, bias: ir.Val
     activation = Activation()
     if added is None and (vector is not None or not lowering.is_arm):
         # ARM drops the function of an fc without bias when there is more than one row.
-        allowed = ("relu", "relu6") if lowering.is_arm and not integer else ("relu",)
+        allowed = ("relu", "relu6", "brelu") if lowering.is_arm and not integer else ("relu",)
         activation, result = take_activation(lowering, result, allowed)
     return _Layer(rank(node.inputs[0]) - 1, vector, added, activation, result)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
@@ -15,8 +18,8 @@ from converter_lite.formats.paddle.exporter.lowering import (
     optional,
     rank,
 )
-from converter_lite.formats.paddle.exporter.reshaping import copy
-from converter_lite.formats.paddle.program import attr, ints
+from converter_lite.formats.paddle.exporter.reshaping import cast, copy, reshape
+from converter_lite.formats.paddle.program import VarType, attr, ints, var_type
 
 REDUCTIONS = {
     "ReduceMean": "reduce_mean",
@@ -42,14 +45,76 @@ def _reduce(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _emit(lowering: Lowering, node: ir.Node, operator: str, name: str, axes: list[int], dimensions: int) -> None:
-    everything = not axes or len(axes) == dimensions
+    axes = axes or list(range(dimensions))
+    value, dtype = node.outputs[0], dtype_name(node.inputs[0])
+    result = lowering.result(value)
+    if lowering.is_arm and (operator, dtype) == ("reduce_sum", "int64"):  # ARM has that kernel from 2.13 on
+        narrow = cast(lowering, name, VarType.INT64, VarType.INT32)
+        total = lowering.temporary(f"{value.name}.int32", dims(value), dtype=VarType.INT32)
+        _write(lowering, node, operator, narrow, total, axes, "int32")
+        cast(lowering, total, VarType.INT32, VarType.INT64, result)
+    else:
+        _write(lowering, node, operator, name, result, axes, dtype)
+
+
+def _write(
+    lowering: Lowering, node: ir.Node, operator: str, name: str, result: str, axes: list[int], dtype: str
+) -> None:
+    dimensions = rank(node.inputs[0])
+    if dimensions > 4 or (lowering.is_arm and not _has_kernel(operator, axes, dimensions)):
+        _one_run_after_another(lowering, node, operator, name, result, axes, dtype)
+        return
     attributes = {
-        "dim": ints(axes or range(dimensions)),
+        "dim": ints(axes),
         "keep_dim": attr(bool(g.int_attribute(node, "keepdims", 1))),
-        "reduce_all": attr(everything),
+        "reduce_all": attr(len(axes) == dimensions),
     }
-    outputs = {"Out": [lowering.result(node.outputs[0])]}
-    lowering.emit(operator, {"X": [name]}, outputs, attributes, dtype=dtype_name(node.inputs[0]))
+    lowering.emit(operator, {"X": [name]}, {"Out": [result]}, attributes, dtype=dtype)
+
+
+def _has_kernel(operator: str, axes: list[int], dimensions: int) -> bool:
+    """Whether ARM's kernel reduces these axes of at most four at once; elsewhere it aborts, or reduces other axes."""
+    if operator == "reduce_sum" and len(axes) == dimensions:
+        return True
+    if operator == "reduce_prod" and dimensions != 4:
+        return False
+    if len(axes) > 2:
+        return False
+    if len(axes) == 2:
+        adjacent = axes[1] == axes[0] + 1
+        return adjacent and (dimensions == 4 or (dimensions == 3 and operator in ("reduce_mean", "reduce_sum")))
+    return True
+
+
+def _one_run_after_another(
+    lowering: Lowering, node: ir.Node, operator: str, name: str, result: str, axes: list[int], dtype: str
+) -> None:
+    """Neighbouring axes at once, as the second of four dimensions: every kernel can do that, and none reduces five rightly."""
+    source, value = node.inputs[0], node.outputs[0]
+    assert source is not None
+    sizes, kind = list(dims(source)), var_type(np.dtype(dtype))
+    while axes:
+        first = last = axes.pop()
+        while axes and axes[-1] == first - 1:
+            first = axes.pop()
+        flat = (_product(sizes[:first]), _product(sizes[first : last + 1]), _product(sizes[last + 1 :]), 1)
+        sizes[first : last + 1] = [1] * (last + 1 - first)
+        if flat.count(-1) > 1:
+            raise Unsupported("a reduction of unknown dimensions", "give --inputShape")
+        middle = lowering.temporary(f"{value.name}.rows", flat, dtype=kind)
+        reduced = lowering.temporary(f"{value.name}.reduced", (flat[0], *flat[2:]), dtype=kind)
+        reshape(lowering, name, middle, flat)
+        attributes = {"dim": ints((1,)), "keep_dim": attr(False), "reduce_all": attr(False)}
+        lowering.emit(operator, {"X": [middle]}, {"Out": [reduced]}, attributes, dtype=dtype)
+        name = reduced
+    wanted = dims(value)
+    if wanted.count(-1) > 1:
+        raise Unsupported("a reduction of unknown dimensions", "give --inputShape")
+    reshape(lowering, name, result, wanted)
+
+
+def _product(sizes: list[int]) -> int:
+    return -1 if -1 in sizes else math.prod(sizes)
 
 
 def _reduce_l2(lowering: Lowering, node: ir.Node) -> None:
