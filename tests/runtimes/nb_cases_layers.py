@@ -135,6 +135,13 @@ def normalization(c: Cases) -> None:
     positive = np.abs(c.data((4,))) + 0.5
     c.add("BatchNormalization", "BatchNormalization", IMAGE, consts={1: (4,), 2: (4,), 3: (4,), 4: positive})
     c.add("InstanceNormalization", "InstanceNormalization", IMAGE, consts={1: (4,), 2: (4,)})
+    for name, shape in (
+        ("3-D", (2, 4, 15)),
+        ("5-D", (1, 4, 3, 5, 6)),
+        ("batch 3", (3, 4, 7, 5)),
+        ("wide", (1, 4, 20, 33)),
+    ):
+        c.add(f"InstanceNormalization {name}", "InstanceNormalization", shape, consts={1: (4,), 2: (4,)}, epsilon=1e-3)
     c.add("LayerNormalization", "LayerNormalization", (2, 3, 8), consts={1: (8,), 2: (8,)})
     c.add("LayerNormalization without bias", "LayerNormalization", (2, 3, 8), consts={1: (8,)}, epsilon=1e-3)
     c.add("LayerNormalization two axes", "LayerNormalization", (2, 3, 8), consts={1: (3, 8), 2: (3, 8)}, axis=1)

@@ -17,6 +17,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     rank,
     shape,
 )
+from converter_lite.formats.paddle.exporter.reshaping import reshape
 from converter_lite.formats.paddle.program import attr
 
 
@@ -42,7 +43,18 @@ def _instance_normalization(lowering: Lowering, node: ir.Node) -> None:
     inputs = {slot: [lowering.tensor(value)] for slot, value in zip(slots, node.inputs, strict=True)}
     unused = {slot: [lowering.temporary(f"{node.name}.{slot}")] for slot in ("SavedMean", "SavedVariance")}
     attributes = {"epsilon": attr(float_attribute(node, "epsilon", 1e-5))}
-    lowering.emit("instance_norm", inputs, {"Y": [lowering.result(node.outputs[0])], **unused}, attributes)
+    value = node.outputs[0]
+    sizes, result = dims(value), lowering.result(value)
+    if len(sizes) == 4:
+        lowering.emit("instance_norm", inputs, {"Y": [result], **unused}, attributes)
+        return
+    if sizes[2:].count(-1) > 1:
+        raise Unsupported("InstanceNormalization of unknown dimensions", "give --inputShape")
+    # The kernels read four dimensions, whatever there are; in a reshape 0 keeps a size.
+    flat, normalized = (lowering.temporary(f"{value.name}.{part}") for part in ("flat", "normalized"))
+    reshape(lowering, inputs["X"][0], flat, (0, 0, 1, -1))
+    lowering.emit("instance_norm", inputs | {"X": [flat]}, {"Y": [normalized], **unused}, attributes)
+    reshape(lowering, normalized, result, (0, 0, *sizes[2:]))
 
 
 def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
