@@ -145,49 +145,40 @@ def fall_back(
         score: Judges them.
         log: Receives the table.
     """
+
+    def tried(count: int, missed: int) -> Trial:
+        skip = tuple(order[:count])
+        quantized = quantize(frozenset(skip))
+        trial = Trial(skip, quantized, score(quantized))
+        _row(log, trial, order[missed:count])
+        return trial
+
     limit = min(len(order), goal.max_nodes or len(order))
     log.info(f"the outputs miss {goal}; leaving nodes out:")
     log.info(f"  {'left out':>8} {'cosine':>9} {'max error':>10}  nodes")
     _row(log, first, ())
-    trials = {0: first}
     best, missed, k = first, 0, 1
     while missed < limit and k > missed:
         k = min(k, limit)
-        skip = tuple(order[:k])
-        quantized = quantize(frozenset(skip))
-        trials[k] = trial = Trial(skip, quantized, score(quantized))
-        _row(log, trial, order[missed:k])
+        trial = tried(k, missed)
         if goal.shortfall(trial.score) < goal.shortfall(best.score):
             best = trial
         if goal.shortfall(trial.score) <= 1.0:
-            return _fewest(trials, order, missed, k, goal, quantize=quantize, score=score, log=log)
+            return _fewest(trial, missed, goal, tried)
         missed, k = k, 2 * k
     return best
 
 
-def _fewest(
-    trials: dict[int, Trial],
-    order: Sequence[str],
-    missed: int,
-    reached: int,
-    goal: Goal,
-    *,
-    quantize: Quantize,
-    score: Callable[[QuantizedModel], Score],
-    log: Log,
-) -> Trial:
+def _fewest(reached: Trial, missed: int, goal: Goal, tried: Callable[[int, int], Trial]) -> Trial:
     """Halve the interval between a number of nodes that misses the goal and one that reaches it."""
-    while reached - missed > 1:
-        middle = (missed + reached) // 2
-        skip = tuple(order[:middle])
-        quantized = quantize(frozenset(skip))
-        trials[middle] = Trial(skip, quantized, score(quantized))
-        _row(log, trials[middle], order[missed:middle])
-        if goal.shortfall(trials[middle].score) <= 1.0:
-            reached = middle
+    while len(reached.skip) - missed > 1:
+        middle = (missed + len(reached.skip)) // 2
+        trial = tried(middle, missed)
+        if goal.shortfall(trial.score) <= 1.0:
+            reached = trial
         else:
             missed = middle
-    return trials[reached]
+    return reached
 
 
 def _row(log: Log, trial: Trial, added: Sequence[str]) -> None:

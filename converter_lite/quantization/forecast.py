@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import onnx_ir as ir
 
 from converter_lite import graph as g
@@ -32,28 +34,38 @@ INPUT_SCALES_BYTES, INPUT_SCALES_NAMES = 120, 4
 """The input scales of a weight besides the numbers: the node that multiplies with them, and names in it."""
 
 
-def forecast_bytes(
-    model: ir.Model,
-    plan: QuantPlan,
-    *,
-    bits: int,
-    per_channel: bool,
-    integer_bias: bool,
-    narrowest: int = NARROWEST,
-    input_scales: bool = False,
-) -> int:
-    """Estimated bytes of the written ONNX file: constants as stored, nodes at their typical size.
+@dataclass(frozen=True, slots=True)
+class StoredAs:
+    """How a file is going to hold constants.
 
-    Args:
-        model: Optimized float graph.
-        plan: Decisions.
+    Attributes:
         bits: Width of weights whose parameters the plan does not hold yet.
         per_channel: Whether weights have one scale per channel.
         integer_bias: Whether integer nodes get integer biases.
         narrowest: Least width of stored integers.
         input_scales: Whether weights of less than 8 bits get scales per column, where their rounding is fitted to samples.
     """
-    total = 0
+
+    bits: int = 8
+    per_channel: bool = True
+    integer_bias: bool = False
+    narrowest: int = NARROWEST
+    input_scales: bool = False
+
+
+def forecast_bytes(
+    model: ir.Model,
+    plan: QuantPlan,
+    stored_as: StoredAs,
+) -> int:
+    """Estimated bytes of the written ONNX file: constants as stored, nodes at their typical size.
+
+    Args:
+        model: Optimized float graph.
+        plan: Decisions.
+        stored_as: How the file is going to hold constants.
+    """
+    total, per_channel = 0, stored_as.per_channel
     stored: set[str] = set()
     for node in model.graph:
         total += _node_bytes(node)
@@ -63,11 +75,11 @@ def forecast_bytes(
                 continue
             stored.add(weight.name)
             planned = plan.weights.get(weight.name)
-            width = bits if planned is None else planned.spec.bits
-            total += stored_bytes(node, weight, width, per_channel=per_channel, narrowest=narrowest)
-            if input_scales and per_channel and width < GRID_BELOW_BITS:
+            width = stored_as.bits if planned is None else planned.spec.bits
+            total += stored_bytes(node, weight, width, per_channel=per_channel, narrowest=stored_as.narrowest)
+            if stored_as.input_scales and per_channel and width < GRID_BELOW_BITS:
                 total += _input_scales_bytes(node, weight)
-            if integer_bias and mode is NodeMode.INTEGER:
+            if stored_as.integer_bias and mode is NodeMode.INTEGER:
                 total += BIAS_BYTES * (_channels(node, weight) if per_channel else 1) + _named(
                     STORED_BYTES, STORED_NAMES, weight
                 )

@@ -237,16 +237,7 @@ def steps(
     return ordered
 
 
-def search(
-    ordered: Sequence[Step],
-    mixed: MixedBits,
-    *,
-    cosine: Callable[[dict[str, int]], float],
-    names: Sequence[str],
-    total_bytes: int,
-    choices: tuple[int, ...] = ONNX_STORAGE.widths,
-    log: Log,
-) -> dict[str, int]:
+def search(ordered: Sequence[Step], trials: Trials) -> dict[str, int]:
     """Widths of the smallest network found that reaches the goal; if none does, the largest widths.
 
     Losses of single weights add up to a forecast. Each network that is actually quantized corrects the forecast, so a few
@@ -255,20 +246,14 @@ def search(
 
     Args:
         ordered: Steps, best first.
-        mixed: Goal and bounds.
-        cosine: Quantizes with the given width per weight and gives the output cosine with the float network.
-        names: All weights.
-        total_bytes: Bytes of all weights at the largest width.
-        choices: Widths that the kind of file has, ascending.
-        log: Receives one line per network.
+        trials: What a network with given widths loses.
     """
-    trials = _Trials(cosine, names, total_bytes, choices, mixed, log)
     good, loss = _last_good(ordered, trials)
     if good < 0:
-        log.warning(f"no widths keep the output cosine at {mixed.target_cosine:g}; the largest are used")
+        trials.log.warning(f"no widths keep the output cosine at {trials.mixed.target_cosine:g}; the largest are used")
         return trials.widths(())
     taken = list(ordered[:good])
-    extra = _still_fitting(ordered, good, trials.budget - loss, loss, choices)
+    extra = _still_fitting(ordered, good, trials.budget - loss, loss, trials.choices)
     for _ in range(DETOURS):
         if not extra or trials.left == 0:
             break
@@ -279,15 +264,25 @@ def search(
 
 
 @dataclass(slots=True)
-class _Trials:
-    """Networks quantized so far and what they lose."""
+class Trials:
+    """Networks quantized so far and what they lose.
 
+    Attributes:
+        mixed: Goal and bounds.
+        cosine: Quantizes with the given width per weight and gives the output cosine with the float network.
+        names: All weights.
+        total_bytes: Bytes of all weights at the largest width.
+        log: Receives one line per network.
+        choices: Widths that the kind of file has, ascending.
+        count: Networks so far.
+    """
+
+    mixed: MixedBits
     cosine: Callable[[dict[str, int]], float]
     names: Sequence[str]
     total_bytes: int
-    choices: tuple[int, ...]
-    mixed: MixedBits
     log: Log
+    choices: tuple[int, ...] = ONNX_STORAGE.widths
     count: int = 0
 
     @property
@@ -314,7 +309,7 @@ class _Trials:
         return loss
 
 
-def _last_good(ordered: Sequence[Step], trials: _Trials) -> tuple[int, float]:
+def _last_good(ordered: Sequence[Step], trials: Trials) -> tuple[int, float]:
     """How many leading steps still reach the goal, and their loss; -1 if the goal is missed even without any."""
     forecast = [0.0, *accumulate(step.loss for step in ordered)]
     saved = [0, *accumulate(step.saved for step in ordered)]

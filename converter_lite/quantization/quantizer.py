@@ -18,7 +18,12 @@ from converter_lite.quantization.placement import quantized_tensors
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.score import Score, Scorer
-from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
+from converter_lite.quantization.weight_only import (
+    WeightSettings,
+    decide_weights,
+    quantize_weights,
+    quantize_weights_as_planned,
+)
 from converter_lite.runtime.engine import Feed
 
 JUDGES = 48
@@ -96,14 +101,11 @@ class Quantizer:
                 raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
             return quantize_full(model, target, settings, samples=samples, plan=plan, context=context)
         if isinstance(settings, WeightSettings):
+            if plan is not None:
+                return quantize_weights_as_planned(model, settings, plan, samples=samples, context=context)
+            tuning = self.substitutes
             return quantize_weights(
-                model,
-                settings,
-                target=target.name,
-                samples=samples,
-                tuning=self.substitutes,
-                plan=plan,
-                context=context,
+                model, settings, target=target.name, samples=samples, tuning=tuning, context=context
             )
         return quantize_dynamic(model, settings, target=target.name, plan=plan, samples=samples, context=context)
 

@@ -137,7 +137,6 @@ def quantize_weights(
     target: str,
     samples: Samples | None = None,
     tuning: Sequence[Feed] = (),
-    plan: QuantPlan | None = None,
     context: RunContext,
 ) -> QuantizedModel:
     """Quantize weights of ``model`` (changed in place: biases).
@@ -148,25 +147,12 @@ def quantize_weights(
         target: Name written into the plan.
         samples: Calibration samples for bias correction and rounding; ``None`` = both without data.
         tuning: Samples that judge a search of widths if there are no calibration samples; at least one then.
-        plan: Decisions and parameters to use instead of making them.
         context: Runs the float model where there are samples.
 
     Raises:
         CalibrationError: A weight is NaN, infinite or empty; it is named.
-        ConfigError: The given plan does not fit the graph or the kind of file.
     """
-    with context.log.stage("quantization"):
-        if settings.bias_correction:
-            ensure_biases(model, operators=BIAS_OPERATORS)
-        if plan is not None:
-            plan.check(model)
-            _refuse_input_scales(plan, settings)
-    run = _Run(settings, None, context, grids=settings.mixed is not None or settings.storage.fits_steps)
-    fitted, judges = _split(model, settings, samples)
-    if fitted is not None:
-        run = replace(run, feeds=fitted if judges is fitted else [*fitted, *judges])
-    if plan is not None:
-        return replace(run, grids=False).as_planned(model, plan)
+    run, fitted, judges = _started(model, settings, samples, context)
     plan = decide_weights(model, settings, target=target)
     if settings.mixed is None:
         return run.as_planned(model, plan)
@@ -175,6 +161,34 @@ def quantize_weights(
     quantized = run.as_planned(model, plan)
     mixed_bits.report(quantized, context.log)
     return quantized
+
+
+def quantize_weights_as_planned(
+    model: ir.Model, settings: WeightSettings, plan: QuantPlan, *, samples: Samples | None = None, context: RunContext
+) -> QuantizedModel:
+    """:func:`quantize_weights` with the decisions and parameters of a plan instead of making them.
+
+    Raises:
+        CalibrationError: A weight is NaN, infinite or empty; it is named.
+        ConfigError: The plan does not fit the graph or the kind of file.
+    """
+    run, _, _ = _started(model, settings, samples, context)
+    plan.check(model)
+    _refuse_input_scales(plan, settings)
+    return replace(run, grids=False).as_planned(model, plan)
+
+
+def _started(
+    model: ir.Model, settings: WeightSettings, samples: Samples | None, context: RunContext
+) -> tuple[_Run, Sequence[Feed] | None, Sequence[Feed]]:
+    """The run over a model with biases, and its samples as :func:`_split` gives them."""
+    with context.log.stage("quantization"):
+        if settings.bias_correction:
+            ensure_biases(model, operators=BIAS_OPERATORS)
+    fitted, judges = _split(model, settings, samples)
+    feeds = fitted if fitted is None or judges is fitted else [*fitted, *judges]
+    grids = settings.mixed is not None or settings.storage.fits_steps
+    return _Run(settings, feeds, context, grids), fitted, judges
 
 
 def _split(
@@ -235,7 +249,7 @@ class _Run:
         per_channel, storage, log = self.settings.per_channel, self.settings.storage, self.context.log
         uses = [use for use in mixed_bits.weight_uses(model, plan) if use.name not in plan.weights]
         grids = {
-            use.name: {
+            use: {
                 bits: mixed_bits.grid(use, bits, per_channel=per_channel, storage=storage) for bits in storage.measured
             }
             for use in uses
@@ -244,7 +258,6 @@ class _Run:
         with log.stage("sensitivity"):
             losses = measure_losses(
                 model,
-                uses,
                 grids,
                 self.feeds or judges,
                 input_scales=self.settings.input_scales,
@@ -258,12 +271,14 @@ class _Run:
         losses = mixed_bits.interpolated(losses, storage.widths)
         widths = mixed_bits.search(
             mixed_bits.steps(uses, losses, per_channel=per_channel, storage=storage),
-            mixed,
-            cosine=lambda tried: scorer(qdq_model(self.as_planned(model.clone(), planned(tried)))).cosine,
-            names=[use.name for use in uses],
-            total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
-            choices=storage.widths,
-            log=log,
+            mixed_bits.Trials(
+                mixed,
+                cosine=lambda tried: scorer(qdq_model(self.as_planned(model.clone(), planned(tried)))).cosine,
+                names=[use.name for use in uses],
+                total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
+                log=log,
+                choices=storage.widths,
+            ),
         )
         return planned(widths)
 

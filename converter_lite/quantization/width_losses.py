@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,8 +53,7 @@ class WeightUse:
 
 def measure_losses(
     model: ir.Model,
-    uses: Sequence[WeightUse],
-    grids: dict[str, dict[int, QuantParams]],
+    grids: Mapping[WeightUse, Mapping[int, QuantParams]],
     feeds: Sequence[Feed],
     *,
     input_scales: bool = False,
@@ -68,8 +67,7 @@ def measure_losses(
 
     Args:
         model: Float graph, not changed.
-        uses: Weights in graph order.
-        grids: weight name -> bits -> parameters.
+        grids: Weights in graph order, with parameters for each width.
         feeds: Samples that the rounding is fitted to.
         input_scales: Whether columns of narrow weights may have scales of their own.
         scorer: Judges the outputs, on samples that nothing is fitted to.
@@ -78,7 +76,7 @@ def measure_losses(
     Returns:
         weight name -> bits -> ``1 - cosine``, at least 0.
     """
-    before = model.clone()
+    before, uses = model.clone(), list(grids)
     copies = {node.name: node for node in before.graph}
     run = SequentialRun(before, feeds, context)
     losses: dict[str, dict[int, float]] = {}
@@ -86,7 +84,7 @@ def measure_losses(
         moments = _moments(use, copies, run, len(feeds))
         run.forget([copies[node.name].outputs[0] for later in uses[i:] for node in later.nodes])
         found = {}
-        for bits, params in grids[use.name].items():
+        for bits, params in grids[use].items():
             candidate = _with_weight(model, use, params, moments, input_scales=input_scales)
             found[bits] = max(1.0 - scorer(candidate).cosine, 0.0)
         losses[use.name] = found

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.onnx.writer import save
-from converter_lite.quantization.forecast import forecast_bytes
+from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.plan import QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings, decide_weights
 from tests.quantization.test_weight_only import weights
@@ -28,19 +28,15 @@ def model() -> ir.Model:
 def test_the_size_of_a_weight_quantized_file_is_known_beforehand(model: ir.Model, bits: int, tmp_path: Path) -> None:
     plan = decide_weights(model, WeightSettings(bits=bits), target="CPU")
     size = save(written(weights(model, bits=bits)), tmp_path / "out.onnx")[0].stat().st_size
-    assert forecast_bytes(model, plan, bits=bits, per_channel=True, integer_bias=False) == pytest.approx(size, rel=0.1)
+    assert forecast_bytes(model, plan, StoredAs(bits)) == pytest.approx(size, rel=0.1)
 
 
 def test_the_size_of_a_fully_quantized_file_is_known_beforehand(model: ir.Model, tmp_path: Path) -> None:
     quantized = full(model)
     size = save(written(quantized), tmp_path / "out.onnx")[0].stat().st_size
-    assert forecast_bytes(model, quantized.plan, bits=8, per_channel=True, integer_bias=True) == pytest.approx(
-        size, rel=0.1
-    )
+    assert forecast_bytes(model, quantized.plan, StoredAs(integer_bias=True)) == pytest.approx(size, rel=0.1)
 
 
 def test_a_float_plan_keeps_the_size(model: ir.Model, tmp_path: Path) -> None:
     size = save(model, tmp_path / "out.onnx")[0].stat().st_size
-    assert forecast_bytes(model, QuantPlan("FLOAT"), bits=8, per_channel=False, integer_bias=False) == pytest.approx(
-        size, rel=0.02
-    )
+    assert forecast_bytes(model, QuantPlan("FLOAT"), StoredAs(per_channel=False)) == pytest.approx(size, rel=0.02)

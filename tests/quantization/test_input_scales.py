@@ -20,7 +20,7 @@ from converter_lite.formats.registry import output_format
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
+from converter_lite.quantization.weight_only import WeightSettings, quantize_weights, quantize_weights_as_planned
 from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, samples_of, sqnr, written
@@ -48,14 +48,10 @@ def net() -> ir.Model:
 
 def quantize(settings: WeightSettings = SETTINGS, plan: QuantPlan | None = None) -> QuantizedModel:
     model = net()
-    return quantize_weights(
-        model,
-        settings,
-        target="CPU",
-        samples=samples_of(model, 16),
-        plan=plan,
-        context=RunContext(),
-    )
+    samples = samples_of(model, 16)
+    if plan is not None:
+        return quantize_weights_as_planned(model, settings, plan, samples=samples, context=RunContext())
+    return quantize_weights(model, settings, target="CPU", samples=samples, context=RunContext())
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from converter_lite.quantization.mixed_bits import (
     TOO_SMALL,
     MixedBits,
     Step,
+    Trials,
     grid,
     interpolated,
     relative_error,
@@ -169,7 +170,7 @@ def test_the_search_finds_the_last_state_that_holds_however_wrong_the_forecast(l
 
     names = [step.name for step in ordered]
     mixed_bits = MixedBits(search=True, target_cosine=0.99)
-    found = search(ordered, mixed_bits, cosine=cosine, names=names, total_bytes=1300, log=Log())
+    found = search(ordered, Trials(mixed_bits, cosine, names, 1300, Log()))
     assert sum(bits == 8 for bits in found.values()) == last_good
     assert len(tried) <= 14
 
@@ -182,7 +183,7 @@ def test_a_step_that_costs_too_much_is_passed_over() -> None:
         return 1 - sum(losses[name] for name, bits in widths.items() if bits == 8)
 
     mixed_bits = MixedBits(search=True, target_cosine=0.99)
-    found = search(ordered, mixed_bits, cosine=cosine, names=list(losses), total_bytes=1000, log=Log())
+    found = search(ordered, Trials(mixed_bits, cosine, list(losses), 1000, Log()))
     assert [name for name, bits in found.items() if bits == 8] == ["a", "c", "e"]
 
 
@@ -193,7 +194,7 @@ def test_a_width_is_not_passed_over() -> None:
         return 0.5 if widths["a"] < 16 else 0.999
 
     mixed_bits = MixedBits(search=True, target_cosine=0.99)
-    found = search(ordered, mixed_bits, cosine=cosine, names=["a", "b"], total_bytes=1000, log=Log())
+    found = search(ordered, Trials(mixed_bits, cosine, ["a", "b"], 1000, Log()))
     assert found == {"a": 16, "b": 8}
 
 
@@ -205,14 +206,8 @@ def test_the_search_stops_at_its_bound() -> None:
         tried.append(widths)
         return 0.997 - len(tried) / 1000
 
-    search(
-        ordered,
-        MixedBits(search=True, max_iterations=2),
-        cosine=cosine,
-        names=[step.name for step in ordered],
-        total_bytes=100_000,
-        log=Log(),
-    )
+    names = [step.name for step in ordered]
+    search(ordered, Trials(MixedBits(search=True, max_iterations=2), cosine, names, 100_000, Log()))
     assert len(tried) == 2
 
 
@@ -229,10 +224,10 @@ def test_losses_grow_as_widths_shrink_and_the_model_stays_as_it_is() -> None:
     model = net()
     before = ir.to_proto(clone(model)).SerializeToString(deterministic=True)
     uses = weight_uses(model, decide_weights(model, WeightSettings(min_channel=0), target="CPU"))
-    grids = {use.name: {bits: grid(use, bits, per_channel=True) for bits in (4, 8)} for use in uses}
+    grids = {use: {bits: grid(use, bits, per_channel=True) for bits in (4, 8)} for use in uses}
     feeds = samples_of(model, 8)
     scorer = Scorer(model, feeds, RunContext())
-    losses = measure_losses(model, uses, grids, feeds, scorer=scorer, context=RunContext())
+    losses = measure_losses(model, grids, feeds, scorer=scorer, context=RunContext())
     assert all(found[4] > found[8] >= 0 for found in losses.values())
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
 

@@ -18,7 +18,13 @@ from converter_lite.formats.onnx.writer import save
 from converter_lite.graph import constant
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings, decide_weights, left_by_filters, quantize_weights
+from converter_lite.quantization.weight_only import (
+    WeightSettings,
+    decide_weights,
+    left_by_filters,
+    quantize_weights,
+    quantize_weights_as_planned,
+)
 from converter_lite.runtime.context import RunContext
 from tests.support import Samples, build, clone, normal, operators, run, samples_of, sqnr, written
 
@@ -60,14 +66,10 @@ def weights(
     plan: QuantPlan | None = None,
     **settings: Any,
 ) -> QuantizedModel:
-    return quantize_weights(
-        clone(model),
-        WeightSettings(**{"bias_correction": False, "min_channel": 0, **settings}),
-        target="CPU",
-        samples=samples,
-        plan=plan,
-        context=RunContext(),
-    )
+    chosen = WeightSettings(**{"bias_correction": False, "min_channel": 0, **settings})
+    if plan is not None:
+        return quantize_weights_as_planned(clone(model), chosen, plan, samples=samples, context=RunContext())
+    return quantize_weights(clone(model), chosen, target="CPU", samples=samples, context=RunContext())
 
 
 def storage(bits: int) -> ir.DataType:

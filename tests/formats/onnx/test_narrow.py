@@ -18,7 +18,7 @@ from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.graph import opset
 from converter_lite.kernels.params import QuantParams, QuantSpec
-from converter_lite.quantization.forecast import forecast_bytes
+from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.qdq import build as build_module
 from converter_lite.quantization.qdq.materialize import TWO_BITS_OPSET, storage_type
 from converter_lite.quantization.qdq.parts import joined, lower, parts_of, upper
@@ -131,9 +131,7 @@ def test_parts_add_up_to_the_integers_on_their_grid(bits: int, signed: bool) -> 
 def test_the_forecast_knows_two_bits_and_parts(bits: int, tmp_path: Path) -> None:
     quantized = weights(network(), bits=bits)
     size = OnnxFormat().write(quantized, tmp_path / "two.onnx").files[0].stat().st_size
-    forecast = forecast_bytes(
-        network(), quantized.plan, bits=bits, per_channel=True, integer_bias=False, narrowest=narrowest_width()
-    )
+    forecast = forecast_bytes(network(), quantized.plan, StoredAs(bits, narrowest=narrowest_width()))
     assert forecast == pytest.approx(size, rel=0.1)
 
 
