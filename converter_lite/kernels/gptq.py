@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.kernels.pairs import PAIR_LIMIT, Indices
+from converter_lite.kernels.params import QuantSpec
 
 BLOCK = 64
 """Columns whose updates of later columns are gathered into one matrix product."""
@@ -42,7 +43,11 @@ class Compensation:
 
 
 def compensation(hessian: NDArray[np.float64], damping: float = DAMPING) -> Compensation:
-    """Order and factors of :func:`round_gptq` for inputs with the given second moments ``(groups, columns, columns)``."""
+    """How :func:`round_gptq` makes up for errors, one for all grids of a layer.
+
+    Shapes:
+        hessian: ``(groups, columns, columns)``, the mean of ``x x^T`` over inputs (covariance where a bias takes the mean).
+    """
     order = np.argsort(-np.diagonal(hessian, axis1=1, axis2=2), axis=1, kind="stable")
     h = np.take_along_axis(np.take_along_axis(hessian, order[:, :, None], axis=1), order[:, None, :], axis=2)
     return Compensation(order, _inverse_cholesky(h, damping))
@@ -50,39 +55,21 @@ def compensation(hessian: NDArray[np.float64], damping: float = DAMPING) -> Comp
 
 def round_gptq(
     weight: NDArray[np.float64],
-    hessian: NDArray[np.float64],
+    compensated: Compensation,
     scale: NDArray[np.float64],
     zero_point: NDArray[np.float64],
-    *,
-    qmin: int,
-    qmax: int,
-    damping: float = DAMPING,
+    spec: QuantSpec,
     pairs: Sequence[Indices] = (),
 ) -> NDArray[np.int32]:
-    """Integers that minimize ``|| (dequantized - weight) @ x ||`` over inputs with the given second moments.
+    """Integers that minimize ``|| (dequantized - weight) @ x ||`` over the inputs that a compensation was made for.
 
     Shapes:
-        weight: ``(groups, rows, columns)``; hessian: ``(groups, columns, columns)``, the mean of ``x x^T`` (covariance where a
-        bias takes the mean); scale, zero_point: broadcast to ``(groups, rows, 1)``; pairs: columns that must not saturate a
-        kernel together (:mod:`converter_lite.kernels.pairs`; zero points are 0 then).
+        weight: ``(groups, rows, columns)``; scale, zero_point: broadcast to ``(groups, rows, 1)``; pairs: columns that must
+        not saturate a kernel together (:mod:`converter_lite.kernels.pairs`; zero points are 0 then).
 
     Returns:
         int32 of the shape of ``weight``.
     """
-    return round_with(weight, compensation(hessian, damping), scale, zero_point, qmin=qmin, qmax=qmax, pairs=pairs)
-
-
-def round_with(
-    weight: NDArray[np.float64],
-    compensated: Compensation,
-    scale: NDArray[np.float64],
-    zero_point: NDArray[np.float64],
-    *,
-    qmin: int,
-    qmax: int,
-    pairs: Sequence[Indices] = (),
-) -> NDArray[np.int32]:
-    """:func:`round_gptq` for several grids with the same inputs: the factors are made once."""
     columns, order, upper = weight.shape[2], compensated.order, compensated.upper
     earlier = _earlier_partners(order, pairs)
     w = np.take_along_axis(weight, order[:, None, :], axis=2).astype(np.float64)
@@ -93,7 +80,7 @@ def round_with(
         end = min(start + BLOCK, columns)
         errors = np.empty((*w.shape[:2], end - start))
         for j in range(start, end):
-            column = np.clip(np.rint(w[:, :, j] / scale + zero), qmin, qmax)
+            column = np.clip(np.rint(w[:, :, j] / scale + zero), spec.qmin, spec.qmax)
             for partner in earlier:
                 column = _beside(column, q, partner[:, j])
             q[:, :, j] = column

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-def conv_patches(
-    x: NDArray[np.float32],
-    *,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads: Sequence[int],
-    positions: int,
-    seed: int,
-) -> NDArray[np.float32]:
-    """Input values around randomly chosen output positions, all of them if there are no more than ``positions``.
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Geometry of a convolution.
 
-    Args:
-        x: ``(N, C, *spatial)``.
+    Attributes:
         kernel: Kernel size per spatial axis; so ``strides`` and ``dilations``.
         strides: Steps.
         dilations: Spacing of kernel elements.
         pads: Zeros at the begins, then at the ends, as in ONNX.
+    """
+
+    kernel: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    pads: Sequence[int]
+
+
+def conv_patches(x: NDArray[np.float32], window: Window, *, positions: int, seed: int) -> NDArray[np.float32]:
+    """Input values around randomly chosen output positions, all of them if there are no more than ``positions``.
+
+    Args:
+        x: ``(N, C, *spatial)``.
+        window: What the convolution moves over it.
         positions: Upper bound of chosen output positions.
         seed: Same seed, same positions.
 
     Returns:
         ``(chosen, C, kernel size)``, kernel elements in C order.
     """
+    kernel, strides, dilations, pads = window.kernel, window.strides, window.dilations, window.pads
     spatial = len(kernel)
     padding = [(0, 0), (0, 0), *((pads[i], pads[spatial + i]) for i in range(spatial))]
     padded = np.pad(x, padding) if any(pads) else x

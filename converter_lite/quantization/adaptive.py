@@ -11,10 +11,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.kernels.gptq import DAMPING, Compensation, compensation, round_gptq, round_with
+from converter_lite.kernels.gptq import DAMPING, Compensation, compensation, round_gptq
 from converter_lite.kernels.input_scales import fit_input_scales
 from converter_lite.kernels.params import MIN_SCALE, QuantParams, QuantSpec, params_from_range
-from converter_lite.kernels.patches import choose, conv_patches
+from converter_lite.kernels.patches import Window, choose, conv_patches
 
 ROWS = 16_384
 """Input rows (output positions of all samples) that a layer is fitted to; more change the result below noise."""
@@ -78,7 +78,7 @@ def input_rows(
     strides = g.ints_attribute(node, "strides", (1,) * spatial)
     dilations = g.ints_attribute(node, "dilations", (1,) * spatial)
     pads = explicit_pads(node, x.shape[2:], kernel, strides, dilations)
-    patches = conv_patches(x, kernel=kernel, strides=strides, dilations=dilations, pads=pads, positions=rows, seed=seed)
+    patches = conv_patches(x, Window(kernel, strides, dilations, pads), positions=rows, seed=seed)
     return patches.reshape(len(patches), group, -1)
 
 
@@ -175,9 +175,8 @@ def fit_rounding(
     if params.input_scales is not None:
         goal, moments = _stretched(goal, moments, params.input_scales.reshape(-1).astype(np.float64))
     scale, zero = _per_row(params, len(moments))
-    spec = params.spec
     pairs = [columns for rule in params.pair_rules for columns in rule.pairs(weight.shape)]
-    fitted = round_gptq(goal, moments, scale, zero, qmin=spec.qmin, qmax=spec.qmax, damping=0.0, pairs=pairs)
+    fitted = round_gptq(goal, compensation(moments, damping=0.0), scale, zero, params.spec, pairs)
     return _from_rows(node, fitted, weight)
 
 
@@ -237,9 +236,7 @@ def _best_grid(
     best, pull = np.empty(goal.shape, np.int32), goal @ moments
 
     def attempt(scale: NDArray[np.float32]) -> None:
-        fitted = round_with(
-            goal, compensated, scale[..., None].astype(np.float64), zero, qmin=spec.qmin, qmax=spec.qmax
-        )
+        fitted = round_gptq(goal, compensated, scale[..., None].astype(np.float64), zero, spec)
         steps = fitted - zero
         energy, along = np.sum((steps @ moments) * steps, axis=2), np.sum(pull * steps, axis=2)
         cost, better = scale * (scale * energy - 2 * along), _refined(scale, along, energy)

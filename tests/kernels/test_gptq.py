@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.kernels.gptq import round_gptq
-from converter_lite.kernels.pairs import PAIR_LIMIT, repair_rows
+from converter_lite.kernels.gptq import DAMPING, compensation, round_gptq
+from converter_lite.kernels.pairs import PAIR_LIMIT, Indices, repair_rows
+from converter_lite.kernels.params import QuantSpec
 
 Matrix = NDArray[np.float64]
 
@@ -51,8 +54,11 @@ def layer(seed: int, groups: int, rows: int, columns: int, *, bits: int, samples
     }
 
 
-def limits(bits: int) -> dict[str, int]:
-    return {"qmin": -(2 ** (bits - 1)), "qmax": 2 ** (bits - 1) - 1}
+def rounded(
+    case: dict[str, Matrix], spec: QuantSpec, *, damping: float = DAMPING, pairs: Sequence[Indices] = ()
+) -> NDArray[np.int32]:
+    compensated = compensation(case["hessian"], damping)
+    return round_gptq(case["weight"], compensated, case["scale"], case["zero_point"], spec, pairs)
 
 
 def loss(case: dict[str, Matrix], q: NDArray[np.int32]) -> float:
@@ -62,20 +68,20 @@ def loss(case: dict[str, Matrix], q: NDArray[np.int32]) -> float:
 
 
 def nearest(case: dict[str, Matrix], bits: int) -> NDArray[np.int32]:
-    low, high = limits(bits).values()
-    return np.clip(np.rint(case["weight"] / case["scale"] + case["zero_point"]), low, high).astype(np.int32)
+    spec = QuantSpec(bits)
+    return np.clip(np.rint(case["weight"] / case["scale"] + case["zero_point"]), spec.qmin, spec.qmax).astype(np.int32)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("damping", [0.01, 0.5])
 def test_it_equals_the_method_written_out(bits: int, damping: float) -> None:
     case = layer(bits, 3, 5, 7, bits=bits)
-    given = round_gptq(**case, **limits(bits), damping=damping)
+    given = rounded(case, QuantSpec(bits), damping=damping)
     assert given.dtype == np.int32
     differs = 0
     for i in range(3):
         scale, zero = case["scale"][i, :, 0], case["zero_point"][i, :, 0]
-        low_high = (limits(bits)["qmin"], limits(bits)["qmax"])
+        low_high = (QuantSpec(bits).qmin, QuantSpec(bits).qmax)
         expected = plain(case["weight"][i], case["hessian"][i], scale, zero, limits=low_high, damping=damping)
         np.testing.assert_array_equal(given[i], expected)
         differs += int(np.sum(expected != nearest(case, bits)[i]))
@@ -85,7 +91,7 @@ def test_it_equals_the_method_written_out(bits: int, damping: float) -> None:
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 def test_it_is_better_than_rounding_to_nearest_on_average_over_seeds(bits: int) -> None:
     cases = [layer(seed, 2, 6, 24, bits=bits) for seed in range(20)]
-    ratios = [loss(c, round_gptq(**c, **limits(bits))) / loss(c, nearest(c, bits)) for c in cases]
+    ratios = [loss(c, rounded(c, QuantSpec(bits))) / loss(c, nearest(c, bits)) for c in cases]
     assert np.mean(ratios) < 0.7
     assert max(ratios) < 1.0
 
@@ -93,7 +99,7 @@ def test_it_is_better_than_rounding_to_nearest_on_average_over_seeds(bits: int) 
 def test_inputs_that_are_not_correlated_are_rounded_to_nearest() -> None:
     case = layer(1, 1, 6, 9, bits=4)
     case["hessian"] = np.diag(np.arange(1.0, 10.0))[None]
-    np.testing.assert_array_equal(round_gptq(**case, **limits(4)), nearest(case, 4))
+    np.testing.assert_array_equal(rounded(case, QuantSpec(4)), nearest(case, 4))
 
 
 @pytest.mark.parametrize("rank", [0, 1, 3])
@@ -102,14 +108,14 @@ def test_channels_that_never_vary_keep_their_nearest_integers(rank: int) -> None
     live = case["hessian"][:, :rank, :rank].copy()
     case["hessian"] = np.zeros((1, 8, 8))
     case["hessian"][:, :rank, :rank] = live
-    q = round_gptq(**case, **limits(4))
+    q = rounded(case, QuantSpec(4))
     np.testing.assert_array_equal(q[:, :, rank:], nearest(case, 4)[:, :, rank:])
 
 
 def test_a_matrix_that_is_not_positive_definite_gets_more_damping() -> None:
     case = layer(3, 1, 4, 6, bits=4)
     case["hessian"] = -case["hessian"] + np.eye(6)
-    q = round_gptq(**case, **limits(4))
+    q = rounded(case, QuantSpec(4))
     assert q.min() >= -8
     assert q.max() <= 7
 
@@ -117,7 +123,7 @@ def test_a_matrix_that_is_not_positive_definite_gets_more_damping() -> None:
 def test_integers_stay_on_the_grid_where_compensation_would_leave_it() -> None:
     case = layer(4, 1, 8, 16, bits=2)
     case["weight"] *= 5
-    q = round_gptq(**case, **limits(2))
+    q = rounded(case, QuantSpec(2))
     assert (q.min(), q.max()) == (-2, 1)
 
 
@@ -125,9 +131,9 @@ def test_one_scale_serves_all_rows_and_the_weight_is_not_changed() -> None:
     case = layer(5, 2, 4, 6, bits=4)
     case["scale"], case["zero_point"] = np.array(0.3), np.array(0.0)
     before = case["weight"].copy()
-    one = round_gptq(**case, **limits(4))
+    one = rounded(case, QuantSpec(4))
     case["scale"], case["zero_point"] = np.full((2, 4, 1), 0.3), np.zeros((2, 4, 1))
-    np.testing.assert_array_equal(one, round_gptq(**case, **limits(4)))
+    np.testing.assert_array_equal(one, rounded(case, QuantSpec(4)))
     np.testing.assert_array_equal(case["weight"], before)
 
 
@@ -143,9 +149,9 @@ def test_no_pair_saturates_a_kernel(columns: int) -> None:
     case["scale"], case["zero_point"] = np.abs(case["weight"]).max(axis=2, keepdims=True) / 200, np.zeros((2, 4, 1))
     apart = np.arange(columns // 3 * 3).reshape(-1, 3)[:, :2]
     orders = [np.arange(columns // 2 * 2).reshape(-1, 2), apart]
-    grid = {"qmin": -127, "qmax": 127}
-    assert violating(round_gptq(**case, **grid), orders) > 0
-    q = round_gptq(**case, **grid, pairs=orders)
+    grid = QuantSpec(narrow_range=True)
+    assert violating(rounded(case, grid), orders) > 0
+    q = rounded(case, grid, pairs=orders)
     assert violating(q, orders) == 0
     assert np.abs(q).max() <= 127
 
@@ -153,7 +159,7 @@ def test_no_pair_saturates_a_kernel(columns: int) -> None:
 def test_pairs_that_fit_change_nothing() -> None:
     case = layer(7, 2, 4, 10, bits=4)
     orders = [np.arange(10).reshape(-1, 2)]
-    np.testing.assert_array_equal(round_gptq(**case, **limits(4), pairs=orders), round_gptq(**case, **limits(4)))
+    np.testing.assert_array_equal(rounded(case, QuantSpec(4), pairs=orders), rounded(case, QuantSpec(4)))
 
 
 def test_what_a_pair_has_to_give_up_is_made_up_for() -> None:
@@ -162,5 +168,5 @@ def test_what_a_pair_has_to_give_up_is_made_up_for() -> None:
     orders = [np.arange(24).reshape(-1, 2)]
     clipped = nearest(case, 8)
     repair_rows(clipped[0], (case["weight"] / case["scale"])[0], orders)
-    q = round_gptq(**case, qmin=-127, qmax=127, pairs=orders)
+    q = rounded(case, QuantSpec(narrow_range=True), pairs=orders)
     assert loss(case, q) < loss(case, clipped)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from converter_lite.kernels.patches import choose, conv_patches
+from converter_lite.kernels.patches import Window, choose, conv_patches
 from tests.support import build, normal, run
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ...]]]] = {
@@ -20,9 +18,9 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ..
 }
 
 
-def settings(kernel: tuple[int, ...], given: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+def window(kernel: tuple[int, ...], given: dict[str, tuple[int, ...]]) -> Window:
     rank = len(kernel)
-    return {"kernel": kernel, "strides": (1,) * rank, "dilations": (1,) * rank, "pads": (0,) * 2 * rank, **given}
+    return Window(kernel, **{"strides": (1,) * rank, "dilations": (1,) * rank, "pads": (0,) * 2 * rank, **given})
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -35,7 +33,7 @@ def test_patches_times_weights_are_the_convolution(case: str, group: int) -> Non
     sizes, unknown = ",".join(map(str, shape)), ",".join("nabcd"[: len(shape)])
     model = build(f"g (float[{sizes}] x) => (float[{unknown}] y) {{ y = Conv<{attributes}>(x, w) }}", w=weight)
     expected = np.moveaxis(run(model, {"x": x})["y"], 1, -1).reshape(-1, 4)
-    patches = conv_patches(x, **settings(kernel, given), positions=10**6, seed=0)
+    patches = conv_patches(x, window(kernel, given), positions=10**6, seed=0)
     assert patches.shape == (len(expected), shape[1], np.prod(kernel))
     rows = patches.reshape(len(patches), group, -1)
     given_rows = np.einsum("ngc,goc->ngo", rows, weight.reshape(group, 4 // group, -1)).reshape(-1, 4)
@@ -44,8 +42,8 @@ def test_patches_times_weights_are_the_convolution(case: str, group: int) -> Non
 
 def test_fewer_positions_are_some_of_all_patches_in_order() -> None:
     x = normal(2, 3, 8, 8)
-    all_of_them = conv_patches(x, **settings((3, 3), {}), positions=1000, seed=0)
-    some = conv_patches(x, **settings((3, 3), {}), positions=20, seed=5)
+    all_of_them = conv_patches(x, window((3, 3), {}), positions=1000, seed=0)
+    some = conv_patches(x, window((3, 3), {}), positions=20, seed=5)
     np.testing.assert_array_equal(some, all_of_them[choose(len(all_of_them), 20, 5)])
     assert len(some) == 20
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.kernels.gptq import DAMPING, round_gptq
+from converter_lite.kernels.gptq import DAMPING, compensation, round_gptq
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.adaptive import (
@@ -223,7 +223,8 @@ def test_fitted_grids_are_those_of_the_search_written_out(name: str, monkeypatch
         while steps:
             step = steps.pop(0)
             arrays = (np.array(a).reshape(1, 1, 1) for a in (step, zero))
-            q = round_gptq(row[None, None], damped[None], *arrays, qmin=-8, qmax=7, damping=0.0)[0, 0] - zero
+            compensated = compensation(damped[None], damping=0.0)
+            q = round_gptq(row[None, None], compensated, *arrays, QuantSpec(4))[0, 0] - zero
             best_step = float(row @ damped @ q) / float(q @ damped @ q)
             best_step = best_step if abs(np.log(max(best_step, 1e-30) / step)) < NEAR else step
             errors = [float((q * s - row) @ damped @ (q * s - row)) for s in (step, best_step)]
