@@ -1,1 +1,1 @@
-"""Looking into models: layer by layer, what each layer costs, which kernels run, whether the inputs are what is expected."""
+"""Analyses of models: errors layer by layer, what quantizing each layer costs, and which kernels run."""

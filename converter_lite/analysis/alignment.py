@@ -2,10 +2,10 @@
 
 Rules:
 
-1. By name, without what quantizers append to it. Integers behind a DequantizeLinear are preferred to real numbers: they are
-   what the next layer reads.
-2. By position: operators between tensors that are known by name correspond where they compute the same on as many numbers, in
-   the same order. A tensor between a layer and its Relu or Clip is left out if that is known.
+1. By name, without what quantizers append to it. The integers in front of a DequantizeLinear are preferred to real numbers: they
+   are what the next layer reads.
+2. By position: operators between tensors that were matched by name correspond if they compute the same on the same number of
+   elements, in the same order. A tensor between a layer and its Relu or Clip is left out if the latter is matched.
 3. A Relu or Clip of the float graph that the quantized graph does by saturation belongs to the layer before.
 4. A float tensor whose only reader, directly or through others like it, makes a matched tensor is part of that layer.
 """
@@ -45,7 +45,7 @@ KINDS = {
 """Operators that compute what another one does."""
 
 UNINFORMATIVE = STEPS | {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "DynamicQuantizeLinear"}
-"""Operators that formats add and leave out; they say nothing about the position."""
+"""Operators that formats add or leave out; they say nothing about the position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Layer:
 
     Attributes:
         tensor: Its name in the float graph.
-        tap: Where the quantized graph holds it.
+        tap: Where it is in the quantized graph.
         matched: ``name`` or ``position``.
         nodes: Names of the float nodes of the layer, in order; the last one makes the tensor.
         op_type: Operator of the layer: its first with a weight, else the last.
@@ -90,7 +90,7 @@ def align(
     Args:
         reference: Float graph.
         quantized: Graph with integers.
-        optimized: The float graph with what quantizers fold folded, tensors called as in ``reference``; for rule 2.
+        optimized: The float graph with everything folded that quantizers fold, tensors named as in ``reference``; for rule 2.
         shapes: Shape of every float result for one sample; tensors that are not in it are left out.
         quantized_shapes: The same of the quantized graph.
     """
@@ -151,7 +151,7 @@ def _by_position(
 
 
 def _ends_in(value: ir.Value, names: set[str]) -> bool:
-    """Whether the layer ends in a Relu or Clip that is known."""
+    """Whether the layer ends in a Relu or Clip that is matched."""
     follower = g.single_consumer(value)
     return follower is not None and _is_clamp(follower) and follower.outputs[0].name in names
 
@@ -191,7 +191,7 @@ def _is_clamp(node: ir.Node) -> bool:
 def _last_of_each_entry(
     tensors: Iterable[ir.Value], found: Mapping[str, tuple[Tap, str]]
 ) -> dict[str, tuple[Tap, str]]:
-    """One float tensor per place of the quantized graph: of a layer and its saturation the later one."""
+    """One float tensor per tensor of the quantized graph: of a layer and its saturation, the later one."""
     kept: dict[str, str] = {}
     for value in tensors:
         if value.name is not None and value.name in found:
@@ -223,14 +223,14 @@ def _layer(value: ir.Value, tap: Tap, matched: str, tensors: Sequence[ir.Value],
 
 
 def _left_over(quantized: ir.Model, taps: set[Tap]) -> int:
-    """Results of the quantized graph that are looked at nowhere, without steps of storage."""
+    """Results of the quantized graph that are not compared anywhere, without mere changes of storage."""
     seen = {name for tap in taps for name in (tap.value, tap.entry)}
     results = [o for node in quantized.graph for o in node.outputs[:1] if _is_informative(o) and o.name not in seen]
     return sum(1 for value in results if not _feeds_only(value, seen))
 
 
 def _feeds_only(value: ir.Value, seen: set[str]) -> bool:
-    """Whether the only reader makes a tensor that is looked at: a step inside a layer."""
+    """Whether the only reader makes a tensor that is compared: a step inside a layer."""
     follower = g.single_consumer(value)
     while follower is not None:
         if follower.outputs[0].name in seen:

@@ -1,7 +1,7 @@
 """Comparing a float and a quantized model layer by layer, on the same samples.
 
-Accumulated errors come from running both models whole; local ones from running each layer of the quantized model on what the
-float model gives to it.
+Accumulated errors come from running both models as a whole; local ones from running each layer of the quantized model on its
+inputs in the float model.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ HELD_SAMPLES = 16
 """Samples from which the order of channels and factors of an equalization are found."""
 
 KEEPING = frozenset({*HOMOGENEOUS, "Clip", "Flatten", "Identity"})
-"""Operators behind which a tensor has the order and the factors that it had before."""
+"""Operators that keep the order of channels and the factors of a tensor."""
 
 DEFAULT_BREAK = DEFAULT_MIN_COSINE
-"""Mean cosine below which a layer counts as broken: what the quality gate asks of outputs. Layers of networks that keep their
+"""Mean cosine below which a layer counts as broken: the quality gate for outputs. Layers of networks that keep their
 accuracy in 8 bits stay above 0.98 (MobileNetV1, ResNet-8, all formats)."""
 
 
@@ -47,7 +47,7 @@ class LayerError:
         order: Position in the float graph, from 1 on.
         shape: Of the tensor, for the first sample.
         accumulated: Errors with everything before the layer quantized too.
-        local: Errors of the layer alone, ``None`` where it cannot be isolated.
+        local: Errors of the layer alone, ``None`` if it cannot be isolated.
         scaled: Grid, order of channels and equalization factors.
         is_output: Whether the tensor is an output of the model.
     """
@@ -62,7 +62,7 @@ class LayerError:
 
     @property
     def badness(self) -> float:
-        """Noise over signal of the layer itself, in dB: what the order "worst first" is by."""
+        """Noise over signal of the layer itself, in dB: the key of the order "worst first"."""
         error = self.accumulated if self.local is None else self.local
         return math.inf if math.isnan(error.cosine) else -error.sqnr
 
@@ -163,13 +163,13 @@ def compare_models(
 
 
 def results(model: ir.Model) -> list[str]:
-    """Names of all numbers that the nodes of a graph give."""
+    """Names of all numeric results of a graph's nodes."""
     values = (output for node in model.graph for output in node.outputs)
     return [value.name for value in values if value.name and value.dtype is not ir.DataType.STRING]
 
 
 def layer_results(model: ir.Model) -> list[str]:
-    """Those that hold real numbers, and the outputs of the graph: sizes and indices are no layers."""
+    """Those that hold real numbers, and the outputs of the graph: sizes and indices are not layers."""
     values = {o.name: o for node in model.graph for o in node.outputs}
     known = (*FLOAT_TYPES, None)
     return [name for name in results(model) if values[name].dtype in known or values[name].is_graph_output()]
@@ -206,7 +206,7 @@ class _Group:
         self.local = {pair.origin: TensorErrorSums() for pair in pairs}
 
     def look_at(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
-        """Look at a sample for the order of channels and factors of an equalization."""
+        """Use a sample to find the order of channels and the factors of an equalization."""
         expected, given = self._run(feed, pool)
         for pair in self.pairs:
             values = given[pair.written]
@@ -247,8 +247,8 @@ def _scaled(
 ) -> dict[str, Scaled]:
     """Grid, order of channels and factors of every layer.
 
-    Layers without weights hold the order and the factors of what they read. Outputs of the model are what they are: nothing
-    behind takes a factor back.
+    Layers without weights keep the order and the factors of their inputs. Outputs of the model are taken as they are: nothing
+    behind them could undo a factor.
     """
     seen = {name: held for run in runs for name, held in run.held.items()}
     outputs = {value.name for value in reference.graph.outputs}

@@ -35,7 +35,7 @@ def table(comparison: Comparison, *, worst_first: bool, shown: int = SHOWN) -> I
 
 
 def _tail(name: str, length: int = 44) -> str:
-    """The end of a long name: exporters put what differs there."""
+    """The end of a long name, where exporters put what distinguishes it."""
     return name if len(name) <= length else f"…{name[1 - length :]}"
 
 
@@ -66,9 +66,9 @@ def summary(comparison: Comparison) -> Iterator[str]:
         f"counterpart: {len(found.unmatched)} tensors of the float model, {found.unmatched_quantized} of the quantized one"
     )
     if comparison.equalized:
-        yield f"{comparison.equalized} layers hold a factor per channel (equalization); it is taken back before comparing"
+        yield f"{comparison.equalized} layers hold a factor per channel (equalization), which is undone before comparing"
     if comparison.reordered:
-        yield f"{comparison.reordered} layers hold their channels in another order; they are put back before comparing"
+        yield f"{comparison.reordered} layers hold their channels in another order, which is undone before comparing"
     if first is None:
         yield f"no layer breaks: all mean cosines reach {comparison.threshold:g}"
     else:

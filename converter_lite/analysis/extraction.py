@@ -1,7 +1,7 @@
-"""Cutting layers out of both models, with recorded inputs, so that each runs alone.
+"""Extracting layers from both models, with recorded inputs, so that each runs alone.
 
-The quantized part takes and gives what the float part takes and gives: the order of channels, factors of an equalization and
-integers at its borders are made in the part.
+The quantized part has the same inputs and outputs as the float part: the order of channels, equalization factors and integers at
+its borders are converted inside the part.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def extract_worst(
         engine: Runs the graphs.
 
     Returns:
-        The parts, and for each bad layer that cannot be cut out a sentence.
+        The parts, and a sentence for each bad layer that cannot be extracted.
 
     Raises:
         ModelError: A part does not run.
@@ -121,7 +121,7 @@ def _part(
 
 
 def _name_plainly(graph: ir.Graph) -> None:
-    """Names without the marks of the cut, so that the part can be cut itself."""
+    """Names without the marks of the extraction, so that the part can be cut itself."""
     for node in graph:
         node.name = (node.name or "").replace(ALONE.format(""), "_alone")
         for output in node.outputs:
@@ -130,7 +130,7 @@ def _name_plainly(graph: ir.Graph) -> None:
 
 
 def _take_floats(graph: ir.Graph, fed: Mapping[str, str], errors: Mapping[str, LayerError]) -> None:
-    """Call the inputs as in the float model, and make of their values what the part reads."""
+    """Name the inputs as in the float model, and convert their values to what the part reads."""
     _rename_inner(graph, set(fed.values()))
     for value in graph.inputs:
         tensor = fed[str(value.name)]
@@ -154,7 +154,7 @@ def _take_floats(graph: ir.Graph, fed: Mapping[str, str], errors: Mapping[str, L
 
 
 def _give_floats(graph: ir.Graph, error: LayerError) -> None:
-    """Call the output as in the float model, with its values."""
+    """Name the output as in the float model, and give it the float model's values."""
     value, tensor = graph.outputs[0], error.layer.tensor
     params, held = error.scaled.tap.params, error.scaled.held
     if params is not None:
@@ -170,7 +170,7 @@ def _give_floats(graph: ir.Graph, error: LayerError) -> None:
 
 
 def _rename_inner(graph: ir.Graph, names: set[str]) -> None:
-    """Free names that values inside carry."""
+    """Free names that values inside the part have."""
     for node in graph:
         for output in node.outputs:
             if output.name in names:
@@ -220,7 +220,7 @@ def _dequantized(graph: ir.Graph, value: ir.Value, params: QuantParams) -> ir.Va
 
 
 def _write(part: Part, reference: ir.Model, feeds: Sequence[Feed], work: Path, engine: Engine) -> list[Path]:
-    """Both models of a part with what they read and give on the samples; returns the files."""
+    """Both models of a part with their inputs and outputs for the samples; returns the files."""
     samples = _inputs(part, reference, feeds, engine)
     written: list[Path] = []
     for kind, model in (("float", part.reference), ("quantized", part.quantized)):

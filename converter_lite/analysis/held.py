@@ -1,8 +1,8 @@
-"""How a tensor of the quantized graph holds the channels of the float one: in which order, and times which factors.
+"""How a tensor of the quantized graph holds the channels of the float one: in which order, and multiplied by which factors.
 
 Conversion reorders channels where that is free (:mod:`converter_lite.quantization.reorder`) and moves factors between layers
-(equalization). Neither is written in a file, so both are found in samples: of each channel, the one that it is most alike. What
-is found counts only if it explains the difference of the tensors far better than chance would.
+(equalization). No file states either, so both are inferred from samples: each channel is matched with the most similar one. A
+match counts only if it explains the difference of the tensors far better than chance would.
 """
 
 from __future__ import annotations
@@ -15,42 +15,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 ENOUGH = 8
-"""Numbers per channel from which on a factor can be told from chance: it explains an eighth of any noise."""
+"""Values per channel from which a factor can be distinguished from chance, which explains an eighth of any noise."""
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 EXPLAINED = 0.6
-"""Factors or an order of channels are taken for what they seem if less than this share of the error is left behind them. Noise
-leaves 0.9 and more of itself at 10 dB."""
+"""Factors or an order of channels are accepted if they leave less than this share of the error. Noise at 10 dB leaves 0.9 and
+more."""
 
 RECOGNIZABLE = 0.25
-"""... and if what is left is below this share of the signal: a destroyed tensor has no factors and no order."""
+"""... and if the error left is below this share of the signal: a destroyed tensor has no factors and no order."""
 
 SPREAD = 1.02
-"""... and if the largest factor is so many times the smallest: one factor for a whole tensor is an error, not an equalization."""
+"""... and if the largest factor is this many times the smallest: one factor for a whole tensor is an error, not an
+equalization."""
 
 FAINT = 1e-6
-"""Channels with less than this share of the strongest one's signal have no say about factors, and any order."""
+"""Channels with less than this share of the strongest one's signal do not count for factors, and may have any order."""
 
 CLOSE = 0.01
-"""No order is looked for where the error is below this share of the signal and strong channels are at their places."""
+"""No order is looked for if the error is below this share of the signal and strong channels are in their places."""
 
 STRONG = 0.01
-"""Share of the strongest channel's signal from which on a channel is strong."""
+"""Share of the strongest channel's signal from which a channel counts as strong."""
 
 LARGEST = 4096
-"""Channels up to which an order is looked for: 64 MB of products of channels."""
+"""Most channels for which an order is looked for: 64 MB of products of channels."""
 
 VALUES = 128
-"""Values of a channel in one sample from which its order is found, at most; factors without an order are found from all."""
+"""Most values of a channel per sample that are used to find the order; factors without an order are found from all."""
 
 TINY = 1e-300
 """Signal of a tensor of zeros."""
 
 ROUNDS = 64
-"""Rounds of matching at most; a round matches all that have no doubt, so that they end after a few."""
+"""Most rounds of matching; a round matches all unambiguous channels, so a few are enough."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +61,7 @@ class Held:
     Attributes:
         axis: Axis of the channels.
         factors: ``quantized = factor * float`` for each channel of the float tensor; ``None``: equal.
-        order: Channels of the float tensor as they come in the quantized one; ``None``: as they are.
+        order: Channels of the float tensor in the order of the quantized one; ``None``: unchanged.
     """
 
     axis: int
@@ -69,12 +70,12 @@ class Held:
 
     @property
     def back(self) -> Indices | None:
-        """Channels of the quantized tensor as they come in the float one."""
+        """Channels of the quantized tensor in the order of the float one."""
         return None if self.order is None else np.argsort(self.order)
 
     @property
     def channels(self) -> int:
-        """How many channels it speaks of."""
+        """Number of channels that it describes."""
         found = self.factors if self.factors is not None else self.order
         return 0 if found is None else len(found)
 
@@ -128,7 +129,7 @@ class HeldSums:
             sums.add(expected, given)
 
     def result(self) -> Held | None:
-        """How it is held; ``None`` where as it is."""
+        """How it is held; ``None`` if unchanged."""
         plain = self._plain
         if plain is None or not plain.is_usable:
             return None
@@ -142,7 +143,7 @@ class HeldSums:
 
 
 class _AxisSums:
-    """Products of the channels along one axis, summed over samples; with ``cross`` of each with each, of some of the values."""
+    """Products of channels along one axis, summed over samples; with ``cross`` of every pair of channels, for some values."""
 
     def __init__(self, axis: int, channels: int, *, with_cross: bool = False) -> None:
         self.axis = axis
@@ -160,7 +161,7 @@ class _AxisSums:
         self.xy += np.einsum("ij,ij->i", x, y)
         self.yy += np.einsum("ij,ij->i", y, y)
         if self.cross is not None:
-            with np.errstate(all="ignore"):  # of what is not finite nothing is made
+            with np.errstate(all="ignore"):  # values that are not finite are not used
                 self.cross += x.astype(np.float32) @ y.T.astype(np.float32)
 
     @property
@@ -170,7 +171,7 @@ class _AxisSums:
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are numbers enough, all finite."""
+        """Whether there are enough values, all finite."""
         return self.count >= ENOUGH and self.is_finite
 
     @property
@@ -187,13 +188,13 @@ class _AxisSums:
         return error <= CLOSE * float(self.xx.sum()) and bool(np.all((alike & (self.xy > 0))[strong]))
 
     def orders(self) -> list[tuple[Indices, Vector | None, float]]:
-        """Orders that are no chance, with factors and what is left of the error."""
+        """Orders that are not due to chance, with factors and the error that is left."""
         if self.cross is None or not np.all(np.isfinite(self.cross)):
             return []
         cross = self.cross.astype(np.float64)
         chance = 1 - np.sqrt(
             2 * np.log(len(cross)) / self.count
-        )  # the best of so many channels of noise leaves twice that
+        )  # the best of this many noise channels leaves twice that
         found = []
         for likeness in (_closeness, _cosines):
             back = _matched(cross, self.xx, self.yy, likeness)
@@ -206,7 +207,7 @@ class _AxisSums:
 
 
 def _columns(array: NDArray[Any], axis: int, most: int | None) -> Matrix:
-    """The values of each channel, ``(channels, values)``, ``most`` of them at most, evenly spread."""
+    """The values of each channel, ``(channels, values)``: at most ``most`` of them, evenly spread."""
     if axis == array.ndim - 1:
         values = array.reshape(-1, array.shape[axis]).T
     else:
@@ -216,7 +217,7 @@ def _columns(array: NDArray[Any], axis: int, most: int | None) -> Matrix:
 
 
 def _axes(expected: NDArray[Any], given: NDArray[Any]) -> list[int]:
-    """Axes along which an order may be: that of channels, and the last one where this sample shows none there."""
+    """Axes along which there may be an order: that of channels, and the last one if this sample shows none there."""
     own, last = channel_axis(expected.ndim), expected.ndim - 1
     axes = [axis for axis in dict.fromkeys((own, last)) if 1 < expected.shape[axis] <= LARGEST]
     if axes[:1] == [own]:
@@ -249,9 +250,10 @@ def _cosines(xx: Matrix, xy: Matrix, yy: Matrix) -> Matrix:
 
 
 def _matched(cross: Matrix, xx: Vector, yy: Vector, likeness: Callable[[Matrix, Matrix, Matrix], Matrix]) -> Indices:
-    """For each float channel the quantized one that it is most alike, each taken once.
+    """For each float channel the most similar quantized one, each used once.
 
-    Those that are each other's best are matched, round by round. Channels without a signal stay where they are if they can.
+    Channels that are each other's best match are matched, round by round. Channels without a signal stay where they are if
+    possible.
     """
     rows, columns = (np.flatnonzero(power > FAINT * power.max(initial=0.0)) for power in (xx, yy))
     back = np.full(len(xx), -1)

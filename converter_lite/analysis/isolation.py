@@ -1,7 +1,7 @@
-"""Layers of any quantized graph that do not hear of each other: each reads what the float graph computes.
+"""Isolating the layers of a quantized graph: each one reads what the float graph computes, so errors do not propagate.
 
-Every tensor that both graphs have becomes an input (:data:`STAND_IN`), and every layer ends in an output
-(:data:`ALONE`) of its own, so one graph computes all local errors and each layer can be cut out by itself.
+Every tensor that both graphs have becomes an input (:data:`STAND_IN`), and every layer ends in an output (:data:`ALONE`) of its
+own, so one graph computes all local errors, and each layer can be extracted by itself.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Scaled:
     """How a tensor of the quantized graph relates to the float one.
 
     Attributes:
-        tap: Where it is held.
-        held: Order and factors of its channels, ``None`` where they are those of the float one.
+        tap: Where it is.
+        held: Order and factors of its channels, ``None`` if they are those of the float one.
     """
 
     tap: Tap
@@ -47,18 +47,18 @@ class Scaled:
 
     @property
     def entry_params(self) -> QuantParams | None:
-        """Grid of the value that layers behind read from; ``None`` where it holds real numbers."""
+        """Grid of the value that following layers read; ``None`` if it holds real numbers."""
         return self.tap.params if self.tap.entry == self.tap.value else None
 
     def to_quantized(self, values: NDArray[Any]) -> NDArray[Any]:
-        """What stands at the entry of the quantized graph for these float values."""
+        """What the quantized graph holds at this point for these float values."""
         if self.held is not None:
             values = self.held.to_quantized(values)
         params = self.entry_params
         return values if params is None else integers(values, params)
 
     def to_float(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The float values that the quantized graph's values stand for."""
+        """The float values that the quantized graph's values represent."""
         real = values if self.tap.params is None else self.tap.params.dequantize(values)
         return real if self.held is None or not self.held.fits(real.shape) else self.held.to_float(real)
 
@@ -109,7 +109,7 @@ class Isolated:
 
 
 def _repeated(graph: ir.Graph, tap: ir.Value, entry: ir.Value) -> ir.Value:
-    """The QuantizeLinear behind ``entry`` once more: the first one will read the stand-in."""
+    """A copy of the QuantizeLinear behind ``entry``: the original will read the stand-in."""
     quantize = tap.producer()
     assert quantize is not None
     inputs = [entry, *quantize.inputs[1:]]
@@ -120,6 +120,6 @@ def _repeated(graph: ir.Graph, tap: ir.Value, entry: ir.Value) -> ir.Value:
 
 
 def fed_tensors(model: ir.Model) -> Mapping[str, str]:
-    """Input of a cut graph -> tensor of the float graph that it stands for; inputs of the model stand for themselves."""
+    """Input of a cut graph -> tensor of the float graph that it represents; inputs of the model represent themselves."""
     ending = STAND_IN.format("")
     return {str(v.name): str(v.name).removesuffix(ending) for v in model.graph.inputs}

@@ -1,4 +1,4 @@
-"""Is it really int8: the kernels that onnxruntime runs for a model, and what they compute with."""
+"""Is it really int8? The kernels that onnxruntime runs for a model, and the arithmetic that they use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from converter_lite.targets.operators import WEIGHTED
 INTEGERS = frozenset({"int8", "uint8", "int4", "uint4"})
 
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast"})
-"""Kernels at the border between integers and floats."""
+"""Kernels at borders between integers and floats."""
 
 MOVERS = frozenset(
     {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat", "Split", "Slice", "Gather", "Expand", "Tile"}
@@ -29,7 +29,7 @@ INTEGER_INSIDE = frozenset({"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "Dy
 
 
 class Arithmetic(enum.Enum):
-    """What a kernel computes with."""
+    """The arithmetic of a kernel."""
 
     INTEGER = "integer"
     FLOAT = "float"
@@ -42,11 +42,11 @@ class KernelUse:
     """A kernel and the node that it runs.
 
     Attributes:
-        node: Node of the file, empty for what the runtime put in itself.
+        node: Node of the file, empty for kernels that the runtime inserted.
         operator: Operator of that node.
         kernel: Operator that ran.
-        arithmetic: What it computes with.
-        fell_back: Whether it is a float kernel for a node that the file has between integers.
+        arithmetic: Its arithmetic.
+        fell_back: Whether it is a float kernel for a node that the file places between integers.
         microseconds: Wall time of the fastest run, one thread.
     """
 
@@ -108,7 +108,7 @@ def _reads_integers(node: ir.Node) -> bool:
 
 
 def table(uses: Sequence[KernelUse]) -> Iterator[Sequence[str]]:
-    """Rows for people, the head first."""
+    """Rows of the table, the head first."""
     yield ("node", "operator", "kernel", "computes with", "us", "")
     for use in uses:
         mark = "fell back" if use.fell_back else ""

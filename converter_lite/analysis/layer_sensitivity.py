@@ -1,4 +1,4 @@
-"""Layer-wise sensitivity: what the network loses when one layer alone is quantized, and gains when one alone is not."""
+"""Layer-wise sensitivity: what the network loses if one layer alone is quantized, and gains if one alone is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LayerSensitivity:
         op_type: Its operator.
         alone: Score of the network in which this layer alone is quantized.
         without: Score of the network in which everything but this layer is quantized.
-        share: Share of the output's error that the layer is to blame for, mean of both measurements.
+        share: Share of the output's error that is due to the layer, mean of both measurements.
         work: Its multiplications, share of the whole network's.
     """
 
@@ -49,12 +49,12 @@ class Sensitivity:
     Attributes:
         layers: In graph order.
         ranking: Layer names, most error for their price first; layers without any share are left out.
-        everything: Score of the fully quantized network as the layers are measured, without corrections.
-        quantized: Score of the fully quantized network with corrections.
+        everything: Score of the fully quantized network without bias correction, as the layers are measured.
+        quantized: Score of the fully quantized network with bias correction.
         samples: Samples on which layers are measured.
         reached: Score with ``skip`` left out; ``None`` where no goal was set.
         skip: Layers left out for the goal.
-        line: The configuration line for ``skip``, empty where nothing has to be left out.
+        line: The configuration line for ``skip``, empty if nothing has to be left out.
         is_reached: Whether the goal holds.
     """
 
@@ -83,7 +83,7 @@ def analyse(
     Args:
         quantizer: The network and how it is quantized.
         judges: Samples on which whole networks are judged; one at least.
-        samples: So many of them measure single layers.
+        samples: How many of them measure single layers.
         goal: Wanted accuracy, ``None`` only measures.
 
     Returns:
@@ -160,14 +160,14 @@ def _with_goal(result: Sensitivity, quantizer: Quantizer, best: fallback.Trial, 
 
 
 def decibels(score: Score) -> float:
-    """Signal to noise ratio of a score; infinite where nothing differs."""
+    """Signal-to-noise ratio of a score; infinite if nothing differs."""
     if score.noise <= 0.0:
         return math.inf
     return -10.0 * math.log10(score.noise) if math.isfinite(score.noise) else -math.inf
 
 
 def table(result: Sensitivity, *, shown: int) -> Iterator[Sequence[str]]:
-    """Rows for people, the head first."""
+    """Rows of the table, the head first."""
     yield ("rank", "layer", "operator", "share", "alone: cosine", "SQNR dB", "all but it: cosine", "SQNR dB", "work")
     for rank, layer in enumerate(result.ranked[:shown], 1):
         cells = (f"{layer.alone.cosine:.6f}", f"{decibels(layer.alone):.1f}")

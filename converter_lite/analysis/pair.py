@@ -27,7 +27,7 @@ class ModelPair:
 
     Attributes:
         reference: The float graph as it was read.
-        optimized: The same, folded as the format of the quantized file wants it.
+        optimized: The same, folded as the format of the quantized file requires.
         quantized: The quantized file as ONNX.
     """
 

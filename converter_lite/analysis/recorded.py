@@ -1,4 +1,4 @@
-"""Recorded samples: what ``--extract-worst`` writes, and files of the same form."""
+"""Recorded samples: what ``--extract-worst`` writes, and other files of that layout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_recorded(path: Path, specs: Sequence[InputSpec], *, limit: int) -> list
         path: An ``.npz`` file (one array per input, one sample), a folder of such files, or a folder with
             ``test_data_set_0/input_0.pb`` and so on.
         specs: Inputs of the model.
-        limit: Samples read at most.
+        limit: Most samples that are read.
 
     Raises:
         DataError: There is none, one cannot be read, or it does not fit the model.

@@ -34,7 +34,7 @@ class SampleSource:
 
     Attributes:
         config: Configuration whose ``[data_preprocess_param]`` names data, if any.
-        recorded: File or folder of recorded samples; it goes before the configuration.
+        recorded: File or folder of recorded samples; it takes precedence over the configuration.
         input_shapes: Sizes of open dimensions.
         input_format: Layout of BIN files of four-dimensional inputs.
         threads: Decoding threads.
@@ -69,7 +69,7 @@ class SampleSource:
         return RememberingDataset(found)
 
     def feeds(self, model: ir.Model, count: int, log: Log, *, quantized: ir.Model) -> tuple[list[Feed], bool]:
-        """Samples, and whether they are real ones; random samples are announced, and fill the input grid of ``quantized``.
+        """Samples, and whether they are real; random samples are announced, and fill the input grid of ``quantized``.
 
         Raises:
             DataError: They cannot be read or do not fit the model.
@@ -94,7 +94,7 @@ def random_feeds(
 
 
 def _grid_behind(value: ir.Value) -> QuantParams | None:
-    """The grid that an input is brought to at once, or behind operators that only move values."""
+    """The grid that an input is quantized to directly, or behind operators that only move values."""
     for node, _ in value.uses():
         if node.op_type == "QuantizeLinear":
             tap = tap_of(node.outputs[0])
@@ -105,7 +105,7 @@ def _grid_behind(value: ir.Value) -> QuantParams | None:
 
 
 def _within(grids: Mapping[str, QuantParams], feed: Feed, seed: int) -> Feed:
-    """Numbers that lie evenly in the range of the grid, where there is one: others would only be cut off."""
+    """Numbers spread evenly over the range of the grid, if there is one: values outside it would only be clipped."""
     rng, filled = np.random.default_rng(seed), dict(feed)
     for name, params in grids.items():
         if name in filled and filled[name].dtype == np.float32:

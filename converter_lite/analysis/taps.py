@@ -1,4 +1,4 @@
-"""Where a quantized graph holds its tensors: real numbers, integers with their grid, and the place others read them from."""
+"""Where a quantized graph holds its tensors: as real numbers or as integers with their grid, and the value that others read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INTEGER_RESULTS = {
 """Operators that give integers -> positions of scale and zero point of their output."""
 
 STEPS = frozenset({"QuantizeLinear", "DequantizeLinear", "Identity", "Cast"})
-"""Operators that change how a tensor is stored, not what it says."""
+"""Operators that change how a tensor is stored, not its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Tap:
 
     Attributes:
         value: Name of the value that is looked at.
-        entry: Name of the value that everything behind it comes from; another one where a QuantizeLinear stands between.
+        entry: Name of the value that everything behind it is computed from; a different one if a QuantizeLinear stands between.
         params: Grid of ``value``, ``None`` where it holds real numbers.
     """
 
@@ -57,7 +57,7 @@ class Tap:
 def tap_of(value: ir.Value) -> Tap | None:
     """How to look at a value; ``None`` for integers whose grid is not known.
 
-    A DequantizeLinear is looked through to the integers, so that a runtime fuses the graph as it would without an observer.
+    In front of a DequantizeLinear the integers are observed, so a runtime fuses the graph as it would without an observer.
     """
     producer, name = value.producer(), value.name or ""
     if producer is not None and producer.op_type == "DequantizeLinear":
@@ -107,7 +107,7 @@ def plain_names(name: str) -> Iterator[str]:
 
 
 def readers(value: ir.Value) -> Iterator[ir.Node]:
-    """Nodes that read a value, also in another form of storage."""
+    """Nodes that read a value, even if it is stored differently."""
     for node, _ in value.uses():
         if node.op_type in STEPS:
             yield from readers(node.outputs[0])

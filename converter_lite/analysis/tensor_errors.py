@@ -32,14 +32,14 @@ class TensorError:
 
 
 class TensorErrorSums:
-    """Adds up samples of one tensor; values that are not finite where the float model's are, and other shapes, break it."""
+    """Accumulates errors of one tensor over samples; a new shape, or values that are not finite while the float ones are, break it."""
 
     def __init__(self) -> None:
         self._sums = ErrorSums()
         self._is_broken = False
 
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
-        """Count a sample; where the float values are not finite nothing is compared."""
+        """Count a sample; values that are not finite in the float model are not compared."""
         if expected.shape != given.shape:
             self._is_broken = True
             return

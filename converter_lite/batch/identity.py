@@ -1,4 +1,4 @@
-"""What a job depends on, as a hash: its result is the same as long as the hash is."""
+"""A hash of everything that a job depends on: as long as it is the same, so is the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITHOUT_EFFECT = ("threads", "cache")
 def identity(job: Job) -> str:
     """SHA-256 over the version of this program, the flags, and the content of all files that the job reads.
 
-    Empty where a file cannot be read: such a job is never taken for done.
+    Empty if a file cannot be read: such a job never counts as done.
     """
     digest = hashlib.sha256(__version__.encode())
     for name, value in job.flags:

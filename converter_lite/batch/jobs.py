@@ -16,7 +16,7 @@ else:
     import tomli as tomllib
 
 JOB_KEYS = ("name", "models")
-"""Keys of a job that are no flags of the converter."""
+"""Keys of a job that are not flags of the converter."""
 
 MAX_BYTES = 1 << 24
 """A hundred thousand jobs."""
@@ -39,11 +39,11 @@ class Job:
     flags: tuple[tuple[str, str], ...]
 
     def flag(self, name: str) -> str:
-        """Value of a flag, empty where it is not given."""
+        """Value of a flag, empty if it is not given."""
         return dict(self.flags).get(name, "")
 
     def path(self, name: str) -> Path | None:
-        """Value of a flag that names a file, ``None`` where it is not given."""
+        """Value of a flag that names a file, ``None`` if it is not given."""
         value = self.flag(name)
         return self.folder / value if value else None
 
@@ -60,7 +60,7 @@ def read_jobs(path: Path, known: Collection[str], defaults: Mapping[str, str]) -
 
     Raises:
         UsageError: The file cannot be read.
-        ConfigError: It is no TOML, or something in it is unknown or missing; every such place is named.
+        ConfigError: It is not TOML, or something in it is unknown or missing; every such place is named.
     """
     content = _load(path)
     problems = [
@@ -105,7 +105,7 @@ def jobs_of_models(patterns: Iterable[str], flags: Mapping[str, str], output_dir
         output_dir: Folder of the results.
 
     Raises:
-        UsageError: A pattern fits nothing.
+        UsageError: A pattern matches nothing.
         ConfigError: Two models would have the same name.
     """
     jobs = []

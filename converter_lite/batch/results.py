@@ -20,7 +20,7 @@ class JobResult:
 
     Attributes:
         name: The job's.
-        status: Exit status of its conversion; negative: the signal that ended its process.
+        status: Exit status of its conversion; if negative, the signal that ended its process.
         seconds: Wall time.
         identity: What it depends on (:func:`converter_lite.batch.identity.identity`).
         skipped: Whether it was done already, by an earlier run.
@@ -49,7 +49,7 @@ class JobResult:
         return list(self.report.get("artefacts", ()))
 
     def line(self) -> str:
-        """One line for a person."""
+        """One line for the user."""
         if self.error:
             return f"FAILED  {self.name}: {self.error.splitlines()[0]}"
         size = ", ".join(f"{Path(item['path']).suffix} {item['bytes']:,} bytes" for item in self.artefacts)
@@ -70,7 +70,7 @@ def is_done(result: JobResult | None, identity: str, folder: Path) -> bool:
 
 
 def save_results(path: Path, results: Iterable[JobResult]) -> None:
-    """Write the state of a batch, as a whole.
+    """Write the state of a batch, atomically.
 
     Raises:
         ConverterError: It cannot be written.

@@ -1,4 +1,4 @@
-"""Statistics on disk, so that a second calibration of the same graph on the same data reads no sample, and a killed one goes on.
+"""Statistics on disk, so a second calibration of the same graph on the same data reads no sample, and a killed one resumes.
 
 One file per group of tensors, named by a hash of everything that its content depends on: the graph that computes the statistics
 (weights included, hence also equalization and smoothing), the data and their preprocessing, and this module's format. Files
@@ -27,7 +27,7 @@ from converter_lite.log import Log
 from converter_lite.runtime.serializing import message
 
 FORMAT = 2
-"""Raised when the content of the files changes its meaning."""
+"""Increased when the meaning of the files' content changes."""
 
 BROKEN_ARCHIVE = (
     *(OSError, ValueError, AttributeError, KeyError, IndexError, EOFError, OverflowError, MemoryError),
@@ -55,7 +55,7 @@ class StatisticsCache:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether later runs find the statistics."""
+        """Whether later runs will find the statistics."""
         return self._folder is not None
 
     def known(self, graph: str, names: Sequence[str], need: Need) -> dict[str, TensorStatistics]:
@@ -68,7 +68,7 @@ class StatisticsCache:
         self._known.update({(graph, name): (need, item) for name, item in found.items()})
 
     def path(self, graph: str, names: Sequence[str]) -> Path | None:
-        """File of a group of tensors that a graph with this digest observes; ``None`` where nothing lasts."""
+        """File of a group of tensors that a graph with this digest observes; ``None`` if nothing is kept on disk."""
         if self._folder is None:
             return None
         digest = hashlib.sha256(repr((FORMAT, graph, self._fingerprint, list(names))).encode())
@@ -124,7 +124,7 @@ def identity(model: ir.Model) -> str:
 
 
 def _refuse_compressed(data: bytes) -> None:
-    """We store arrays as they are; what is smaller in the file than in memory is not ours, and may be any size."""
+    """We store arrays uncompressed; a compressed file is not ours, and may unpack to any size."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if sum(member.file_size for member in archive.infolist()) > len(data):
             raise ValueError("its arrays are compressed")

@@ -1,4 +1,4 @@
-"""What a calibration is given beside model and samples."""
+"""What a calibration needs besides model and samples."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class CalibrationContext(RunContext):
     """A :class:`~converter_lite.runtime.context.RunContext` that can also observe activations.
 
     Attributes:
-        cache: Statistics of earlier runs and of other formats of this one; where it lasts, all kinds are collected, for
-            every method that may follow. ``None`` keeps nothing.
+        cache: Statistics of earlier runs and of other formats of this one; if it is on disk, all kinds are collected, for any
+            method that may follow. ``None`` keeps nothing.
         executor: Observes shards of the samples; ``None``: this process. The result does not depend on it.
     """
 

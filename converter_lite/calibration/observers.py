@@ -1,6 +1,6 @@
 """From statistics of a tensor to the real range that is quantized, one function per method.
 
-Every function returns ``(rmin, rmax)`` in real units. Behind a ReLU the range is one-sided by itself: its minimum is 0.
+Every function returns ``(rmin, rmax)`` in real units. Behind a ReLU the range is naturally one-sided: its minimum is 0.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def percentile(stats: TensorStatistics, bits: int) -> Range:
 
 
 def mse(stats: TensorStatistics, bits: int) -> Range:
-    """The clip of least mean squared error: both sides shrunken together, then each by itself, ``CANDIDATES`` steps each."""
+    """The clip of least mean squared error: both sides shrink together, then each by itself, in ``CANDIDATES`` steps each."""
     h = _histogram(stats)
     best = (min(stats.rmin, 0.0), max(stats.rmax, 0.0))
     least = quantization_error(h, best, bits)
@@ -76,7 +76,7 @@ def mse(stats: TensorStatistics, bits: int) -> Range:
 def kl(stats: TensorStatistics, bits: int) -> Range:
     """Threshold on magnitudes of least Kullback-Leibler divergence, cut to the observed range.
 
-    Two weaknesses of the plain search are met. A range behind ReLU stays one-sided instead of wasting half of the grid. And
+    Two weaknesses of the plain search are avoided. A range behind ReLU stays one-sided instead of wasting half of the grid. And
     a threshold is taken only if its quantization error is no larger than that of the full range: inputs with few distinct values
     (8-bit pictures) otherwise collapse to a tiny range, since the divergence ignores how far clipped values move.
 
@@ -104,7 +104,7 @@ def quantization_error(h: Histogram, candidate: Range, bits: int) -> float:
 
 
 def _reaching_zero(h: Histogram) -> Histogram:
-    """The histogram in bins so wide that ``MAX_BINS`` of them reach from zero to its far end (narrow ones far away do not)."""
+    """The histogram in bins wide enough that ``MAX_BINS`` of them reach from zero to its far end."""
     reach = max(-h.first, h.first + len(h.counts))
     return coarsen(h, h.exponent + max(int(np.ceil(np.log2(reach / MAX_BINS))), 0))
 

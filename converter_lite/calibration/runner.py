@@ -30,13 +30,13 @@ from converter_lite.runtime.engine import Feed
 from converter_lite.runtime.serializing import message, open_session
 
 OBSERVED_VALUES = 8_192
-"""Values per tensor and sample from which on a distribution is taken from an evenly spaced subset."""
+"""Values per tensor and sample from which a distribution is taken from an evenly spaced subset."""
 
 GROUP = 256
 """Tensors observed in one pass over the data when distributions are collected: 256 tensors x 0.5 MB bound the memory."""
 
 EVERYTHING = Need.MINMAX | Need.OUTLIER | Need.HISTOGRAM
-"""What a cache holds."""
+"""The kinds of statistics in a cache."""
 
 LOW_SHARE, HIGH_SHARE = 0.0001, 0.9999
 """Positions of REMOVAL_OUTLIER in the sorted values (measured behaviour of the original)."""
@@ -55,10 +55,10 @@ class Samples(Protocol):
         """One pass over the feeds from number ``start`` on."""
 
     def part(self, start: int, stop: int) -> Iterable[Feed]:
-        """Some samples in a form that another process can read."""
+        """Some samples, in a form that can be sent to another process."""
 
     def head(self, count: int) -> list[dict[str, NDArray[Any]]]:
-        """The first samples, held in memory; fewer than ``count`` where memory is short."""
+        """The first samples, held in memory; fewer than ``count`` if memory is short."""
 
 
 def collect(
@@ -130,7 +130,7 @@ def _observe_here(
 def _observe_on(
     executor: Executor, observer: ShardObserver, samples: Samples, done: int, log: Log
 ) -> Iterator[CalibrationStats]:
-    """The same, whole shards side by side."""
+    """The same, with whole shards side by side."""
     starts = range(done, len(samples), SHARD)
     shards = [Shard(samples.part(start, min(start + SHARD, len(samples))), start) for start in starts]
     with closing(executor.run(observer, shards, ordered=True)) as outcomes:

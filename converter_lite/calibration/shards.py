@@ -1,7 +1,7 @@
 """Shards: runs of samples whose statistics are gathered apart and then merged, on this machine or on another one.
 
-A sum of floats depends on the order of its terms. Shards always have the same samples and are merged in their order, so that
-the result has the same bytes wherever each was observed, and wherever between two of them a killed run goes on.
+A sum of floats depends on the order of its terms. Shards always have the same samples and are merged in order, so the result has
+the same bytes wherever each was observed, and wherever between two of them a killed run resumes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from converter_lite.runtime.engine import Engine, Feed, Session
 from converter_lite.runtime.serializing import Message
 
 SHARD = 16
-"""Samples of a shard: the work of one machine at a time, and what a killed run loses at most."""
+"""Samples of a shard: the work of one machine at a time, and the most that a killed run loses."""
 
 
 @dataclass(frozen=True, slots=True)

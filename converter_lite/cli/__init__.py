@@ -1,1 +1,1 @@
-"""Command lines: options to a request, a result to text and an exit status. Nothing else."""
+"""Command lines: they turn options into a request, and a result into text and an exit status. Nothing else."""

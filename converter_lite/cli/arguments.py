@@ -39,7 +39,7 @@ def refuse_repeated(arguments: Sequence[str]) -> None:
 
 
 def refuse_empty(arguments: Sequence[str], flags: Sequence[str]) -> None:
-    """Refuse ``--flag=`` where no value would mean another conversion than the one that was asked for.
+    """Refuse ``--flag=`` where an empty value would mean a different conversion from the one that was asked for.
 
     Raises:
         UsageError: One of the flags has an empty value.
@@ -51,7 +51,7 @@ def refuse_empty(arguments: Sequence[str], flags: Sequence[str]) -> None:
 
 
 def values_of(arguments: Sequence[str]) -> dict[str, str]:
-    """``--flag=value`` and ``--flag value`` as a dictionary; what is no flag is left out."""
+    """``--flag=value`` and ``--flag value`` as a dictionary; anything else is left out."""
     values: dict[str, str] = {}
     for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
         if argument == "--":
@@ -91,13 +91,13 @@ def switch(value: str, flag: str, *, on: str = "true", off: str = "false") -> bo
     """``true``/``false`` (or ``on``/``off``) as a boolean.
 
     Raises:
-        UsageError: Another word.
+        UsageError: It is another word.
     """
     return one_of(value, (on, off), flag) == on
 
 
 def option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
-    """A flag with a value, spelled as the original's; the parameter is in snake case."""
+    """A flag with a value, spelled as in the original; the parameter is in snake case."""
     parameter = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
     shown = f"{help_text}  [default: {default}]" if default else help_text
     return click.option(
@@ -145,7 +145,7 @@ def path_of(text: str) -> Path | None:
 
 
 def whole_number(text: str, flag: str, *, least: int = 0, most: int, what: str = "number") -> int:
-    """A number within bounds; ``what`` says of what.
+    """A number within bounds; ``what`` says what it counts.
 
     Raises:
         UsageError: It is not.

@@ -1,7 +1,7 @@
-"""``python -m converter_lite.cli.batch_job``: the command, which ends when the batch that started it does.
+"""``python -m converter_lite.cli.batch_job``: the command, ending when the batch that started it ends.
 
 A batch that is killed cannot end its jobs. So each job reads from a pipe that nobody writes to: the system closes the other end
-with the process that holds it, whatever ended that, on every platform.
+when the process that holds it ends, for whatever reason, on every platform.
 """
 
 from __future__ import annotations

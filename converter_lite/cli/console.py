@@ -1,4 +1,4 @@
-"""What reaches the terminal: names from models and paths cannot steer it."""
+"""Output to the terminal: names from models and paths cannot control it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e
 """Control characters other than tab and line feed, and those that change the direction of text."""
 
 _PROGRESS = re.compile(r"(?:[\r\n]|\x1b\[A)*")
-"""How a progress bar moves the cursor; it writes these alone, and a carriage return in front of its own text."""
+"""How a progress bar moves the cursor; it writes only these, and a carriage return in front of its own text."""
 
 
 def printable(text: str) -> str:
@@ -37,19 +37,19 @@ class EscapingStream(io.TextIOWrapper):
 
 
 def protect_streams() -> None:
-    """Let standard output and standard error escape from here on."""
+    """Make standard output and standard error escape control characters from here on."""
     sys.stdout = _escaping(sys.stdout)
     sys.stderr = _escaping(sys.stderr)
 
 
 def silence_libraries() -> None:
-    """No warnings of Python modules on the error output, unless the user asks for them (``PYTHONWARNINGS``)."""
+    """Keep warnings of Python modules off the error output, unless the user asks for them (``PYTHONWARNINGS``)."""
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
 
 
 def flush_streams() -> bool:
-    """Write out what is left; whether that worked. What cannot be written is dropped, so that nothing tries again."""
+    """Flush what is left; returns whether that worked. What cannot be written is dropped, so that nothing tries again."""
     done = True
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -64,7 +64,7 @@ def flush_streams() -> bool:
 def end_process(code: object) -> None:
     """End with an exit status at once, when everything is written.
 
-    Taking down every module and session that was loaded takes a tenth of a second, a fifth of a short run.
+    Tearing down every loaded module and session takes a tenth of a second, a fifth of a short run.
     """
     if not flush_streams():
         code = code or EXIT_FAILED
@@ -72,7 +72,7 @@ def end_process(code: object) -> None:
 
 
 def _escaping(stream: object) -> EscapingStream:
-    """The stream in our form; others (a test's buffer, none at all) stay."""
+    """The stream wrapped so that it escapes; others (a test's buffer, none at all) are returned as they are."""
     if type(stream) is not io.TextIOWrapper:
         return stream  # type: ignore[return-value]
     encoding, buffered, through = stream.encoding, stream.line_buffering, stream.write_through

@@ -1,4 +1,4 @@
-"""The ``converter_lite`` command: flags of the original, and ours."""
+"""The ``converter_lite`` command: the original's flags, and ours."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Command(click.Group):
-    """Without a subcommand it converts; its errors end with the closing line of a conversion."""
+    """Without a subcommand it converts; errors then end with the closing line of a conversion."""
 
     def main(self, args: Any = None, *_: Any, **__: Any) -> Any:
         arguments = list(sys.argv[1:] if args is None else args)
@@ -86,7 +86,7 @@ class _Command(click.Group):
         except (click.ClickException, UsageError) as error:
             status = usage_failure(error, json_file=self._json_of_unfinished(arguments))
         except OSError:
-            status = EXIT_FAILED  # nobody reads what is printed, or the disk behind it is full
+            status = EXIT_FAILED  # nobody reads the output, or the disk behind it is full
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
             status = report_defect(error)
             click.echo(FAILURE_LINE.format(status=status))
@@ -270,7 +270,7 @@ def _parameter(flag: str) -> str:
 
 
 def _json_file(options: dict[str, Any]) -> Path | None:
-    """Where the result for programs goes; checked first, since failures are written there too.
+    """Where the machine-readable result goes; checked first, since failures are written there too.
 
     Raises:
         UsageError: The path is a directory, an input, or the model that is to be written.
@@ -302,7 +302,7 @@ def _json_of_refused(arguments: list[str]) -> Path | None:
 
 
 def main() -> None:
-    """Entry point. Names that the terminal cannot show, or would obey, are escaped; the process ends here."""
+    """Entry point. Characters that the terminal cannot show, or would obey, are escaped; the process ends here."""
     protect_streams()
     silence_libraries()
     use_one_heap()

@@ -1,4 +1,4 @@
-"""Modules that dependencies import and that most runs never use: they load at their first use."""
+"""Deferred imports: modules that dependencies import but most runs never use load at their first use."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SELDOM_USED = frozenset(
         *("google.protobuf.json_format", "google.protobuf.text_format", "packaging.version", "email.utils", "uuid"),
     }
 )
-"""Arithmetic with symbolic sizes, other file formats, composition of models: half of the time to start."""
+"""Arithmetic with symbolic sizes, other file formats, composition of models: half of the start-up time."""
 
 
 class _Deferring:
-    """Finds the same modules as the path finder does, to be loaded when they are used."""
+    """Finds the same modules as the path finder, but has them loaded when they are first used."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
@@ -34,7 +34,7 @@ class _Deferring:
 
 
 def defer_imports() -> None:
-    """From now on, load :data:`SELDOM_USED` modules when something of them is used, and not when they are imported.
+    """From now on, load :data:`SELDOM_USED` modules when they are first used, not when they are imported.
 
     For a command that owns its process; calling it again changes nothing.
     """

@@ -70,10 +70,10 @@ def interruption(*, json_file: Path | None) -> int:
 
 
 def _work_interruptibly(work: Callable[[], None]) -> None:
-    """Run ``work``; Ctrl-C that compiled code or an import turned into an error of its own is Ctrl-C again.
+    """Run ``work``; a Ctrl-C that compiled code or an import turned into an error of its own is raised as Ctrl-C again.
 
     Raises:
-        KeyboardInterrupt: As said.
+        KeyboardInterrupt: For Ctrl-C, however it was disguised.
         Exception: Whatever else ``work`` raises.
     """
     try:
@@ -98,7 +98,7 @@ def usage_failure(error: click.ClickException | UsageError, *, json_file: Path |
 
 
 def report_defect(error: Exception) -> int:
-    """Say that an error is ours, and where it is; return the exit status."""
+    """Report a defect of ours and its place in the code; return the exit status."""
     click.echo(f"ERROR this is a defect of converter_lite: {type(error).__name__}: {error}{_place(error)}", err=True)
     return EXIT_DEFECT
 
@@ -123,7 +123,7 @@ def _write_failure(path: Path | None, status: int, error: BaseException) -> None
 
 
 def clean_up_when_terminated() -> None:
-    """Treat the end of a session, and the polite end that a CI sends on a time limit, like Ctrl-C: nothing stays behind."""
+    """Treat the end of a session, and the termination signal of a CI time limit, like Ctrl-C: nothing stays behind."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         # nohup and its like ignore a signal on purpose

@@ -1,4 +1,4 @@
-"""What ``--json`` holds after a failure, made without any import that an interruption may have left half done."""
+"""The content of ``--json`` after a failure, made without any import that an interruption may have left half done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from converter_lite.errors import ConverterError, QualityError
 
 
 def failure_to_json(status: int, error: BaseException) -> dict[str, Any]:
-    """Reason, place and remedy; after a missed quality gate also the accuracy of the outputs and all about the results."""
+    """Reason, place and remedy; after a missed quality gate also the accuracy of the outputs and all details of the results."""
     where = error.where if isinstance(error, ConverterError) else ""
     hint = error.hint if isinstance(error, ConverterError) else ""
     message = error.message if isinstance(error, ConverterError) else f"{type(error).__name__}: {error}"

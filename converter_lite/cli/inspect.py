@@ -12,7 +12,7 @@ WIDEST = 48
 """Characters of a cell; longer names end with an ellipsis."""
 
 RUNS = 5
-"""Runs of a profile; the fastest counts."""
+"""Runs per profile; the fastest counts."""
 
 
 def inspect(path: Path, *, confined: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""How the process allocates memory. Only commands call this: a library leaves the allocator of its program alone."""
+"""How the process allocates memory. Only commands call this: a library should leave its program's allocator alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _M_ARENA_MAX = -8
 
 
 def use_one_heap() -> bool:
-    """Let all threads allocate from one heap; call it before threads start.
+    """Make all threads allocate from one heap; call it before threads start.
 
-    glibc gives each thread a heap of its own, and what one frees the others cannot use: the longer calibration runs, the more
+    glibc gives each thread a heap of its own, and the others cannot use what one frees: the longer calibration runs, the more
     lies unused (mobilenet: 260 MiB at 50 samples and 294 MiB at 400; with one heap 226 and 231 MiB, in the same time).
 
     Returns:
-        Whether the C library took it; others than glibc have one heap anyway or no such setting.
+        Whether the C library accepted it; others than glibc have one heap anyway, or no such setting.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,4 +1,4 @@
-"""The ``opt`` command: Paddle-Lite's converter, its flags and its lines."""
+"""The ``opt`` command: Paddle-Lite's converter, with its flags and its output."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REFUSED_TARGETS = (
     *("amlogic_npu", "verisilicon_timvx", "eeasytech_npu", "android_nnapi", "cambricon_mlu", "qualcomm_qnn"),
     "kunlunxin_xtcl",
 )
-"""Targets of the original whose files need graph passes that only it has."""
+"""Targets whose files need graph passes that only the original has."""
 
 MODELS = (("model_file", "model_dir"), ("model_set_dir", "model_set"))
 """Flags that name a model, and a set of them."""
@@ -59,7 +59,7 @@ NOT_AVAILABLE = {
 
 
 class _Command(click.Command):
-    """Booleans in all the original's spellings; errors without tracebacks; the exit status as documented."""
+    """The command with booleans in all spellings of the original, errors without tracebacks, and the documented exit status."""
 
     def main(self, args: Any = None, *_: Any, **__: Any) -> Any:
         try:
@@ -228,9 +228,9 @@ def _convert(options: dict[str, Any], targets: list[str]) -> int:
 
 
 def _print_model(options: dict[str, Any], targets: list[str]) -> int:
-    """The operators of a model beside the targets' kernels, and whether a file for the first target can be written.
+    """List the operators of a model beside the targets' kernels, and whether a file for the first target can be written.
 
-    A Paddle program is shown before a target is refused: what the original has for it is known.
+    A Paddle program is shown before a target is refused, since the original's kernels for it are known.
     """
     from converter_lite.formats.paddle import tables
     from converter_lite.formats.paddle.inference_model.reader import load
@@ -285,8 +285,8 @@ def main() -> None:
     use_one_heap()
     clean_up_when_terminated()
     if not any("configFile" in argument for argument in sys.argv):
-        # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and
-        # what it makes stays until the end.
+        # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and what it
+        # allocates lives until the end.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         gc.set_threshold(100_000)
         defer_imports()

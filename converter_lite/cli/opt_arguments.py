@@ -1,4 +1,4 @@
-"""Spellings of ``opt``'s command line, and flags that do not go together."""
+"""Spellings of ``opt``'s command line, and flags that exclude each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SWITCHES = (
     *("quant_model", "enable_fp16", "sparse_model", "record_tailoring_info", "print_supported_ops", "print_all_ops"),
     *("print_all_ops_in_md_format", "print_model_ops", "display_kernels", "allowExternalPaths"),
 )
-"""Flags with a boolean."""
+"""Flags that take a boolean."""
 
 SINGLE_FILES = (".onnx", ".nb")
 """Suffixes of models that are one file, parameters included."""
@@ -28,7 +28,7 @@ def normalize(arguments: Sequence[str]) -> list[str]:
     as ``--flag``, ``--noflag`` and in any case; several targets may be separate words.
 
     Raises:
-        UsageError: A boolean has a value that is none, or a word belongs to no flag.
+        UsageError: A boolean has an invalid value, or a word belongs to no flag.
     """
     made: list[str] = []
     for argument in arguments:
@@ -68,7 +68,7 @@ def _boolean(name: str, value: str) -> str:
 
 
 def refuse_contradictions(options: Mapping[str, str], given: Collection[str]) -> None:
-    """Refuse flags that would decide what the run does, and cannot.
+    """Refuse flags that should decide what the run does but cannot.
 
     Raises:
         UsageError: A deciding flag is empty, two of them say how to quantize, or the lists for tailoring have no place.
@@ -112,10 +112,10 @@ def refuse_output(options: Mapping[str, str]) -> None:
 
 
 def sparse_threshold(options: Mapping[str, str], targets: Collection[str]) -> float | None:
-    """Share of zeros from which a 1x1 convolution becomes sparse; ``None`` where no file of the targets has sparse ones.
+    """Share of zeros from which a 1x1 convolution becomes sparse; ``None`` if files for the targets have no sparse ones.
 
     Raises:
-        UsageError: It is no share.
+        UsageError: It is not a share.
     """
     text = str(options["sparse_threshold"])
     try:

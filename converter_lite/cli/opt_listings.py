@@ -1,4 +1,4 @@
-"""What ``opt`` prints in the original's words, and what it writes about operators: tables, tailoring lists, drawings."""
+"""What ``opt`` prints in the original's words, and its listings of operators: tables, tailoring lists, drawings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def announce(request: ConvertRequest) -> None:
 
 
 def report_result(result: ConvertResult, *, of: str = "") -> None:
-    """Say that a model could be read, what the user should know, and how the result compares; the model's name if it has one."""
+    """Say that the model was read, what the user should know, and how the result compares; ``of`` names one model of a set."""
     click.echo("1. Model is successfully loaded!")
     named = f"{of}: " if of else ""
     for note in result.warnings:
@@ -45,7 +45,7 @@ def report_result(result: ConvertResult, *, of: str = "") -> None:
 
 
 def print_tables(options: dict[str, Any], targets: list[str]) -> bool:
-    """The first table that is asked for; whether one was."""
+    """Print the first table that is asked for; returns whether one was."""
     if all(options[name] != "true" for name in TABLES):
         return False
     from converter_lite.formats.paddle import tables

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from converter_lite.pipeline.request import ConvertRequest
 
 OF_ONE_MODEL = ("model_dir", "model_file", "param_file", "configFile")
-"""Flags that speak of a single model."""
+"""Flags that concern a single model."""
 
 
 def convert_set(options: dict[str, Any], given: Collection[str], target: str, targets: Sequence[str]) -> int:
@@ -37,7 +37,7 @@ def convert_set(options: dict[str, Any], given: Collection[str], target: str, ta
         targets: Values of ``--valid_targets``.
 
     Raises:
-        UsageError: A flag is missing, or speaks of a single model; there are no models.
+        UsageError: A flag is missing, or concerns a single model; there are no models.
         ConverterError: A model cannot be converted.
     """
     folder = _set_folder(options)
@@ -75,7 +75,7 @@ def _set_folder(options: Mapping[str, str]) -> Path:
 
 
 def _models(folder: Path, out: Path, options: Mapping[str, str]) -> list[Path]:
-    """Directories of models, sorted by name; hidden ones and that of the results are none.
+    """Directories of models, sorted by name, without hidden ones and that of the results.
 
     Raises:
         UsageError: There are none, or the results would stand in the directory of one.
@@ -113,7 +113,7 @@ def _wishes(options: Mapping[str, Any], model: Path, out: Path) -> dict[str, Any
 def _convert_all(
     wishes: Mapping[str, dict[str, Any]], target: str, targets: Sequence[str], files: Transaction
 ) -> tuple[list[Path], list[Program]]:
-    """Convert every model into the work directory of ``files``; the places of the results, and their programs.
+    """Convert every model into the work directory of ``files``; returns the places of the results, and their programs.
 
     Raises:
         ConverterError: At least one cannot be converted; all such models are named.
@@ -141,7 +141,7 @@ def _convert_all(
 
 
 def _convert(request: ConvertRequest, work: Path) -> Path:
-    """Convert one model into ``work``; its file there."""
+    """Convert one model into ``work``; returns its file there."""
     output = request.output_file
     place = work / output.parent.name / output.name if request.nb_protobuf else work / output.name
     result = convert(replace(request, output_file=place))

@@ -1,4 +1,4 @@
-"""From ``opt``'s flags to a conversion: an adapter, the work is that of ``converter_lite``."""
+"""From ``opt``'s flags to a conversion: only an adapter, ``converter_lite`` does the work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 """Environment variable of the original: if it is set, files have the layout of release 2.7."""
 
 RANDOM_SAMPLES = 2
-"""Random samples on which a file is proven: they find what is wrong, and more of them say no more about accuracy."""
+"""Random samples on which a file is proven: enough to find errors, while more would say no more about accuracy."""
 
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
@@ -74,7 +74,7 @@ def request_of(options: dict[str, Any], target: str, targets: Sequence[str]) -> 
 
 
 def output_file(path: Path, *, protobuf: bool) -> Path:
-    """The file that ``--optimize_out`` names: ``.nb`` is appended; the program in a folder of a protobuf result."""
+    """The file that ``--optimize_out`` names, with ``.nb`` appended; for a protobuf result, the program in its folder."""
     if protobuf:
         return path / "model"
     return path if path.name.endswith(".nb") else path.with_name(f"{path.name}.nb")
@@ -97,7 +97,7 @@ def source_files(options: dict[str, Any]) -> tuple[Path, Path | None]:
 
 
 def refuse_places(request: ConvertRequest) -> None:
-    """Refuse an output that is a file of the model, or would be found in its place.
+    """Refuse an output that is a file of the model, or would be mistaken for one.
 
     Raises:
         UsageError: It is.

@@ -1,8 +1,7 @@
 """Work on a Dask cluster: one that runs somewhere, or workers on this machine that end with the work.
 
-The only module that knows ``distributed``. What is done travels to the workers once, as the result of a task that every piece
-depends on: a worker that is lost takes nothing along that the scheduler cannot make again, and a client that dies leaves
-nothing behind.
+The only module that knows ``distributed``. The work is sent to the workers once, as the result of a task that every piece depends
+on: the scheduler can recompute everything that is lost with a worker, and a client that dies leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ CONNECT_SECONDS = 10
 """How long a scheduler may take to answer."""
 
 WORKER_SECONDS = 60.0
-"""How long there may be no worker; clusters that grow on demand start some in this time."""
+"""How long there may be no worker; clusters that scale on demand start some in this time."""
 
 POLL_SECONDS = 5.0
-"""How often a run that waits looks whether there are workers."""
+"""How often a waiting run checks whether there are workers."""
 
 WORKERS_HINT = "start workers (dask worker ADDRESS), and look at the log of the scheduler and of workers that ended"
 
@@ -55,9 +54,9 @@ def dask_executor(address: str, *, workers: int) -> Iterator[DaskExecutor]:
     where = f"--executor=dask:{address}" if address else "--executor=dask"
     require(PACKAGES, what="a Dask cluster", extra="dask", where=where)
     import dask
-    import distributed  # noqa: F401  # adds its part of the configuration, which the end of `set` would take away again
+    import distributed  # noqa: F401  # adds its part of the configuration, which would be lost at the end of `set`
 
-    # the graph of a large model is meant to travel with its task
+    # the graph of a large model is sent with its task on purpose
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}), contextlib.ExitStack() as stack:
         target = address or stack.enter_context(_own_cluster(workers, where))
         stack.enter_context(_quiet())
@@ -99,10 +98,10 @@ class DaskExecutor:
         return f"a Dask cluster ({address}, workers: {len(threads)}, threads: {sum(threads.values())})"
 
     def check(self) -> None:
-        """See whether there are workers that compute what this process would.
+        """Check that there are workers and that they compute the same as this process.
 
         Raises:
-            ClusterError: There are none in time, or a worker has other versions of what decides about results.
+            ClusterError: There are none in time, or a worker has different versions of packages that affect results.
         """
         if not self._client.nthreads():
             demand = self._client.submit(environment, pure=False)
@@ -155,7 +154,7 @@ class DaskExecutor:
                 self._abandon(list(running), shared)
 
     def _submit(self, *call: Any, key: str, place: str = "") -> Any:
-        """A task, for some worker if there is one; others may take it when that is lost."""
+        """Submit a task, to one worker if there is one; others may take it over if that is lost."""
         with self._failures():
             workers = [place] if place else None
             return self._client.submit(*call, key=key, workers=workers, allow_other_workers=bool(place))
@@ -163,13 +162,13 @@ class DaskExecutor:
     def _places(self, running: Collection[_Piece], wanted: int, share: int) -> list[str]:
         """Workers for the next pieces; one empty name if there is no worker at all.
 
-        Left to itself, the scheduler keeps pieces of unknown length at the worker that has the work first. And what dies with a
-        worker counts as a failure of everything that was meant for it, so that nothing is sent that would have to wait there.
+        Left to itself, the scheduler keeps pieces of unknown length at the first worker that has the work. And when a worker
+        dies, everything queued there counts as failed, so nothing is sent that would have to wait.
 
         Args:
             running: Pieces under way.
             wanted: Pieces that are left.
-            share: Pieces per thread: results that have to wait for their turn need more than one.
+            share: Pieces per thread: more than one if results have to wait for their turn.
         """
         threads = self._workers()
         if not threads:
@@ -180,7 +179,7 @@ class DaskExecutor:
         return [worker for _, worker in free][: max(min(wanted, room), 0)]
 
     def _done(self, futures: list[Any]) -> list[Any]:
-        """Those that have ended, as soon as there is one; none if that takes long: by then there may be other workers."""
+        """Pieces that have ended, as soon as there is one; none if that takes long, since workers may have changed by then."""
         from distributed import wait
 
         with self._failures(), self._client.as_current(), contextlib.suppress(asyncio.TimeoutError):
@@ -228,14 +227,14 @@ class DaskExecutor:
         return threads
 
     def _abandon(self, futures: list[Any], shared: Any) -> None:
-        """End work that nobody waits for any more; a cluster that is lost cannot be told."""
+        """Cancel work that nobody waits for any more; a lost cluster cannot be notified."""
         with contextlib.suppress(Exception, asyncio.CancelledError):
             self._client.cancel(futures)
             self._client.run(_stop, shared.key)
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
-        """What a connection that breaks raises, and a client that has noticed (anything), as an error for users."""
+        """Turn what a broken connection raises, and a client that has noticed it (anything), into an error for users."""
         broken = (OSError, asyncio.TimeoutError, asyncio.CancelledError, CancelledError)
         try:
             yield
@@ -268,7 +267,7 @@ def _carry(work: Any) -> Any:
 
 
 def _perform(work: Any, client: Environment, task: Any) -> Any:
-    """One piece, on a worker; workers that came later have not been checked yet."""
+    """One piece, on a worker; workers that joined later have not been checked yet."""
     from distributed import get_worker
 
     _refuse_differences(client, environment(), get_worker().address, "--executor")
@@ -312,10 +311,10 @@ def _client(target: Any, where: str) -> Iterator[Any]:
 
 
 def _greet(address: str, where: str) -> None:
-    """See that a scheduler answers: a client would wait for ever at the port of something else.
+    """Check that a scheduler answers: a client would wait for ever at the port of another program.
 
     Raises:
-        UsageError: The address is none.
+        UsageError: The address is not valid.
         ClusterError: Nobody answers there, or not a scheduler.
     """
     with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
@@ -326,7 +325,7 @@ def _greet(address: str, where: str) -> None:
         raise UsageError(
             f"this is no address of a scheduler: {error}", where=where, hint="write dask:tcp://HOST:8786"
         ) from error
-    except Exception as error:  # whatever another protocol looks like to this one
+    except Exception as error:  # another protocol may raise anything
         raise ClusterError(
             "no Dask scheduler answers",
             where=where,
@@ -349,7 +348,7 @@ async def _kind_of(address: str) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """No messages of the library: what matters becomes an error of ours."""
+    """Suppress the library's messages: what matters becomes an error of ours."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
     levels = {name: logging.getLogger(name).level for name in names}
     try:

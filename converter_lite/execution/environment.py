@@ -13,25 +13,25 @@ PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime", "pillow
 """Packages that compute, read pictures, or carry work to other machines."""
 
 VECTOR_UNITS = ("avx", "amx", "fma", "sse4", "asimd", "sve", "i8mm", "bf16")
-"""How the names of processor features begin by which the runtime chooses its kernels."""
+"""Prefixes of the processor features by which the runtime chooses its kernels."""
 
 CPU_INFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a process computes with.
+    """What determines a process's results.
 
     Attributes:
         versions: Package -> version.
-        processor: Vector units of the processor, empty where the system does not tell.
+        processor: Vector units of the processor, empty if the system does not report them.
     """
 
     versions: Mapping[str, str]
     processor: frozenset[str]
 
     def differences(self, other: Environment) -> list[str]:
-        """Packages whose versions differ, each with both of them: own first."""
+        """Packages whose versions differ, each with both versions, the own one first."""
         return [
             f"{name} {version} / {other.versions.get(name, 'not installed')}"
             for name, version in self.versions.items()
@@ -40,7 +40,7 @@ class Environment:
 
 
 def environment() -> Environment:
-    """That of this process."""
+    """The environment of this process."""
     return Environment({**installed(PACKAGES), "converter-lite": __version__}, _vector_units())
 
 

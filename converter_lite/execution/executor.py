@@ -1,4 +1,4 @@
-"""Work that can be done in pieces, and what does the pieces; threads of this process."""
+"""Work that can be split into pieces, what executes the pieces, and the default: threads of this process."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ ResultOfWork = TypeVar("ResultOfWork", covariant=True)
 
 
 class Work(Protocol[TaskOfWork, ResultOfWork]):
-    """What is done with each task, from several threads at once.
+    """The function that is applied to each task, from several threads at once.
 
     Every process of a cluster has a copy of its own, made by pickling; what belongs to one process (an open model, child
-    processes) stays out of the pickle.
+    processes) is not pickled.
     """
 
     def __call__(self, task: TaskOfWork) -> ResultOfWork:
         """Do one piece.
 
         Raises:
-            ConverterError: It failed; the other pieces are done all the same.
+            ConverterError: It failed; the other pieces are still done.
         """
 
     def stop(self) -> None:
-        """End what runs: nobody waits for it any more."""
+        """End what is running: nobody waits for it any more."""
 
 
 class Executor(Protocol):
-    """Does pieces of work side by side.
+    """Executes pieces of work side by side.
 
     Attributes:
         threads: Processor threads that one piece may use.
@@ -54,9 +54,9 @@ class Executor(Protocol):
         Closing the iterator ends the work that is under way.
 
         Args:
-            work: What is done.
-            tasks: With what.
-            ordered: Give the results in the order of the tasks, else in that in which they end.
+            work: What to do.
+            tasks: What to do it with.
+            ordered: Give the results in the order of the tasks; otherwise as they complete.
 
         Raises:
             ConverterError: Nothing more can be done.

@@ -1,4 +1,4 @@
-"""What ``--executor`` names, ready to work: threads here, or the workers of a Dask cluster."""
+"""Starting the executor that ``--executor`` names: threads here, or the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from converter_lite.execution.names import LOCAL, check_executor
 
 
 def open_executor(text: str, *, workers: int) -> AbstractContextManager[Executor]:
-    """What ``--executor`` names; leaving the context ends what was started for it.
+    """The executor that ``--executor`` names; leaving the context ends what was started for it.
 
     Args:
         text: See :func:`converter_lite.execution.names.check_executor`.
-        workers: Pieces at the same time, where no scheduler decides about that.
+        workers: Pieces at the same time, unless a scheduler decides that.
 
     Raises:
-        UsageError: It is none, or the extra for it is not installed.
+        UsageError: There is no such executor, or the extra for it is not installed.
         ClusterError: There is no such cluster, or it cannot be used.
     """
     kind, _, address = check_executor(text).partition(":")

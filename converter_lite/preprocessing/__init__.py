@@ -1,1 +1,1 @@
-"""Whether calibration samples are prepared as the network was trained: doubts, and pictures of what it gets."""
+"""Checks whether calibration samples are prepared as in training: warnings, and pictures of what the network gets."""

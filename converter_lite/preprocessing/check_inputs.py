@@ -1,4 +1,4 @@
-"""What a conversion says about its samples before it uses them."""
+"""The check of a conversion's samples before they are used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_inputs(
     preview: Path | None,
     context: RunContext,
 ) -> None:
-    """Warn about samples that the model was hardly trained on, and show them.
+    """Warn about samples unlike those that the model was trained on, and show them.
 
     Args:
         model: Optimized float graph.

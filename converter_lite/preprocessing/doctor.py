@@ -1,6 +1,6 @@
 """The preprocessing doctor: are the prepared samples what the model was trained on?
 
-It looks at the first samples only and says nothing where all is well. What its signals find, and what not, was measured:
+It looks only at the first samples and is silent if all is well. What its signals find, and what they miss, was measured:
 docs/decisions/0012-preprocessing-doctor.md.
 """
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from converter_lite.config.settings import DataPreprocessParam
 
 LOOKED_AT = 48
-"""Samples at most."""
+"""Most samples."""
 
 RANGE_SAMPLES = 5
-"""Samples on which normalizations are compared: they differ by much."""
+"""Samples on which normalizations are compared: these differ greatly."""
 
 NORMED_SAMPLES = 16
 """Samples on which channel orders are compared where distributions are known."""
 
 FEW = 8
-"""Fewer samples say nothing about the order of channels; as many come first."""
+"""Fewer samples say nothing about the order of channels; this many are tried first."""
 
 WORK = 6e9
 """Multiplications that may be spent: 0.1 s on one core (MobileNetV1-0.75)."""
@@ -48,12 +48,12 @@ SHARE_OF_CALIBRATION = 0.08
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """When another variant is believed where distributions of layers are known.
+    """When a variant is preferred, if the distributions of layers are known.
 
     Attributes:
         gain: Least mean log ratio of the distances from training.
         agreeing: Least share of the layers that are nearer with the variant.
-        noise: Distance that one sample has by chance; divided by the number of samples it is added on both sides of a ratio.
+        noise: Distance of one sample by chance; divided by the number of samples it is added to both sides of a ratio.
     """
 
     gain: float
@@ -66,17 +66,17 @@ CHANNEL_DOUBT = Doubt(gain=0.05, agreeing=0.8, noise=4.0)
 """Exchanged channels change distances by a tenth; another range changes them many times."""
 
 LEANING = Doubt(gain=0.0, agreeing=0.5, noise=4.0)
-"""What a few samples have to show for more of them to be looked at: right samples rarely do."""
+"""What a few samples have to show for more of them to be examined: correct samples rarely do."""
 
 FAR_BIAS, NEARER_BIAS = 2.4, 1.2
-"""Log ratio of the first bias from which on a range is doubted, and by how much another one has to be nearer to zero."""
+"""Log ratio of the first bias from which a range is doubted, and by how much another one has to be nearer to zero."""
 
 SURE, UNSURE = 2.2, 1.0
-"""Standard errors from which on another order of channels is believed where no distribution is known, and from which on more
-samples than the work allows are asked."""
+"""Standard errors from which another order of channels is believed if no distribution is known, and from which more samples are
+used than the work allows."""
 
 MORE = 4
-"""Times so many samples, where the first ones leave doubt."""
+"""How many times more samples are used if the first ones leave doubt."""
 
 
 class Mistake(enum.Enum):
@@ -111,7 +111,7 @@ class Preparation:
     """What is known about how the samples were made.
 
     Attributes:
-        are_pictures: Decoded here, so that the layout is right.
+        are_pictures: Whether they were decoded here, so the layout is right.
         normalization: What was done to pixels; ``None``: it is guessed from the values.
         order: ``image_to_format``, empty where it is not known.
     """
@@ -229,7 +229,7 @@ class _Examination:
         self._runs = int(room / max(probe.work, 1.0))
 
     def run(self) -> list[Finding]:
-        """What seems to be wrong."""
+        """What seems to be wrong, if anything."""
         wanted = [n for n in USUAL if not n.is_like(self._view.used) and self._channels in (len(n.mean), 3)]
         count = min(RANGE_SAMPLES, len(self._feeds))
         if self._ranges is self._probe:
@@ -240,7 +240,7 @@ class _Examination:
         findings = [] if best is None else [self._range_finding(best)]
         is_sure = best is None or bool(
             self._probe.known
-        )  # what deep layers feel means nothing with a range that is a guess
+        )  # statistics of deep layers mean nothing if the range is a guess
         if self._channels == 3 and is_sure and self._is_swapped(best):
             findings.append(self._channel_finding())
         return findings
@@ -258,7 +258,7 @@ class _Examination:
         return varied
 
     def _best_range(self, given: Feeling, wanted: Sequence[Normalization], count: int) -> Normalization | None:
-        """The normalization that fits clearly better than the one that was used."""
+        """A normalization that fits clearly better than the one that was used."""
         felt = [(n, self._ranges(self._varied(n, swapped=False, feeds=self._feeds[:count]))) for n in wanted]
         if self._probe.known:
             gains = [self._gain(given, other, RANGE_DOUBT) for _, other in felt]
@@ -272,14 +272,14 @@ class _Examination:
         return felt[nearest[1]][0] if own > FAR_BIAS and own - nearest[0] > NEARER_BIAS else None
 
     def _gain(self, given: Feeling, other: Feeling, doubt: Doubt) -> float:
-        """Mean log ratio by which the other variant is nearer to training, 0 where that is not believed."""
+        """Mean log ratio by which the other variant is nearer to training, 0 if that is not certain."""
         noise = doubt.noise / len(given.means[0])
         mine, theirs = distances(given, self._probe.known), distances(other, self._probe.known)
         gain = float(np.log((mine + noise) / (theirs + noise)).mean())
         return gain if gain > doubt.gain and (mine > theirs).mean() >= doubt.agreeing else 0.0
 
     def _is_swapped(self, wanted: Normalization | None) -> bool:
-        """Whether the model feels clearly better with red and blue exchanged."""
+        """Whether the samples fit the model clearly better with red and blue exchanged."""
         count = min(NORMED_SAMPLES if self._probe.known else LOOKED_AT, len(self._feeds), self._runs // 2)
         if count < FEW:
             return False
@@ -297,7 +297,7 @@ class _Examination:
         return certainty(signals) > SURE
 
     def _both_orders(self, wanted: Normalization | None, feeds: Sequence[Feed]) -> tuple[Feeling, Feeling]:
-        """What the network feels of samples as they are, and with red and blue exchanged."""
+        """The network's statistics for the samples as they are, and with red and blue exchanged."""
         mine = self._probe(feeds if wanted is None else self._varied(wanted, swapped=False, feeds=feeds))
         return mine, self._probe(self._varied(wanted, swapped=True, feeds=feeds))
 
@@ -325,7 +325,7 @@ class _Examination:
 def certainty(signals: Vector) -> float:
     """Standard errors by which the mean over samples of all signals, ``(signals, samples)``, is positive.
 
-    Each signal counts by its own deviation. Few samples make a t-distribution; it is brought to the normal one.
+    Each signal is weighted by its own deviation. Few samples follow a t-distribution, which is mapped to the normal one.
     """
     deviations = signals.std(axis=1, ddof=1)
     certain = signals[deviations > 0] / deviations[deviations > 0, np.newaxis]

@@ -1,4 +1,4 @@
-"""Ways to bring pixels into the range that a network was trained with, and telling which one was used."""
+"""Common normalizations of pixels, and how to recognize which one was used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Normalization:
     std: tuple[float, ...]
 
     def bounds(self) -> tuple[float, float]:
-        """Values of black and white, of the channel that reaches farthest."""
+        """Values of black and white, for the channel with the widest range."""
         pairs = list(zip(self.mean, self.std, strict=True))
         return min(-m / s for m, s in pairs), max((255 - m) / s for m, s in pairs)
 
@@ -66,14 +66,14 @@ SIGNED = Normalization("-1 to 1", (127.5,), (127.5,))
 IMAGENET = Normalization("ImageNet's mean and deviation", (123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
 USUAL = (PIXELS, UNIT, SIGNED, IMAGENET)
-"""What exporters and training code use. ImageNet's numbers are those of the models of torchvision, times 255."""
+"""Normalizations in use by exporters and training code. ImageNet's numbers are those of torchvision's models, times 255."""
 
 SLACK = 0.02
 """Rounding and other constants of about the same range, as a share of the range."""
 
 
 def guess(low: float, high: float) -> Normalization:
-    """The narrowest usual range that holds values from ``low`` to ``high``; pixels if none does."""
+    """The narrowest common normalization whose range covers ``low`` to ``high``; plain pixels if none does."""
     for candidate in (UNIT, SIGNED, IMAGENET):
         least, largest = candidate.bounds()
         room = SLACK * (largest - least)
@@ -88,7 +88,7 @@ class View:
 
     Attributes:
         layout: Where its channels are.
-        used: Normalization that made the numbers.
+        used: Normalization that was applied.
         blue_first: Whether the first channel is blue.
     """
 
@@ -97,7 +97,7 @@ class View:
     blue_first: bool
 
     def swapped(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The first and the last channel exchanged, each with the numbers that its place wants."""
+        """The first and the last channel exchanged, each normalized for its new place."""
         turned = self.pixels(array)[..., ::-1]
         return self._stored(turned, self.used, array.dtype)
 

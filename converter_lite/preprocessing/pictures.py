@@ -15,14 +15,14 @@ from converter_lite.runtime.engine import Feed
 from converter_lite.system.files import transaction
 
 SHOWN = 8
-"""Samples that are written."""
+"""Most samples that are written."""
 
 
 def picture(spec: InputSpec, feed: Feed, used: Normalization | None) -> NDArray[np.uint8]:
     """The first picture of a sample: ``(H, W, 3)`` or ``(H, W)``.
 
     The first channel of the tensor is shown as red and the last as blue, whatever the configuration calls them: natural colours
-    say that the model gets RGB. Numbers are taken back to pixels; those outside are cut off.
+    mean that the model gets RGB. Numbers are converted back to pixels; those outside the range are clipped.
 
     Args:
         spec: Input with four dimensions and 1 or 3 channels.

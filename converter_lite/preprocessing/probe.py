@@ -1,13 +1,14 @@
-"""What a network feels of its inputs: statistics of its layers, against what training left behind in it.
+"""Probing a network with its inputs: statistics of its layers, compared with traces that training left in it.
 
-Three signals, whichever the network has:
+Three signals, as far as the network has them:
 
-1. **BatchNormalization.** A folded one tells the mean and the spread per channel that its layer had in training. How far the
-   samples are from them is the strongest signal: it needs no labels and no confident outputs.
+1. **BatchNormalization.** A folded one gives the mean and the spread per channel that its layer had in training. The distance of
+   the samples from them is the strongest signal: it needs no labels and no confident outputs.
 2. **The first bias**, where there is no BatchNormalization: in a trained layer it is about as large as the spread of what it is
-   added to. A factor of ten and more between both shows inputs of another range.
-3. **Answers of inner layers and margins of classes**, where there is no BatchNormalization: filters answer most to what they were
-   trained on, and the class that is seen stands out most. Compared between two variants of the same pictures, sample by sample.
+   added to. If they differ by a factor of ten or more, the inputs have the wrong range.
+3. **Answers of inner layers and margins of classes**, where there is no BatchNormalization: filters respond most to what they
+   were trained on, and the recognized class stands out most. Compared between two variants of the same pictures, sample by
+   sample.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from converter_lite.runtime.serializing import open_session
 Vector = NDArray[np.float64]
 
 NORMED_LAYERS = 12
-"""Layers with a known distribution that are looked at: the first ones feel the input most and cost least."""
+"""Layers with a known distribution that are examined: the first ones depend on the input most directly and cost least."""
 
 DEAD = 0.05
-"""Channels with a spread below this share of the median are as good as constant, and say nothing."""
+"""Channels with a spread below this share of the median are practically constant, and are ignored."""
 
 LARGEST_TERM = 4.0
-"""Bound of one channel's distance: a few wild channels shall not decide."""
+"""Bound of one channel's distance: a few outliers should not decide."""
 
 INNER = (0.15, 0.9)
-"""Layers, as shares of the depth, whose answers are compared: the first ones see edges, which have no colour."""
+"""Layers, as shares of the depth, whose responses are compared: the first ones see edges, which have no colour."""
 
 LEAST_PROBABILITY = 1e-38
 """Of a class; what is smaller has no logarithm in float32."""
@@ -55,12 +56,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Feeling:
-    """What the network feels of some samples.
+    """Statistics of the network for some samples.
 
     Attributes:
         means, squares: Per layer float64 ``(samples, channels)``: mean and mean square over positions.
-        answers: Float64 ``(layers, samples)``: mean of the positive part of inner layers.
-        margins: Float64 ``(samples,)``: by how much the class that is seen stands out, 0 where no output tells classes.
+        answers: Responses, float64 ``(layers, samples)``: mean of the positive part of inner layers.
+        margins: Float64 ``(samples,)``: by how much the recognized class stands out, 0 if no output has classes.
     """
 
     means: list[Vector]
@@ -109,7 +110,7 @@ class Probe:
 
     @property
     def can_feel(self) -> bool:
-        """Whether there is a layer to look at."""
+        """Whether there is a layer to examine."""
         return self._session is not None
 
     def __call__(self, feeds: Sequence[Feed]) -> Feeling:
@@ -146,7 +147,7 @@ def _first_bias(layers: Sequence[ir.Node]) -> Vector | None:
 
 
 def _observed(model: ir.Model, layers: Sequence[ir.Node], inner: Sequence[ir.Node]) -> tuple[ir.Model, list[str]]:
-    """A copy that gives statistics of layers, answers of inner ones and, with these, its outputs, whose names are returned."""
+    """A copy that outputs statistics of layers, responses of inner ones and, with these, its outputs; returns their names."""
     copy = model.clone()
     graph = copy.graph
     values = {output.name: output for node in graph for output in node.outputs}
@@ -188,7 +189,7 @@ def _put_mean(graph: ir.Graph, value: ir.Value, name: str) -> None:
 
 
 def _margin(output: NDArray[Any]) -> float:
-    """By how much the strongest of the classes stands out, in logits; 0 where the output tells no classes.
+    """By how much the strongest class stands out, in logits; 0 if the output has no classes.
 
     1. One answer per sample: the largest logit over the mean of all.
     2. Probabilities at many places, as of a detector: the largest over the mean of all places, mean over the classes.
@@ -219,7 +220,7 @@ def distances(feeling: Feeling, known: Sequence[Known]) -> Vector:
 
 
 def bias_ratio(feeling: Feeling, bias: Vector) -> float:
-    """Natural log of the first layer's typical bias over the typical spread of what it gives."""
+    """Natural log of the first layer's typical bias over the typical spread of its output."""
     mean, square = feeling.means[0].mean(axis=0), feeling.squares[0].mean(axis=0)
     spread = np.sqrt(np.maximum(square - mean * mean, 1e-12))
     return float(np.log(max(np.median(bias), 1e-12) / np.median(spread)))

@@ -16,10 +16,10 @@ from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import constant_bytes, open_session
 
 BLOCKWISE_FROM = 1_500_000_000
-"""Bytes of a float model's constants from which it, and what is made from it, are run in blocks."""
+"""Bytes of a float model's constants from which it, and models made from it, are run in blocks."""
 
 BLOCK_VALUES = 1 << 25
-"""Elements of the constants of a block, unless a single operator has more: 128 MB as floats, of which a runtime makes copies."""
+"""Most elements of a block's constants, unless a single operator has more: 128 MB as floats, of which a runtime makes copies."""
 
 
 def is_larger_than_memory(model: ir.Model) -> bool:
@@ -28,7 +28,7 @@ def is_larger_than_memory(model: ir.Model) -> bool:
 
 
 class BlockSession:
-    """A :class:`converter_lite.runtime.engine.Session` that loads a part of the graph, runs it, and forgets it before the next.
+    """A :class:`converter_lite.runtime.engine.Session` that loads one part of the graph, runs it, and frees it before the next.
 
     Every call reads all constants anew, at the speed of the disk.
 
@@ -75,7 +75,7 @@ class BlockSession:
 
 
 def run_each(session: Session, feeds: Iterable[Feed]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Outputs of every sample, in order: one sample at a time, or all from one reading of the constants.
+    """Outputs of every sample, in order: one sample at a time, or all of them while the constants are read once.
 
     Raises:
         ModelError: The runtime refuses a sample.
@@ -92,9 +92,9 @@ class _Block:
     """Nodes that run together.
 
     Attributes:
-        inputs: Values that it reads and others give.
+        inputs: Values that it reads from elsewhere.
         outputs: Its values that later blocks, or the user, read.
-        needed_later: All values that are still read once it has run.
+        needed_later: All values that are still needed after it has run.
     """
 
     inputs: tuple[str, ...]

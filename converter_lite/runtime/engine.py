@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 Feed = Mapping[str, NDArray[Any]]
 
 INT8_REWRITE_FAILED = "output_dtype INT8 does not match y_zero_point type UINT8"
-"""What onnxruntime 1.31 says on x86 where its own rewriting of int8 to uint8 meets a pair that it moved itself."""
+"""The message of onnxruntime 1.31 on x86 when its rewriting of int8 to uint8 meets a Q/DQ pair that it moved itself."""
 
 _NO_TENSORS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
@@ -56,8 +56,8 @@ class Engine(Protocol):
 
         Args:
             model: A serialized ModelProto, or the path of a file.
-            tensors: Constants that the model calls external, by name; they are used as they lie in memory. Those of a file
-                are found beside it without this.
+            tensors: Constants that the model declares external, by name, used in place in memory. Those of a file are found
+                beside it without this.
             threads: Threads inside one operator; 0 = all cores.
             optimize: Let the runtime fuse operators; outputs stay equal up to float rounding.
 
@@ -70,7 +70,7 @@ class _OrtSession:
     def __init__(self, session: Any, shared: Sequence[object] = ()) -> None:
         self._session = session
         self._shared = shared
-        """What the session reads in place and must outlive it."""
+        """What the session reads in place, which must outlive it."""
         self.output_names = [output.name for output in session.get_outputs()]
         self._inputs = {value.name for value in session.get_inputs()}
 
@@ -85,7 +85,7 @@ class _OrtSession:
             if type(error).__module__.startswith("onnxruntime"):
                 raise ModelError(f"onnxruntime could not run the model: {_first_line(error)}") from error
             raise
-        # copies: onnxruntime 1.23 hands out memory that the session takes back when it ends
+        # copies: onnxruntime 1.23 returns memory that is freed with the session
         return dict(zip(self.output_names, (np.array(v) for v in values), strict=True))
 
     def end_profiling(self) -> str:
@@ -154,7 +154,7 @@ class KernelRun:
     """A kernel that ran.
 
     Attributes:
-        node: Name of the node in the graph that the runtime made of the model.
+        node: Name of the node in the runtime's optimized graph.
         kernel: Its operator there.
         inputs, outputs: Element types as the runtime calls them, ``float`` or ``uint8`` for example.
         microseconds: Wall time of the fastest run.

@@ -1,7 +1,7 @@
-"""Where the integer kernels of an x86 processor could saturate, and the same model with weights for which none can.
+"""Where the integer kernels of an x86 processor could saturate, and how to give the same model weights with which none can.
 
 Weights as uint8 around 128 are the same real numbers, and kernels for uint8 times uint8 add their products in 32 bits on every
-processor. They are slower, so that int8 weights stay where no pair of them saturates (:mod:`converter_lite.kernels.pairs`).
+processor. They are slower, so weights stay int8 where no pair of them saturates (:mod:`converter_lite.kernels.pairs`).
 
 Source: onnxruntime's kernels, as docs/formats/x86_integer_kernels.md describes them.
 """
@@ -41,9 +41,9 @@ ACTIVATION_ZEROS: Mapping[str, int] = MappingProxyType(
     {"QLinearConv": 2, "ConvInteger": 2, "QLinearMatMul": 2, "MatMulInteger": 2, "QGemm": 2}
     | {"MatMulIntegerToFloat": 4, "QAttention": 6}
 )
-"""Position of the zero point of an operator's activations. Where those are int8, its kernels are exact (and uint8 weights have
-none): tried with onnxruntime 1.31 on an emulated processor without VNNI. What stands between quantize/dequantize pairs does
-saturate: it is rewritten to uint8."""
+"""Position of the zero point of an operator's activations. Where those are int8, its kernels are exact (and there are none for
+uint8 weights): tried with onnxruntime 1.31 on an emulated processor without VNNI. Operators between Q/DQ pairs do saturate: they
+are rewritten to uint8."""
 
 FLOAT_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Operators that a runtime computes in integers between DequantizeLinear and QuantizeLinear."""
@@ -60,7 +60,7 @@ class SaturatingWeight:
         node: The node that multiplies with it.
         weight: Name of its integers.
         pairs: Pairs of elements that are too large together.
-        of: Pairs in all.
+        of: All pairs of the weight.
     """
 
     node: str
@@ -85,7 +85,7 @@ class _Weight:
 
 
 def saturating_weights(model: ir.Model) -> list[SaturatingWeight]:
-    """Weights of a graph with quantize/dequantize pairs or integer operators for which a kernel can saturate, in graph order."""
+    """Weights of a graph with Q/DQ or integer operators with which a kernel can saturate, in graph order."""
     found = []
     for item in _weights(model):
         array = g.constant(item.integers)
@@ -104,7 +104,7 @@ def has_integer_weights(model: ir.Model) -> bool:
 def without_saturation(model: ir.Model) -> ir.Model:
     """The model with uint8 weights wherever int8 ones could make a kernel saturate; ``model`` itself where none can.
 
-    The real numbers that it computes with are the same.
+    The real values of the weights are the same.
     """
     if not any(_is_saturating(item) for item in _weights(model)):
         return model

@@ -1,4 +1,4 @@
-"""A graph in the form that an engine loads, whatever its size.
+"""Serializing a graph for an engine, whatever its size.
 
 A protobuf message ends at 2 GiB, and building one takes several copies of every constant. The constants of large graphs
 therefore stay where they are (in memory, or mapped from the model's file) and are handed over beside the message.
@@ -23,10 +23,10 @@ from converter_lite.runtime.engine import Engine, Session
 from converter_lite.runtime.saturation import without_saturation
 
 LARGE_MODEL = 32 << 20
-"""Bytes of constants from which on they are handed over beside the message: four copies less while a session is made."""
+"""Bytes of constants from which they are handed over beside the message: four copies fewer while a session is created."""
 
 DETACHED_FROM = 1 << 20
-"""Bytes of a constant that is; shapes, axes and biases stay in the message, where the runtime can look at them."""
+"""Bytes from which a constant is handed over; shapes, axes and biases stay in the message, where the runtime can see them."""
 
 _SHARED_TYPES = frozenset("?bBhHiIlLqQefd")
 """NumPy type characters of element types that runtimes take as arrays; others (4 bits, bfloat16) stay in the message."""
@@ -38,7 +38,7 @@ class Message:
 
     Attributes:
         content: A ModelProto.
-        tensors: Arrays of the constants that it calls external, by name.
+        tensors: Arrays of the constants that it declares external, by name.
     """
 
     content: bytes
@@ -66,7 +66,7 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
 
     Args:
         model: The graph.
-        beside_from: Bytes of constants from which on they are handed over beside the message; ``LARGE_MODEL`` by default.
+        beside_from: Bytes of constants from which they are handed over beside the message; ``LARGE_MODEL`` by default.
     """
     if constant_bytes(model) < (LARGE_MODEL if beside_from is None else beside_from):
         ir.external_data.load_to_model(model)
@@ -79,7 +79,7 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
     unread = {name for name in detached if not values[name].uses() and not values[name].is_graph_output()}
     kept = [
         tensor for tensor in proto.graph.initializer if tensor.name not in unread
-    ]  # runtimes refuse numbers for others
+    ]  # runtimes refuse values for others
     for tensor in kept:
         if tensor.name in detached:
             _declare_external(tensor, detached[tensor.name])
@@ -91,9 +91,8 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
 def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = None, threads: int = 1) -> Session:
     """A session of a graph (see :func:`message`) whose integer sums are exact on every processor.
 
-    Weights that could make a kernel saturate are given to the engine in another form
-    (:func:`converter_lite.runtime.saturation.without_saturation`), so that what is judged by running a model says nothing
-    about the processor of this machine.
+    Weights that could make a kernel saturate are stored differently for the engine
+    (:func:`converter_lite.runtime.saturation.without_saturation`), so results do not depend on the processor of this machine.
 
     Raises:
         ModelError: The runtime cannot load the model.
@@ -112,7 +111,7 @@ def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Sessio
 
 
 def exact_message(file: bytes | Path) -> Message | None:
-    """What :func:`open_file` loads in place of a serialized model or a file; ``None`` where that is exact as it is."""
+    """What :func:`open_file` loads instead of a serialized model or a file; ``None`` if that is exact as it is."""
     model = ir.load(file) if isinstance(file, Path) else ir.from_proto(onnx.load_model_from_string(file))
     library.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     changed = without_saturation(model)
@@ -133,7 +132,7 @@ def _is_shared(tensor: ir.TensorProtocol) -> bool:
 
 @contextmanager
 def _emptied(model: ir.Model, tensors: Mapping[str, ir.TensorProtocol]) -> Iterator[None]:
-    """Initializers of the main graph without their numbers."""
+    """Initializers of the main graph without their values."""
     values = model.graph.initializers
     try:
         for name, tensor in tensors.items():

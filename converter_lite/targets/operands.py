@@ -20,11 +20,11 @@ RECURRENT = ("LSTM", "GRU", "RNN")
 """Operators with two weights, for the input and for the state: ``(directions, gates * hidden size, columns)``."""
 
 BLOCK_VALUES = 1 << 22
-"""Values of a weight that are rounded at a time (whole channels): rounding takes some eighty bytes for each."""
+"""Elements of a weight that are rounded at a time (whole channels): rounding takes some eighty bytes for each."""
 
 
 def operator(node: ir.Node) -> Operator | None:
-    """Entry of the operator catalogue, ``None`` for operators of other domains and unknown ones."""
+    """Entry in the operator catalogue, ``None`` for operators of other domains and unknown ones."""
     return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
 
 
@@ -67,7 +67,7 @@ def _constant_floats(value: ir.Value | None) -> ir.Value | None:
 
 
 def missing_weight(node: ir.Node) -> str:
-    """Why :func:`stored_weights` finds none: the reason that a person reads."""
+    """Why :func:`stored_weights` finds none, as the reason in the plan."""
     entry = operator(node)
     position = entry.weight if entry is not None and entry.weight is not None else int(is_recurrent(node))
     value = node.inputs[position] if len(node.inputs) > position else None

@@ -21,7 +21,7 @@ class Role(enum.Enum):
     FIXED = "fixed"
     """The output range is known from the mathematics (Softmax, Sigmoid, Tanh)."""
     CLAMP = "clamp"
-    """Relu and Clip: saturation of the output grid does their work when the range allows."""
+    """Relu and Clip: the output grid's saturation does their work if the range allows it."""
 
 
 @dataclass(frozen=True, slots=True)

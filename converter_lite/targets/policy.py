@@ -1,4 +1,4 @@
-"""What the quantizer asks of a runtime: what it can do with each node, and a few habits. Device tables and formats answer."""
+"""What the quantizer needs to know of a runtime: abilities per node, and a few properties. Device tables and formats answer."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class StemLimits:
     """Which first layers of a network that reads pictures stay float (:mod:`converter_lite.quantization.stem`).
 
     Attributes:
-        share: Of the network's weights that they may have: a network that consists of its first layers is not left in float.
-        narrow: Input and output channels up to which a pointwise convolution behind them is computed as fast in float; 0: none.
+        share: Largest share of the network's weights that they may have: a network of few layers is not left in float as a whole.
+        narrow: Input and output channels up to which a pointwise convolution behind them is as fast in float; 0: none.
     """
 
     share: float = 0.001
@@ -53,7 +53,7 @@ class Policy(Protocol):
 
     @property
     def activation(self) -> QuantSpec:
-        """Grid of activations that no node wants otherwise, and of constant operands."""
+        """Grid of activations, unless a node requires another, and of constant operands."""
 
     @property
     def per_channel(self) -> bool:
@@ -81,7 +81,7 @@ class Policy(Protocol):
 
     @property
     def float_stem(self) -> StemLimits | None:
-        """The layers that read a picture stay float within these limits; ``None``: they are like others."""
+        """The layers that read a picture stay float within these limits; ``None``: they are treated like others."""
 
     @property
     def pairs_saturate(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the mathematics of a node says about integers, whatever the device: its data inputs, and why it has no integer form."""
+"""Device-independent rules for integer computation: a node's data inputs, and why it has no integer form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def data_inputs(node: ir.Node) -> list[ir.Value]:
 
 
 def refusal(node: ir.Node) -> str:
-    """Why no device can compute this node in integers, whatever its kernels; empty if nothing speaks against it."""
+    """Why no device can compute this node in integers, whatever its kernels; empty if nothing rules it out."""
     entry = operator(node)
     if entry is None:
         return f"{node.op_type} has no integer form"

@@ -31,8 +31,8 @@ class TargetSpec:
         float_output: Weighted operators whose integer kernel can give float results.
         float_addend: An Add reads the addend that comes straight from a convolution in float (one kernel).
         only_between_weighted: Operators without weights are quantized only between quantized neighbours,
-            where they save a conversion; at the edges of the graph they stay float.
-        float_stem: The layers that read a picture stay float within these limits; ``None``: they are like others.
+            where they save a conversion; elsewhere they stay float.
+        float_stem: The layers that read a picture stay float within these limits; ``None``: they are treated like others.
         bias_correction: Whether the device takes corrected biases.
         pairs_saturate: Kernels may add two products of a weighted sum in saturating 16 bits
             (:mod:`converter_lite.kernels.pairs`): weights are chosen so that they never do.
