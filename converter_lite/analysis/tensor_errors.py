@@ -32,7 +32,7 @@ class TensorError:
 
 
 class TensorErrorSums:
-    """Accumulates errors of one tensor over samples; a new shape, or values that are not finite while the float ones are, break it."""
+    """Accumulates errors of one tensor; another shape, or values that are not finite while the float ones are, break it."""
 
     def __init__(self) -> None:
         self._sums = ErrorSums()

@@ -19,15 +19,15 @@ BLOCK = 64
 """Columns whose updates of later columns are gathered into one matrix product."""
 
 DAMPING = 0.01
-"""Share of the mean curvature added to the diagonal, so that channels that hardly vary do not take arbitrary weights."""
+"""Share of the mean curvature added to the diagonal, so that channels that hardly vary do not get arbitrary weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compensation:
-    """How the errors of columns are made up for by the columns behind them.
+    """How later columns compensate the errors of earlier ones.
 
     Attributes:
-        order: ``(groups, columns)``, columns as they are rounded.
+        order: ``(groups, columns)``, columns in the order in which they are rounded.
         upper: ``(groups, columns, columns)``, Cholesky factor of the inverse second moments in that order.
     """
 
@@ -36,17 +36,17 @@ class Compensation:
 
     @property
     def variances(self) -> NDArray[np.float64]:
-        """What is left of a column's variance when later ones make up for it, ``(groups, columns)`` in the weight's order."""
+        """What remains of a column's variance once later ones compensate it, ``(groups, columns)`` in the weight's order."""
         left = np.empty(self.order.shape)
         np.put_along_axis(left, self.order, 1 / np.diagonal(self.upper, axis1=1, axis2=2) ** 2, axis=1)
         return left
 
 
 def compensation(hessian: NDArray[np.float64], damping: float = DAMPING) -> Compensation:
-    """How :func:`round_gptq` makes up for errors, one for all grids of a layer.
+    """The compensation of :func:`round_gptq`, the same for all grids of a layer.
 
     Shapes:
-        hessian: ``(groups, columns, columns)``, the mean of ``x x^T`` over inputs (covariance where a bias takes the mean).
+        hessian: ``(groups, columns, columns)``, the mean of ``x x^T`` over inputs (covariance if a bias absorbs the mean).
     """
     order = np.argsort(-np.diagonal(hessian, axis1=1, axis2=2), axis=1, kind="stable")
     h = np.take_along_axis(np.take_along_axis(hessian, order[:, :, None], axis=1), order[:, None, :], axis=2)
@@ -94,7 +94,7 @@ def round_gptq(
 
 
 def _earlier_partners(order: NDArray[np.intp], pairs: Sequence[Indices]) -> list[NDArray[np.intp]]:
-    """Per order of the sums and side of a pair ``(groups, columns)``: place of the partner that is rounded before, or -1."""
+    """Per order of the sums and side of a pair ``(groups, columns)``: position of the partner that is rounded earlier, or -1."""
     places = np.argsort(order, axis=1)
     found = []
     for first, second in ((p[:, a], p[:, 1 - a]) for p in pairs for a in (0, 1)):
@@ -105,7 +105,7 @@ def _earlier_partners(order: NDArray[np.intp], pairs: Sequence[Indices]) -> list
 
 
 def _beside(column: NDArray[np.float64], q: NDArray[np.float64], partner: NDArray[np.intp]) -> NDArray[np.float64]:
-    """A column within what its partners, columns ``partner`` of ``q`` (one for each group), leave of the limit of a pair."""
+    """A column clipped to what its partners, columns ``partner`` of ``q`` (one per group), leave of the limit of a pair."""
     known = np.take_along_axis(q, np.maximum(partner, 0)[:, None, None], axis=2)[:, :, 0]
     known = np.where(partner[:, None] >= 0, known, 0.0)
     return np.clip(column, -PAIR_LIMIT - np.minimum(known, 0), PAIR_LIMIT - np.maximum(known, 0))

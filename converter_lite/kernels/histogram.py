@@ -1,8 +1,8 @@
 """Histograms whose result does not depend on the order of the samples or on how they were split.
 
 Bins have a power-of-two width and an edge at zero. When a value falls outside, the width doubles and neighbouring bins join;
-joining is exact, so two histograms of parts of the data can be merged into the one of the whole. (Only values so far below a
-bin width that their quotient is no float32 count as zero.)
+joining is exact, so two histograms of parts of the data can be merged into the one of the whole. (Only values so far below a bin
+width that their quotient underflows float32 count as zero.)
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def normalize(
         std: One number per channel, none of them 0.
         out: ``(H, W, C)`` of any memory layout, so that a transposed view is filled without another copy.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # a tiny std: calibration tells the sample
+    with np.errstate(over="ignore", invalid="ignore"):  # a tiny std: calibration names the sample
         for channel, (center, spread) in enumerate(zip(mean, std, strict=True)):
             plane = out[..., channel]
             np.multiply(picture[..., channel], np.float32(1.0 / spread), out=plane, dtype=np.float32)

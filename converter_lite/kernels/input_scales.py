@@ -27,15 +27,15 @@ def fit_input_scales(weight: Matrix, variances: Matrix) -> Matrix | None:
     """Scales ``f`` of least expected error for a weight that is stored as ``f * q``, ``q`` rounded with one step per row.
 
     The expected error is ``sum over rows of step^2 * sum over columns of f^2 * variance``, where the step is proportional to
-    the largest element of the row divided by ``f``. At its least each column's share of the second sum equals its share of
-    what the rows' steps are due to, so both shares are brought together.
+    the largest element of the row divided by ``f``. At the minimum each column's share of the second sum equals its share in
+    causing the rows' steps, so the iteration balances both shares.
 
     Shapes:
-        weight: ``(groups, rows, columns)``, the scales are the same for all groups; variances: ``(groups, columns)``, what
-        an error of a column does to the output once the others have made up for it.
+        weight: ``(groups, rows, columns)``, the scales are the same for all groups; variances: ``(groups, columns)``, what an
+        error of a column does to the output once the others have compensated it.
 
     Returns:
-        ``(columns,)``, rounded to float32, geometric mean about 1; ``None`` where they gain nothing.
+        ``(columns,)``, rounded to float32, geometric mean about 1; ``None`` if they gain nothing.
     """
     sizes, scales = np.abs(weight), np.ones(weight.shape[2])
     for _ in range(ROUNDS):

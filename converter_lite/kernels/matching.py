@@ -1,7 +1,7 @@
-"""Which input channels stand beside each other, so that few of the pairs that kernels add up are large together.
+"""Which input channels become neighbours, so that few of the pairs that kernels add up consist of two large weights.
 
-The order of channels between two layers is free. Two neighbours cost something where their weights have the same sign and add
-up to more than a pair may have (:mod:`converter_lite.kernels.pairs`): the step of that whole sum would have to grow.
+The order of channels between two layers is free. Two neighbours cost something if their weights have the same sign and add up to
+more than a pair may (:mod:`converter_lite.kernels.pairs`): the step of that whole sum would have to grow.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from converter_lite.kernels.pairs import PAIR_LIMIT
 
 NEGLIGIBLE = 1e-2
-"""Costs below it are none: there are many of them, and last digits should not choose."""
+"""Costs below it count as zero: there are many of them, and last digits should not decide."""
 
 ROUNDS = 50
-"""Rounds of exchanges at most; they settle in two or three."""
+"""Most rounds of exchanges; they settle in two or three."""
 
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -45,7 +45,7 @@ def pair_costs(layers: Iterable[tuple[Matrix, Matrix]]) -> Matrix:
 
 
 def _add_costs(costs: Matrix, magnitudes: Matrix, importance: NDArray[np.float64]) -> None:
-    """One of two elements is large, so that only those have to be looked at; where both are, half counts for each."""
+    """One of the two elements must be large, so only large ones are examined; if both are, each counts half."""
     rows = np.ascontiguousarray(magnitudes.reshape(-1, magnitudes.shape[2]))
     weights = 2 * np.repeat(importance, magnitudes.shape[1])
     is_large = rows > PAIR_LIMIT // 2
@@ -67,9 +67,9 @@ def _add_costs(costs: Matrix, magnitudes: Matrix, importance: NDArray[np.float64
 def match(costs: Matrix) -> Indices:
     """Order of channels in which neighbours (0 and 1, 2 and 3, ...) cost little together.
 
-    Each channel in turn, those that cost the most first, takes the best partner that is left; then pairs exchange partners
-    while that pays. With an odd number the last one stays alone: it is the partner of one that is not there. The order that
-    there is stays unless another one costs less.
+    Each channel in turn, the most costly first, takes the best partner that is left; then pairs exchange partners while that
+    lowers the cost. With an odd number one channel stays without a partner, at the end. The present order stays unless another
+    one costs less.
     """
     count, given = len(costs), costs
     costs = np.pad(costs, (0, count % 2))
@@ -94,7 +94,7 @@ def match(costs: Matrix) -> Indices:
 
 
 def _exchange(pairs: Indices, costs: Matrix) -> bool:
-    """Let each pair that costs something exchange partners with the best other one, in place; whether any did."""
+    """Let each pair that costs something exchange partners with the best other pair, in place; returns whether any did."""
     changed = False
     current = costs[pairs[:, 0], pairs[:, 1]]
     for index in np.argsort(-current, kind="stable"):

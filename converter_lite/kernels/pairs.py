@@ -28,7 +28,7 @@ STEP_FACTORS = tuple(1 + i / 64 for i in range(65))
 """Factors of steps that are tried; with 2 every pair fits."""
 
 BLOCK_VALUES = 1 << 22
-"""Weights that are looked at at a time (whole rows)."""
+"""Weights that are examined at a time (whole rows)."""
 
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -41,8 +41,8 @@ class PairRule:
     Attributes:
         rows: Axes of the weight that count its sums (output channels).
         summed: The other axes in the order in which kernels add their products, the fastest last.
-        restart: Pairs start anew after so many elements; 0: they run through the whole sum. Where that many are odd, kernels
-            differ: the last element of a run either has no partner or the first one of the next run.
+        restart: Pairs start anew after this many elements; 0: they run through the whole sum. For an odd number kernels differ:
+            the last element of a run is paired with nothing or with the first one of the next run.
     """
 
     rows: tuple[int, ...]
@@ -56,7 +56,7 @@ class PairRule:
         return self.restart <= 0 or prod(shape[axis] for axis in self.summed) % self.restart == 0
 
     def matrix(self, weight: NDArray[Any]) -> NDArray[Any]:
-        """One sum a row, ``(sums, elements)``; the elements as they lie in the weight."""
+        """One sum per row, ``(sums, elements)``; the elements in the order of the weight."""
         order = (*self.rows, *sorted(self.summed))
         return weight.transpose(order).reshape(prod(weight.shape[axis] for axis in self.rows), -1)
 
@@ -85,7 +85,7 @@ Rules = tuple[PairRule, ...]
 def convolution_rule(shape: Sequence[int], group: int) -> PairRule | None:
     """Neighbours in a weight ``(output channels, input channels of a group, *kernel)``: input channels of one position.
 
-    ``None`` where every output channel reads one input channel and no other reads that: those kernels do not saturate.
+    ``None`` if every output channel reads an input channel of its own: those kernels do not saturate.
     """
     if shape[1] == 1 and group == shape[0]:
         return None
@@ -117,11 +117,11 @@ def count_violations(integers: NDArray[np.integer], rules: Rules, limit: int = P
 
 
 def step_factors(weight: NDArray[np.float32], scale: NDArray[np.float32], rule: PairRule) -> NDArray[np.float64]:
-    """Factors by which the steps of a weight should grow for the sake of its pairs, 1 at least.
+    """Factors, at least 1, by which the steps of a weight should grow so that its pairs fit.
 
-    The step of one sum grows until its worst pair fits: clipping it instead is an error in one direction, which costs more
-    (ResNet-8: 3 dB). The step of a whole weight would be decided by the worst pair of all its sums. There what does not fit is
-    clipped by :func:`repair`, and the factor is that of least squared error.
+    With one step per sum, the step grows until the sum's worst pair fits: clipping it instead errs in one direction, which costs
+    more (ResNet-8: 3 dB). With one step for the whole weight, the worst pair of all sums would decide; there :func:`repair` clips
+    what does not fit, and the factor is that of least squared error.
 
     Shapes:
         weight: any; scale: one number, or broadcasts to the weight along the axis of its sums.
@@ -148,11 +148,11 @@ def step_factors(weight: NDArray[np.float32], scale: NDArray[np.float32], rule: 
 
 
 def repair(integers: NDArray[np.int32], exact: Callable[[], NDArray[np.floating]], rules: Rules) -> NDArray[np.int32]:
-    """Integers of which no pair saturates a kernel: both elements of one that does move towards zero, with least squared error.
+    """Integers of which no pair saturates a kernel: both elements of one that would move towards zero, by least squared error.
 
     Args:
         integers: Zero point 0.
-        exact: Gives what they are rounded from, in steps; called where something has to move.
+        exact: Gives the unrounded values, in steps; called only if something has to move.
         rules: Orders of the sums.
     """
     for rule in rules:
@@ -170,7 +170,7 @@ def repair(integers: NDArray[np.int32], exact: Callable[[], NDArray[np.floating]
 def repair_rows(rows: NDArray[Any], exact: NDArray[Any], columns: Sequence[Indices]) -> None:
     """:func:`repair` in place, for sums ``(sums, elements)`` and pairs of their columns.
 
-    Moving an element towards zero breaks no other pair, so that one round over the orders is enough.
+    Moving an element towards zero breaks no other pair, so one round over the orders is enough.
     """
     for pairs in columns:
         row, pair = _violating(rows, pairs)
@@ -184,7 +184,7 @@ def repair_rows(rows: NDArray[Any], exact: NDArray[Any], columns: Sequence[Indic
 
 
 def may_grow(rows: NDArray[Any], columns: Sequence[Indices]) -> NDArray[np.bool_]:
-    """Elements that may move one step away from zero, also when their partners do the same."""
+    """Elements that may move one step away from zero, even if their partners do the same."""
     free = np.ones(rows.shape, bool)
     for pairs in columns:
         fits = _largest_sums(rows.astype(np.int16), pairs) <= PAIR_LIMIT - 2
@@ -199,7 +199,7 @@ def _violating(rows: NDArray[Any], pairs: Indices) -> tuple[Indices, Indices]:
 
 
 def _largest_sums(rows: NDArray[Any], pairs: Indices) -> NDArray[Any]:
-    """What the elements of one sign of each pair add up to, the larger of both signs. Shape ``(sums, pairs)``."""
+    """Sum of the elements of one sign in each pair, for the sign with the larger sum. Shape ``(sums, pairs)``."""
     count = 2 * len(pairs)
     if np.array_equal(pairs.reshape(-1), np.arange(count)):  # as they lie: no copies
         a, b = rows[:, 0:count:2], rows[:, 1:count:2]

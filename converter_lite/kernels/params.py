@@ -18,7 +18,7 @@ MIN_SCALE = float(np.finfo(np.float32).tiny)
 """Scales below the smallest normal float32 divide badly; they are raised to it."""
 
 CLIPS = tuple(1 - i / 32 for i in range(21))
-"""Shares of the step that covers a weight which :meth:`QuantParams.clipped` chooses from."""
+"""Candidates of :meth:`QuantParams.clipped`, as shares of the step that covers a weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class QuantParams:
         return self.scale.ndim == 1
 
     def quantize(self, values: FloatArray) -> IntArray:
-        """Integers (int32) of ``values`` on this grid, ties to even; pairs that would saturate give way."""
+        """Integers (int32) of ``values`` on this grid, ties to even; pairs that would saturate are reduced."""
         spec = self.spec
         if self.input_scales is not None:
             values = values / self.input_scales
@@ -126,7 +126,7 @@ class QuantParams:
         return repair(q, lambda: values / along_axis(self.scale, values.ndim, spec.axis), self.pair_rules)
 
     def without_saturation(self, weight: FloatArray, rules: Rules) -> QuantParams:
-        """These parameters with larger steps, where pairs of the weight would saturate a kernel without.
+        """These parameters with larger steps, where pairs of the weight would otherwise saturate a kernel.
 
         Args:
             weight: What is quantized.
@@ -140,9 +140,9 @@ class QuantParams:
         return replace(self, scale=grown, pair_rules=rules)
 
     def clipped(self, weight: FloatArray) -> QuantParams:
-        """These symmetric parameters of a whole weight with the smaller step of least squared error; what is beyond is cut off.
+        """These symmetric per-tensor parameters with the smaller step of least squared error; values beyond the grid are clipped.
 
-        What is cut off errs in one direction. It is worth it only where rounding makes up for the errors of single elements.
+        Clipped values err in one direction. It pays off only where rounding compensates the errors of single elements.
         """
         largest = np.abs(weight).max()
         steps = np.abs(weight[np.abs(weight) > largest * CLIPS[-1]]).astype(np.float64) / float(self.scale)
@@ -159,7 +159,7 @@ class QuantParams:
         return real if self.input_scales is None else real * self.input_scales
 
     def fake_quantize(self, values: FloatArray) -> FloatArray:
-        """Quantize and come back: what a device sees of ``values``."""
+        """Quantize and dequantize: what a device sees of ``values``."""
         return self.dequantize(self.quantize(values))
 
     @property

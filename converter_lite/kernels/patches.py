@@ -1,4 +1,4 @@
-"""What a convolution reads: its input around chosen output positions, as rows of a matrix."""
+"""The inputs of a convolution around chosen output positions, as rows of a matrix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Window:
         kernel: Kernel size per spatial axis; so ``strides`` and ``dilations``.
         strides: Steps.
         dilations: Spacing of kernel elements.
-        pads: Zeros at the begins, then at the ends, as in ONNX.
+        pads: Zeros at the beginnings, then at the ends, as in ONNX.
     """
 
     kernel: Sequence[int]

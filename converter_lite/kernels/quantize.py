@@ -16,7 +16,7 @@ IntArray = NDArray[np.int32]
 
 
 SLICED_FROM = 8 << 20
-"""Bytes of values from which on they are quantized slice by slice, so that intermediate results stay small."""
+"""Bytes of values from which they are quantized slice by slice, so that intermediate results stay small."""
 
 
 def along_axis(values: NDArray[Any], rank: int, axis: int | None) -> NDArray[Any]:

@@ -1,6 +1,6 @@
-"""Rounding of weights that lets errors cancel instead of adding up, without any data.
+"""Rounding of weights so that errors cancel instead of adding up, without any data.
 
-Inputs of a layer behind a ReLU have a positive mean, and neighbouring pixels are alike: what hurts is the sum of the rounding
+Inputs of a layer behind a ReLU have a positive mean, and neighbouring pixels are alike: what matters is the sum of the rounding
 errors over a kernel and over an output channel, not each error by itself. Elements closest to the middle of two integers are
 rounded the other way until both sums are within half a step.
 
@@ -23,8 +23,8 @@ IntArray = NDArray[np.int32]
 def coarse(factors: NDArray[np.float64], bits: int = 6) -> NDArray[np.float64]:
     """Positive numbers rounded up to ``bits`` binary digits behind the first.
 
-    What is found by running a float model differs in its last digits between processors. Factors without such digits give the
-    same weights, and so the same integers, on all of them.
+    Results of running a float model differ in their last digits between processors. Factors without those digits give the same
+    weights, and so the same integers, on all of them.
     """
     mantissa, exponent = np.frexp(factors)
     return np.ldexp(np.ceil(mantissa * 2.0 ** (bits + 1) - 1e-3) / 2.0 ** (bits + 1), exponent)
@@ -42,7 +42,7 @@ def round_compensated(scaled: NDArray[np.float64], *, qmin: int, qmax: int, pair
     Returns:
         int32 of the same shape; no element is more than one step from its exact value (beyond saturation).
     """
-    scaled = np.ascontiguousarray(scaled)  # what follows changes views
+    scaled = np.ascontiguousarray(scaled)  # the code below changes views
     q = np.clip(np.rint(scaled), qmin, qmax)
     rows = q.reshape(len(q), -1)
     repair_rows(rows, scaled.reshape(rows.shape), pairs)
@@ -68,7 +68,7 @@ def _flip_to_zero_sum(
 
     Args:
         q: Integers, changed.
-        error: What they are too large by, changed.
+        error: By how much they are too large, changed.
         qmin: Lowest integer.
         qmax: Highest integer.
         free: Elements that may move away from zero; ``None``: all of them.

@@ -28,7 +28,7 @@ def cosine_similarity(a: NDArray[Any], b: NDArray[Any]) -> float:
 
 @dataclass(slots=True)
 class ErrorSums:
-    """How far one tensor is from another, over any number of samples.
+    """The distance of one tensor from another, over any number of samples.
 
     Attributes:
         count: Samples.

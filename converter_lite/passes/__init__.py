@@ -1,1 +1,1 @@
-"""Graph rewrites, one rule per module; ``pipeline`` says the order."""
+"""Graph rewrites, one rule per module; ``pipeline`` defines their order."""

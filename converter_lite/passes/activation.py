@@ -41,13 +41,13 @@ def _bound(node: ir.Node, index: int, name: str, default: float) -> float | None
 
 
 def recognize_relu(model: ir.Model) -> int:
-    """Say Relu where a Clip only cuts off negative values.
+    """Replace a Clip that only removes negative values by Relu.
 
     ::
 
         x ─ Clip(min=0, max=∞ or left out) ─ y      becomes      x ─ Relu ─ y
 
-    Refused: bounds that are no constants, an upper bound, types other than float.
+    Refused: bounds that are not constant, an upper bound, types other than float.
     """
     return sum(_recognize(node) for node in list(model.graph) if is_op(node, "Clip"))
 

@@ -17,12 +17,12 @@ def fold_batchnorm(model: ir.Model) -> int:
 
         x ─ Conv | ConvTranspose | Gemm ─ BatchNormalization ─ y      becomes      x ─ Conv' ─ y
 
-    Refused: another reader of the layer's output, training mode, statistics that are no constants, a variance that is
-    not positive. A normalization that follows no such layer stays one operator: split into Mul and Add it would cost
-    two kernels and a rounding more.
+    Refused: another reader of the layer's output, training mode, statistics that are not constant, a variance that is not
+    positive. A normalization behind anything else stays one operator: split into Mul and Add it would cost two kernels and one
+    more rounding.
 
     The layer's output value remembers mean ``beta`` and deviation ``|gamma|`` of its channels under
-    ``meta["batchnorm"]``; corrections that have no data use them.
+    ``meta["batchnorm"]``; bias correction without data uses them.
     """
     return sum(_fold(node) for node in list(model.graph) if is_op(node, "BatchNormalization"))
 

@@ -84,7 +84,7 @@ def scale_and_shift(layer: LinearLayer, scale: Vector, shift: Vector) -> ir.Node
     if not isinstance(graph, ir.Graph):
         return None
     if not np.all(scale == 1.0):
-        with np.errstate(over="ignore", invalid="ignore"):  # weights that are not finite stay so
+        with np.errstate(over="ignore", invalid="ignore"):  # weights that are not finite remain so
             weight = layer.weight * _along_outputs(layer, scale).astype(layer.weight.dtype)
         _exchange_constant(graph, node, 1, weight)
     bias = layer.bias * scale + shift

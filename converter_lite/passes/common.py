@@ -1,4 +1,4 @@
-"""Rules that come with ``onnx_ir``, wrapped so that original names still find their node."""
+"""Rules of ``onnx_ir``, wrapped so that original names still find their node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from converter_lite.graph import absorb_names
 from converter_lite.passes.rewrite import is_op
 
 COMPARED = 16
-"""First elements of a constant that are looked at before all of them are."""
+"""First elements of a constant that are compared before all of them are."""
 
 
 def lift_constants(model: ir.Model) -> int:
@@ -36,7 +36,7 @@ def deduplicate_initializers(model: ir.Model) -> int:
 
 
 def _largest_twin(model: ir.Model) -> int:
-    """Elements of the largest constant that begins like another one of its type and shape: the rest need no hash."""
+    """Elements of the largest constant that begins like another one of its type and shape: larger ones need no hash."""
     seen, largest = set(), 0
     for value in (value for graph in model.graphs() for value in graph.initializers.values()):
         tensor = value.const_value

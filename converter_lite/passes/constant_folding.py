@@ -27,7 +27,7 @@ MAX_GROWTH = 4
 float16 or int8 to float32 fits, expanding a number to a picture does not, nor does a chain of expansions."""
 
 MADE_OF = "bytes of the largest constant that it is made of"
-"""Key of what a computed value, and the constant that takes its place, remember for the next round."""
+"""Key under which a computed value, and the constant that replaces it, remember this for the next round."""
 
 FEED_ABOVE = 1024
 """Bytes; larger constants are fed to the runtime instead of being copied into a message."""
@@ -42,7 +42,7 @@ NEVER_FOLDED = frozenset(
 """Random numbers differ from run to run; quantized constants must stay integers."""
 
 LAZY_FROM = 1 << 16
-"""Elements of a float16 constant from which on it is widened whenever it is read, instead of being stored at twice its size."""
+"""Elements of a float16 constant from which it is widened at every read, instead of being stored at twice its size."""
 
 _FEEDABLE = {np.dtype(t) for t in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")}
 
@@ -150,7 +150,7 @@ def _bytes(value: ir.Value) -> int | None:
         return int(value.const_value.nbytes)
     if value.shape is None or not value.shape.is_static() or value.dtype is None or value.dtype.is_string():
         return None
-    return int(math.prod(value.shape.numpy()) * value.dtype.itemsize)  # shapes of strangers overflow 64 bits
+    return int(math.prod(value.shape.numpy()) * value.dtype.itemsize)  # untrusted shapes may overflow 64 bits
 
 
 def _fold(model: ir.Model, nodes: list[ir.Node], engine: Engine) -> int:

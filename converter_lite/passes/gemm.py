@@ -11,14 +11,14 @@ from converter_lite.passes.rewrite import constant_operand, is_op, replace
 
 
 def fuse_gemm(model: ir.Model) -> int:
-    """Say Gemm where a matrix product of two-dimensional activations gets a constant bias per column.
+    """Replace a matrix product of two-dimensional activations with a constant bias per column by Gemm.
 
     ::
 
         x (M, K) ─ MatMul(W (K, N)) ─ Add(b (N,) | (1, N)) ─ y      becomes      x ─ Gemm(W, b) ─ y
 
-    Refused: activations of another or unknown rank, a weight that is no constant, another reader of the product, a
-    bias that differs between rows or is a single number.
+    Refused: activations of another or unknown rank, a weight that is not constant, another reader of the product, a bias that
+    differs between rows or is a single number.
     """
     return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Add"))
 
@@ -30,7 +30,7 @@ def fold_gemm_factors(model: ir.Model) -> int:
 
         x ─ Gemm<alpha, beta>(W, b) ─ y      becomes      x ─ Gemm(alpha W, beta b) ─ y
 
-    A factor of an operand that is computed, or not float32, stays.
+    The factor of an operand that is computed, or not float32, stays.
     """
     return sum(_fold_factors(node) for node in list(model.graph) if is_op(node, "Gemm"))
 

@@ -13,7 +13,7 @@ SMALLEST = 64
 FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 KEPT = ("QuantizeLinear", "DequantizeLinear")
-"""Readers that want float32 scales."""
+"""Readers that require float32 scales."""
 
 
 def store_constants_as_float16(model: ir.Model) -> int:

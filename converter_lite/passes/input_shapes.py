@@ -1,4 +1,4 @@
-"""Shapes that a person gives to the inputs of a graph."""
+"""Shapes that the user gives to the inputs of a graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from converter_lite.passes.shapes import infer_shapes
 
 
 def fix_input_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Give inputs the shapes that a person asked for, and find the shapes that follow from them.
+    """Give inputs the shapes that the user asked for, and infer the shapes that follow from them.
 
     A symbol means the same size everywhere: fixing ``batch`` at one input fixes it at all. ``-1`` leaves a dimension
     as it is.
@@ -69,7 +69,7 @@ def _size_of(dim: int | ir.SymbolicDim, sizes: Mapping[str, int]) -> int | ir.Sy
 
 
 def inputs_and_results(graph: ir.Graph) -> Iterable[ir.Value]:
-    """Values of the main graph that are no constants."""
+    """Values of the main graph that are not constants."""
     yield from graph.inputs
     for node in graph:
         yield from node.outputs

@@ -1,9 +1,9 @@
-"""Element types of a model's inputs and outputs, as a person asked for them.
+"""Element types of a model's inputs and outputs, as the user asked for them.
 
 Rules:
 
-1. An int8 or uint8 input that the graph quantizes at once takes the integers: its QuantizeLinear goes away. Likewise an output
-   that comes from a DequantizeLinear.
+1. An int8 or uint8 input that the graph quantizes immediately takes the integers: its QuantizeLinear is removed. Likewise for an
+   output that comes from a DequantizeLinear.
 2. Any other change is a Cast at the border.
 """
 
@@ -79,7 +79,7 @@ def feed_for(model: ir.Model, original: Feed) -> dict[str, NDArray[np.generic]]:
 
 
 class RealOutputs:
-    """A session whose integer outputs are given as the real numbers they stand for."""
+    """A session whose integer outputs are returned as the real numbers they represent."""
 
     def __init__(self, session: Session, model: ir.Model) -> None:
         self._session = session

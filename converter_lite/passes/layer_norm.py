@@ -31,7 +31,7 @@ def fuse_layer_norm(model: ir.Model) -> int:
 
         becomes      x ─ LayerNormalization(γ, β) ─ y
 
-    Refused: other axes, ``keepdims=0``, γ or β that are no vectors of the last axis, another reader of a value between,
+    Refused: other axes, ``keepdims=0``, γ or β that are not vectors along the last axis, another reader of a value between,
     an opset below 17.
     """
     if opset(model) < SINCE:

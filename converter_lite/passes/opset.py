@@ -129,7 +129,7 @@ def _carry_over(old: ir.Model, new: ir.Model) -> None:
 
 
 def _carry_over_symbols(old: ir.Model, new: ir.Model) -> None:
-    """Let unknown sizes keep their names: equal names tell equal sizes, and inference may find fewer of them in the new set."""
+    """Keep the names of unknown sizes: equal names mean equal sizes, and inference may find fewer of them in the new set."""
     shapes = {value.name: value.shape for node in all_nodes(old.graph) for value in node.outputs}
     for node in all_nodes(new.graph):
         for value in node.outputs:

@@ -42,7 +42,7 @@ MAX_ROUNDS = 20
 """Rounds over all rules; each round of a real model enables few new matches, three are usual."""
 
 REQUIRED: tuple[Pass, ...] = (common.lift_constants,)
-"""What every later stage relies on, at every level."""
+"""What every later step relies on, at every level."""
 
 ONCE: tuple[Pass, ...] = (common.remove_unused, common.deduplicate_initializers)
 """Before the rounds; the second one reads every weight."""
@@ -68,7 +68,7 @@ RULES: tuple[Pass, ...] = (
     fold_pad,
     common.remove_unused,
 )
-"""Simplifying first, so that patterns stand bare. Padding comes after Relu: MaxPool takes zeros only behind it."""
+"""Simplification first, so that patterns are exposed. Padding comes after Relu: MaxPool takes zeros only behind it."""
 
 FUSIONS: Mapping[str, Pass] = MappingProxyType(
     {
@@ -83,7 +83,7 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
 
 
 class BrokenGraphError(RuntimeError):
-    """A pass left a graph that is none: a defect of this program, never of the model."""
+    """A pass left an invalid graph: a defect of this program, never of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class OptimizeResult:
         model: The optimized model (the same object, changed in place).
         nodes_before, nodes_after: Node counts, subgraphs included.
         changes: ``(pass name, times applied)`` in the order of first application.
-        vanished: Names of original nodes and tensors for which no node stands any more: nothing depended on them, or
-            their result is a constant.
+        vanished: Names of original nodes and tensors that no node represents any more: nothing depended on them, or their result
+            is a constant.
     """
 
     model: ir.Model
@@ -114,7 +114,7 @@ def optimize(
 
     Args:
         model: As :func:`~converter_lite.formats.onnx.reader.read_onnx` returns it.
-        level: One of :data:`LEVELS`; ``none`` only does what later stages rely on.
+        level: One of :data:`LEVELS`; ``none`` only does what later steps rely on.
         fused_operators: Keys of :data:`FUSIONS` that the target computes with one operator. Each is used only when
             the model's operator set has it.
 
@@ -145,7 +145,7 @@ def optimize(
 
 
 def settle(model: ir.Model) -> OptimizeResult:
-    """Compute what is constant already, and find shapes; weights, and the names that a plan speaks of, stay as they are.
+    """Compute what is already constant, and infer shapes; weights, and the names that a plan refers to, stay as they are.
 
     Raises:
         BrokenGraphError: A pass broke the graph; its name is in the message.

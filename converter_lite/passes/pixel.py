@@ -9,7 +9,7 @@ from converter_lite.passes.rewrite import input_at, is_op, replace
 
 
 def fuse_pixel_conv(model: ir.Model) -> int:
-    """Say Gemm where a convolution reads a single pixel and its result is flattened, as many classifiers end.
+    """Replace a convolution that reads a single pixel and is flattened, as at the end of many classifiers, by Gemm.
 
     ::
 
@@ -18,8 +18,7 @@ def fuse_pixel_conv(model: ir.Model) -> int:
     Integer kernels of matrix products can give float results where those of convolutions cannot: the scores of a
     classifier keep their precision. Flatten may be a Squeeze or Reshape.
 
-    Refused: other or unknown sizes, groups, padding, a weight or bias that is no constant, another reader of the
-    convolution.
+    Refused: other or unknown sizes, groups, padding, a weight or bias that is not constant, another reader of the convolution.
     """
     return sum(_fuse(model.graph, node) for node in list(model.graph) if is_op(node, "Conv"))
 
@@ -49,7 +48,7 @@ def _is_pixel(shape: ir.Shape | tuple[int, ...]) -> bool:
 
 
 def _gives_rows(node: ir.Node, columns: int) -> bool:
-    """Whether the node makes one row per sample of the pixels."""
+    """Whether the node turns the pixels into one row per sample."""
     shape = node.outputs[0].shape
     return (
         is_op(node, "Flatten", "Reshape", "Squeeze") and shape is not None and len(shape) == 2 and shape[1] == columns

@@ -9,7 +9,7 @@ from converter_lite.graph import add_initializer, int_attribute
 from converter_lite.passes.rewrite import input_at, int_values, is_op
 
 COPY, INFER = 0, -1
-"""What a target may hold instead of a size: the input's size at this position, or what is left."""
+"""What a target may hold instead of a size: copy the input's size at this position, or infer what is left."""
 
 
 def simplify_reshape(model: ir.Model) -> int:
@@ -22,7 +22,7 @@ def simplify_reshape(model: ir.Model) -> int:
     1. A size that is read off the Shape of a tensor and equals that of ``x`` at the same position is copied;
     2. one other computed size is inferred.
 
-    Refused: ``allowzero``, two sizes that are neither constant nor copied, targets of other nodes than Concat.
+    Refused: ``allowzero``, two sizes that are neither constant nor copied, targets from nodes other than Concat.
     """
     changed = 0
     for node in list(model.graph):

@@ -99,7 +99,7 @@ def replace(nodes: Sequence[ir.Node], new: ir.Node) -> None:
 
 
 def remove(node: ir.Node) -> None:
-    """Take a node without readers out of its graph."""
+    """Remove a node without readers from its graph."""
     if node.graph is not None:
         node.graph.remove(node, safe=True)
 

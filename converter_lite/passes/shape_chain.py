@@ -14,7 +14,7 @@ Sizes = list["int | None"]
 
 
 def fold_shapes(model: ir.Model) -> int:
-    """Replace questions about sizes by their answer where it is known.
+    """Replace computations of sizes by their result where it is known.
 
     ::
 
@@ -36,7 +36,7 @@ def fold_shapes(model: ir.Model) -> int:
 
 
 def share_sizes(model: ir.Model) -> int:
-    """Read a size that several tensors have in common off the first of them only.
+    """Read a size that several tensors share from the first of them only.
 
     ::
 

@@ -16,8 +16,8 @@ _log = logging.getLogger(__name__)
 def infer_shapes(model: ir.Model) -> int:
     """Fill in types and shapes of the main graph's values; returns how many were learned.
 
-    A number wins over a symbol, and what inference finds wins over what the file says, as files carry shapes of an
-    earlier life of the model. Where inference says nothing, the file's shape stays.
+    A number takes precedence over a symbol, and inference over the file, since files carry shapes from earlier versions of the
+    model. Where inference finds nothing, the file's shape stays.
     """
     proto, _ = skeleton(model)
     _forget_early_outputs(proto.graph)
@@ -36,9 +36,9 @@ def infer_shapes(model: ir.Model) -> int:
 
 
 def _forget_early_outputs(graph: onnx.GraphProto) -> None:
-    """Leave out shapes of outputs that are inputs too, or read before they are computed.
+    """Drop the shapes of outputs that are also inputs, or are read before they are computed.
 
-    Where they contradict what is fed there, shape inference of onnx up to 1.21 ends the process.
+    If they contradict what is fed there, shape inference of onnx up to 1.21 crashes the process.
     """
     known = {value.name for value in graph.input}
     early = set(known)

@@ -9,7 +9,7 @@ from converter_lite.passes.rewrite import bypass, is_op, remove
 
 
 def merge_transposes(model: ir.Model) -> int:
-    """Make one Transpose of two neighbours, and nothing of two that undo each other.
+    """Merge two neighbouring Transposes into one, and remove two that undo each other.
 
     ::
 

@@ -1,1 +1,1 @@
-"""What a conversion did, for people and for programs."""
+"""Reports about a conversion, for people and for programs."""

@@ -14,7 +14,7 @@ from converter_lite.quantization.qdq.materialize import storage_type
 from converter_lite.reports.observation import observable
 
 STAND_IN = "{}@float"
-"""Name of the input that stands for a tensor of the float graph."""
+"""Name of the input that represents a tensor of the float graph."""
 
 
 def cut(graph: ir.Graph, value: ir.Value, name: str, readers: Iterable[tuple[ir.Node, int]]) -> None:

@@ -1,6 +1,6 @@
 """The debug reports of a quantization: ``quant_param.csv``, ``round_<i>.csv``, ``output_summary.csv``.
 
-How to read them is told in docs/debug_reports.md.
+docs/debug_reports.md explains how to read them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DebugReport:
         quantized: What was quantized; not changed.
         context: Runs both models; its log receives the messages that the original prints.
         reference: Float graph whose activations are the Origin rows; it has the tensor names of ``quantized.model``. By
-            default that graph itself, whose biases hold corrections already.
+            default that graph itself, whose biases are already corrected.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ def _names(use: TensorUse) -> tuple[str, str, str]:
 
 
 def _param_lines(use: TensorUse, params: QuantParams, shape: tuple[int, ...]) -> Iterator[str]:
-    """One line per scale. Corrections are in the biases, so their factors are neutral."""
+    """One line per scale. The correction columns are neutral, since corrections are in the biases."""
     before = [*_names(use), str(prod(shape)), csv_rows.dims_field(shape)]
     for scale, zero_point in zip(params.scale.reshape(-1), params.zero_point.reshape(-1), strict=True):
         grid = [csv_rows.number_field(float(scale)), str(int(zero_point)), str(params.spec.bits)]

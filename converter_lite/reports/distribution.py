@@ -59,7 +59,7 @@ def distribution(values: NDArray[Any]) -> Distribution:
 
 
 def clipped_share(origin: NDArray[Any], dequantized: NDArray[Any]) -> float:
-    """Share of original values outside the range of the dequantized ones; 0 where either is empty."""
+    """Share of original values outside the range of the dequantized ones; 0 if either is empty."""
     if origin.size == 0 or dequantized.size == 0:
         return 0.0
     outside = (origin < dequantized.min()) | (origin > dequantized.max())

@@ -1,4 +1,4 @@
-"""What is known about a quantized model, layer by layer and tensor by tensor, as plain data.
+"""Figures of a quantized model, layer by layer and tensor by tensor, as plain data.
 
 The page (``report.html``), the result for programs (``--json``) and other commands show these figures; none of them computes
 its own. :mod:`converter_lite.reports.layers` measures them.
@@ -49,7 +49,7 @@ class OutputAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """How far values are from those of the float model.
+    """The distance of values from those of the float model.
 
     Attributes:
         cosine: Mean cosine over the samples.

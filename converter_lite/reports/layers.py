@@ -37,7 +37,7 @@ MEASURED_SAMPLES = 16
 
 
 def describe(quantized: QuantizedModel, original: ir.Model) -> ModelFigures:
-    """Everything that needs no run: decisions, reasons, sizes, grids.
+    """Everything that can be said without running the model: decisions, reasons, sizes, grids.
 
     Args:
         quantized: Float graph and plan.
@@ -236,7 +236,7 @@ def _enter_weights(figures: ModelFigures, quantized: QuantizedModel, pool: Threa
 
 
 def _enter(figures: ModelFigures, groups: Iterable[_Group], sizes: Mapping[str, tuple[int, ...]]) -> None:
-    """What was counted, into tensors and layers. A layer with several outputs is as good as the worst of them."""
+    """Enter what was counted into tensors and layers. A layer with several outputs is as good as the worst of them."""
     spreads = {name: spread for group in groups for name, spread in group.spreads.items()}
     for name, spread in spreads.items():
         figures.tensors[name] = replace(spread.figures(figures.tensors[name]), shape=sizes[name])
@@ -254,7 +254,7 @@ def _enter(figures: ModelFigures, groups: Iterable[_Group], sizes: Mapping[str, 
 def _rank(figures: ModelFigures, quantized: QuantizedModel) -> None:
     """Shares of the layers: as measured for a fallback to float if there was one, else from local errors.
 
-    Operators that only move values have none: what they show is the grid of what they read.
+    Operators that only move values have none: their error is that of the grid of their input.
     """
     shares = dict(quantized.sensitivity)
     ranked_by = RankedBy.FALLBACK

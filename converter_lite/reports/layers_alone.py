@@ -1,14 +1,14 @@
-"""Every layer of a planned graph alone: the quantized graph, cut between its layers and fed with the values of the float graph.
+"""Isolating the layers of a planned graph: the quantized graph, cut between its layers and fed with the float graph's values.
 
-The plan says where tensors are held and which operators are one layer. Files of which no plan is known are cut by
+The plan says where tensors are held and which operators form one layer. Files without a known plan are cut by
 :mod:`converter_lite.analysis.isolation`.
 
-What a layer then gives differs from the float graph only by what was done to this layer: its inputs brought to their grid, its
-weights, its arithmetic, the grid of its output. One graph holds all layers, and the runtime fuses each as it would in the whole.
+The output of a layer then differs from the float graph only by what was done to this layer: the grid of its inputs, its weights,
+its arithmetic, the grid of its output. One graph holds all layers, and the runtime fuses each one as in the whole.
 
 Rules:
 
-1. Integers behind a quantize/dequantize pair come from outside: the float value on the grid of the pair.
+1. Integers between QuantizeLinear and DequantizeLinear come from outside: the float value on their grid.
 2. Any other tensor that the float graph has comes from outside as it is there.
 3. A tensor between a layer and the Relu or Clip that is its last step is not cut: both are one layer.
 """
@@ -35,8 +35,8 @@ class Supply:
 
     Attributes:
         name: Its name.
-        origin: Tensor of the float graph that it stands for.
-        params: Grid that the values are brought to; ``None`` takes them as they are.
+        origin: Tensor of the float graph that it represents.
+        params: Grid that the values are quantized to; ``None`` takes them as they are.
     """
 
     name: str
@@ -44,20 +44,20 @@ class Supply:
     params: QuantParams | None = None
 
     def values(self, origin: NDArray[Any]) -> NDArray[Any]:
-        """What is fed, of the values of the float graph."""
+        """What the input is fed, from the values of the float graph."""
         return origin if self.params is None else integers(origin, self.params)
 
 
 def isolated(quantized: QuantizedModel, written: ir.Model, outputs: Iterable[str]) -> tuple[ir.Model, list[Supply]]:
-    """The quantized graph as layers that do not hear of each other.
+    """The quantized graph as isolated layers.
 
     Args:
         quantized: Float graph and plan.
-        written: The same with quantize/dequantize pairs; not changed.
+        written: The same with Q/DQ; not changed.
         outputs: Tensors of ``written`` to compute: results of layers.
 
     Returns:
-        A graph with these outputs, and what its inputs stand for.
+        A graph with these outputs, and what its inputs represent.
     """
     model = written.clone()
     supplies = _Cut(model.graph, quantized).supplies
@@ -67,7 +67,7 @@ def isolated(quantized: QuantizedModel, written: ir.Model, outputs: Iterable[str
 
 
 class _Cut:
-    """Replaces what layers read by inputs of the graph, in place."""
+    """Replaces the inputs of layers by inputs of the graph, in place."""
 
     def __init__(self, graph: ir.Graph, quantized: QuantizedModel) -> None:
         self.graph = graph

@@ -17,7 +17,7 @@ from converter_lite.runtime.engine import Engine, Feed, Session
 from converter_lite.runtime.serializing import open_session
 
 GROUP_BYTES = 256 * 2**20
-"""Float bytes of the tensors that are held at the same time; tensors beyond it are computed in another run of the sample."""
+"""Float bytes of the tensors that are held at the same time; tensors beyond that are computed in another run of the sample."""
 
 
 Result = TypeVar("Result")
@@ -30,7 +30,7 @@ class Pair:
     Attributes:
         origin: Its name in the float graph.
         written: Name of what holds its values in the quantized graph.
-        params: Grid of ``written`` where that holds integers.
+        params: Grid of ``written`` if that holds integers.
     """
 
     origin: str
@@ -42,7 +42,7 @@ Measure = Callable[[Pair, NDArray[Any], NDArray[Any]], Result]
 
 
 def dequantized(pair: Pair, values: NDArray[Any]) -> NDArray[Any]:
-    """Real values of what the quantized graph holds."""
+    """Real values of a tensor of the quantized graph."""
     return values if pair.params is None else pair.params.dequantize(values)
 
 

@@ -1,4 +1,4 @@
-"""Extremes, histograms and errors of one tensor, sample by sample: memory does not grow with the samples."""
+"""Extremes, histograms and errors of one tensor, sample by sample: memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from converter_lite.kernels.similarity import ErrorSums
 from converter_lite.reports.figures import Bins, Errors, TensorFigures
 
 OBSERVED_VALUES = 16_384
-"""Values per tensor and sample that histograms are made of."""
+"""Values per tensor and sample that enter histograms."""
 
 BINS = 64
-"""Bins of a histogram at most; between half of them and all are in use."""
+"""Most bins of a histogram; between half of them and all are in use."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ def count_errors(sums: ErrorSums, origin: NDArray[Any], given: NDArray[Any]) -> 
 
 
 def errors_of(sums: ErrorSums) -> Errors | None:
-    """What was summed up; ``None`` where nothing was."""
+    """The totals; ``None`` if nothing was counted."""
     return Errors(sums.cosine, sums.sqnr, sums.max_error) if sums.count else None
 
 

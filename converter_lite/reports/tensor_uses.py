@@ -3,10 +3,10 @@
 Rules:
 
 1. Every node that is not float is shown: its quantized inputs (weights and biases among them), then its outputs.
-2. An input activation is shown when the node reads it behind a quantize/dequantize pair.
+2. An input activation is shown if the node reads it through Q/DQ.
 3. A Relu or Clip that is the last step of an integer node is part of it: the node is shown with the output of the Relu, the
    Relu itself and the tensor between them are not.
-4. An output without a pair (a float result, weight-only and dynamic nodes) is shown as the quantized graph computes it.
+4. An output without Q/DQ (a float result, weight-only and dynamic nodes) is shown as the quantized graph computes it.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def tensor_uses(quantized: QuantizedModel, written: ir.Model | None) -> list[Ten
 
     Args:
         quantized: Float graph and plan.
-        written: The same with Q/DQ pairs (:func:`converter_lite.quantization.qdq.materialize.materialize`); ``None`` goes by the
-            plan alone, where nothing is run: making that graph takes the memory of all integers.
+        written: The same with Q/DQ pairs (:func:`converter_lite.quantization.qdq.materialize.materialize`); ``None`` uses the
+            plan alone if nothing is run, since that graph takes the memory of all integers.
     """
     lookup: _Lookup = _Planned(quantized.plan) if written is None else _Written(written)
     uses: list[TensorUse] = []
@@ -67,16 +67,16 @@ def tensor_uses(quantized: QuantizedModel, written: ir.Model | None) -> list[Ten
 
 
 class _Lookup(Protocol):
-    """Where values of the float graph are in the quantized one."""
+    """Where to find values of the float graph in the quantized one."""
 
     def holds(self, name: str) -> bool:
         """Whether it has this value."""
 
     def integers(self, tensor: str) -> str:
-        """Name of the quantized form of a float tensor, empty if it has no pair."""
+        """Name of the integers of a float tensor, empty if it has no Q/DQ."""
 
     def reads_integers(self, node: ir.Node, position: int) -> bool:
-        """Whether the node of this name reads the input behind a pair."""
+        """Whether the node of this name reads the input through Q/DQ."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""``report.html``: one page that holds everything, and asks no network for anything."""
+"""``report.html``: a self-contained page that needs no network."""

@@ -1,4 +1,4 @@
-"""What the page shows, as plain data: everything that is known about a conversion when its files are proven."""
+"""The content of the page, as plain data: everything that is known about a conversion when its files are proven."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Settings that belong together; the texts of their keys and values."""
+    """Settings that belong together, with keys and values as text."""
 
     title: str
     entries: tuple[tuple[str, str], ...]
@@ -35,7 +35,7 @@ class FormatContent:
         bytes: Size of the file.
         accuracy: Proof per output.
         samples, real_samples: Number of samples of the proof, and whether they were calibration samples.
-        gate: Least mean cosine that is asked for; ``None`` without a gate.
+        gate: Least mean cosine that is required; ``None`` without a gate.
         figures: Layers and tensors.
     """
 

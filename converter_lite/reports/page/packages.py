@@ -1,4 +1,4 @@
-"""What the page needs besides the packages of every conversion; seen to before any work."""
+"""What the page needs besides the packages of every conversion; checked before any work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACKAGES = ("bokeh", "jinja2")
 """Packages that the page needs besides those of every conversion."""
 
 INSTALL = install("report")
-"""What makes them available."""
+"""How to install them."""
 
 
 def missing_packages() -> list[str]:
