@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from converter_lite.data.dataset import Dataset, InputType, open_dataset
+from converter_lite.config.names import InputType
+from converter_lite.data.dataset import Dataset, open_dataset
 from converter_lite.data.images import ImagePreprocess
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import Layout
@@ -29,7 +30,7 @@ def configured_dataset(
     """
     if data is None or not data.calibrate_path or data.input_type is None:
         return None
-    preprocess = ImagePreprocess(
+    pictures = ImagePreprocess(
         image_to_format=data.image_to_format.value if data.image_to_format else None,
         normalize_mean=data.normalize_mean or None,
         normalize_std=data.normalize_std or None,
@@ -42,10 +43,8 @@ def configured_dataset(
     return open_dataset(
         data.calibrate_path,
         specs,
-        input_type=InputType(data.input_type.value),
+        pictures if data.input_type is InputType.IMAGE else input_format,
         size=data.calibrate_size,
-        preprocess=preprocess,
-        input_format=input_format,
         workers=workers,
         confined=confined,
     )

@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,13 +22,6 @@ from converter_lite.errors import DataError
 
 MAX_WORKERS = 4
 """Decoding threads unless told otherwise; more starve the inference that they feed."""
-
-
-class InputType(Enum):
-    """What the calibration files are."""
-
-    IMAGE = "IMAGE"
-    BIN = "BIN"
 
 
 class Dataset(Protocol):
@@ -191,11 +183,9 @@ def _size(path: Path) -> int:
 def open_dataset(
     entries: Sequence[tuple[str, str | Path]],
     inputs: Sequence[InputSpec],
+    contents: ImagePreprocess | Layout,
     *,
-    input_type: InputType,
     size: int | None,
-    preprocess: ImagePreprocess | None = None,
-    input_format: Layout = Layout.NHWC,
     workers: int | None = None,
     confined: bool = True,
 ) -> FileDataset:
@@ -204,10 +194,8 @@ def open_dataset(
     Args:
         entries: ``calibrate_path``: input name and directory, one per model input.
         inputs: Inputs of the model.
-        input_type: Pictures or raw tensors.
+        contents: What happens to pictures, or the layout of BIN files of four-dimensional inputs (``inputDataFormat``).
         size: ``calibrate_size``, files used of each directory; ``None`` = all.
-        preprocess: What happens to pictures; not used with BIN.
-        input_format: Layout of BIN files of four-dimensional inputs (``inputDataFormat``).
         confined: Refuse links to files outside the directories.
         workers: Decoding threads; ``None`` = one per core, at most ``MAX_WORKERS``; 0 = none.
 
@@ -215,9 +203,7 @@ def open_dataset(
         DataError: Names, files, sizes or settings do not fit the model or each other.
     """
     directories = _match(entries, inputs)
-    settings = preprocess or ImagePreprocess()
-    pictures = input_type is InputType.IMAGE
-    accepts = is_picture if pictures else None
+    accepts = is_picture if isinstance(contents, ImagePreprocess) else None
     listed = {
         spec.name: list_files(
             directories[spec.name], count=size, input_name=spec.name, accepts=accepts, confined=confined
@@ -226,9 +212,12 @@ def open_dataset(
     }
     _check_counts(listed)
     opened = [
-        open_images(spec, listed[spec.name], settings) if pictures else open_bins(spec, listed[spec.name], input_format)
+        open_bins(spec, listed[spec.name], contents)
+        if isinstance(contents, Layout)
+        else open_images(spec, listed[spec.name], contents)
         for spec in inputs
     ]
+    kind = ("BIN", contents.value) if isinstance(contents, Layout) else ("IMAGE", contents)
     count, stack = len(opened[0].source.files), _stack(opened)
     notes = [note for item in listed.values() for note in item.notes]
     notes += [note for item in opened for note in item.notes]
@@ -237,9 +226,9 @@ def open_dataset(
         sources=tuple(item.source for item in opened),
         stack=stack,
         workers=min(MAX_WORKERS, os.cpu_count() or 1) if workers is None else workers,
-        settings=repr((input_type.value, settings if pictures else input_format.value, tuple(map(str, inputs)))),
+        settings=repr((*kind, tuple(map(str, inputs)))),
         log_notes=(*notes, *_stack_notes(count, stack)),
-        log_warnings=(*warnings, *(_unused_keys(settings) if pictures else ())),
+        log_warnings=(*warnings, *(_unused_keys(contents) if isinstance(contents, ImagePreprocess) else ())),
         length=-(-count // stack),
     )
 

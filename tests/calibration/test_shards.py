@@ -16,10 +16,11 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.runner import EVERYTHING, collect
 from converter_lite.calibration.shards import SHARD
 from converter_lite.calibration.statistics import CalibrationStats, TensorStatistics
-from converter_lite.data.dataset import FileDataset, InputType, open_dataset
+from converter_lite.data.dataset import FileDataset, open_dataset
 from converter_lite.data.images import ImagePreprocess
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.iterables import IterableDataset
+from converter_lite.data.layout import Layout
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import CalibrationError, ConverterError, DataError, ModelError
 from converter_lite.execution.executor import LocalExecutor, Result, Task, Work
@@ -116,7 +117,7 @@ def pictures(folder: Path, *, batch: int = 1) -> FileDataset:
     write_pictures(folder / "pictures", 7)
     spec = InputSpec("x", np.dtype(np.float32), (batch, 3, 8, 8))
     settings = ImagePreprocess(image_to_format="RGB")
-    return open_dataset([("x", "pictures")], [spec], input_type=InputType.IMAGE, size=None, preprocess=settings)
+    return open_dataset([("x", "pictures")], [spec], settings, size=None)
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -145,7 +146,7 @@ def test_a_file_that_is_another_one_elsewhere_is_refused(
     monkeypatch.chdir(tmp_path)
     write_bins(tmp_path / "bins", 3, (1, 4))
     spec = InputSpec("x", np.dtype(np.float32), (1, 4))
-    part = open_dataset([("x", "bins")], [spec], input_type=InputType.BIN, size=None).part(0, 3)
+    part = open_dataset([("x", "bins")], [spec], Layout.NHWC, size=None).part(0, 3)
     file = tmp_path / "bins" / "001.bin"
     file.unlink() if change == "gone" else file.write_bytes(b"\0" * 32)
     with pytest.raises(DataError, match="is not there, or is another one, on machine ") as refused:

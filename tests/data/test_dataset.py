@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from PIL import Image
 
-from converter_lite.data.dataset import FileDataset, InputType, open_dataset
+from converter_lite.data.dataset import FileDataset, open_dataset
 from converter_lite.data.images import ImagePreprocess
 from converter_lite.data.inputs import InputSpec, input_specs
 from converter_lite.data.layout import Layout
@@ -44,11 +44,12 @@ def images(
     folder: Path, size: int | None = None, inputs: Sequence[InputSpec] = (spec(),), **options: Any
 ) -> FileDataset:
     settings = options.pop("preprocess", SETTINGS)
-    return open_dataset([("x", folder)], inputs, input_type=InputType.IMAGE, size=size, preprocess=settings, **options)
+    return open_dataset([("x", folder)], inputs, settings, size=size, **options)
 
 
 def bins(folder: Path, size: int | None = None, inputs: Sequence[InputSpec] = (spec(),), **options: Any) -> FileDataset:
-    return open_dataset([("x", folder)], inputs, input_type=InputType.BIN, size=size, **options)
+    layout = options.pop("input_format", Layout.NHWC)
+    return open_dataset([("x", folder)], inputs, layout, size=size, **options)
 
 
 def test_pictures_come_as_batches_of_one_in_the_layout_of_the_model(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_sample_i_of_every_input_is_used_together(tmp_path: Path) -> None:
     first = write_bins(tmp_path / "ids", [np.full(4, n) for n in range(3)])
     second = write_bins(tmp_path / "mask", [np.full(4, 10 + n) for n in range(3)])
     inputs = [spec((None, None), INT64, "ids"), spec((None, None), INT64, "mask")]
-    data = open_dataset([("mask", second), ("ids", first)], inputs, input_type=InputType.BIN, size=2)
+    data = open_dataset([("mask", second), ("ids", first)], inputs, Layout.NHWC, size=2)
     assert [(int(feed["ids"][0, 0]), int(feed["mask"][0, 3])) for feed in data] == [(0, 10), (1, 11)]
     assert list(next(iter(data))) == ["ids", "mask"]
 
@@ -199,14 +200,14 @@ def test_an_empty_or_missing_directory_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_input_name_shows_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"calibrate_path: .*'imput' \(did you mean 'input'\?\)"):
-        open_dataset([("imput", tmp_path)], [spec(name="input")], input_type=InputType.BIN, size=1)
+        open_dataset([("imput", tmp_path)], [spec(name="input")], Layout.NHWC, size=1)
 
 
 def test_extra_missing_and_repeated_entries_are_named(tmp_path: Path) -> None:
     inputs = [spec(name="ids"), spec(name="mask")]
 
     def opened(*names: str) -> None:
-        open_dataset([(name, tmp_path) for name in names], inputs, input_type=InputType.BIN, size=1)
+        open_dataset([(name, tmp_path) for name in names], inputs, Layout.NHWC, size=1)
 
     with pytest.raises(DataError, match=r"no directory for the model input.* mask") as caught:
         opened("ids")
@@ -222,7 +223,7 @@ def test_different_numbers_of_files_are_refused(tmp_path: Path) -> None:
     for name, count in (("a", 2), ("b", 3)):
         write_bins(tmp_path / name, [np.zeros(2, np.float32)] * count)
     with pytest.raises(DataError, match=r"different numbers of files \(a: 2, b: 3\)"):
-        open_dataset([(n, tmp_path / n) for n in "ab"], inputs, input_type=InputType.BIN, size=None)
+        open_dataset([(n, tmp_path / n) for n in "ab"], inputs, Layout.NHWC, size=None)
 
 
 def test_inputs_that_need_different_numbers_of_files_for_a_sample_are_refused(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_inputs_that_need_different_numbers_of_files_for_a_sample_are_refused(tm
     write_bins(tmp_path / "a", [np.zeros(2, np.float32)])
     write_bins(tmp_path / "b", [np.zeros(4, np.float32)])
     with pytest.raises(DataError, match=r"different numbers of files for one sample \(a: 2, b: 1\)"):
-        open_dataset([(n, tmp_path / n) for n in "ab"], inputs, input_type=InputType.BIN, size=None)
+        open_dataset([(n, tmp_path / n) for n in "ab"], inputs, Layout.NHWC, size=None)
 
 
 @pytest.mark.parametrize(
@@ -376,9 +377,8 @@ def test_the_shared_pictures_decode() -> None:
     data = open_dataset(
         [("input", SHARED / "data" / "imagenet_calib")],
         [spec((None, 3, 224, 224), name="input")],
-        input_type=InputType.IMAGE,
+        settings,
         size=100,
-        preprocess=settings,
     )
     count = 0
     for feed in data:
@@ -394,7 +394,7 @@ def test_the_shared_token_sequences_decode() -> None:
     names = ["input_ids", "attention_mask", "token_type_ids"]
     folder = SHARED / "data" / "minilm_calib"
     inputs = [spec((None, None), INT64, name) for name in names]
-    data = open_dataset([(n, folder / n) for n in names], inputs, input_type=InputType.BIN, size=None)
+    data = open_dataset([(n, folder / n) for n in names], inputs, Layout.NHWC, size=None)
     assert len(data) == len(list((folder / "input_ids").iterdir()))
     for feed in data:
         assert {array.shape for array in feed.values()} == {(1, 128)}
