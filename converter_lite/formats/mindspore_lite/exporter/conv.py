@@ -169,7 +169,8 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
     ones = (1,) * spatial
     stride, dilation = ints_attribute(node, "strides", ones), ints_attribute(node, "dilations", ones)
     extra = ints_attribute(node, "output_padding", (0,) * spatial)
-    pads = _transposed_pads(node, shape[2:], out_shape[2:], filters[2:], stride, dilation, extra)
+    reach = [(k - 1) * d + 1 for k, d in zip(filters[2:], dilation, strict=True)]
+    pads = _transposed_pads(node, shape[2:], out_shape[2:], reach, stride, extra)
     fixed, late = _split_bias(bias)
     kind, out = _activation_inside(ctx, node, late, integer=False)
     order = _weight_order(rank)
@@ -200,22 +201,27 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
 
 def _transposed_pads(
     node: ir.Node,
-    size: tuple[int, ...],
-    out: tuple[int, ...],
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-    extra: tuple[int, ...],
+    size: Sequence[int],
+    out: Sequence[int],
+    reach: Sequence[int],
+    stride: Sequence[int],
+    extra: Sequence[int],
 ) -> list[int]:
-    """Pads that give the known output size, whether they, ``auto_pad`` or ``output_shape`` were written down."""
+    """Pads that give the known output size, whether they, ``auto_pad`` or ``output_shape`` were written down.
+
+    Args:
+        node: The convolution.
+        size: Of the input, per spatial axis.
+        out: Of the output.
+        reach: Inputs from the first to the last that a dilated kernel meets.
+        stride: Steps.
+        extra: ``output_padding``.
+    """
     mode = node.attributes.get("auto_pad")
     name = mode.as_string() if mode is not None else "NOTSET"
     if name == "NOTSET" and "output_shape" not in node.attributes:
-        return list(ints_attribute(node, "pads", (0,) * (2 * len(kernel))))
-    totals = [
-        s * (n - 1) + e + (k - 1) * d + 1 - o
-        for s, n, e, k, d, o in zip(stride, size, extra, kernel, dilation, out, strict=True)
-    ]
+        return list(ints_attribute(node, "pads", (0,) * (2 * len(reach))))
+    totals = [s * (n - 1) + e + r - o for s, n, e, r, o in zip(stride, size, extra, reach, out, strict=True)]
     if any(t < 0 for t in totals):
         raise Unsupported("output_shape is larger than the convolution gives")
     small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]

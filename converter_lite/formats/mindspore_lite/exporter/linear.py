@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,18 @@ from converter_lite.graph import attribute, constant, int_attribute, is_constant
 from converter_lite.quantization.plan import NodeMode
 
 
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """What a node computes: ``a @ b + bias``, each of the operands ``turn``-ed or not."""
+
+    node: ir.Node
+    a: ir.Value
+    b: ir.Value
+    out: ir.Value
+    bias: NDArray[np.float32] | None = None
+    turn: tuple[bool, bool] = (False, False)
+
+
 def _matmul(ctx: Lowering, node: ir.Node) -> None:
     a, b = required(node, 0), required(node, 1)
     out = node.outputs[0]
@@ -25,7 +38,7 @@ def _matmul(ctx: Lowering, node: ir.Node) -> None:
         _with_vector(ctx, node)
         return
     bias, out = _following_bias(ctx, node, out)
-    _product(ctx, node, a, b, out, bias=bias)
+    _product(ctx, _Product(node, a, b, out, bias))
 
 
 def _following_bias(ctx: Lowering, node: ir.Node, out: ir.Value) -> tuple[NDArray[np.float32] | None, ir.Value]:
@@ -71,7 +84,7 @@ def _gemm(ctx: Lowering, node: ir.Node) -> None:
     if c is None or (bias is not None and bias.size in (1, columns) and bias.shape[-1:] in ((), (1,), (columns,))):
         plain = None if bias is None else np.array(np.broadcast_to(bias.reshape(-1), columns), np.float32) * beta
         if alpha == 1.0:
-            _product(ctx, node, a, b, out, bias=plain, turn=turn)
+            _product(ctx, _Product(node, a, b, out, plain, turn))
             return
     elif ctx.mode(node) is NodeMode.INTEGER:
         raise Unsupported("the bias of an integer matrix product must be a constant vector")
@@ -92,23 +105,15 @@ def _general_gemm(ctx: Lowering, node: ir.Node, alpha: float, beta: float, turn:
     ctx.bind(out, index)
 
 
-def _product(
-    ctx: Lowering,
-    node: ir.Node,
-    a: ir.Value,
-    b: ir.Value,
-    out: ir.Value,
-    *,
-    bias: NDArray[np.float32] | None = None,
-    turn: tuple[bool, bool] = (False, False),
-) -> None:
-    integer = _computes_integers(ctx, node, a, b, out)
-    kind, out = ctx.fused_activation(out, integer=integer)
+def _product(ctx: Lowering, product: _Product) -> None:
+    node, a, b, turn = product.node, product.a, product.b, product.turn
+    integer = _computes_integers(ctx, product)
+    kind, out = ctx.fused_activation(product.out, integer=integer)
     flags: dict[str, Any] = {"transpose_a": turn[0], "transpose_b": turn[1], "activation_type": kind}
     rank = len(ctx.shape(b))
     axis = rank - 2 if turn[1] else rank - 1
     if integer:
-        _integer_product(ctx, node, a, b, out, bias=bias, axis=axis, flags=flags)
+        _integer_product(ctx, product, out, axis, flags)
         return
     if is_constant(b):
         stored = weight(ctx, node, b, pm.identity(rank), axis=axis, shared=True)
@@ -116,44 +121,35 @@ def _product(
         stored = Weight(ctx.use(b))
     left = ctx.use(a)
     if stored.mark is QuantType.DYNAMIC:
-        left = ctx.emit(
+        (left,) = ctx.emit_many(
             "DynamicQuant",
             [left],
-            ctx.ms.tensors[left].dims,
-            dtype=DataType.INT8,
-            quant_type=QuantType.DYNAMIC,
+            [(ctx.ms.tensors[left].dims, DataType.INT8)],
             name=f"{node.name}_dynamic_quant",
+            quant_type=QuantType.DYNAMIC,
             dst_type=int(DataType.INT8),
         )
     inputs = [left, stored.index]
     if stored.channel_scale is not None:
         index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), **{**flags, "activation_type": 0})
-        ctx.bind(out, scaled(ctx, index, stored, bias, kind))
+        ctx.bind(out, scaled(ctx, index, stored, product.bias, kind))
         return
-    inputs += [] if bias is None else [ctx.constant(bias, f"{node.name}_bias")]
+    inputs += [] if product.bias is None else [ctx.constant(product.bias, f"{node.name}_bias")]
     mark = stored.mark
     index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), dtype=DataType.FLOAT32, quant_type=mark, **flags)
     ctx.bind(out, index)
 
 
-def _computes_integers(ctx: Lowering, node: ir.Node, a: ir.Value, b: ir.Value, out: ir.Value) -> bool:
-    if is_constant(a) and ctx.mode(node) is NodeMode.INTEGER:
-        ctx.notes.append(f"{label(node)}: computed with floats, its left operand is constant")
+def _computes_integers(ctx: Lowering, product: _Product) -> bool:
+    if is_constant(product.a) and ctx.mode(product.node) is NodeMode.INTEGER:
+        ctx.notes.append(f"{label(product.node)}: computed with floats, its left operand is constant")
         return False
-    return ctx.computes_integers(node, [v for v in (a, b) if not is_constant(v)], out)
+    read = [v for v in (product.a, product.b) if not is_constant(v)]
+    return ctx.computes_integers(product.node, read, product.out)
 
 
-def _integer_product(
-    ctx: Lowering,
-    node: ir.Node,
-    a: ir.Value,
-    b: ir.Value,
-    out: ir.Value,
-    *,
-    bias: NDArray[np.float32] | None,
-    axis: int,
-    flags: dict[str, Any],
-) -> None:
+def _integer_product(ctx: Lowering, product: _Product, out: ir.Value, axis: int, flags: dict[str, Any]) -> None:
+    node, a, b, bias = product.node, product.a, product.b, product.bias
     left = ctx.use(a, integer=True)
     if is_constant(b):
         right, w_quant = int8_weight(ctx, node, b, pm.identity(len(ctx.shape(b))), axis=axis)

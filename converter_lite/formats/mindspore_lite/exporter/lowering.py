@@ -165,15 +165,12 @@ class Lowering:
         *,
         dtype: DataType | None = None,
         quant: MsQuant | None = None,
-        name: str = "",
         quant_type: QuantType = QuantType.NONE,
         **attributes: Any,
     ) -> int:
         """Add a node with one output; returns the output's tensor number."""
         kind = dtype or self.ms.tensors[inputs[0]].dtype
-        return self.emit_many(
-            op, inputs, [(dims, kind)], name=name, quant_type=quant_type, quants=[quant], **attributes
-        )[0]
+        return self.emit_many(op, inputs, [(dims, kind)], quant_type=quant_type, quants=[quant], **attributes)[0]
 
     def emit_many(
         self,
@@ -275,8 +272,10 @@ class Lowering:
         before = self.ms.tensors[source]
         order = self.int_constant(perm, f"perm_{_digits(perm)}")
         quant_type = self.shape_quant_type(source)
-        dims = pm.permute(before.dims, perm)
-        index = self.emit("Transpose", [source, order], dims, quant=before.quant, name=name, quant_type=quant_type)
+        made = [(pm.permute(before.dims, perm), before.dtype)]
+        (index,) = self.emit_many(
+            "Transpose", [source, order], made, name=name, quant_type=quant_type, quants=[before.quant]
+        )
         if perm == pm.NHWC:
             self.ms.tensors[index].format = Format.NHWC
         elif perm == pm.NCHW_FROM_NHWC or len(perm) == 3:
@@ -305,13 +304,12 @@ class Lowering:
         kinds = (DataType.FLOAT32, DataType.INT8)
         src, dst = kinds if to_integer else kinds[::-1]
         suffix = "quantize" if to_integer else "dequantize"
-        index = self.emit(
+        (index,) = self.emit_many(
             "QuantDTypeCast",
             [source],
-            before.dims,
-            dtype=dst,
-            quant=quant,
+            [(before.dims, dst)],
             name=f"{value.name}_{suffix}",
+            quants=[quant],
             src_t=int(src),
             dst_t=int(dst),
         )

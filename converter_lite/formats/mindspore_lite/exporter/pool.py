@@ -42,11 +42,11 @@ def _pool(op: str) -> Lower:
             if int_attribute(node, "ceil_mode", 0):
                 raise Unsupported("count_include_pad together with ceil_mode")
             image, pads = pad_image(ctx, image, _image_pads(pads)), [0] * len(pads)
-            shape = (*shape[:2], *result[2:])
-            _windows(ctx, node, op, image, kernel, stride, pads)
-            return
-        pads = _covering(shape[2:], result[2:], kernel, stride, pads)
-        _windows(ctx, node, op, image, kernel, stride, pads)
+        else:
+            pads = _covering(shape[2:], result[2:], kernel, stride, pads)
+        lead = [1] if spatial == 1 else []
+        sizes = {"kernel_size": [*lead, *kernel], "strides": [*lead, *stride], "pad": _image_pads(pads)}
+        _windows(ctx, node, op, image, sizes)
 
     return lower
 
@@ -71,20 +71,11 @@ def _image_pads(pads: Sequence[int]) -> list[int]:
     return top_bottom_left_right(pads)
 
 
-def _windows(
-    ctx: Lowering, node: ir.Node, op: str, image: int, kernel: Sequence[int], stride: Sequence[int], pads: Sequence[int]
-) -> None:
+def _windows(ctx: Lowering, node: ir.Node, op: str, image: int, sizes: dict[str, list[int]]) -> None:
     out = node.outputs[0]
-    lead = [1] if len(kernel) == 1 else []
     shape = ctx.shape(out)
-    dims = (shape[0], *(lead or [shape[2]]), shape[-1], shape[1])
-    attributes = {
-        "kernel_size": [*lead, *kernel],
-        "strides": [*lead, *stride],
-        "pad": _image_pads(pads),
-        "pad_mode": int(PadMode.PAD),
-    }
-    index = _emit(ctx, node, op, image, dims, attributes)
+    dims = (shape[0], shape[2] if len(shape) == 4 else 1, shape[-1], shape[1])
+    index = _emit(ctx, node, op, image, dims, {**sizes, "pad_mode": int(PadMode.PAD)})
     if _is_integer(ctx, node) and len(shape) == 4:
         ctx.bind_same_grid(out, index, pm.NHWC, required(node, 0))
     else:

@@ -53,7 +53,7 @@ def _recurrent(ctx: Lowering, node: ir.Node) -> None:
     for number, reverse in enumerate(backward):
         cell = _cell(ctx, node, number, batch, hidden)
         state = tuple(_initial(ctx, node, place, number, len(backward)) for place in (5, 6))
-        results.append(_run(ctx, node, cell, flat, steps, state, reverse=reverse))
+        results.append(_run(ctx, node, cell, flat, range(steps)[:: -1 if reverse else 1], state))
     _bind_outputs(ctx, node, results, (steps, batch, hidden))
 
 
@@ -102,16 +102,14 @@ def _initial(ctx: Lowering, node: ir.Node, place: int, number: int, directions: 
     return reshape(ctx, parts[number], (batch, hidden))
 
 
-def _run(
-    ctx: Lowering, node: ir.Node, cell: _Cell, flat: int, steps: int, state: State, *, reverse: bool
-) -> tuple[list[int], State]:
+def _run(ctx: Lowering, node: ir.Node, cell: _Cell, flat: int, order: range, state: State) -> tuple[list[int], State]:
     """Hidden state after every step, in the order of time, and the last states."""
     inputs = [flat, ctx.constant(cell.w, f"{node.name}_w"), ctx.constant(cell.bias, f"{node.name}_bias")]
-    width = cell.w.shape[0]
+    steps, width = len(order), cell.w.shape[0]
     products = ctx.emit("MatMulFusion", inputs, (steps * cell.batch, width), transpose_b=True)
     parts = _cut_rows(ctx, products, steps, cell.batch)
     hidden: list[int] = [0] * steps
-    for time in reversed(range(steps)) if reverse else range(steps):
+    for time in order:
         state = _STEPS[node.op_type](ctx, cell, parts[time], state)
         assert state[0] is not None
         hidden[time] = state[0]

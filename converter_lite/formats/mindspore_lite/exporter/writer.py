@@ -156,7 +156,8 @@ def _output(ctx: Lowering, value: ir.Value) -> int:
         raise Unsupported("the output is constant")
     if index in ctx.ms.inputs or index in ctx.ms.outputs:
         target = ctx.int_constant(tensor.dims, "shape")
-        index = ctx.emit("Reshape", [index, target], tensor.dims, name=f"{value.name}_copy")
+        made = [(tensor.dims, tensor.dtype)]
+        (index,) = ctx.emit_many("Reshape", [index, target], made, name=f"{value.name}_copy")
     return index
 
 
