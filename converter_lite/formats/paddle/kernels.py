@@ -71,7 +71,7 @@ _ALIASES = {
     "int32": ("int32", "def_int32", "int32_slice", "i32", "int32_def", "int32_mod"),
     "bool": ("def_bool", "bool_slice"),
 }
-_PRECISIONS = {"int64": Precision.INT64, "int32": Precision.INT32, "bool": Precision.BOOL}
+_PRECISIONS = {"any": Precision.ANY, "int64": Precision.INT64, "int32": Precision.INT32, "bool": Precision.BOOL}
 
 
 @cache
@@ -99,23 +99,16 @@ def _kernel(entry: str) -> Kernel:
     return Kernel(int(target), int(precision), int(layout), alias, releases or "".join(RELEASES))
 
 
-def choose(
-    operator: str,
-    target: Target,
-    *,
-    dtype: str = "float32",
-    alias: str | None = None,
-    precision: Precision | None = None,
-) -> Kernel | None:
+def choose(operator: str, target: Target, *, dtype: str = "float32", alias: str | None = None) -> Kernel | None:
     """The best kernel for data of ``dtype``, or ``None`` when no release has one.
 
-    Kernels that all releases have come first, then the target's own before Host's. With ``alias`` (and ``precision``)
-    given, only kernels of that name (and number) count.
+    Kernels that all releases have come first, then the target's own before Host's. With ``alias`` given,
+    only kernels of that name count; ``dtype`` is ``any`` where a kernel takes all data.
     """
     places = [target.value, Target.HOST.value]
     found = [kernel for kernel in kernels_of(operator) if kernel.target in places]
     if alias is not None:
-        fitting = [k for k in found if k.alias == alias and precision in (None, k.precision)]
+        fitting = [k for k in found if k.alias == alias]
     else:
         fitting = [k for k in found if _fits(k, dtype)]
     return min(fitting, key=lambda k: (-len(k.releases), places.index(k.target), k.precision), default=None)

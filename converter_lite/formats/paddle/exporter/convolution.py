@@ -19,8 +19,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     text_attribute,
 )
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, keep
-from converter_lite.formats.paddle.kernels import Precision
-from converter_lite.formats.paddle.program import Attribute, attr, floats, ints
+from converter_lite.formats.paddle.program import Attribute, Operator, attr, floats, ints
 from converter_lite.quantization.plan import NodeMode
 
 FUSABLE = ("relu", "relu6", "brelu", "leaky_relu")
@@ -45,7 +44,7 @@ def _conv(lowering: Lowering, node: ir.Node) -> None:
     attributes |= activation.on_convolution()
     inputs = {"Filter": [weight.name], **_bias(lowering, node, filters[0], needed=_needs_bias(lowering, node, groups))}
     if lowering.mode(node) is NodeMode.INTEGER:
-        _emit_integer(lowering, operator, node, weight, inputs, attributes, result)
+        _emit_integer(lowering, node, weight, Operator(operator, inputs, {}, attributes), result)
         return
     inputs["Input"] = [lowering.tensor(node.inputs[0])]
     lowering.emit(operator, inputs, {"Output": [lowering.result(result)]}, attributes | weight.attributes)
@@ -75,18 +74,13 @@ def _bias(lowering: Lowering, node: ir.Node, channels: int, *, needed: bool) -> 
 
 
 def _emit_integer(
-    lowering: Lowering,
-    operator: str,
-    node: ir.Node,
-    weight: StoredWeight,
-    inputs: dict[str, list[str]],
-    attributes: dict[str, Attribute],
-    result: ir.Value,
+    lowering: Lowering, node: ir.Node, weight: StoredWeight, floating: Operator, result: ir.Value
 ) -> None:
+    """The int8 kernel of what ``floating`` is in float, without its data."""
     data = node.inputs[0]
     assert data is not None
     name, scale = lowering.int8_input(data)
-    attributes = attributes | {
+    attributes = floating.attributes | {
         "enable_int8": attr(True),
         "bit_length": attr(8),
         "Input0_scale": floats([scale]),
@@ -99,8 +93,8 @@ def _emit_integer(
         output = lowering.write_int8(result)
     else:
         output = lowering.result(result)
-    inputs = {**inputs, "Input": [name]}
-    lowering.emit(operator, inputs, {"Output": [output]}, attributes, alias=alias, precision=Precision.INT8)
+    inputs = {**floating.inputs, "Input": [name]}
+    lowering.emit(floating.type, inputs, {"Output": [output]}, attributes, alias=alias)
 
 
 def _geometry(node: ir.Node, kernel: tuple[int, ...]) -> dict[str, Attribute]:
@@ -190,7 +184,7 @@ def _conv_transpose(lowering: Lowering, node: ir.Node) -> None:
     weight = lowering.weight(node, node.inputs[1], keep(1))
     inputs = {"Filter": [weight.name], **_bias(lowering, node, filters[1] * groups, needed=False)}
     if lowering.mode(node) is NodeMode.INTEGER:
-        _emit_integer(lowering, "conv2d_transpose", node, weight, inputs, attributes, result)
+        _emit_integer(lowering, node, weight, Operator("conv2d_transpose", inputs, {}, attributes), result)
         return
     inputs["Input"] = [lowering.tensor(node.inputs[0])]
     lowering.emit("conv2d_transpose", inputs, {"Output": [lowering.result(result)]}, attributes)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, store_weight
-from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Precision, Target, choose
+from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Target, choose
 from converter_lite.formats.paddle.program import (
     Attribute,
     Block,
@@ -182,7 +182,6 @@ class Lowering:
                 {"Out": [name]},
                 {"scale": attr(scale)},
                 alias="fp32_to_int8",
-                precision=Precision.INT8,
             )
             self._calibrated[key] = name
         return self._calibrated[key], scale
@@ -223,14 +222,13 @@ class Lowering:
         *,
         dtype: str = "float32",
         alias: str | None = None,
-        precision: Precision | None = None,
     ) -> Operator:
         """Append an operator with the kernel for its data type.
 
         Raises:
             Unsupported: No kernel of the target computes it.
         """
-        kernel = choose(operator, self.target, dtype=dtype, alias=alias, precision=precision)
+        kernel = choose(operator, self.target, dtype=dtype, alias=alias)
         if kernel is None:
             data = "" if dtype == "float32" else f" on {dtype} data"
             raise Unsupported(f"Paddle-Lite has no kernel for {operator}{data} on {self.target.name.lower()}")

@@ -22,7 +22,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     rank,
 )
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, keep
-from converter_lite.formats.paddle.kernels import Precision
 from converter_lite.formats.paddle.program import Attribute, attr, floats
 from converter_lite.quantization.plan import NodeMode
 
@@ -191,7 +190,7 @@ def _emit_integer(lowering: Lowering, node: ir.Node, layer: _Layer, weight: Stor
     else:
         target = _target(lowering, layer)
     inputs = {"Input": [name], **_constants(layer, weight)}
-    lowering.emit("fc", inputs, {"Out": [target]}, attributes, alias=alias, precision=Precision.INT8)
+    lowering.emit("fc", inputs, {"Out": [target]}, attributes, alias=alias)
     return target
 
 

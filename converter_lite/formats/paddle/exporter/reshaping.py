@@ -18,7 +18,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     rank,
     shape,
 )
-from converter_lite.formats.paddle.kernels import Precision
 from converter_lite.formats.paddle.program import VarType, attr, ints
 
 
@@ -71,7 +70,7 @@ def cast(lowering: Lowering, name: str, source: VarType, to: VarType, result: st
     """Variable ``name`` in another element type."""
     made = result or lowering.temporary(f"{name}.{to.name.lower()}", dtype=to)
     attributes = {"in_dtype": attr(int(source)), "out_dtype": attr(int(to))}
-    lowering.emit("cast", {"X": [name]}, {"Out": [made]}, attributes, alias="def", precision=Precision.ANY)
+    lowering.emit("cast", {"X": [name]}, {"Out": [made]}, attributes, dtype="any")
     return made
 
 
