@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -30,6 +32,15 @@ REDUCTIONS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """An operator, the sorted axes that it reduces, and the NumPy name of the type of its data."""
+
+    operator: str
+    axes: tuple[int, ...]
+    dtype: str
+
+
 def _axes(node: ir.Node, dimensions: int) -> list[int]:
     axes = integers(optional(node, 1)) or list(g.ints_attribute(node, "axes"))
     return sorted(axis % dimensions for axis in axes)
@@ -45,34 +56,32 @@ def _reduce(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _emit(lowering: Lowering, node: ir.Node, operator: str, name: str, axes: list[int], dimensions: int) -> None:
-    axes = axes or list(range(dimensions))
-    value, dtype = node.outputs[0], dtype_name(node.inputs[0])
+    reduction = _Reduction(operator, tuple(axes or range(dimensions)), dtype_name(node.inputs[0]))
+    value = node.outputs[0]
     result = lowering.result(value)
-    if lowering.is_arm and (operator, dtype) == ("reduce_sum", "int64"):  # ARM has that kernel from 2.13 on
+    if lowering.is_arm and (operator, reduction.dtype) == ("reduce_sum", "int64"):  # ARM has that kernel from 2.13 on
         narrow = cast(lowering, name, VarType.INT64, VarType.INT32)
         total = lowering.temporary(f"{value.name}.int32", dims(value), dtype=VarType.INT32)
-        _write(lowering, node, operator, narrow, total, axes, "int32")
+        _write(lowering, node, replace(reduction, dtype="int32"), narrow, total)
         cast(lowering, total, VarType.INT32, VarType.INT64, result)
     else:
-        _write(lowering, node, operator, name, result, axes, dtype)
+        _write(lowering, node, reduction, name, result)
 
 
-def _write(
-    lowering: Lowering, node: ir.Node, operator: str, name: str, result: str, axes: list[int], dtype: str
-) -> None:
-    dimensions = rank(node.inputs[0])
+def _write(lowering: Lowering, node: ir.Node, reduction: _Reduction, name: str, result: str) -> None:
+    operator, axes, dimensions = reduction.operator, reduction.axes, rank(node.inputs[0])
     if dimensions > 4 or (lowering.is_arm and not _has_kernel(operator, axes, dimensions)):
-        _one_run_after_another(lowering, node, operator, name, result, axes, dtype)
+        _one_run_after_another(lowering, node, reduction, name, result)
         return
     attributes = {
         "dim": ints(axes),
         "keep_dim": attr(bool(g.int_attribute(node, "keepdims", 1))),
         "reduce_all": attr(len(axes) == dimensions),
     }
-    lowering.emit(operator, {"X": [name]}, {"Out": [result]}, attributes, dtype=dtype)
+    lowering.emit(operator, {"X": [name]}, {"Out": [result]}, attributes, dtype=reduction.dtype)
 
 
-def _has_kernel(operator: str, axes: list[int], dimensions: int) -> bool:
+def _has_kernel(operator: str, axes: Sequence[int], dimensions: int) -> bool:
     """Whether ARM's kernel reduces these axes of at most four at once; elsewhere it aborts, or reduces other axes."""
     if operator == "reduce_sum" and len(axes) == dimensions:
         return True
@@ -86,13 +95,11 @@ def _has_kernel(operator: str, axes: list[int], dimensions: int) -> bool:
     return True
 
 
-def _one_run_after_another(
-    lowering: Lowering, node: ir.Node, operator: str, name: str, result: str, axes: list[int], dtype: str
-) -> None:
+def _one_run_after_another(lowering: Lowering, node: ir.Node, reduction: _Reduction, name: str, result: str) -> None:
     """Neighbouring axes at once, as the second of four dimensions: every kernel can do that, and none reduces five rightly."""
     source, value = node.inputs[0], node.outputs[0]
     assert source is not None
-    sizes, kind = list(dims(source)), var_type(np.dtype(dtype))
+    axes, sizes, kind = list(reduction.axes), list(dims(source)), var_type(np.dtype(reduction.dtype))
     while axes:
         first = last = axes.pop()
         while axes and axes[-1] == first - 1:
@@ -105,7 +112,7 @@ def _one_run_after_another(
         reduced = lowering.temporary(f"{value.name}.reduced", (flat[0], *flat[2:]), dtype=kind)
         reshape(lowering, name, middle, flat)
         attributes = {"dim": ints((1,)), "keep_dim": attr(False), "reduce_all": attr(False)}
-        lowering.emit(operator, {"X": [middle]}, {"Out": [reduced]}, attributes, dtype=dtype)
+        lowering.emit(reduction.operator, {"X": [middle]}, {"Out": [reduced]}, attributes, dtype=reduction.dtype)
         name = reduced
     wanted = dims(value)
     if wanted.count(-1) > 1:
