@@ -127,6 +127,16 @@ def pooling(c: Cases) -> None:
         c.add(f"{op} same", op, IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
     padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
     c.add("AveragePool count padding", "AveragePool", IMAGE, **padded)
+    sides = {"kernel_shape": [3, 3], "strides": [1, 2], "count_include_pad": 1}
+    c.add("AveragePool count more padding at the end", "AveragePool", IMAGE, pads=[0, 1, 2, 2], **sides)
+    c.add("AveragePool count more padding at the beginning", "AveragePool", IMAGE, pads=[2, 1, 0, 0], **sides)
+    for op in ("MaxPool", "AveragePool"):
+        more = {"kernel_shape": [2, 2], "strides": [3, 3], "ceil_mode": 1}
+        c.add(f"{op} ceil ending in the padding", op, (1, 4, 23, 18), pads=[1, 1, 1, 1], **more)
+        c.add(f"{op} ceil ending behind the picture", op, (1, 4, 17, 17), **more)
+    more = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
+    c.add("AveragePool ceil count padding", "AveragePool", (1, 4, 10, 13), pads=[1, 1, 1, 1], **more)
+    c.add("AveragePool ceil count without padding", "AveragePool", (1, 4, 10, 13), **more)
     c.add("GlobalAveragePool", "GlobalAveragePool", (2, 4, 5, 6))
     c.add("GlobalMaxPool", "GlobalMaxPool", (2, 4, 5, 6))
 

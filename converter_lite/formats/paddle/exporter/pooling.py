@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.convolution import same_padding
-from converter_lite.formats.paddle.exporter.lowering import Handler, Lowering, Unsupported, rank, text_attribute
+from converter_lite.formats.paddle.exporter.lowering import Handler, Lowering, Unsupported, dims, rank, text_attribute
 from converter_lite.formats.paddle.program import Attribute, attr, ints
 
 
@@ -19,15 +19,65 @@ def _pool(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("pooling with dilations")
     kernel = g.ints_attribute(node, "kernel_shape")
     strides = g.ints_attribute(node, "strides", (1, 1))
-    average = node.op_type == "AveragePool"
+    average, ceil = node.op_type == "AveragePool", bool(g.int_attribute(node, "ceil_mode", 0))
+    counted = average and bool(g.int_attribute(node, "count_include_pad", 0))
+    name, sizes = lowering.tensor(node.inputs[0]), dims(node.inputs[0])[2:]  # type: ignore[arg-type]
+    paddings = _paddings(node, kernel, strides)
+    windows = paddings
+    if ceil:
+        windows, ceil = _rounded_up(sizes, kernel, strides, paddings)
+    if counted and (ceil or windows != paddings or paddings[::2] != paddings[1::2]):
+        # The kernels take the padding at the beginning for that at the end, and count what ONNX does not.
+        name, counted = _padded(lowering, node, name, paddings), False
+        windows = tuple(
+            needed - there if needed > there else 0 for needed, there in zip(windows, paddings, strict=True)
+        )
     attributes = {
         "ksize": ints(kernel),
         "strides": ints(strides),
-        "paddings": ints(_paddings(node, kernel, strides)),
-        "exclusive": attr(average and not g.int_attribute(node, "count_include_pad", 0)),
-        "ceil_mode": attr(bool(g.int_attribute(node, "ceil_mode", 0))),
+        "paddings": ints(windows),
+        "exclusive": attr(average and not counted),
+        "ceil_mode": attr(ceil),
     }
-    _emit(lowering, node, "avg" if average else "max", attributes, whole=False)
+    _emit(lowering, node, name, "avg" if average else "max", attributes, whole=False)
+
+
+def _padded(lowering: Lowering, node: ir.Node, name: str, paddings: tuple[int, ...]) -> str:
+    """The picture with zeros around it."""
+    if not any(paddings):
+        return name
+    top, bottom, left, right = paddings
+    known = dims(node.inputs[0])  # type: ignore[arg-type]
+    sizes = tuple(n + p if n > 0 else -1 for n, p in zip(known[2:], (top + bottom, left + right), strict=True))
+    padded = lowering.temporary(f"{node.outputs[0].name}.padded", (*known[:2], *sizes))
+    attributes = {
+        "mode": attr("constant"),
+        "pad_value": attr(0.0),
+        "paddings": ints(paddings),
+        "data_format": attr("NCHW"),
+    }
+    lowering.emit("pad2d", {"X": [name]}, {"Out": [padded]}, attributes)
+    return padded
+
+
+def _rounded_up(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...], paddings: tuple[int, ...]
+) -> tuple[tuple[int, ...], bool]:
+    """Paddings and ``ceil_mode`` with the windows of ONNX' ceil_mode, of which none begins in the padding at the end."""
+    axes = list(zip(sizes, kernel, strides, paddings[::2], paddings[1::2], strict=True))
+    if all(end + stride - 1 < window for _, window, stride, _, end in axes):
+        return paddings, True  # whatever the size is, the last window begins before the end
+    if min(sizes) < 1:
+        raise Unsupported("pooling with ceil_mode of a picture whose size is unknown", "give --inputShape")
+    ends, same = [], True
+    for size, window, stride, begin, end in axes:
+        steps = -(-(size + begin + end - window) // stride)
+        if steps * stride >= size + begin:
+            steps, same = steps - 1, False
+        ends.append(max(steps * stride + window - size - begin, 0))
+    if same:
+        return paddings, True
+    return (paddings[0], ends[0], paddings[2], ends[1]), False
 
 
 def _paddings(node: ir.Node, kernel: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -49,17 +99,20 @@ def _global(lowering: Lowering, node: ir.Node) -> None:
         "exclusive": attr(True),
         "ceil_mode": attr(False),
     }
-    _emit(lowering, node, "avg" if node.op_type == "GlobalAveragePool" else "max", attributes, whole=True)
+    kind = "avg" if node.op_type == "GlobalAveragePool" else "max"
+    _emit(lowering, node, lowering.tensor(node.inputs[0]), kind, attributes, whole=True)
 
 
-def _emit(lowering: Lowering, node: ir.Node, kind: str, attributes: dict[str, Attribute], *, whole: bool) -> None:
+def _emit(
+    lowering: Lowering, node: ir.Node, name: str, kind: str, attributes: dict[str, Attribute], *, whole: bool
+) -> None:
     attributes = attributes | {
         "pooling_type": attr(kind),
         "global_pooling": attr(whole),
         "adaptive": attr(False),
         "padding_algorithm": attr("EXPLICIT"),
     }
-    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
+    inputs, outputs = {"X": [name]}, {"Out": [lowering.result(node.outputs[0])]}
     lowering.emit("pool2d", inputs, outputs, attributes)
 
 
