@@ -18,6 +18,8 @@ from converter_lite.passes.shapes import infer_shapes
 ALL = ("2.10", "2.12", "2.13rc0")
 NEW = ("2.12", "2.13rc0")
 NEWEST = ("2.13rc0",)
+ARM_ONLY = ()
+"""Of what x86 files cannot hold."""
 
 Array = NDArray[Any]
 

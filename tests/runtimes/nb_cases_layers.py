@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.runtimes.nb_cases import Cases, floats, ints, scalar
+from tests.runtimes.nb_cases import ALL, ARM_ONLY, Cases, floats, ints, scalar
 
 IMAGE = (1, 4, 9, 10)
 
@@ -193,7 +193,21 @@ def resizing(c: Cases) -> None:
     resize("nearest half pixel", wide, mode="nearest")
     for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
         resize(f"linear {coordinates}", doubled, mode="linear", coordinate_transformation_mode=coordinates)
+        for sizes in ((1, 1), (1, 17), (13, 1), (1, 10), (5, 4)):
+            on_x86 = coordinates == "align_corners" or 1 not in sizes
+            to: dict[str, Any] = {
+                "releases": ALL if on_x86 else ARM_ONLY,
+                "sizes": ints(1, 4, *sizes),
+                "mode": "linear",
+                "coordinate_transformation_mode": coordinates,
+            }
+            resize(f"linear {coordinates} to {sizes}", **to)
         resize(f"linear {coordinates} by size", sizes=odd, mode="linear", coordinate_transformation_mode=coordinates)
+    for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
+        given: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": coordinates}
+        given["releases"] = ARM_ONLY if coordinates == "asymmetric" else ALL
+        name, larger = f"Resize linear {coordinates} from 1", ints(1, 4, 5, 9)
+        c.add(name, "Resize", (1, 4, 1, 1), None, None, consts={3: larger}, **given)
     halved = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
     c.add("Resize linear halved", "Resize", (1, 4, 10, 8), None, consts={2: floats(1, 1, 0.5, 0.5)}, **halved)
 

@@ -36,7 +36,8 @@ def run(model: ir.Model, feed: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
     return list(session.run(feed).values())
 
 
-def written(case: NbCase, target: str = "x86") -> bytes:
+def written(case: NbCase, target: str = "") -> bytes:
+    target = target or ("x86" if case.releases else "arm")
     return write(QuantizedModel(case.model, QuantPlan(target)), options=NbOptions(target))
 
 
@@ -89,6 +90,11 @@ def test_an_arm_file_asks_only_for_kernels_that_release_2_12_has(case: NbCase) -
     mark = next(mark for mark, release in RELEASES.items() if release == "2.12")
     keys = [(op.type, str(op.get(KERNEL_ATTRIBUTE))) for op in file.program.main.operators]
     assert [key for kind, key in keys if not exists(kind, key, mark)] == []
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.releases], ids=lambda case: case.name)
+def test_what_x86_files_cannot_hold_is_refused(case: NbCase) -> None:
+    assert [problem.operator for problem in check(case.model, "x86")] == [case.name.split()[0]]
 
 
 @pytest.mark.parametrize("case", CASES[::10], ids=lambda case: case.name)

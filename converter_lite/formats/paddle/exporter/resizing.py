@@ -15,7 +15,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     rank,
     text_attribute,
 )
-from converter_lite.formats.paddle.program import attr, floats
+from converter_lite.formats.paddle.program import attr, floats, ints
 
 
 def _resize(lowering: Lowering, node: ir.Node) -> None:
@@ -35,6 +35,8 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
             f"a Resize by {factors} whose result is not exactly so large: the runtime goes by the size",
             "give the output size instead of scales, or an input size that the factor divides",
         )
+    if mode == "linear" and not lowering.is_arm:
+        _refuse_sides_of_one(node, (height, width))
     by_scale = scales is not None and not fixed
     attributes = {
         "scale": floats(scales if by_scale and scales is not None else ()),
@@ -46,8 +48,34 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
         "data_layout": attr("NCHW"),
     }
     operator = "nearest_interp_v2" if mode == "nearest" else "bilinear_interp_v2"
-    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
-    lowering.emit(operator, inputs, outputs, attributes)
+    name, outputs = lowering.tensor(node.inputs[0]), {"Out": [lowering.result(node.outputs[0])]}
+    if mode == "linear" and _coordinates(node) in ("align_corners", "pytorch_half_pixel") and 1 in (height, width):
+        name = _first_line(lowering, node, name, [2 + axis for axis, size in enumerate((height, width)) if size == 1])
+    lowering.emit(operator, {"X": [name]}, outputs, attributes)
+
+
+def _refuse_sides_of_one(node: ir.Node, result: tuple[int, ...]) -> None:
+    """x86 kernels take the first line for the middle, and those of 2.10 also go wrong along the other side."""
+    coordinates, source = _coordinates(node), dims(node.inputs[0])[2:]  # type: ignore[arg-type]
+    if coordinates != "align_corners" and (1 in result or (coordinates == "asymmetric" and 1 in source)):
+        raise Unsupported(f"linear Resize with {coordinates} to or from a side of 1", "ARM has it, or align_corners")
+
+
+def _first_line(lowering: Lowering, node: ir.Node, name: str, axes: list[int]) -> str:
+    """The first row or column, which is what a side of 1 shows: the kernel crashes, or takes the middle."""
+    sizes = list(dims(node.outputs[0])[:2]) + list(dims(node.inputs[0])[2:])  # type: ignore[arg-type]
+    for axis in axes:
+        sizes[axis] = 1
+    line = lowering.temporary(f"{node.outputs[0].name}.line", sizes)
+    attributes = {
+        "axes": ints(axes),
+        "starts": ints([0] * len(axes)),
+        "ends": ints([1] * len(axes)),
+        "infer_flags": ints([1] * len(axes)),
+        "decrease_axis": ints(()),
+    }
+    lowering.emit("slice", {"Input": [name]}, {"Out": [line]}, attributes)
+    return line
 
 
 def _scales(node: ir.Node) -> list[float] | None:
@@ -71,10 +99,15 @@ def _factors(node: ir.Node, scales: list[float] | None, sizes: list[int] | None)
     return [sizes[2] / source[2], sizes[3] / source[3]]
 
 
+def _coordinates(node: ir.Node) -> str:
+    old = node.op_type == "Upsample" or len(node.inputs) == 2
+    return text_attribute(node, "coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+
+
 def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, int]:
     """``align_corners`` and ``align_mode`` with the meaning of ONNX' coordinate mode."""
     old = node.op_type == "Upsample" or len(node.inputs) == 2
-    coordinates = text_attribute(node, "coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    coordinates = _coordinates(node)
     if mode == "nearest":
         rounding = text_attribute(node, "nearest_mode", "floor" if old else "round_prefer_floor")
         upsampling = all(f >= 1 and float(f).is_integer() for f in factors)
