@@ -1,1 +1,1 @@
-"""File formats: each folder has what reads and what writes one; ``registry`` names them."""
+"""File formats: each folder reads or writes one, or both; ``registry`` lists them."""

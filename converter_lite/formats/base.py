@@ -24,13 +24,13 @@ Block = str | list[list[str]]
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """What a person can choose about the written files.
+    """The user's options for the written files.
 
     Attributes:
         io_types: Element types of inputs and outputs.
         fp16: Store float constants as float16.
         flags: Those of the formats; others have their defaults.
-        config: The configuration, for keys that concern one format; ``None``: their defaults.
+        config: The configuration, for keys that concern a single format; ``None``: their defaults.
     """
 
     io_types: IoTypes = UNCHANGED_TYPES
@@ -49,7 +49,7 @@ class Written:
 
     Attributes:
         files: The model first.
-        notes: What the file holds otherwise than planned.
+        notes: Where the file departs from the plan.
     """
 
     files: list[Path]
@@ -86,7 +86,7 @@ class OutputFormat(Protocol):
         """The choice with the policy of the runtimes of this format, and with how its files store weights.
 
         Args:
-            choice: As the configuration says.
+            choice: As the configuration specifies.
             model: The graph that is to be quantized.
 
         Raises:
@@ -98,14 +98,14 @@ class OutputFormat(Protocol):
 
         Args:
             quantized: The graph with decisions but no parameters, or what :meth:`adapt` gives.
-            choice: What was decided by; ``None`` = nothing is quantized anew.
+            choice: The settings behind the decisions; ``None`` = nothing is newly quantized.
 
         Raises:
             ConverterError: Such a file cannot be written.
         """
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
-        """The plan of a model that was quantized already, within what the format can hold; ``log``: what changes by that."""
+        """The plan of an already quantized model, within what the format can hold; ``log`` receives what that changes."""
 
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
         """Write the model; ``log`` shows progress where that takes long.
@@ -115,7 +115,7 @@ class OutputFormat(Protocol):
         """
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
-        """What the written file says, read back as an ONNX model that takes the samples of ``like``.
+        """The written file, read back as an ONNX model that takes the samples of ``like``.
 
         Raises:
             FormatError: The file is not valid.

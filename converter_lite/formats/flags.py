@@ -1,7 +1,7 @@
-"""Flags that concern one output format, declared in its folder: what the command line offers and what messages say of them.
+"""Flags that concern one output format, declared in its folder: what the command line offers and how messages name them.
 
-A request of a conversion has the flags of every format (:class:`converter_lite.pipeline.request.ConvertRequest` is made of
-them), and each format takes its own from it.
+The request of a conversion has the flags of every format (:class:`converter_lite.pipeline.request.ConvertRequest` inherits them),
+and each format takes its own from it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Flag:
         attribute: Name in requests.
         default: Value that asks for nothing.
         name: On the command line, without dashes; empty: for the programming interface only.
-        help: What the command line says of it.
-        choices: Words that it takes; none for switches and numbers.
+        help: What the command line says about it.
+        choices: Words that it accepts; none for switches and numbers.
     """
 
     attribute: str
@@ -37,10 +37,10 @@ class Flag:
         return isinstance(self.default, bool)
 
     def check(self, value: object) -> None:
-        """Refuse a value that it does not take: a text such as "off" would pass for true.
+        """Refuse a value that it does not accept: a string such as "off" would pass for true.
 
         Raises:
-            UsageError: The value is none.
+            UsageError: The value is not valid.
         """
         if self.choices:
             one_of(str(value), self.choices, f"--{self.name}")
@@ -48,7 +48,7 @@ class Flag:
             raise UsageError(f"must be True or False, not {value!r}", where=self.attribute)
 
     def given(self, value: object) -> str:
-        """The flag with a value, as a person writes it."""
+        """The flag with a value, as the user writes it."""
         if not self.name:
             return self.attribute if self.is_switch else f"{self.attribute}={value}"
         return f"--{self.name}=on" if self.is_switch else f"--{self.name}={value}"

@@ -1,7 +1,7 @@
 """FlatBuffers from and to dictionaries, driven by field tables of each format; no generated code.
 
-A table is a line of ``name:kind[=default][!]`` items; the position is the field id, ``-`` leaves one out, ``!`` marks a field
-that must be there. Kinds are
+A table is a line of ``name:kind[=default][!]`` items; the position is the field id, ``-`` skips one, ``!`` marks a required
+field. Kinds are
 
 * scalars: ``bool byte ubyte int uint long float double``, and vectors of them (``ints`` and so on), which are NumPy arrays;
 * ``bytes`` (an array of uint8), ``string``, ``strings``;
@@ -10,8 +10,8 @@ that must be there. Kinds are
 * ``union``, a type and a table in two ids: a pair of the table's name and its dictionary.
 
 Writing uses the ``flatbuffers`` builder; fields that equal their default are left out. Reading is our own: every offset is
-checked, and the work is bounded by the size of the buffer, because offsets of a hostile file may point at the same bytes again
-and again.
+checked, and the work is bounded by the size of the buffer, because offsets of a hostile file may point at the same bytes over and
+over.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _SCALARS: dict[str, tuple[str, str, Any]] = {
 _VECTORS = {f"{kind}s": dtype for kind, (_, dtype, _) in _SCALARS.items()}
 
 WORK_PER_BYTE = 16
-"""Bytes that reading may visit per byte of buffer; shared strings and vtables make honest files need more than one."""
+"""Bytes that reading may visit per byte of buffer; valid files need more than one because of shared strings and vtables."""
 
 LEAST_WORK = 1 << 16
-"""The same for small files, in all."""
+"""The least total that reading may visit, for small files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its id, name, kind, the value that a file leaves out, and whether it must be there."""
+    """One field: its id, name, kind, default (which files leave out), and whether it is required."""
 
     slot: int
     name: str
@@ -65,11 +65,11 @@ class Schema:
     """The tables of a format.
 
     Args:
-        tables: Name -> line of fields; a table that is not there has none.
+        tables: Name -> line of fields; a table that is not listed has none.
         identifier: Bytes 4 to 8 of a file, empty without them.
         union: Names of the tables that a union may hold; the index is the type.
-        byte_alignment: Where vectors of bytes begin.
-        replaces: Text that is not UTF-8 is read with marks in it instead of being refused.
+        byte_alignment: Alignment of vectors of bytes.
+        replaces: Text that is not UTF-8 is read with replacement characters instead of being refused.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Schema:
         Args:
             table: Name of the root's table.
             value: Values by field name.
-            size_hint: Expected bytes; saves the growing of the buffer.
+            size_hint: Expected bytes; avoids growing the buffer.
 
         Raises:
             KeyError: A table has no such field.
@@ -128,8 +128,8 @@ class Schema:
         """The root table; absent scalars have their defaults, other absent fields no key. Vectors are views of the data.
 
         Raises:
-            FormatError: An offset leads outside, a required field is absent, or the data are built so that reading them would
-                take far more work than their size.
+            FormatError: An offset points outside, a required field is absent, or reading the data would take far more work than
+                their size warrants.
         """
         decoder = _Decoder(self, data, where)
         return decoder.table(table, decoder.follow(0))

@@ -1,4 +1,4 @@
-"""Tables of functions that several modules make together."""
+"""Tables of functions that several modules contribute to."""
 
 from __future__ import annotations
 

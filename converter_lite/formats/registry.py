@@ -1,4 +1,4 @@
-"""Every kind of file by its names: ``--fmk`` for what is read, ``--saveType`` for what is written."""
+"""Every file format by its names: ``--fmk`` for what is read, ``--saveType`` for what is written."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A folder of this package. Its modules of fixed names are loaded when they are asked for.
+    """A folder of this package. Its modules, whose names are fixed, are loaded on demand.
 
     Attributes:
         folder: ``source`` reads files, ``format`` writes them and reads them back, ``inspect`` describes them.
         suffix: End of file names.
-        flags: What a person can choose about a file.
-        has_weight_file: A model may have its parameters in a file of their own.
+        flags: The user's options for a file.
+        has_weight_file: A model may have its parameters in a separate file.
     """
 
     folder: str
@@ -46,7 +46,7 @@ class Format:
         return source
 
     def output_format(self, options: FileOptions) -> OutputFormat:
-        """What writes files as the options say.
+        """The writer of files with these options.
 
         Raises:
             TargetError: It cannot follow an option.
@@ -55,7 +55,7 @@ class Format:
         return output
 
     def describe(self, path: Path, *, confined: bool) -> Iterator[Block]:
-        """What a file holds: lines and tables.
+        """The content of a file: lines and tables.
 
         Raises:
             ConverterError: The file cannot be read.
@@ -109,5 +109,5 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 
 
 def by_suffix(path: Path) -> str | None:
-    """Name of the format whose files end as this one does."""
+    """Name of the format whose files have this suffix."""
     return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)

@@ -19,7 +19,7 @@ class ModelFiles:
 
     Attributes:
         path: The model.
-        weights: Its parameters, where they are a file of their own; ``None`` looks beside the model.
+        weights: Its parameters, if they are in a separate file; ``None`` looks beside the model.
         input_shapes: Shapes to build into the graph.
         confined: Refuse files outside the folder of the model.
     """

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from converter_lite.errors import FormatError
 
 _CHUNK = 1 << 14
-"""Values that are spread into single bits at a time; a multiple of 8, so that chunks end at byte borders."""
+"""Values that are split into single bits at a time; a multiple of 8, so that chunks end at byte boundaries."""
 
 
 def pack_low_first(values: NDArray[np.integer], width: int) -> bytes:
@@ -74,7 +74,7 @@ class BitReader:
         self._position = 0
 
     def parts(self, width: int, count: int) -> Iterator[NDArray[np.int32]]:
-        """The next fields of one width, a part at a time; what is read after them does not wait for that.
+        """The next fields of one width, a part at a time; fields behind them can be read before these are consumed.
 
         Raises:
             FormatError: The stream ends before.

@@ -1,4 +1,4 @@
-"""Along which axis the runtime reads the per-channel parameters of a weight: the file does not say."""
+"""Along which axis the runtime applies the per-channel parameters of a weight: the file does not say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from converter_lite.formats.mindspore_lite.container import MsModel, MsNode
 
 _BY_OPERATOR = (1, 6, 0)
 _BY_TRANSPOSED_CONVOLUTION = (1, 8, 0)
-"""Versions that brought the rules; a file without a proper version is read by the oldest ones."""
+"""Versions that introduced the rules; a file without a proper version is read by the oldest ones."""
 
 
 def channel_axis(ms: MsModel, index: int) -> int:

@@ -93,7 +93,7 @@ def to_bytes(model: MsModel) -> bytes:
     """Serialize.
 
     Raises:
-        FormatError: The file would be larger than a FlatBuffer can be.
+        FormatError: The file would exceed the size of a FlatBuffer.
     """
     size = sum(len(_raw(t)) for t in model.tensors if t.data is not None)
     if size > MAX_FILE - (1 << 20):

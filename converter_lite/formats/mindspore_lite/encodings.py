@@ -20,7 +20,7 @@ from converter_lite.formats.mindspore_lite.enums import Compression
 _COORDINATE_FIELD = 8
 _COUNT_FIELD = 32
 _MAX_COORDINATE = 16
-"""Largest width of a distance that is tried; longer ones never pay."""
+"""Largest width of a distance that is tried; wider ones never pay off."""
 
 _BLOCK = 1 << 16
 """Integers that are counted at a time."""
@@ -38,12 +38,12 @@ class Encoded:
 
 
 def store(q: NDArray[np.int32], quant: MsQuant, *, encode: bool) -> Encoded:
-    """A weight in its smallest encoding, or the plainest one that has its width.
+    """A weight in its smallest encoding, or in the simplest one that has its width.
 
     Args:
         q: Integers in the axis order of the file.
         quant: Its parameters; channels lie along the first axis where there are several.
-        encode: Choose by size; ties go to the plainest.
+        encode: Choose by size; ties go to the simplest.
     """
     bits = quant.bits
     best = Encoded(pack(q, bits), Compression.NONE if bits in WHOLE_BYTES else Compression.BITPACKING)
@@ -68,11 +68,11 @@ def _count_used(q: NDArray[np.int32], bits: int) -> int:
 
 
 Part = tuple[slice | NDArray[np.int64], NDArray[np.integer]]
-"""Places in a flat weight, and its integers there."""
+"""Positions in a flat weight, and its integers there."""
 
 
 def parts(data: bytes | memoryview, compression: Compression, quant: MsQuant, count: int) -> Iterator[Part]:
-    """The integers of an encoded weight, a bounded number at a time; what no part tells is the zero point.
+    """The integers of an encoded weight, a bounded number at a time; positions that no part contains are the zero point.
 
     Raises:
         FormatError: The bytes do not hold ``count`` weights in this encoding.
@@ -112,7 +112,7 @@ def is_plain(compression: Compression, quant: MsQuant) -> bool:
 
 
 def integer_type(bits: int) -> np.dtype[np.integer]:
-    """What holds integers of so many bits."""
+    """The NumPy type that holds integers of this many bits."""
     return np.dtype("<i1" if bits <= 8 else "<i2")
 
 
@@ -143,7 +143,7 @@ def index_width(used: int) -> int:
 
 
 def indexing_bytes(count: int, used: int, bits: int) -> int:
-    """Size of the INDEXING form."""
+    """Size in the INDEXING encoding."""
     return -(-(bits + bits * used + index_width(used) * count) // 8)
 
 
@@ -200,7 +200,7 @@ def _stored_positions(differs: NDArray[np.intp], gap_width: int, count: int) -> 
 
 
 def _best_gap_width(q: NDArray[np.int32], quant: MsQuant, used: int) -> tuple[int, int] | None:
-    """The width of distances that makes the SPARSE form smallest, and its bytes."""
+    """The width of distances that makes the SPARSE encoding smallest, and its bytes."""
     flat = q.reshape(-1)
     is_stored = flat.reshape(len(quant.zero_point), -1) != quant.zero_point[:, None]
     if np.count_nonzero(is_stored) * (index_width(used) + 1) >= flat.size * quant.bits:

@@ -9,7 +9,7 @@ from converter_lite.formats.flags import FormatFlags, flag
 
 @dataclass(frozen=True, kw_only=True)
 class MsFlags(FormatFlags):
-    """What a person can choose about a ``.ms`` file.
+    """The user's options for a ``.ms`` file.
 
     Attributes:
         ms_compat: Runtimes that it is for: ``device``, or ``wheel`` for the released desktop packages too.

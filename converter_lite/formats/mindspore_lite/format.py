@@ -25,7 +25,7 @@ from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
 MS_REQUIREMENTS = GraphRequirements(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
-"""How the writer wants the graph."""
+"""What the writer requires of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class MsFormat:
             raise refusal(problems)
 
     def restrict(self, choice: Choice, model: ir.Model) -> Choice:
-        """The choice with the table of the runtime's integer kernels."""
+        """The choice with the policy of the runtime's integer kernels."""
         del model
         return for_device(choice, packed=self.options.encode)
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
-        """Bytes of a file with stand-in parameters.
+        """Bytes of a file with placeholder parameters.
 
         Raises:
             ConverterError: Such a file cannot be written.
@@ -108,7 +108,7 @@ class MsFormat:
         return Written([path], tuple(notes))
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
-        """What the written file says as an ONNX model with the inputs of ``like``.
+        """The written file as an ONNX model with the inputs of ``like``.
 
         Weights that the runtimes dequantize at load are floats here too.
 

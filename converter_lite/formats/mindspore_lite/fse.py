@@ -205,7 +205,7 @@ class FseStream:
         return np.dtype(np.uint8 if len(self.centroids) <= 1 << 8 else np.uint16)
 
     def parts(self, count: int) -> Iterator[tuple[slice, NDArray[np.unsignedinteger]]]:
-        """Symbols with their places in a flat weight, from its end on, a bounded number at a time.
+        """Symbols with their positions in a flat weight, from its end backwards, a bounded number at a time.
 
         Raises:
             FormatError: The stream holds fewer than ``count`` symbols.
@@ -221,7 +221,7 @@ class FseStream:
             count -= len(passed)
 
     def _tables(self) -> tuple[NDArray[np.unsignedinteger], bytearray, array[int]]:
-        """By state: its symbol, how many bits follow, and what they are added to."""
+        """Per state: its symbol, how many bits follow, and the base that they are added to."""
         symbols, size = _spread(self.frequencies, self.log), 1 << self.log
         numbers, widths, bases = self.frequencies.tolist(), bytearray(size), array("i", bytes(4 * size))
         for state, symbol in enumerate(array("H", symbols.tobytes())):
@@ -234,7 +234,7 @@ class FseStream:
     def _block(
         self, widths: bytearray, bases: array[int], state: int, position: int, count: int
     ) -> tuple[list[int], int, int]:
-        """Up to ``count`` states, the next state, and the place of its bits; negative when the stream ended before."""
+        """Up to ``count`` states, the next state, and the position of its bits; negative if the stream ended before."""
         low = max(0, position - _BLOCK)
         windows = self._windows(low, position).tolist()
         place = position - low

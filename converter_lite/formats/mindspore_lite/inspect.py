@@ -1,4 +1,4 @@
-"""What a ``.ms`` file holds, as rows of a table."""
+"""The content of a ``.ms`` file, as rows of a table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def describe(path: Path, *, confined: bool) -> Iterator[Block]:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """One operator; shapes of its variables, and its attributes that differ from nothing."""
+    """One operator, with the shapes of its variables and its attributes that are not empty."""
 
     name: str
     operator: str

@@ -1,4 +1,4 @@
-"""What a caller can choose about a ``.ms`` file, and what it is told."""
+"""Options for a ``.ms`` file, and the problems that are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axis permutations: in which order a tensor's axes are stored, compared with the ONNX value.
+"""Axis permutations: the order in which a tensor's axes are stored, relative to the ONNX value.
 
 A form ``p`` of a value ``x`` is the array ``transpose(x, p)``: axis ``i`` of the stored array is axis ``p[i]`` of
 ``x``.
@@ -21,7 +21,7 @@ def identity(rank: int) -> Perm:
 
 
 def compose(first: Perm, second: Perm) -> Perm:
-    """The single permutation that does ``first``, then ``second``."""
+    """The permutation that applies ``first``, then ``second``."""
     return tuple(first[i] for i in second)
 
 
@@ -42,7 +42,7 @@ def without(perm: Perm, axes: Sequence[int]) -> Perm:
 
 
 def reshaped(before: Sequence[int], after: Sequence[int], perm: Perm) -> Perm | None:
-    """The form in which a reshape of form ``perm`` comes out when the stored bytes stay where they are.
+    """The form of a reshape's result if the input has the form ``perm`` and the stored bytes stay where they are.
 
     Both shapes are cut into the smallest groups of axes with equal products; a group must keep its axes together and
     in order in ``perm``. Axes of size 1 may stand anywhere.

@@ -1,4 +1,4 @@
-"""Plans of ``.ms`` files: within the runtime's integer kernels, and with weights stored economically."""
+"""Plans for ``.ms`` files: limited to the runtime's integer kernels, and with weights stored economically."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DEVICES = frozenset(device.value for device in (TargetDevice.CPU, TargetDevice.A
 
 
 def for_device(choice: Choice, *, packed: bool) -> Choice:
-    """The choice with the table of the runtime's CPU kernels.
+    """The choice with the policy of the runtime's CPU kernels.
 
     Args:
-        choice: As the configuration says.
+        choice: As the configuration specifies.
         packed: Integers of any width are stored without gaps; otherwise grids are of whole bytes.
 
     Raises:
@@ -50,10 +50,10 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
 
 
 def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
-    """The plan of a model that was quantized already, within what the runtime computes.
+    """The plan of an already quantized model, within what the runtime computes.
 
     The graph and the integers are shared, not copied; Clips come back where integers no longer saturate. Nodes
-    without weights that stand between integers compute with integers too where the runtime can.
+    without weights between integer nodes compute with integers too if the runtime can.
     """
     plan = QuantPlan(MS_CPU.name, activations=dict(quantized.plan.activations))
     plan.weights = dict(quantized.plan.weights)
@@ -76,7 +76,7 @@ def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
 
 
 def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
-    """What a node may be here, and why it is float."""
+    """The mode that a node may have here, and why it is float."""
     mode, plan = quantized.plan.mode(node), quantized.plan
     weight = stored_weight(node)
     params = plan.weights.get(weight.name or "") if weight is not None else None

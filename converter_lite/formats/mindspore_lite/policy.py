@@ -1,9 +1,9 @@
-"""What a ``.ms`` file may hold as integers: the table for the planner, and how a weight is stored most economically.
+"""What a ``.ms`` file can hold as integers: the policy for the planner, and how a weight is stored most economically.
 
-Source: every row was run in the released 2.0.0 runtimes (x86-64 and ARM64). Integer kernels that are wrong or missing
-there are not in the table (broadcast Add, Sigmoid, Resize, Softmax with other parameters than its own, ...). Add of equal
-shapes loads and runs, but rounds its inputs so coarsely that the files of a residual network leave their own ONNX form
-(mean cosine 0.9980 with it, 0.9995 without): it stays float.
+Source: every row was run in the released 2.0.0 runtimes (x86-64 and ARM64). Integer kernels that are wrong or missing there are
+not in the table (broadcast Add, Sigmoid, Resize, Softmax with parameters other than its own, ...). Add of equal shapes loads and
+runs, but rounds its inputs so coarsely that files of a residual network differ from their own ONNX version (mean cosine 0.9980
+with it, 0.9995 without): it stays float.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ DYNAMIC_OPERATORS = frozenset({"MatMul", "Gemm"})
 """Operators whose activations can be quantized at run time; their weights are int8, symmetric."""
 
 PARAMETER_BYTES = 20
-"""Bytes that one more scale and zero point take in a file."""
+"""Bytes of one more scale and zero point in a file."""
 
 _WORTHWHILE_BITS = 4
-"""Extra bits below which one scale per tensor loses more than the wider integers gain."""
+"""With fewer extra bits, one scale per tensor loses more than the wider integers gain."""
 
 _MAX_BITS = 16
 

@@ -1,6 +1,6 @@
-"""Field tables of the ``.ms`` FlatBuffer: everything that :mod:`converter_lite.formats.flatbuffer` needs to know about it.
+"""Field tables of the ``.ms`` FlatBuffer, for :mod:`converter_lite.formats.flatbuffer`.
 
-Source: dumps of files of the 2.0.0 converter, and of the runtime's reaction to changes.
+Source: dumps of files of the 2.0.0 converter, and the runtime's reaction to changes.
 """
 
 from __future__ import annotations
@@ -128,4 +128,4 @@ _TABLES: dict[str, str] = {
 }
 
 SCHEMA = Schema(_TABLES, identifier=IDENTIFIER, union=OPERATORS, byte_alignment=16, replaces=True)
-"""What reads and writes them."""
+"""The codec of these files."""

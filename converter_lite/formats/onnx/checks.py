@@ -1,4 +1,4 @@
-"""What a file must be before it is worked on: whole, known, and a graph."""
+"""What is checked of a file before any work: that it is complete, supported, and a valid graph."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WINDOWED = frozenset(
 """Operators on tensors of batch, channel and at least one more axis."""
 
 DEFAULT_OPSET = 13
-"""What a file that only imports operator sets of other domains gets for the standard one."""
+"""The standard operator set for a file that imports only sets of other domains."""
 
 
 def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
-    """Name the nodes of a freshly loaded model and refuse what nothing later could work with.
+    """Name the nodes of a freshly loaded model, and refuse a model that later steps could not handle.
 
     Args:
         model: The model.
@@ -57,7 +57,7 @@ def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
 
 
 def _check_text(model: ir.Model, path: Path) -> None:
-    """Names that are no UTF-8 come out of protobuf as bytes."""
+    """Protobuf returns names that are not UTF-8 as bytes."""
     for text in _texts(model):
         if isinstance(text, bytes):
             raise ModelError(DAMAGED, where=str(path), hint=f"the name {text!r} is no text")
@@ -77,7 +77,7 @@ def _texts(model: ir.Model) -> Iterator[object]:
 
 
 def _check_links(model: ir.Model, path: Path) -> None:
-    """Everything that is read is computed, given or stored, and nothing depends on itself."""
+    """Check that every value that is read is computed, an input, or stored, and that nothing depends on itself."""
     for node in all_nodes(model.graph):
         for value in node.inputs:
             if value is not None and not _has_source(value):
@@ -96,7 +96,7 @@ def _has_source(value: ir.Value) -> bool:
 
 
 def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
-    """Name missing or short data now, not when a weight is used. External data lie at their resolved place from here on."""
+    """Report missing or short data now, not when a weight is used. From here on external data have their resolved path."""
     for name, tensor, put in stored_tensors(model):
         if any(size < 0 for size in tensor.shape.numpy()):
             raise ModelError(f"tensor '{name}' has a negative size: {list(tensor.shape.numpy())}", where=str(path))
@@ -172,19 +172,25 @@ def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
 def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> None:
     try:
         tensor.numpy()
-    except (ValueError, TypeError, KeyError, OverflowError, AssertionError) as error:  # onnx_ir asserts some of it
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        OverflowError,
+        AssertionError,
+    ) as error:  # onnx_ir uses assertions for some of it
         raise ModelError(f"the numbers of tensor '{name}' are damaged: {error}", where=where) from error
 
 
 def _check_description(tensor: ir.ExternalTensor, name: str, where: str) -> None:
-    if not isinstance(tensor.location, str):  # bytes that are no UTF-8
+    if not isinstance(tensor.location, str):  # bytes that are not UTF-8
         raise ModelError(f"the external data of tensor '{name}' are in a file whose name is no text", where=where)
     if tensor.dtype is ir.DataType.UNDEFINED or tensor.dtype.is_string():
         raise ModelError(f"tensor '{name}' has external data of type {tensor.dtype.name}", where=where)
 
 
 def _check_place(tensor: ir.ExternalTensor, path: Path) -> None:
-    """The data lie in the folder of the model file, or where that file itself is a link to."""
+    """Refuse data outside the folder of the model file, or of the file that it links to."""
     if not is_inside(path.parent / tensor.location, path.parent, Path(os.path.realpath(path)).parent):
         raise ModelError(
             f"tensor '{tensor.name}' points outside the model's folder: {tensor.location}",
@@ -213,7 +219,7 @@ def _check_external_tensor(tensor: ir.ExternalTensor, path: Path) -> None:
 
 
 def check_ranks(model: ir.Model, path: Path) -> None:
-    """Refuse images without an axis to slide a window along, once shapes are known: some runtimes end the process there.
+    """Refuse images without an axis to slide a window along, once shapes are known: some runtimes crash on them.
 
     Raises:
         ModelError: A convolution or a pooling reads a tensor of fewer than three dimensions.
@@ -265,7 +271,7 @@ def _check_operators(model: ir.Model, path: Path) -> None:
 
 
 def _check_attributes(model: ir.Model, path: Path) -> None:
-    """Attributes of standard operators have the types that the standard gives them."""
+    """Check that attributes of standard operators have the types of the standard."""
     version = opset(model)
     known: dict[str, dict[str, str]] = {}
     for node in _nodes(model):

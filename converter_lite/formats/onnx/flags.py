@@ -9,7 +9,7 @@ from converter_lite.formats.flags import FormatFlags, flag
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxFlags(FormatFlags):
-    """What a person can choose about an ONNX file.
+    """The user's options for an ONNX file.
 
     Attributes:
         uint8_weights: Int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.

@@ -1,4 +1,4 @@
-"""ONNX with quantize/dequantize pairs as an output format."""
+"""ONNX with QuantizeLinear and DequantizeLinear (QDQ) as an output format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 
 ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True)
-"""Any graph; matrix products where they say the same as a convolution, since their integer kernels can give floats."""
+"""Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats."""
 
 SHOWN_NODES = 3
 """Nodes that are named."""
@@ -59,7 +59,7 @@ class OnnxFormat:
 
     @property
     def io_types(self) -> IoTypes:
-        """Those that were asked for."""
+        """The format with the options of a request."""
         return self.options.io_types
 
     def check(self, model: ir.Model) -> None:
@@ -137,7 +137,7 @@ output_format = OnnxFormat
 
 
 def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tuple[str, ...]]:
-    """The graph, and what is to be told.
+    """The graph, and the notes about it.
 
     Integers of one or two bits take two, those of five or six are stored in two parts, and attentions of dynamic quantization
     (which is for speed) become one operator, where everything here can read that.
@@ -158,7 +158,7 @@ def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tup
 
 
 def _saturation(model: ir.Model) -> str:
-    """What to tell about integer kernels of x86 processors, empty for a model without any."""
+    """The note about integer kernels of x86 processors, empty for a model without any."""
     found = saturating_weights(model)
     if not found:
         return EXACT_NOTE if has_integer_weights(model) else ""
@@ -169,7 +169,7 @@ def _saturation(model: ir.Model) -> str:
 
 
 def _newer_forms(widths: set[int]) -> str:
-    """How weights are stored that need two-bit integers, empty without such weights."""
+    """How weights that need two-bit integers are stored, empty without such weights."""
     forms = {
         "two bits": any(bits <= 2 for bits in widths),
         "parts of four and two bits": not widths.isdisjoint(TWO_PARTS),

@@ -8,11 +8,11 @@ from converter_lite.errors import ModelError
 from converter_lite.graph import all_nodes, label
 
 MAX_NODES = 1_000_000
-"""Nodes that a graph may have once its functions are inlined: ten times the largest models, and what a gigabyte holds."""
+"""Most nodes that a graph may have once its functions are inlined: ten times the largest models, and what a gigabyte holds."""
 
 
 def refuse_graph_parameters(model: ir.Model, *, where: str) -> None:
-    """Refuse functions that take a graph as parameter; nothing can walk through them.
+    """Refuse functions that take a graph as parameter: they cannot be traversed.
 
     Raises:
         ModelError: There is one.

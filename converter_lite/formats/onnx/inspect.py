@@ -1,4 +1,4 @@
-"""What an ONNX file holds, as rows of tables."""
+"""The content of an ONNX file, as rows of tables."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _row(value: ir.Value, kind: str) -> list[str]:
 
 
 def _quantization(value: ir.Value) -> str:
-    """Parameters of the pair that reads a tensor."""
+    """Parameters of the Q/DQ that reads a tensor."""
     for node, position in value.uses():
         if position != 0 or node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
             continue

@@ -1,4 +1,4 @@
-"""Two-bit integers: newer than the oldest libraries that this package works with."""
+"""Two-bit integers, which the oldest supported libraries lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantized ONNX models (QuantizeLinear / DequantizeLinear pairs) as a float graph with their own scales as the plan."""
+"""Quantized ONNX models (QDQ) as a float graph, with their own scales as the plan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INTEGER_OPERATORS = frozenset({"QLinearConv", "QLinearMatMul", "ConvInteger", "M
 
 
 def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> QuantizedModel:
-    """Take the pairs out of ``model`` (changed in place) and put what they say into a plan.
+    """Move the Q/DQ nodes of ``model`` (changed in place) into a plan.
 
     Weights become float initializers that keep their integers; biases stored as int32 become float. A node with a
     quantized weight and quantized data is INTEGER in the plan, with a quantized weight only it is WEIGHT. A weight whose
@@ -46,7 +46,7 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
         where: Name of the file for messages.
 
     Raises:
-        ModelError: The model computes with integer operators, or a scale is no constant; the nodes are named.
+        ModelError: The model computes with integer operators, or a scale is not constant; the nodes are named.
     """
     refused = [g.label(node) for node in model.graph if node.op_type in INTEGER_OPERATORS]
     if refused:
@@ -122,7 +122,7 @@ def _fold_input_scales(quantized: QuantizedModel, multiply: ir.Node, weight: ir.
 
 
 def _take_out_alone(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
-    """A QuantizeLinear that is left: nobody reads it, or it is an output of the graph."""
+    """Check a QuantizeLinear that is left: nothing may read it, and it must not be an output of the graph."""
     if node.outputs[0].uses() or node.outputs[0].is_graph_output():
         raise ModelError("integers leave the model, or a node other than DequantizeLinear reads them", where=where)
     quantized.model.graph.remove(node, safe=True)
@@ -176,7 +176,7 @@ def _float_weight(
 
 
 def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
-    """Let everybody who reads ``node`` read ``value``; a graph output keeps its name behind an Identity."""
+    """Make every reader of ``node`` read ``value``; a graph output keeps its name behind an Identity."""
     output = node.outputs[0]
     for user, index in tuple(output.uses()):
         user.replace_input_with(index, value)

@@ -21,10 +21,10 @@ from converter_lite.passes.shapes import infer_shapes
 _log = logging.getLogger(__name__)
 
 WORKING_OPSET = 13
-"""Passes see at least this one: axes are inputs, and quantization per channel can be written."""
+"""Passes see at least this operator set: axes are inputs, and per-channel quantization can be written."""
 
 TOLERABLE_OPSET = 11
-"""From here on a model that cannot be raised is read as it is; writers that need more refuse it then."""
+"""From this operator set on, a model that cannot be raised is read as it is; writers that need more then refuse it."""
 
 QUANTIZED_OPERATORS = frozenset(
     {
@@ -42,7 +42,7 @@ def read_onnx(
 ) -> ir.Model:
     """The model in a file, named, sorted, with shapes and at operator set 13 or newer; weights load on demand.
 
-    Initializers are no inputs any more, local functions are inlined, Constant nodes are initializers. Operators of
+    Initializers are no longer inputs, local functions are inlined, Constant nodes are initializers. Operators of
     other domains stay as they are.
 
     Args:
@@ -74,7 +74,7 @@ def read_onnx(
 
 
 def is_quantized(model: ir.Model) -> bool:
-    """Whether the model computes with quantized tensors already."""
+    """Whether the model already computes with quantized tensors."""
     return any(node.op_type in QUANTIZED_OPERATORS for node in all_nodes(model.graph))
 
 
@@ -87,7 +87,7 @@ def _load(path: Path) -> ir.Model:
         raise ModelError("the model file does not exist", where=str(path))
     if path.is_dir():
         raise ModelError("this is a directory, not a model file", where=str(path))
-    if not path.is_file():  # a pipe would be waited for, a device may never end
+    if not path.is_file():  # a pipe would block, a device may never end
         raise ModelError("this is no file", where=str(path), hint="save the model as a file first")
     try:
         model = ir.load(path, format="protobuf")
@@ -99,14 +99,14 @@ def _load(path: Path) -> ir.Model:
 
 
 def _reason(error: BaseException) -> str:
-    """First line of the innermost message: a pass wraps what went wrong."""
+    """First line of the innermost message: passes wrap the original error."""
     while error.__cause__ is not None:
         error = error.__cause__
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _normalize(model: ir.Model) -> None:
-    """One form for what files write in several ways."""
+    """Normalize what files write in several ways."""
     if model.functions:
         library.InlinePass()(model)
     overridable = sum(value.is_initializer() for value in model.graph.inputs)

@@ -13,21 +13,21 @@ from converter_lite.passes.opset import change_opset, changed_operators, minimal
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
 SURE_OPSET, SURE_IR_VERSION = 21, 10
-"""What the oldest onnxruntime that this package works with, 1.19, loads."""
+"""What the oldest supported onnxruntime, 1.19, loads."""
 
 _log = logging.getLogger(__name__)
 
 
 def fit_to_engine(model: ir.Model, path: Path, engine: Engine = DEFAULT_ENGINE) -> ir.Model:
-    """The model at the newest operator set and file version that the engine loads, if its own are newer still.
+    """The model at the newest operator set and file version that the engine loads, if its own are newer.
 
-    New operator sets mostly allow more element types in operators that stay what they are, so that a lower one says the
-    same. Exporters write the newest file version that their library knows, whatever the operator set.
+    New operator sets mostly allow more element types in otherwise unchanged operators, so a lower one is equivalent. Exporters
+    write the newest file version that their library knows, whatever the operator set.
 
     Args:
         model: As :func:`~converter_lite.formats.onnx.reader.read_onnx` gives it; it may be changed in place.
         path: Its file, for messages.
-        engine: What calibrates and proves.
+        engine: Runs calibration and proof.
 
     Raises:
         ModelError: An operator cannot be expressed in an operator set that the engine loads.
@@ -62,7 +62,7 @@ def _lowered(model: ir.Model, target: int, path: Path) -> ir.Model:
 
 
 def _loads(engine: Engine, version: int, ir_version: int) -> bool:
-    """Whether the engine loads a model that only copies, at these versions."""
+    """Whether the engine loads a trivial model at these versions."""
     source = ir.val("x", ir.DataType.FLOAT, [1])
     node = ir.node("Identity", [source])
     output = node.outputs[0]

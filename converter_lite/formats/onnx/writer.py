@@ -19,7 +19,7 @@ SINGLE_FILE_LIMIT = 1_000_000_000
 its size in memory."""
 
 EXTERNAL_FROM = 1024
-"""Constants of at least so many bytes go into the second file."""
+"""Constants of at least this many bytes go into the second file."""
 
 PRODUCER = "converter_lite"
 
@@ -33,7 +33,7 @@ def save(model: ir.Model, path: Path, log: Log | None = None) -> list[Path]:
     Args:
         model: The graph; its name of the producer is set.
         path: The file.
-        log: Shows progress where a second file is written: large constants are rounded while that is done.
+        log: Shows progress if a second file is written: large constants are rounded meanwhile.
 
     Returns:
         The files, the model first.
@@ -72,7 +72,7 @@ class _Progress:
 
 
 def _put(proto: onnx.ModelProto, path: Path, ranked: set[str]) -> None:
-    """Write a message without shapes of inner tensors; of ``ranked`` ones the number of axes stays."""
+    """Write a message without shapes of inner tensors; ``ranked`` ones keep their number of axes."""
     kept = [info for info in proto.graph.value_info if info.name in ranked and info.type.tensor_type.HasField("shape")]
     for info in kept:
         for dim in info.type.tensor_type.shape.dim:
@@ -99,6 +99,6 @@ def check(path: Path) -> None:
 
 
 def _has_foreign_operators(path: Path) -> bool:
-    """The checker knows standard operators only; others are judged by running the file."""
+    """The checker knows standard operators only; others are verified by running the file."""
     model = ir.load(path)
     return any(node.domain not in ("", "ai.onnx", "ai.onnx.ml") for node in g.all_nodes(model.graph))

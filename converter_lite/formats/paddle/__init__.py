@@ -1,1 +1,1 @@
-"""Paddle's programs: Paddle-Lite ``.nb`` files and the models that Paddle stores."""
+"""Paddle programs: Paddle-Lite ``.nb`` files, and models in Paddle's own files."""

@@ -9,7 +9,7 @@ from converter_lite.formats.flags import FormatFlags, flag
 
 @dataclass(frozen=True, kw_only=True)
 class NbFlags(FormatFlags):
-    """What a person can choose about a ``.nb`` file.
+    """The user's options for a ``.nb`` file.
 
     Attributes:
         nb_target: Processors that it is for: ``arm``, ``x86`` or ``host``.

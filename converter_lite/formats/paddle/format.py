@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from converter_lite.formats.paddle.exporter.sparsify import Sparsity
 
 NB_REQUIREMENTS = GraphRequirements(fused=DEVICE_FUSED, opset=DEVICE_OPSET)
-"""How the writer wants the graph."""
+"""What the writer requires of a graph."""
 
 PROTOBUF_NAMES = ("model", "params")
 """Files of a Paddle model, named as the original's ``opt`` names them."""
@@ -67,7 +67,7 @@ class NbFormat:
         """The format with the options of a request.
 
         Raises:
-            TargetError: An option asks for what the format does not have.
+            TargetError: An option asks for something that the format does not have.
         """
         if options.fp16:
             raise TargetError(
@@ -143,7 +143,7 @@ class NbFormat:
         return frozenset(name for name, weight in nodes if weight is not None and weight.name in weights)
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
-        """Bytes of a file with stand-in parameters.
+        """Bytes of a file with placeholder parameters.
 
         Raises:
             ConverterError: Such a file cannot be written.
@@ -200,7 +200,7 @@ class NbFormat:
         return [data]
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
-        """What the file says, as a serialized ONNX model; what a device holds in float16 is rounded to that.
+        """The file as a serialized ONNX model; what a device holds in float16 is rounded accordingly.
 
         Raises:
             FormatError: The file is not valid.
@@ -223,7 +223,7 @@ output_format = NbFormat.of
 
 
 def _take_types(model: ir.Model, like: ir.Model) -> None:
-    """Let the inputs of ``model`` take the samples of ``like``: a file has inputs of float16 and double as float32."""
+    """Make the inputs of ``model`` take the samples of ``like``: files have float16 and double inputs as float32."""
     wanted = {value.name: value.dtype for value in like.graph.inputs}
     for value in model.graph.inputs:
         dtype = wanted.get(value.name)
@@ -239,7 +239,7 @@ def _take_types(model: ir.Model, like: ir.Model) -> None:
 
 
 def _weights_only(settings: FullSettings) -> WeightSettings:
-    """What is left of a full quantization where only weights become integers."""
+    """What remains of a full quantization if only weights become integers."""
     return WeightSettings(
         per_channel=settings.per_channel,
         bias_correction=settings.bias_correction,
@@ -256,7 +256,7 @@ def _refuse_widths(settings: WeightSettings) -> None:
 
 
 def _sparsified(file: NbFile, threshold: float) -> Sparsity:
-    from converter_lite.formats.paddle.exporter.sparsify import sparsify  # few conversions ask for it
+    from converter_lite.formats.paddle.exporter.sparsify import sparsify  # few conversions need it
 
     return sparsify(file, threshold)
 

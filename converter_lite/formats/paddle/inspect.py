@@ -1,4 +1,4 @@
-"""What a ``.nb`` file holds, as text for people."""
+"""The content of a ``.nb`` file, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernels the released CPU libraries have, and the string by which a file asks for one."""
+"""The kernels of the released CPU libraries, and the string by which a file requests one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ KERNEL_ATTRIBUTE = "__@kernel_type_attr@__"
 """Attribute that names the kernel of an operator."""
 
 RELEASES = {"0": "2.10", "2": "2.12", "3": "2.13rc0"}
-"""Releases that the registry knows, by their mark in it."""
+"""Releases in the registry, by their mark."""
 
 
 RESULTS = ("Out", "Output", "Y")
-"""Slots of what a float16 kernel computes."""
+"""Slots of the values that a float16 kernel computes."""
 
 
 class Target(enum.Enum):

@@ -1,4 +1,4 @@
-"""The plan of a model that is quantized already, within what a Paddle-Lite target can do."""
+"""The plan of an already quantized model, within what a Paddle-Lite target can do."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from converter_lite.targets.operands import stored_weight
 from converter_lite.targets.policy import Capability
 
 LARGEST = 127
-"""Magnitude that an int8 weight has at most."""
+"""Largest magnitude of an int8 weight."""
 
 
 def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> QuantizedModel:
-    """The plan of a model that is quantized already, within what ``target`` can do.
+    """The plan of an already quantized model, within what ``target`` can do.
 
     Integer nodes that the target cannot compute keep their integer weights where the runtime dequantizes them, and
     become float otherwise, each with its reason. The graph and the integers are shared, not copied, but for weights of

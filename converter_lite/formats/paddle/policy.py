@@ -1,6 +1,6 @@
 """Which nodes a Paddle-Lite target can store with integer weights, and which it can compute with integers.
 
-Source: docs/formats/paddle_nb.md, weight-only and full int8. Everything that makes a plan for a ``.nb`` file asks here.
+Source: docs/formats/paddle_nb.md, weight-only and full int8. Everything that makes a plan for a ``.nb`` file uses this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ X86_SIGNED = QuantSpec(bits=7, signed=True, symmetric=True, narrow_range=True)
 """Grid of the signed operand of x86 kernels, whose 16-bit sums saturate beyond -63 to 63."""
 
 WEIGHT_BITS = (8, 16)
-"""Widths of integer weights that the runtime turns back into floats."""
+"""Widths of integer weights that the runtime dequantizes."""
 
 MIN_ELEMENTS = 64
 """Smaller weights stay float: their scales and attributes cost what the integers save."""
@@ -94,7 +94,7 @@ class PaddleStorage(Storage):
     policy: PaddlePolicy = PaddlePolicy("arm")
 
     def refusal(self, node: ir.Node) -> str:
-        """What the runtime does not dequantize stays float, and what does not get smaller."""
+        """Weights that the runtime does not dequantize stay float, and those that would not get smaller."""
         weight = stored_weight(node)
         if weight is not None and math.prod(g.static_shape(weight) or ()) < MIN_ELEMENTS:
             return f"its weight has fewer than {MIN_ELEMENTS} elements"
@@ -124,7 +124,7 @@ def _neither(reason: str) -> Capability:
 def _able(
     axis: int, integer: str = "", stored: str = "", weight: QuantSpec = WEIGHT_8, data: QuantSpec = WEIGHT_8
 ) -> Capability:
-    """A node whose weight has scales along ``axis``; the limits of integer kernels do not bind what is only stored."""
+    """A node whose weight has scales along ``axis``; integer kernels do not limit weights that are only stored."""
     return Capability(integer, stored, replace(WEIGHT_8 if integer else weight, axis=axis), data)
 
 

@@ -107,7 +107,7 @@ MISFITS = (
     *(IndexError, KeyError, ValueError, TypeError, AttributeError),
     *(ZeroDivisionError, OverflowError),
 )
-"""What attributes, inputs and shapes that contradict their operator make of code that takes them as they should be."""
+"""What code raises when attributes, inputs or shapes contradict their operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class NbFile:
 
 
 def refuse_difference(again: NbFile, file: NbFile, *, where: str = "") -> None:
-    """Refuse what was read back if it says something else than what was written.
+    """Refuse a file whose content, read back, differs from what was written.
 
     Raises:
         FormatError: It does.

@@ -1,4 +1,4 @@
-"""A ``.nb`` file, or a model as Paddle stores it, as the source of a conversion."""
+"""A ``.nb`` file, or a model in Paddle's own files, as the source of a conversion."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Weights of sparse 1x1 convolutions as ``sparse_conv2d`` reads them: what is not zero, and how far apart it stands.
+"""Weights of sparse 1x1 convolutions as ``sparse_conv2d`` reads them: the nonzero weights, and the distances between them.
 
-The kernel walks over the nonzero weights row by row and steps through the input by byte offsets, so that the stored form
-depends on the size of the picture. Source: docs/formats/paddle_nb.md, sparse convolutions.
+The kernel walks over the nonzero weights row by row and steps through the input by byte offsets, so that the stored data depend
+on the size of the picture. Source: docs/formats/paddle_nb.md, sparse convolutions.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _odd_row(weight: Array) -> NDArray[np.bool_]:
 
 
 def encode(weight: Array, pixels: int) -> SparseWeight:
-    """The stored form of a weight with at least one nonzero element.
+    """The stored parts of a weight with at least one nonzero element.
 
     Args:
         weight: (O, I), float32 or int8.
@@ -120,7 +120,7 @@ def _paired_values(weight: Array, rows: NDArray[np.intp], columns: NDArray[np.in
 
 
 def decode(stored: SparseWeight, channels: int, pixels: int) -> Array:
-    """The weight (O, I) behind a stored form.
+    """The weight (O, I) from its stored parts.
 
     Args:
         stored: As a file has it.
@@ -169,11 +169,11 @@ def _offsets(
     """Input channel of every stored weight, counted from that of the first one.
 
     Raises:
-        FormatError: A step is no whole number of input planes.
+        FormatError: A step is not a whole number of input planes.
     """
     plane = stored.values.dtype.itemsize * pixels
     before = np.concatenate(([0], np.cumsum(stored.steps, dtype=np.int64)))
-    into = np.concatenate(([0], ends))[rows]  # where the steps of the row before end
+    into = np.concatenate(([0], ends))[rows]  # where the steps of the previous row end
     jumps = np.where(into > 0, stored.steps[into - 1], 0)
     offsets = jumps + before[places] - before[begins[rows]]
     if np.any(offsets % plane):

@@ -1,6 +1,6 @@
 """Operator tables in the layout of the original ``opt``, release 2.12.
 
-Tables are about what that release has for any target, also those for which only the original can write files.
+The tables cover every target of that release, including those for which only the original can write files.
 """
 
 from __future__ import annotations

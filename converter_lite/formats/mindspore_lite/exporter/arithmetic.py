@@ -62,7 +62,7 @@ def broadcast(
 
 
 def _adds_integers(ctx: Lowering, node: ir.Node, op: str) -> bool:
-    """The integer Add is right for two variables of one shape; other integer kernels are not used."""
+    """The integer Add is correct for two variables of one shape; other integer kernels are not used."""
     a, b, out = required(node, 0), required(node, 1), node.outputs[0]
     if op != "AddFusion" or is_constant(a) or is_constant(b) or ctx.shape(a) != ctx.shape(b):
         return False
@@ -131,7 +131,7 @@ def _xor(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _where(ctx: Lowering, node: ir.Node) -> None:
-    """The runtime's Where wants three inputs of one shape: smaller ones are broadcast before."""
+    """The runtime's Where requires three inputs of one shape: smaller ones are broadcast first."""
     values = [required(node, i) for i in range(3)]
     out = node.outputs[0]
     shape = ctx.shape(out)
@@ -159,7 +159,7 @@ def expanded(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
 
 
 def _div(ctx: Lowering, node: ir.Node) -> None:
-    """The runtime does not divide integers: the quotient of the floats, cut off, is the same below 2^23."""
+    """The runtime does not divide integers: the truncated quotient of the floats is the same below 2^23."""
     out = node.outputs[0]
     if ctx.dtype(out) is DataType.FLOAT32:
         broadcast(ctx, node, "DivFusion", activation=True)

@@ -1,4 +1,4 @@
-"""Relu and Clip as the runtime's kernels know them."""
+"""Relu and Clip in the terms of the runtime's kernels."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def optional(node: ir.Node, index: int) -> ir.Value | None:
 
 
 def required(node: ir.Node, index: int) -> ir.Value:
-    """An input that must be there."""
+    """An input that must be present."""
     value = optional(node, index)
     if value is None:
         raise Unsupported(f"input {index} is absent")
@@ -101,7 +101,7 @@ def activation(ctx: Lowering, index: int, kind: ActivationType, **attributes: An
 
 
 def moved_axes(perm: Perm, axes: Sequence[int]) -> list[int]:
-    """Where axes of the ONNX value stand in the form ``perm``."""
+    """Positions of the ONNX value's axes in the axis order ``perm``."""
     return [perm.index(a) for a in axes]
 
 

@@ -113,7 +113,7 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _split_bias(bias: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None]:
-    """A constant bias, which the node takes, and a computed one, which the runtimes want added behind it."""
+    """A constant bias, which the node takes, and a computed one, which has to be added behind it."""
     return (bias, None) if bias is None or is_constant(bias) else (None, bias)
 
 
@@ -207,7 +207,7 @@ def _transposed_pads(
     stride: Sequence[int],
     extra: Sequence[int],
 ) -> list[int]:
-    """Pads that give the known output size, whether they, ``auto_pad`` or ``output_shape`` were written down.
+    """Pads that give the known output size, whether the node has ``pads``, ``auto_pad`` or ``output_shape``.
 
     Args:
         node: The convolution.

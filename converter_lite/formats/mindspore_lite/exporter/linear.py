@@ -42,7 +42,7 @@ def _matmul(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _following_bias(ctx: Lowering, node: ir.Node, out: ir.Value) -> tuple[NDArray[np.float32] | None, ir.Value]:
-    """The bias of an Add behind the product, which is then done."""
+    """The bias of an Add behind the product; the Add is then marked as done."""
     consumer = single_consumer(out)
     b = node.inputs[1]
     if consumer is None or consumer.op_type != "Add" or not is_constant(b) or consumer in ctx.done:
@@ -61,7 +61,7 @@ def _following_bias(ctx: Lowering, node: ir.Node, out: ir.Value) -> tuple[NDArra
 
 
 def _with_vector(ctx: Lowering, node: ir.Node) -> None:
-    """A product with a vector is one with a matrix of one row or column."""
+    """A product with a vector, as one with a matrix of one row or column."""
     a, b, out = required(node, 0), required(node, 1), node.outputs[0]
     left, right = ctx.shape(a), ctx.shape(b)
     row = ctx.use(a) if len(left) > 1 else reshape(ctx, ctx.use(a), (1, *left))

@@ -1,8 +1,8 @@
 """The state of a conversion from an ONNX graph to a ``.ms`` graph.
 
-Every ONNX value may exist in several forms: axis orders, and as integers or floats. A consumer asks for the form that
-it needs; what is missing is made by a Transpose or a QuantDTypeCast at that moment, once. An ONNX Transpose makes no
-node: its result is the same value under another order. A purely convolutional network thus gets no Transpose at all.
+Every ONNX value may exist in several forms: in different axis orders, and as integers or floats. A consumer asks for the form
+that it needs; if that is missing, a Transpose or a QuantDTypeCast makes it, once. An ONNX Transpose adds no node: its result is
+the same value in another order. A purely convolutional network thus gets no Transpose at all.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Lowering:
         return list(self._forms.get(value, ()))
 
     def best_perm(self, values: Sequence[ir.Value], rank: int) -> Perm:
-        """The axis order in which an operator without an opinion costs the fewest Transposes."""
+        """The axis order in which an operator that accepts any costs the fewest Transposes."""
         variables = [v for v in values if not is_constant(v)]
         plain = pm.identity(rank)
         if any(len(self.shape(v)) not in (0, rank) for v in variables):
@@ -152,7 +152,7 @@ class Lowering:
         return self.emit("Cast", [index, self.int_constant([int(dtype)], "dtype")], source.dims, dtype=dtype)
 
     def shape_quant_type(self, index: int) -> QuantType:
-        """Mark of a node that only moves the bytes of this tensor."""
+        """Quantization type of a node that only moves the bytes of this tensor."""
         tensor = self.ms.tensors[index]
         return QuantType.ALL if tensor.dtype is DataType.INT8 and tensor.quant else QuantType.NONE
 
@@ -196,7 +196,7 @@ class Lowering:
         return indices
 
     def bind(self, value: ir.Value, index: int, perm: Perm | None = None, *, integer: bool = False) -> None:
-        """Say that a tensor is a form of an ONNX value."""
+        """Register a tensor as a form of an ONNX value."""
         rank = len(self.shape(value))
         self._forms.setdefault(value, {})[Form(perm or pm.identity(rank), integer)] = index
         tensor = self.ms.tensors[index]
@@ -205,7 +205,7 @@ class Lowering:
             tensor.dims = pm.permute(self.shape(value), perm or pm.identity(rank))
 
     def alias(self, value: ir.Value, source: ir.Value, perm: Perm) -> None:
-        """Say that ``value`` is ``transpose(source, perm)``, without making a node."""
+        """Register ``value`` as ``transpose(source, perm)``, without adding a node."""
         self._aliases[value] = (source, perm)
 
     # Using values
@@ -283,7 +283,7 @@ class Lowering:
         return index
 
     def image(self, index: int) -> int:
-        """The tensor under the label NHWC, without which image operators refuse it."""
+        """The tensor with the label NHWC, without which image operators refuse it."""
         if self.ms.tensors[index].format == Format.NHWC:
             return index
         return self.transpose(self.transpose(index, pm.NCHW_FROM_NHWC), pm.NHWC)
@@ -341,9 +341,9 @@ class Lowering:
         return self.plan.activations.get(value.name or "") or self._lent.get(value)
 
     def computes_integers(self, node: ir.Node, inputs: Sequence[ir.Value], output: ir.Value) -> bool:
-        """Whether a node runs on int8: the plan says so, and its activations have parameters.
+        """Whether a node computes in int8: the plan says so, and its activations have parameters.
 
-        The result may also be that of an activation that is computed inside of the node.
+        The result may also be that of an activation that the node computes.
         """
         if self.mode(node) is not NodeMode.INTEGER:
             return False
@@ -365,7 +365,7 @@ class Lowering:
         self.bind(value, self.emit("QuantDTypeCast", [index], dims, dtype=DataType.FLOAT32, quant=given, **kinds), perm)
 
     def fused_activation(self, value: ir.Value, *, integer: bool) -> tuple[int, ir.Value]:
-        """The activation that can be computed inside of the producer, and the value that it then produces."""
+        """The activation that the producer can compute itself, and the value that it then produces."""
         consumer = single_consumer(value)
         if consumer is None or consumer in self.done:
             return 0, value

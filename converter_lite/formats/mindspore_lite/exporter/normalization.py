@@ -1,4 +1,4 @@
-"""Normalizations; those that the runtime lacks or gets wrong are written with reductions."""
+"""Normalizations; those that the runtime lacks or computes wrongly are written with reductions."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _pad(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _cut(ctx: Lowering, index: int, pairs: list[int]) -> tuple[int, list[int]]:
-    """Cut off where pads are negative, and the pads that are left."""
+    """Slice where pads are negative; returns the pads that are left."""
     dims = ctx.ms.tensors[index].dims
     begins, ends = pairs[::2], pairs[1::2]
     ranges = [
@@ -86,7 +86,7 @@ def _cut(ctx: Lowering, index: int, pairs: list[int]) -> tuple[int, list[int]]:
 
 
 def _pad_by_picking(ctx: Lowering, node: ir.Node, mode: str, amounts: list[tuple[int, int]]) -> None:
-    """Entries of every padded axis by index: modes without an operator, and pads that cut off."""
+    """Entries of every padded axis by index: for modes without an operator, and for negative pads."""
     x, out = required(node, 0), node.outputs[0]
     shape, rank = ctx.shape(x), len(ctx.shape(x))
     perm = ctx.best_perm([x], rank)

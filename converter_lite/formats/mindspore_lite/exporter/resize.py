@@ -75,7 +75,7 @@ def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence
 
 
 def _source_positions(transform: str, size: int, result: int, scale: float) -> NDArray[np.float64]:
-    """Where every output element lies in the input (ONNX operator specification, Resize); float32 as in onnxruntime."""
+    """Position of every output element in the input (ONNX operator specification, Resize); float32 as in onnxruntime."""
     places = np.arange(result, dtype=np.float32)
     return _positions(transform, size, result, np.float32(scale), places).astype(np.float64)
 
@@ -170,7 +170,7 @@ def _cubic(distance: NDArray[np.float64], a: float) -> NDArray[np.float64]:
 
 
 def _interpolated(ctx: Lowering, x: ir.Value, out: ir.Value, matrices: dict[int, NDArray[np.float32]]) -> None:
-    """One product per axis; the axis is brought to the end for it."""
+    """One product per axis, which is moved to the end for it."""
     rank = len(ctx.shape(x))
     order = pm.identity(rank)
     index = ctx.use(x)

@@ -1,4 +1,4 @@
-"""Operators that move, cut and join elements."""
+"""Operators that move, split and join elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from converter_lite.graph import attribute, int_attribute, ints_attribute, is_co
 
 
 def _relabel(ctx: Lowering, node: ir.Node) -> None:
-    """Reshape, Flatten, Squeeze, Unsqueeze: in an axis order in which no byte moves, if there is one."""
+    """Reshape, Flatten, Squeeze, Unsqueeze, in an axis order in which no byte moves if there is one."""
     x, out = required(node, 0), node.outputs[0]
     before, after = ctx.shape(x), ctx.shape(out)
     integer = not is_constant(x) and ctx.computes_integers(node, [x], out)
@@ -42,7 +42,7 @@ def _relabel(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _still_order(ctx: Lowering, x: ir.Value, before: Sequence[int], after: Sequence[int]) -> tuple[Perm, Perm]:
-    """Orders of input and output of a reshape; the plain ones if bytes have to move anyway."""
+    """Axis orders of input and output of a reshape; those of ONNX if bytes have to move anyway."""
     for form in ctx.forms(x):
         result = pm.reshaped(before, after, form.perm)
         if result is not None:

@@ -1,8 +1,8 @@
-"""Weights that several nodes use: one tensor for each kind of use.
+"""Weights that several nodes share: one tensor for each kind of use.
 
-The released packages keep one packed copy of a float weight by the address of its data, whatever the node. A second node
-that packs it otherwise (another picture size, stride or orientation) computes with the first one's copy: wrong numbers,
-no error. Nodes that do the same on inputs of the same shape pack alike, and go on sharing.
+The released packages keep one packed copy of a float weight by the address of its data, whatever the node. A second node that
+would pack it differently (another picture size, stride or orientation) computes with the first one's copy: wrong numbers, no
+error. Nodes that do the same on inputs of the same shape pack alike, and keep sharing.
 
 Source: run in the released 2.0.0 runtimes (x86-64 and ARM64).
 """
@@ -18,9 +18,9 @@ PACKING = frozenset({"Conv2DFusion", "Conv2dTransposeFusion", "MatMulFusion"})
 
 
 def give_each_use_its_weight(ms: MsModel) -> list[str]:
-    """Copy weights whose users would pack them differently; a line for every such weight.
+    """Copy weights whose users would pack them differently; returns a line for every such weight.
 
-    Quantized weights are dequantized for every node anew, or used as they lie in the file: those stay shared.
+    Quantized weights are dequantized separately for every node, or used as they are in the file: those stay shared.
     """
     copies: dict[int, dict[object, int]] = {}
     notes = {}
@@ -45,6 +45,6 @@ def give_each_use_its_weight(ms: MsModel) -> list[str]:
 
 
 def _use(ms: MsModel, node: MsNode, place: int) -> tuple[object, ...]:
-    """What decides how a weight is packed."""
+    """Everything that determines how a weight is packed."""
     attributes = tuple(sorted((name, str(value)) for name, value in node.attributes.items()))
     return node.op, place, attributes, ms.tensors[node.inputs[1 - place]].dims

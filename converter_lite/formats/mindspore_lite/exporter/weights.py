@@ -1,4 +1,4 @@
-"""Constant weights and biases of ``.ms`` nodes, as the plan wants them stored."""
+"""Constant weights and biases of ``.ms`` nodes, stored as planned."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Weight:
 
     Attributes:
         index: Its tensor.
-        mark: How the node that uses it must be marked.
-        channel_scale: Scales that the result of the node must be multiplied with; ``None`` = none.
+        mark: Quantization type of the node that uses it.
+        channel_scale: Scales by which the node's result must be multiplied; ``None`` = none.
     """
 
     index: int
@@ -104,7 +104,7 @@ def int32_bias(ctx: Lowering, array: NDArray[np.float32], x: MsQuant, w: MsQuant
 
 
 def stored_integers(quantized: QuantizedModel, name: str) -> NDArray[np.int32]:
-    """Integers of a planned weight, ties away from zero as the device tools do, in a signed range."""
+    """Integers of a planned weight in a signed range, rounded with ties away from zero as the device tools do."""
     params = quantized.plan.weights[name]
     spec = params.spec
     if name in quantized.q_weights:
@@ -155,7 +155,7 @@ def _packed(ctx: Lowering, value: ir.Value, params: QuantParams, order: Perm) ->
 
 
 def _entropy_coded(values: NDArray[np.float32], limit: int) -> bytes | None:
-    """The FSE form of numbers, if it takes less than ``limit`` bytes."""
+    """The FSE encoding of numbers, if it takes less than ``limit`` bytes."""
     if estimated_bytes(np.unique(values, return_counts=True)[1]) >= limit:
         return None
     coded = encode_values(values)
@@ -199,7 +199,7 @@ def with_corrections(quant: MsQuant, values: NDArray[np.float32], q: NDArray[np.
     """Variance and mean corrections per channel.
 
     After ``x * var_corr + mean_corr`` the dequantized channel has the mean and the (population) deviation of the float
-    channel; a correction outside of the range that the runtime accepts is left out.
+    channel; a correction outside the range that the runtime accepts is left out.
     """
     channels = values.shape[axis]
     real = np.moveaxis(values, axis, 0).reshape(channels, -1).astype(np.float64)

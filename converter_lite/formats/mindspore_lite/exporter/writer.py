@@ -21,7 +21,7 @@ from converter_lite.graph import is_constant
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError)
-"""What a node whose inputs, shapes or attributes contradict its operator makes of a conversion rule."""
+"""What conversion rules raise for a node whose inputs, shapes or attributes contradict its operator."""
 
 _IMAGE_CHANNELS = (1, 3, 4)
 
@@ -31,8 +31,8 @@ def write(quantized: QuantizedModel, *, options: MsOptions | None = None, notes:
 
     Args:
         quantized: Float graph with static shapes and unique names, and its plan.
-        options: Choices; the defaults are for device runtimes.
-        notes: Receives a line for every node that is stored otherwise than the plan says, with the reason.
+        options: The writer's options; the defaults are for device runtimes.
+        notes: Receives a line for every node that is stored differently from the plan, with the reason.
 
     Raises:
         TargetError: Nodes cannot be expressed; all of them are named.
@@ -76,7 +76,7 @@ def refusal(problems: list[Problem]) -> TargetError:
 
 
 def _lower_all(ctx: Lowering) -> list[Problem]:
-    """Lower inputs, nodes and outputs; a node that fails spoils only the nodes behind it."""
+    """Lower inputs, nodes and outputs; a node that fails affects only the nodes behind it."""
     graph = ctx.quantized.model.graph
     problems: list[Problem] = []
     spoiled: set[ir.Value] = set()
@@ -162,7 +162,7 @@ def _output(ctx: Lowering, value: ir.Value) -> int:
 
 
 def _name_outputs(ctx: Lowering, graph: ir.Graph) -> None:
-    """Outputs carry the names of the ONNX outputs; an inner tensor that has such a name gives it up."""
+    """Give outputs the names of the ONNX outputs; an inner tensor with such a name is renamed."""
     names = {value.name for value in graph.outputs}
     for index, tensor in enumerate(ctx.ms.tensors):
         if tensor.name in names and index not in ctx.ms.inputs:

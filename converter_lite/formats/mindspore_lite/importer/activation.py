@@ -1,4 +1,4 @@
-"""Activation functions, alone and inside of other operators."""
+"""Activation functions, alone and fused into other operators."""
 
 from __future__ import annotations
 

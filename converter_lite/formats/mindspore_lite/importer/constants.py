@@ -1,4 +1,4 @@
-"""Constants of a ``.ms`` file as ONNX wants them: reals that are made when they are read, integers, parameters."""
+"""Constants of a ``.ms`` file for ONNX: reals that are computed when they are read, integers, parameters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import Integers
 
 _BLOCK = 1 << 16
-"""Elements that are turned into reals at a time."""
+"""Elements that are converted to reals at a time."""
 
 
 def constant_tensor(stored: Stored, axis: int | None, order: Perm) -> ir.TensorProtocol:
     """A constant with its axes in another order, behind axes of length 1 where the order has more.
 
-    What does not lie in the file as it is needed is made when it is read.
+    What the file does not hold in this form is computed when it is read.
 
     Args:
         stored: The constant.
@@ -53,7 +53,7 @@ def integers(stored: Stored, order: Perm) -> Integers:
 
 
 def reals(stored: Stored, axis: int | None) -> NDArray[Any]:
-    """Numbers of a constant: those that integers and codes stand for; half floats are widened."""
+    """Real values of a constant, also of integers and codes; half floats are widened."""
     array, quant, table = stored.array, stored.quant, stored.table
     if table is not None:
         return _looked_up(table, array)
@@ -89,13 +89,13 @@ def _float32_blocks(q: NDArray[Any], columns: Sequence[NDArray[Any]]) -> NDArray
 
 
 def to_float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Damaged scales may be of any size; infinite weights are for the caller's checks."""
+    """Damaged scales may have any size; infinite weights are left to the caller's checks."""
     with np.errstate(over="ignore", invalid="ignore"):
         return values.astype(np.float32)
 
 
 def weight_params(stored: Stored, axis: int | None) -> QuantParams | None:
-    """Parameters of ONNX, whose corrections of the mean have no place there; those of the variance are part of the scale."""
+    """Parameters in the terms of ONNX, which has no mean correction; the variance correction becomes part of the scale."""
     quant = stored.quant
     if quant is None or not 1 <= quant.bits <= 16 or (axis is not None and np.any(quant.mean_corr != 0)):
         return None

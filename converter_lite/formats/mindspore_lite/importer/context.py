@@ -93,7 +93,7 @@ class Importer:
         return self.ms.tensors[index].is_constant
 
     def array(self, index: int) -> NDArray[Any]:
-        """A constant as numbers; quantized ones as the reals that they stand for."""
+        """A constant as numbers; a quantized one as the reals that it represents."""
         return reals(self.stored(index), self._weight_axis(index))
 
     def ints(self, index: int) -> list[int]:
@@ -112,13 +112,13 @@ class Importer:
 
     @property
     def where(self) -> str:
-        """The node at work, for messages."""
+        """The current node, for messages."""
         return f"{self._node.name} ({self._node.op})"
 
     # Using and making values
 
     def start(self, node: MsNode) -> None:
-        """Set the node at work."""
+        """Set the current node."""
         self._node = node
         self._reason = "" if node.quant_type in _MODES else "float in the file"
 
@@ -146,7 +146,7 @@ class Importer:
         return forms[order]
 
     def bind(self, index: int, value: ir.Value, perm: Perm | None = None) -> None:
-        """Say that an ONNX value is ``transpose(tensor, perm)``."""
+        """Register an ONNX value as ``transpose(tensor, perm)``."""
         tensor, order = self.ms.tensors[index], _normal(perm)
         if value.name and value.producer() is not None:
             self._rename(value, f"{tensor.name}_onnx" if order else tensor.name)
@@ -154,13 +154,13 @@ class Importer:
         self._take_params(index, value)
 
     def same(self, index: int, source: int) -> None:
-        """Say that two tensors are the same value (casts between int8 and float)."""
+        """Register two tensors as the same value (casts between int8 and float)."""
         self._forms[index] = self._forms[source]
         for value in self._forms[index].values():
             self._take_params(index, value)
 
     def reorder(self, index: int, source: int, perm: Perm) -> None:
-        """Say that a tensor is ``transpose(source, perm)``."""
+        """Register a tensor as ``transpose(source, perm)``."""
         if self.is_constant(source):
             self.bind(index, self.value(source, perm))
             return
@@ -184,7 +184,7 @@ class Importer:
     def add_many(
         self, op: str, inputs: Sequence[ir.Value | None], count: int, *, name: str = "", **attributes: Any
     ) -> list[ir.Value]:
-        """A node with several outputs; it carries the name of the node at work unless told otherwise."""
+        """A node with several outputs; it is named after the current node unless a name is given."""
         node_name = _unique(name or self._node.name or op, self._node_names)
         outputs = [ir.Value(name=self._unique(f"{node_name}:{i}")) for i in range(count)]
         present = {key: value for key, value in attributes.items() if value is not None}
@@ -194,7 +194,7 @@ class Importer:
         return outputs
 
     def _decision(self, op: str) -> NodePlan:
-        """Integer nodes are integer in all their parts; of the others only the part with the weight is quantized."""
+        """All parts of an integer node are integer; of other nodes only the part with the weight is quantized."""
         mode = NodeMode.FLOAT if self._reason else _MODES[self._node.quant_type]
         if mode in (NodeMode.WEIGHT, NodeMode.DYNAMIC) and op not in _WEIGHTED:
             return NodePlan(op, NodeMode.FLOAT, "part of a node that computes with floats")
@@ -236,7 +236,7 @@ class Importer:
         return self.add("Cast", [self.value(index)], name=f"{self._node.name}_{name}", to=ir.DataType.INT64.value)
 
     def weight(self, index: int, order: Perm) -> ir.Value:
-        """A weight in the order of ONNX; its integers and parameters go to the plan where ONNX can hold them."""
+        """A weight in the order of ONNX; its integers and parameters go into the plan if ONNX can hold them."""
         stored, axis = self.stored(index), self._weight_axis(index)
         value = self.constant(index, order, use="weight")
         params = weight_params(stored, None if axis is None else order.index(axis))
@@ -248,7 +248,7 @@ class Importer:
         return value
 
     def bias(self, index: int) -> ir.Value:
-        """The bias of the node at work; integers without parameters are in units of input scale times weight scale."""
+        """The bias of the current node; integers without parameters are in units of input scale times weight scale."""
         tensor = self.ms.tensors[index]
         x, w = (self.ms.tensors[i].quant for i in self._node.inputs[:2])
         if not tensor.is_constant or self.stored(index).dtype.kind == "f":
@@ -284,7 +284,7 @@ class Importer:
     # Ends
 
     def add_input(self, index: int, *, nchw: bool = False, kind: ir.DataType | None = None) -> None:
-        """A graph input as it is stored, or in NCHW, or in another element type, which a Cast takes back."""
+        """A graph input as it is stored, or in NCHW, or with another element type, which a Cast converts."""
         tensor = self.ms.tensors[index]
         perm = pm.NCHW_FROM_NHWC if nchw else pm.identity(len(tensor.dims))
         shape = ir.Shape([d if d >= 0 else None for d in pm.permute(tensor.dims, perm)])
@@ -344,5 +344,5 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def _normal(perm: Perm | None) -> Perm:
-    """Orders as keys: the order of the file is empty, so that it needs no rank."""
+    """Axis orders as keys: the order of the file is ``()``, so it needs no rank."""
     return () if perm is None or perm == pm.identity(len(perm)) else perm

@@ -1,4 +1,4 @@
-"""Matrix products, reductions, and operators that move, cut and join."""
+"""Matrix products, reductions, and operators that move, split and join."""
 
 from __future__ import annotations
 

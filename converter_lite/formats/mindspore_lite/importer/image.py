@@ -25,7 +25,7 @@ def numbers(node: MsNode, name: str, default: list[int]) -> list[int]:
 
 
 def image_input(ctx: Importer, index: int) -> ir.Value:
-    """An NHWC tensor as ONNX wants it."""
+    """An NHWC tensor in the order of ONNX."""
     if ctx.rank(index) not in (None, 4):
         raise FormatError("an image operator needs a tensor with 4 axes", where=ctx.where)
     return ctx.value(index, pm.NCHW_FROM_NHWC)

@@ -33,8 +33,8 @@ def to_quantized_model(
 
     Args:
         data: The file, or what :func:`read` made of it.
-        nchw_inputs: Names of inputs that are NHWC in the file and shall be NCHW in the graph, as they were in the
-            ONNX model that the file was made from.
+        nchw_inputs: Names of inputs that are NHWC in the file and should be NCHW in the graph, as in the ONNX model that the file
+            was made from.
         input_types: Element types of inputs that are not those of the file, by name: int64 where it has int32, float16
             where it has float32.
 

@@ -1,4 +1,4 @@
-"""Constants of a ``.ms`` file: checked when they are loaded, decoded when they are asked for."""
+"""Constants of a ``.ms`` file: checked when they are loaded, decoded when they are needed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from converter_lite.formats.mindspore_lite.enums import Compression, DataType
 from converter_lite.formats.mindspore_lite.fse import FseStream, decode_fse
 
 ELEMENTS_PER_BYTE = 64
-"""Elements that all constants of a file may have together, per byte of the file: weights that are mostly zero take little."""
+"""Most elements of all constants of a file, per byte of the file: weights that are mostly zero take little space."""
 
 KEPT_PER_BYTE = 4
-"""Bytes of decoded weights that are kept, per byte of the file; what does not fit is decoded again whenever it is read."""
+"""Bytes of decoded weights that are kept, per byte of the file; what does not fit is decoded anew at every read."""
 
 _CODES = 256
 """Codes of a k-means weight: int8 counted from its least number."""
@@ -30,11 +30,11 @@ _CODES = 256
 
 @dataclass(slots=True)
 class Room:
-    """What the constants of a file may still take.
+    """The budget that is left for the constants of a file.
 
     Attributes:
         elements: Elements; a damaged shape could ask for any number.
-        kept: Bytes that are decoded once.
+        kept: Bytes of decoded weights that may be kept.
     """
 
     elements: int
@@ -42,7 +42,7 @@ class Room:
 
     @classmethod
     def of(cls, file_size: int) -> Room:
-        """Of a whole file."""
+        """The budget of a whole file."""
         return cls(ELEMENTS_PER_BYTE * file_size, KEPT_PER_BYTE * file_size)
 
 
@@ -54,8 +54,8 @@ class Stored:
         dims: Its shape.
         dtype: Type of :attr:`array`, the narrowest that holds it.
         source: The array, flat, or what decodes it.
-        quant: What integers stand for.
-        table: What codes stand for.
+        quant: Quantization parameters of integers.
+        table: Values of codes.
     """
 
     dims: tuple[int, ...]
@@ -71,7 +71,7 @@ class Stored:
 
     @property
     def is_kept(self) -> bool:
-        """Whether :attr:`array` takes no decoding."""
+        """Whether :attr:`array` needs no decoding."""
         return isinstance(self.source, np.ndarray)
 
     @property
@@ -81,11 +81,11 @@ class Stored:
 
 
 def load(tensor: MsTensor, room: Room) -> Stored:
-    """A constant, checked to its last bit; its encoded form is kept decoded where there is room.
+    """A constant, checked to its last bit; it is kept decoded if there is room.
 
     Args:
         tensor: The tensor with its data.
-        room: What constants may take; what this one takes is subtracted.
+        room: The budget for constants; what this one takes is subtracted.
 
     Raises:
         FormatError: The data do not fit the shape, the type or the encoding.
@@ -137,7 +137,7 @@ def _integers(tensor: MsTensor, raw: memoryview, count: int, quant: MsQuant, roo
 def _kept_or_checked(
     decode: Callable[[], NDArray[Any]], parts: Callable[[], Iterator[object]], size: int, room: Room
 ) -> NDArray[Any] | Callable[[], NDArray[Any]]:
-    """The decoded form, or how to get it; then damage is found now all the same."""
+    """The decoded array, or a function that decodes it; damage is found now in either case."""
     if size <= room.kept:
         room.kept -= size
         return decode()

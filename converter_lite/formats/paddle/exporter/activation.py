@@ -1,4 +1,4 @@
-"""Element-by-element functions of one tensor."""
+"""Elementwise functions of one tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph with its plan as the structure of a ``.nb`` file, and the question whether that can be done."""
+"""A graph with its plan as the structure of a ``.nb`` file, and the check whether it can be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activation functions and biases that the runtime's operators take in."""
+"""Activation functions and biases that the runtime's operators can absorb."""
 
 from __future__ import annotations
 

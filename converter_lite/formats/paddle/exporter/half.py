@@ -27,7 +27,7 @@ from converter_lite.formats.paddle.kernels import (
 from converter_lite.formats.paddle.program import AttrType, Block, NbFile, Operator, Program, Variable, VarType, attr
 
 NEEDED_RELEASES = frozenset("23")
-"""Marks of the releases that have to have a float16 kernel: 2.12 and the one behind it."""
+"""Marks of the releases that must have a float16 kernel: 2.12 and the one after it."""
 
 CONVERTED = frozenset(
     {
@@ -49,7 +49,7 @@ EITHER = frozenset(
         *("transpose2", "unsqueeze2"),
     }
 )
-"""Operators that move data of slot X of either precision. ``shape`` looks at none at all."""
+"""Operators that move data of slot X in either precision. ``shape`` does not look at the data at all."""
 
 HALF_MAX = float(np.finfo(np.float16).max)
 ONLY_ON_ARM = "float16 kernels exist for ARM only"
@@ -143,7 +143,7 @@ class _Rewriting:
         program = Program([block, *self.file.program.blocks[1:]], self.file.program.version)
         return NbFile(program, self._parameters, self.file.meta_version, self.file.opt_version)
 
-    # Which operators, which constants.
+    # Which operators and constants are converted.
 
     def _choose(self, operators: list[Operator]) -> None:
         for index, op in enumerate(operators):
@@ -241,7 +241,7 @@ class _Rewriting:
         return self._as_half(name)
 
     def _half_results(self, op: Operator) -> dict[str, list[str]]:
-        """Output slots; the result is float16, under a name of its own where the model's output has the name."""
+        """Output slots; the result is float16, under a new name if a model output has the name."""
         outputs = {}
         for slot, names in op.outputs.items():
             outputs[slot] = [self._half_result(name) for name in names] if slot in RESULTS else names
@@ -261,7 +261,7 @@ class _Rewriting:
         return self._halves[name] if name in self._native else name
 
     def _as_half(self, name: str) -> str:
-        """The variable with a tensor's float16 form; what holds no floats is left alone."""
+        """The variable that holds a tensor in float16; tensors without floats are left alone."""
         if name not in self._halves and self._variables[name].dtype == VarType.FP32:
             made = self._declare(f"{name}.fp16", like=name)
             self._variables[made].dtype = VarType.FP16
@@ -270,7 +270,7 @@ class _Rewriting:
         return self._halves.get(name, name)
 
     def _as_float(self, name: str) -> str:
-        """The variable with a tensor's float32 form."""
+        """The variable that holds a tensor in float32."""
         if name in self._native and name not in self._floats:
             made = name if name in self._fetched else self._declare(f"{name}.fp32", like=name)
             self._variables[made].dtype = VarType.FP32

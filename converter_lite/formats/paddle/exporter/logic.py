@@ -33,7 +33,7 @@ COMPARISON = {
 }
 LOGIC = {"And": "logical_and", "Or": "logical_or", "Xor": "logical_xor"}
 FLOAT_LOGIC = {"And": "elementwise_mul", "Or": "elementwise_max", "Xor": "elementwise_sub"}
-"""The same on floats 0 and 1, up to the comparison with 0."""
+"""The same on floats 0 and 1, before the comparison with 0."""
 
 
 def _compare(lowering: Lowering, node: ir.Node) -> None:

@@ -148,7 +148,7 @@ class Lowering:
     # Weights.
 
     def weight(self, node: ir.Node, value: ir.Value | None, transform: Transform) -> StoredWeight:
-        """A weight in the precision that the plan gives the node; stored once per (tensor, form)."""
+        """A weight in the precision that the plan gives the node; stored once per tensor and transformation."""
         if value is None or not is_constant(value):
             raise Unsupported("its weight is not a constant", "fold constants first")
         mode = self.mode(node)
@@ -165,7 +165,7 @@ class Lowering:
     # Integer activations.
 
     def int8_input(self, value: ir.Value) -> tuple[str, float]:
-        """Variable with the int8 form of ``value`` and its scale; a ``calib`` operator makes it where needed.
+        """Variable that holds ``value`` in int8, and its scale; a ``calib`` operator computes it where needed.
 
         Raises:
             Unsupported: The plan has no symmetric 8-bit parameters for the tensor.

@@ -100,7 +100,7 @@ def _same_batch(lowering: Lowering, value: ir.Value | None, result: ir.Value) ->
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """What one ``fc`` operator takes in.
+    """What one ``fc`` operator absorbs.
 
     Attributes:
         leading: Dimensions of the data that count rows.
@@ -135,7 +135,7 @@ def _fully_connected(
 
 
 def _layer(lowering: Lowering, node: ir.Node, transform: Transform, bias: ir.Value | None, beta: float) -> _Layer:
-    """Take in the bias and the function behind a matrix product, as far as the target's kernels apply them."""
+    """Absorb the bias and the function behind a matrix product, as far as the target's kernels apply them."""
     weight_values = constant(node.inputs[1])
     assert weight_values is not None
     channels = int(weight_values.shape[transform.axis])

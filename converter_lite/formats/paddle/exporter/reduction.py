@@ -96,7 +96,7 @@ def _has_kernel(operator: str, axes: Sequence[int], dimensions: int) -> bool:
 
 
 def _one_run_after_another(lowering: Lowering, node: ir.Node, reduction: _Reduction, name: str, result: str) -> None:
-    """Neighbouring axes at once, as the second of four dimensions: every kernel can do that, and none reduces five rightly."""
+    """Neighbouring axes at once, as the second of four dimensions: every kernel can do that, and none reduces five correctly."""
     source, value = node.inputs[0], node.outputs[0]
     assert source is not None
     axes, sizes, kind = list(reduction.axes), list(dims(source)), var_type(np.dtype(reduction.dtype))

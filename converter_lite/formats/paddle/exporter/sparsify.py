@@ -21,7 +21,7 @@ KERNELS = {
 """Kernel of a dense convolution -> that of the sparse one."""
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "hard_swish")
-"""Fused functions that the sparse kernels apply; they leave out others without a word."""
+"""Fused functions that the sparse kernels apply; they silently ignore others."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Sparsity:
         paired: How many of these are stored in pairs of rows.
         reasons: Why the others stay dense -> how many.
         dense_bytes: Bytes of the replaced weights.
-        sparse_bytes: Bytes of what stands for them.
+        sparse_bytes: Bytes of what replaces them.
     """
 
     weights: set[str] = field(default_factory=set)
@@ -132,7 +132,7 @@ def _density(weight: NDArray[Any], threshold: float) -> str:
 
 
 def _store(file: NbFile, name: str, weight: NDArray[Any], pixels: int) -> tuple[dict[str, list[str]], SparseWeight]:
-    """Add the stored form of a weight; returns the input slots for it, too."""
+    """Add the stored parts of a weight; returns the input slots for them, too."""
     stored = encode(weight[:, :, 0, 0], pixels)
     taken = {variable.name for variable in file.program.main.variables}
     prefix, count = name, 1
@@ -161,7 +161,7 @@ def _replace(op: Operator, slots: dict[str, list[str]], stored: SparseWeight) ->
 
 
 def _drop_unused(file: NbFile, block: Block, names: set[str]) -> None:
-    """Take out dense weights that nothing reads any more."""
+    """Remove dense weights that nothing reads any more."""
     read = {name for op in block.operators for used in op.inputs.values() for name in used}
     for name in names - read:
         del file.parameters[name]

@@ -21,12 +21,12 @@ QUANTIZATION_TYPE = "post_weight_channel_wise_abs_max"
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """How a weight's stored form follows from the ONNX form.
+    """How a weight is stored, compared with ONNX.
 
     Attributes:
         name: Part of the stored name; equal names must mean equal functions.
         apply: Array to array, for values and integers alike.
-        axis: Channel axis of the ONNX form whose scales the runtime takes.
+        axis: Channel axis of the ONNX weight whose scales the runtime takes.
         factor: The values (and scales) are multiplied by this.
     """
 
@@ -63,7 +63,7 @@ class StoredWeight:
 def store_weight(
     quantized: QuantizedModel, value: ir.Value, transform: Transform, *, mode: NodeMode, name: str
 ) -> tuple[StoredWeight, NDArray[Any]]:
-    """A weight in the form that the plan asks for, and the array to store.
+    """A weight as the plan requires it, and the array to store.
 
     Raises:
         TargetError: The plan asks for something that the runtime cannot read: a zero point, another channel axis,

@@ -1,7 +1,7 @@
 """State of one translation from a Paddle program to an ONNX graph with its plan.
 
-Operator families of this package call the methods here. Names of Paddle variables may be assigned again and again
-(``opt`` reuses them), so the order of operators decides what a name means.
+Operator families of this package call the methods here. Names of Paddle variables may be assigned repeatedly (``opt`` reuses
+them), so the order of operators decides what a name means.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ OPSET = 20
 """Operator set of imported graphs: the first with Gelu, besides LayerNormalization and HardSwish."""
 
 INPUT_LIMIT = 4096
-"""Elements of an integer constant (a shape, axes, indices) that shape inference looks at."""
+"""Most elements of an integer constant (a shape, axes, indices) that shape inference looks at."""
 
 FLOAT_LIMIT = 16
 """The same for others: scales of a Resize, bounds of a Range."""
 
 FILLED_LIMIT = 1 << 24
-"""Elements of all constants of which the file holds one number only."""
+"""Most elements of all constants of which the file holds only one number."""
 
 Array = NDArray[Any]
 
@@ -51,7 +51,7 @@ _REFUSALS = (
     *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
     *(RuntimeError, ValueError, TypeError),
 )
-"""What shape inference throws at inputs that do not fit."""
+"""What shape inference raises for inputs that do not fit."""
 
 
 def _attribute(name: str, value: Any) -> ir.Attr:
@@ -73,8 +73,8 @@ class Importer:
         target: Name of the plan's target.
         where: Name of the file for messages.
         dense_filters: What a sparse filter was made from -> the constant that it became.
-        dense_left: Elements that further ones may have; ``None`` before the first.
-        filled_left: Elements that further constants may have of which the file holds one number only.
+        dense_left: Elements that further dense filters may have; ``None`` before the first.
+        filled_left: Elements that further constants may have of which the file holds only one number.
     """
 
     parameters: dict[str, Array]
@@ -207,7 +207,7 @@ class Importer:
         return value
 
     def bind(self, name: str, value: ir.Value) -> None:
-        """Let variable ``name`` hold ``value`` from now on."""
+        """Make variable ``name`` hold ``value`` from now on."""
         self._values[name] = value
 
     def _infer(self, node: ir.Node) -> None:
@@ -261,7 +261,7 @@ class Importer:
             axis: Channel axis of its scales.
 
         Raises:
-            ModelError: Integers without scales, or with another number of them than channels.
+            ModelError: Integers without scales, or with a different number of scales than channels.
         """
         name = op.input(slot)
         array = self.array(name)

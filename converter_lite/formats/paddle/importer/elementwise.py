@@ -91,7 +91,7 @@ def _cast(importer: Importer, op: Operator) -> None:
 
 
 def _calib(importer: Importer, op: Operator) -> None:
-    """A border between precisions. Between float and int8 it is the plan's business; integers are cast."""
+    """A border between precisions. Between float and int8 it belongs to the plan; integers are cast."""
     value = importer.value(op.input("Input"))
     alias = str(op.get("__@kernel_type_attr@__", "calib/fp32_to_int8")).split("/")[1]
     source, _, to = alias.partition("_to_")

@@ -1,9 +1,9 @@
 """Quantized Paddle programs: fake-quantization operators become scales on the operator that computes.
 
-Two generations of PaddleSlim models exist. The older puts ``fake_quantize_*`` before and ``fake_*dequantize_*`` behind
-an operator whose weight holds integers as floats. The newer puts ``quantize_linear`` / ``dequantize_linear`` pairs
-around tensors and keeps weights as int8. Training graphs that were not frozen have ``fake_*quantize_dequantize_*`` with
-float weights. All become what ``.nb`` files have: integer weights, ``enable_int8``, ``Input0_scale``, ``Filter0_scale``.
+Two generations of PaddleSlim models exist. The older one puts ``fake_quantize_*`` before and ``fake_*dequantize_*`` behind an
+operator whose weight holds integers as floats. The newer one puts ``quantize_linear`` and ``dequantize_linear`` around tensors
+and keeps weights as int8. Training graphs that were not frozen have ``fake_*quantize_dequantize_*`` with float weights. All are
+converted to what ``.nb`` files have: integer weights, ``enable_int8``, ``Input0_scale``, ``Filter0_scale``.
 
 In all of them ``scale`` means the largest absolute value; the step is that over ``2**(bits-1) - 1``.
 """
@@ -33,7 +33,7 @@ FOLDED = (
     *(*FAKE_QUANTIZE, *FAKE_WEIGHT, *FAKE_ACTIVATION, *FAKE_DEQUANTIZE, *OBSERVERS),
     *("quantize_linear", "dequantize_linear"),
 )
-"""Operators that :func:`fold_quantization` takes away."""
+"""Operators that :func:`fold_quantization` removes."""
 
 WEIGHT_SLOTS = {
     "conv2d": ("Input", "Filter", "Output", 0),
@@ -51,7 +51,7 @@ Parameters = dict[str, NDArray[Any]]
 
 @dataclass(slots=True)
 class _State:
-    """What is known while the operators are walked through in order."""
+    """What is known while the operators are visited in order."""
 
     parameters: Parameters
     renamed: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class _State:
     raw: dict[str, Operator] = field(default_factory=dict)
 
     def resolve(self, name: str) -> str:
-        """The variable behind removed operators; a circle of a damaged program ends where it began."""
+        """The variable behind removed operators; a cycle in a damaged program ends where it began."""
         seen = set()
         while name in self.renamed and name not in seen:
             seen.add(name)
@@ -71,10 +71,10 @@ class _State:
 def fold_quantization(program: Program, parameters: Parameters, *, where: str = "") -> tuple[Program, Parameters]:
     """The program without quantization operators, and parameters with integers where they were quantized.
 
-    A program without any comes back equal.
+    A program without any is returned unchanged.
 
     Raises:
-        ModelError: A scale is missing or makes no sense, or weights are no integers of the stated width.
+        ModelError: A scale is missing or makes no sense, or weights are not integers of the stated width.
     """
     state = _State(dict(parameters))
     kept: list[Operator] = []
@@ -89,13 +89,13 @@ def fold_quantization(program: Program, parameters: Parameters, *, where: str = 
 
 
 def _folded(state: _State, op: Operator, where: str) -> list[Operator]:
-    """The operator with what is known about its tensors; none where it only says how a tensor is quantized."""
+    """The operator with what is known about its tensors; none if it only says how a tensor is quantized."""
     if _removed(state, op, where):
         return []
     copy = Operator(op.type, _resolved(state, op.inputs), op.outputs, dict(op.attributes))
     if op.type in WEIGHT_SLOTS:
         _attach(state, op, copy, where)
-    for names in op.outputs.values():  # a name that is written again means something new
+    for names in op.outputs.values():  # a name that is written again has a new meaning
         for name in names:
             state.renamed.pop(name, None)
     return [copy]
@@ -106,7 +106,7 @@ def _resolved(state: _State, slots: dict[str, list[str]]) -> dict[str, list[str]
 
 
 def _removed(state: _State, op: Operator, where: str) -> bool:
-    """Whether the operator only says how a tensor is quantized; what it says is noted."""
+    """Whether the operator only says how a tensor is quantized, which is then recorded."""
     if op.type in FAKE_QUANTIZE or op.type in FAKE_ACTIVATION:
         _note_activation(state, op, "X", "Out", "InScale", where)
     elif op.type in FAKE_WEIGHT:
@@ -249,7 +249,7 @@ def _enable(op: Operator, weight_slot: str, steps: NDArray[np.float32]) -> None:
 
 
 def _dequantize_output(state: _State, op: Operator, where: str) -> None:
-    """The older form: the scales of weight and data stand behind the operator."""
+    """The older kind: the scales of weight and data stand behind the operator."""
     result, made = _name(op.input("X"), where), _name(op.output("Out"), where)
     computing = state.raw.get(result)
     if computing is None:

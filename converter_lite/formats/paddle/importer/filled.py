@@ -1,4 +1,4 @@
-"""Constants that a program describes instead of holding them: a small file may ask for any number of them."""
+"""Constants that a program describes instead of storing them: a small file may ask for any number of elements."""
 
 from __future__ import annotations
 

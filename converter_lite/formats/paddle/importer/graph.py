@@ -60,7 +60,7 @@ def interface(program: Program, where: str) -> tuple[list[str], list[str]]:
     """Names of inputs and outputs in the order of their columns.
 
     Raises:
-        ModelError: There are none, or a column is missing or there twice.
+        ModelError: There are none, or a column is missing or occurs twice.
     """
     feeds = _columns(program.main.operators, "feed", where)
     fetches = _columns(program.main.operators, "fetch", where)

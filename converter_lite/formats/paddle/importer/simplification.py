@@ -1,7 +1,7 @@
-"""Rewrites of a Paddle program before it becomes a graph: normalizations and biases go into the operator before them.
+"""Rewrites of a Paddle program before it becomes a graph: normalizations and biases are folded into the operator before them.
 
-It is done here and not on the graph, because integer weights keep their integers: a normalization scales the steps of
-the channels, and turns the sign of those whose factor is negative.
+This is done here and not on the graph so that integer weights keep their integers: a normalization scales the steps of the
+channels, and flips the sign of those whose factor is negative.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Parameters = dict[str, NDArray[Any]]
 CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 
 FOLDABLE = 1e15
-"""Magnitude from which numbers are left where they are: products of two of them end beyond float32."""
+"""Magnitude from which numbers are not folded: products of two of them overflow float32."""
 
 
 def simplify(program: Program, parameters: Parameters) -> tuple[Program, Parameters]:
@@ -102,7 +102,7 @@ def _fold_into_convolutions(operators: list[Operator], parameters: Parameters) -
 
 
 def _fold_batch_norm(conv: Operator, op: Operator, parameters: Parameters, readers: Counter[str]) -> str | None:
-    """Fold a normalization; returns the name of its result, or ``None`` where that cannot be done."""
+    """Fold a normalization; returns the name of its result, or ``None`` if that cannot be done."""
     weight = conv.input("Filter")
     arrays = [parameters.get(op.input(slot) or "") for slot in ("Scale", "Bias", "Mean", "Variance")]
     if op.type != "batch_norm" or weight is None or readers[weight] != 1 or any(a is None for a in arrays):

@@ -11,10 +11,10 @@ from converter_lite.formats.paddle.program import Operator
 from converter_lite.formats.paddle.sparse import SLOTS, SparseWeight, decode
 
 DENSE_PER_STORED = 64
-"""Elements of dense filters per stored number that a file may ask for: no sparser one is worth its file."""
+"""Most elements of dense filters per stored number that a file may ask for: no real filter is sparser."""
 
 DENSE_MINIMUM = 1 << 20
-"""Elements of dense filters that any file may ask for."""
+"""Elements of dense filters that every file may ask for."""
 
 
 def dense_filter(importer: Importer, op: Operator, data: ir.Value) -> str:
@@ -24,7 +24,7 @@ def dense_filter(importer: Importer, op: Operator, data: ir.Value) -> str:
 
     Raises:
         ModelError: The size of the input is unknown, or the file asks for far more elements than it stores.
-        FormatError: The stored form contradicts itself, or the input.
+        FormatError: The stored filter contradicts itself, or the input.
     """
     values, ends, steps = (importer.array(op.input(slot)) for slot in SLOTS)
     if values is None or ends is None or steps is None or {ends.dtype, steps.dtype} != {np.dtype(np.int32)}:

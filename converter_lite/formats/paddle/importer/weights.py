@@ -10,7 +10,7 @@ from converter_lite.graph import lazy_tensor
 
 
 def are_finite(integers: NDArray[np.integer], scales: NDArray[np.float32], axis: int | None) -> bool:
-    """Whether all products are finite; those of the extremes along ``axis`` (of the scales, ``None``: all) tell."""
+    """Whether all products are finite, judged by those of the extremes along ``axis`` (of the scales; ``None``: all)."""
     others = None if axis is None else tuple(i for i in range(integers.ndim) if i != axis)
     with np.errstate(over="ignore"):
         ends = [end(integers, axis=others, keepdims=True).astype(np.float32) * scales for end in (np.min, np.max)]
@@ -18,7 +18,7 @@ def are_finite(integers: NDArray[np.integer], scales: NDArray[np.float32], axis:
 
 
 def products(integers: NDArray[np.integer], scales: NDArray[np.float32]) -> ir.TensorProtocol:
-    """The reals, made when they are read; shapes broadcast."""
+    """The real values, computed when they are read; shapes broadcast."""
 
     def multiplied() -> NDArray[np.float32]:
         return np.multiply(integers, scales, dtype=np.float32)

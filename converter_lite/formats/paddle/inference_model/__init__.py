@@ -1,1 +1,1 @@
-"""Models as Paddle stores them: a program and its parameters in protobuf files."""
+"""Models in Paddle's own files: a program and its parameters in protobuf files."""

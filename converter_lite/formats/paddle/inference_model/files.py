@@ -146,7 +146,7 @@ def _slots(messages: Iterable[Any]) -> dict[str, list[str]]:
 
 
 def _attribute(message: Any) -> Attribute | None:
-    """``None`` for kinds that name variables; no inference operator asks for them."""
+    """``None`` for kinds that name variables; no inference operator needs them."""
     try:
         kind = AttrType(message.type)
     except ValueError:
@@ -242,7 +242,7 @@ def _check_shapes(program: Program, parameters: dict[str, NDArray[Any]], where: 
 
 
 class _Records:
-    """Saved tensors, one behind the other."""
+    """Saved tensors, one after another."""
 
     def __init__(self, data: bytes, where: str) -> None:
         self._data, self._where, self._position = memoryview(data), where, 0

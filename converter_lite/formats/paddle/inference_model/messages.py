@@ -18,7 +18,7 @@ _TYPES = {
     "float": descriptor_pb2.FieldDescriptorProto.TYPE_FLOAT,
     "double": descriptor_pb2.FieldDescriptorProto.TYPE_DOUBLE,
     "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
-    # Text is read as bytes: a damaged name must be a plain error, not one of the protobuf library.
+    # Text is read as bytes: a damaged name must be a clear error of ours, not one of the protobuf library.
     "string": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
 }
 

@@ -1,4 +1,4 @@
-"""A block of a file as a drawing for Graphviz: operators, the variables between them, who reads and writes what."""
+"""A block of a file as a drawing for Graphviz: operators, the variables between them, what reads and writes which."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ def read(
 ) -> QuantizedModel:
     """Graph and plan of a file, written by this program or by an ``opt`` from 2.7 on.
 
-    Operators with float16 kernels compute in float32 in the graph. ``rounded`` rounds their constants and results to
-    float16, which is what a device loses at least, and where values leave the range of float16.
+    Operators with float16 kernels compute in float32 in the graph. ``rounded`` rounds their constants and results to float16,
+    which is the least that a device loses, and shows where values leave the range of float16.
 
     Raises:
         FormatError: The file is damaged, or holds an operator that cannot be translated.

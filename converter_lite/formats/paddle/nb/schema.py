@@ -25,7 +25,7 @@ _TABLES: dict[str, str] = {
 }
 
 SCHEMA = Schema(_TABLES)
-"""What reads and writes them."""
+"""The codec of these files."""
 
 PARAM_LOD_TENSOR = 1
 """Union tag of ``ParamDesc.variable``: the only kind that exists."""

@@ -1,4 +1,4 @@
-"""Lists of ``--record_tailoring_info``: what a library has to hold to run one file, as release 2.12 names it."""
+"""Lists of ``--record_tailoring_info``: what a library must contain to run one file, in the names of release 2.12."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _operator_source(operator: str) -> str:
 
 @cache
 def _source_files() -> dict[str, tuple[str, dict[str, str]]]:
-    """Operator -> its file and, by target (empty: all), the files of its kernels; without what ends every name."""
+    """Operator -> its file and, by target (empty: all), the files of its kernels, without the common suffix."""
     lines = Path(__file__).with_name("source_files.txt").read_text("ascii").splitlines()
     found = {}
     for operator, file, *kernels in (line.split() for line in lines if not line.startswith("#")):
