@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -83,8 +84,8 @@ def label(node: ir.Node) -> str:
     return f"{node.name} ({node.op_type})"
 
 
-def constant(value: ir.Value | None) -> NDArray[np.generic] | None:
-    """The array behind an initializer or ``Constant`` node; ``None`` for activations and overridable defaults."""
+def constant(value: ir.Value | None) -> NDArray[Any] | None:
+    """The array of an initializer; ``None`` for activations and overridable defaults."""
     if value is None or value.const_value is None or value.is_graph_input():
         return None
     return value.const_value.numpy()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.formats.paddle.exporter.lowering import dims, float_attribute, is_constant
+from converter_lite.formats.paddle.exporter.lowering import dims, float_attribute
 from converter_lite.formats.paddle.kernels import Target
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.quantization.storage import Storage
@@ -162,7 +162,7 @@ def _conv_transpose(node: ir.Node, shape: tuple[int, ...], target: Target) -> Ca
 
 
 def _matrix(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:
-    if is_constant(node.inputs[0]):
+    if g.is_constant(node.inputs[0]):
         return _neither("a product of two constants stays float")
     if len(shape) != 2:
         return _neither("its weight is not a matrix")

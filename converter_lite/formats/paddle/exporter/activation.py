@@ -14,7 +14,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     dims,
     dtype_name,
     float_attribute,
@@ -102,7 +101,7 @@ def _clip(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _prelu(lowering: Lowering, node: ir.Node) -> None:
-    slope = constant(node.inputs[1])
+    slope = g.constant(node.inputs[1])
     if slope is None:
         raise Unsupported("its slope is computed at run time")
     size, dimensions = slope.size, rank(node.inputs[0])

@@ -11,7 +11,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     dims,
     optional,
     rank,
@@ -65,7 +64,7 @@ def _needs_bias(lowering: Lowering, node: ir.Node, groups: int) -> bool:
 def _bias(lowering: Lowering, node: ir.Node, channels: int, *, needed: bool) -> dict[str, list[str]]:
     bias = optional(node, 2)
     if bias is not None:
-        if constant(bias) is None:
+        if g.constant(bias) is None:
             raise Unsupported("its bias is computed at run time")
         return {"Bias": [lowering.tensor(bias)]}
     if needed:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.fusion import take_activation
 from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     dtype_name,
     element_type,
 )
@@ -64,7 +64,7 @@ def _mod(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _pow(lowering: Lowering, node: ir.Node) -> None:
-    exponent = constant(node.inputs[1])
+    exponent = g.constant(node.inputs[1])
     value, name = node.outputs[0], lowering.tensor(node.inputs[0])
     outputs = {"Out": [lowering.result(value)]}
     if exponent is not None and exponent.size == 1:

@@ -10,7 +10,6 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.lowering import (
     Lowering,
-    constant,
     float_attribute,
     integers_or_floats,
     optional,
@@ -69,7 +68,7 @@ def clip_bounds(node: ir.Node) -> tuple[float, float]:
 
 
 def _clip(node: ir.Node) -> Activation | None:
-    if any(value is not None and constant(value) is None for value in node.inputs[1:]):
+    if any(value is not None and g.constant(value) is None for value in node.inputs[1:]):
         return None
     lower, upper = clip_bounds(node)
     if lower != 0.0 or upper <= 0.0:
@@ -97,7 +96,7 @@ def take_bias(lowering: Lowering, value: ir.Value, channels: int) -> tuple[ir.Va
     if consumer is None or consumer.op_type != "Add" or consumer in lowering.done:
         return None, value
     other = consumer.inputs[1] if consumer.inputs[0] is value else consumer.inputs[0]
-    array = constant(other)
+    array = g.constant(other)
     if array is None or array.size != channels or array.shape[-1:] != (channels,):
         return None, value
     if array.ndim > len(value.shape or ()):

@@ -14,7 +14,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     dims,
     dtype_name,
     element_type,
@@ -32,13 +31,13 @@ from converter_lite.quantization.plan import NodeMode
 def _gather(lowering: Lowering, node: ir.Node) -> None:
     table, index = node.inputs[0], node.inputs[1]
     axis = g.int_attribute(node, "axis", 0) % rank(table)
-    values = constant(table)
+    values = g.constant(table)
     if values is not None and values.ndim == 2 and axis == 0 and dtype_name(table) == "float32":
         _lookup(lowering, node)
         return
     if lowering.mode(node) is not NodeMode.FLOAT:
         raise Unsupported("only a table of rows (Gather from a constant matrix, axis 0) can be quantized")
-    positions = constant(index)
+    positions = g.constant(index)
     if positions is not None and positions.size == 1 and int(positions.reshape(-1)[0]) >= 0:
         _pick_one(lowering, node, axis, int(positions.reshape(-1)[0]), keep_axis=positions.ndim == 1)
         return
@@ -70,7 +69,7 @@ def _lookup(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _int64(lowering: Lowering, index: ir.Value | None) -> str:
-    positions = constant(index)
+    positions = g.constant(index)
     if positions is not None and index is not None:
         return lowering.parameter(f"{index.name}.int64", positions.astype(np.int64))
     name = lowering.tensor(index)
@@ -119,7 +118,7 @@ def _gather_rows(lowering: Lowering, node: ir.Node, axis: int) -> None:
 
 
 def _flat_index(lowering: Lowering, index: ir.Value | None) -> str:
-    positions = constant(index)
+    positions = g.constant(index)
     if positions is not None and index is not None:
         if np.any(positions < 0):
             raise Unsupported("negative indices", "add the axis' size to them")
@@ -141,7 +140,7 @@ def _gather_nd(lowering: Lowering, node: ir.Node) -> None:
 
 def _one_hot(lowering: Lowering, node: ir.Node) -> None:
     depth = integers(node.inputs[1])
-    levels = constant(node.inputs[2])
+    levels = g.constant(node.inputs[2])
     if depth is None or levels is None or levels.tolist() != [0, 1]:
         raise Unsupported("OneHot with values other than 0 and 1")
     if g.int_attribute(node, "axis", -1) not in (-1, rank(node.inputs[0])):

@@ -16,7 +16,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     dims,
     dtype_name,
     element_type,
@@ -70,7 +69,7 @@ def _logic(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _truth_as_float(lowering: Lowering, value: ir.Value | None) -> str:
-    array = constant(value)
+    array = g.constant(value)
     if array is not None and value is not None:
         return lowering.parameter(f"{value.name}.float", array.astype(np.float32))
     return cast(lowering, lowering.tensor(value), VarType.BOOL, VarType.FP32)
@@ -92,7 +91,7 @@ def _where(lowering: Lowering, node: ir.Node) -> None:
 
 def _expanded(lowering: Lowering, value: ir.Value | None, wanted: tuple[int, ...]) -> str:
     assert value is not None
-    array = constant(value)
+    array = g.constant(value)
     if array is not None:
         return lowering.parameter(f"{value.name}.expanded", np.broadcast_to(array, wanted).copy())
     if dims(value) == wanted:

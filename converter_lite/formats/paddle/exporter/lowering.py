@@ -129,7 +129,7 @@ class Lowering:
             raise Unsupported("a required input is missing")
         if value in self._names:
             return self._names[value]
-        array = constant(value)
+        array = g.constant(value)
         if array is None:
             raise Unsupported(f"input {value.name} is computed by nothing that can be written")
         self._names[value] = self.parameter(str(value.name), array)
@@ -149,7 +149,7 @@ class Lowering:
 
     def weight(self, node: ir.Node, value: ir.Value | None, transform: Transform) -> StoredWeight:
         """A weight in the precision that the plan gives the node; stored once per tensor and transformation."""
-        if value is None or not is_constant(value):
+        if value is None or not g.is_constant(value):
             raise Unsupported("its weight is not a constant", "fold constants first")
         mode = self.mode(node)
         key = (value.name, transform.name, mode is NodeMode.FLOAT, mode is NodeMode.INTEGER)
@@ -261,21 +261,6 @@ Handler = Callable[[Lowering, ir.Node], None]
 """Writes one ONNX node; raises :class:`Unsupported`."""
 
 
-def constant(value: ir.Value | None) -> NDArray[Any] | None:
-    """The array behind an initializer or a ``Constant`` node."""
-    array = g.constant(value)
-    if array is None and value is not None:
-        producer = value.producer()
-        if producer is not None and producer.op_type == "Constant" and "value" in producer.attributes:
-            array = producer.attributes["value"].as_tensor().numpy()
-    return array
-
-
-def is_constant(value: ir.Value | None) -> bool:
-    """Whether :func:`constant` returns an array."""
-    return g.is_constant(value) or constant(value) is not None
-
-
 def element_type(value: ir.Value) -> VarType:
     """Tensor type of an ONNX value; float32 where it is unknown."""
     if value.dtype is None:
@@ -305,7 +290,7 @@ def rank(value: ir.Value | None) -> int:
     Raises:
         Unsupported: It is unknown.
     """
-    array = constant(value)
+    array = g.constant(value)
     if array is not None:
         return array.ndim
     if value is None or value.shape is None:
@@ -319,7 +304,7 @@ def shape(value: ir.Value | None) -> tuple[int, ...]:
     Raises:
         Unsupported: A dimension is unknown.
     """
-    array = constant(value)
+    array = g.constant(value)
     known = array.shape if array is not None else g.static_shape(value)
     if known is None:
         name = "" if value is None else f" of {value.name}"
@@ -335,7 +320,7 @@ def integers(value: ir.Value | None) -> list[int] | None:
     """
     if value is None:
         return None
-    array = constant(value)
+    array = g.constant(value)
     if array is None:
         raise Unsupported(f"{value.name} is computed at run time", "give --inputShape, so that it can be folded")
     return [int(v) for v in np.asarray(array).reshape(-1)]
@@ -359,7 +344,7 @@ def integers_or_floats(value: ir.Value | None) -> NDArray[Any] | None:
     """
     if value is None:
         return None
-    array = constant(value)
+    array = g.constant(value)
     if array is None:
         raise Unsupported(f"{value.name} is computed at run time")
     return array

@@ -14,7 +14,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     dims,
     dtype_name,
     float_attribute,
@@ -31,7 +30,7 @@ def _gemm(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("Gemm with transA", "transpose the input before it")
     alpha, beta = float_attribute(node, "alpha", 1.0), float_attribute(node, "beta", 1.0)
     transposed = bool(g.int_attribute(node, "transB", 0))
-    if constant(node.inputs[1]) is None:
+    if g.constant(node.inputs[1]) is None:
         _gemm_of_activations(lowering, node, alpha, beta, transposed=transposed)
         return
     if transposed:
@@ -58,7 +57,7 @@ def _gemm_of_activations(lowering: Lowering, node: ir.Node, alpha: float, beta: 
         return
     name = lowering.tensor(bias)
     if beta != 1.0:
-        array = constant(bias)
+        array = g.constant(bias)
         if array is None:
             raise Unsupported("Gemm with beta and a computed C", "multiply C before it")
         name = lowering.parameter(f"{bias.name}.beta", array * np.float32(beta))
@@ -71,7 +70,7 @@ def _matmul(lowering: Lowering, node: ir.Node) -> None:
     first, second = node.inputs[0], node.inputs[1]
     if dtype_name(first) != "float32":
         raise Unsupported(f"a matrix product of {dtype_name(first)}")
-    if constant(second) is not None and rank(second) == 2 and constant(first) is None and rank(first) >= 2:
+    if g.constant(second) is not None and rank(second) == 2 and g.constant(first) is None and rank(first) >= 2:
         _fully_connected(lowering, node, keep(1), None)
         return
     if lowering.mode(node) is not NodeMode.FLOAT:
@@ -90,7 +89,7 @@ def _same_batch(lowering: Lowering, value: ir.Value | None, result: ir.Value) ->
     if own == wanted:
         return lowering.tensor(value)
     matrix = dims(value)[-2:]  # type: ignore[arg-type]
-    array = constant(value)
+    array = g.constant(value)
     if array is not None and value is not None and -1 not in wanted:
         return lowering.parameter(f"{value.name}.expanded", np.broadcast_to(array, (*wanted, *matrix)).copy())
     if -1 in (*own, *wanted, *matrix):
@@ -136,7 +135,7 @@ def _fully_connected(
 
 def _layer(lowering: Lowering, node: ir.Node, transform: Transform, bias: ir.Value | None, beta: float) -> _Layer:
     """Absorb the bias and the function behind a matrix product, as far as the target's kernels apply them."""
-    weight_values = constant(node.inputs[1])
+    weight_values = g.constant(node.inputs[1])
     assert weight_values is not None
     channels = int(weight_values.shape[transform.axis])
     integer, result = lowering.mode(node) is NodeMode.INTEGER, node.outputs[0]
@@ -200,7 +199,7 @@ def _bias_vector(
     """The bias as a stored vector, or as a tensor to be added afterwards when it is none."""
     if bias is None:
         return None, None
-    array = constant(bias)
+    array = g.constant(bias)
     if array is None:
         if beta != 1.0:
             raise Unsupported("Gemm with beta and a computed C", "multiply C before it")

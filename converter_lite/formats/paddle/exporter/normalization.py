@@ -10,7 +10,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     dims,
     float_attribute,
     optional,
@@ -76,7 +75,7 @@ def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _flat(lowering: Lowering, value: ir.Value) -> str:
-    array = constant(value)
+    array = g.constant(value)
     if array is None:
         raise Unsupported("a normalization's scale or bias is computed at run time")
     return lowering.tensor(value) if array.ndim == 1 else lowering.parameter(f"{value.name}.flat", array.reshape(-1))
@@ -87,7 +86,7 @@ def _group_normalization(lowering: Lowering, node: ir.Node) -> None:
     channels = dims(node.inputs[0])[1]  # type: ignore[arg-type]
     inputs = {"X": [lowering.tensor(node.inputs[0])]}
     for slot, value in (("Scale", node.inputs[1]), ("Bias", node.inputs[2])):
-        array = constant(value)
+        array = g.constant(value)
         if array is None:
             raise Unsupported("a normalization's scale or bias is computed at run time")
         if array.size == groups != channels:  # opset 18 gives one value per group

@@ -13,7 +13,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     optional,
     shape,
     text_attribute,
@@ -122,11 +121,11 @@ def _is_read(value: ir.Value) -> bool:
 def _weights(lowering: Lowering, node: ir.Node, directions: int) -> list[str]:
     """All matrices, layer by layer and direction by direction, then all biases in the same order."""
     matrices, biases = [], []
-    inner, recurrent = constant(node.inputs[1]), constant(node.inputs[2])
+    inner, recurrent = g.constant(node.inputs[1]), g.constant(node.inputs[2])
     if inner is None or recurrent is None:
         raise Unsupported("weights of a recurrent network are computed at run time")
     gates = GATES[node.op_type]
-    bias = constant(optional(node, 3))
+    bias = g.constant(optional(node, 3))
     if bias is None:
         bias = np.zeros((directions, 2 * inner.shape[1]), np.float32)
     for direction in range(directions):

@@ -11,7 +11,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    constant,
     dims,
     integers,
     optional,
@@ -47,7 +46,7 @@ def _reshape(lowering: Lowering, node: ir.Node) -> None:
     source, value = node.inputs[0], node.outputs[0]
     assert source is not None
     name, result = lowering.tensor(source), lowering.result(value)
-    if constant(optional(node, 1)) is None and optional(node, 1) is not None:
+    if g.constant(optional(node, 1)) is None and optional(node, 1) is not None:
         _dynamic_reshape(lowering, node, name, result)
         return
     wanted = integers(optional(node, 1)) or list(g.ints_attribute(node, "shape"))
@@ -113,10 +112,6 @@ def _unsqueeze(lowering: Lowering, node: ir.Node) -> None:
     with_axes(lowering, "unsqueeze2", lowering.tensor(node.inputs[0]), result, axes)
 
 
-def _nothing(lowering: Lowering, node: ir.Node) -> None:
-    """A Constant node: its value becomes a parameter where it is read."""
-
-
 HANDLERS: dict[str, Handler] = {
     "Reshape": _reshape,
     "Flatten": _flatten,
@@ -124,5 +119,4 @@ HANDLERS: dict[str, Handler] = {
     "Unsqueeze": _unsqueeze,
     "Identity": copy,
     "Dropout": copy,
-    "Constant": _nothing,
 }
