@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-lowest runtimes conformance check lint mypy coverage fuzz bench bench-large bench-page clean
+.PHONY: demo test test-all test-lowest runtimes conformance check lint layers mypy coverage fuzz bench bench-large bench-page clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -52,9 +52,12 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(MAKE) --no-print-directory layers
+
+# Layers and types alone, as .pre-commit-config.yaml asks for them.
+layers: $(VENV)/.installed
 	$(BIN)/lint-imports --no-cache
 
-# Types alone, as .pre-commit-config.yaml asks for them.
 mypy: $(VENV)/.installed
 	$(BIN)/mypy
 
