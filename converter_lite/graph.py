@@ -111,6 +111,11 @@ def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
     return value.shape.numpy()
 
 
+def channel_axis(rank: int) -> int:
+    """Axis of an activation that runs over channels: 1 from rank 3 on, else the last."""
+    return 1 if rank > 2 else rank - 1
+
+
 def add_initializer(
     graph: ir.Graph,
     name: str,

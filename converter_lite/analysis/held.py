@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
+
 ENOUGH = 8
 """Values per channel from which a factor can be distinguished from chance, which explains an eighth of any noise."""
 
@@ -102,11 +104,6 @@ class Held:
         return values if self.factors is None else values / self.along(values.ndim)
 
 
-def channel_axis(rank: int) -> int:
-    """Axis of an activation that runs over channels: 1 from rank 3 on, else the last."""
-    return 1 if rank > 2 else rank - 1
-
-
 class HeldSums:
     """Finds how a tensor is held, from samples of it in both graphs."""
 
@@ -120,7 +117,7 @@ class HeldSums:
             return
         is_first = self._plain is None
         if self._plain is None:
-            axis = channel_axis(expected.ndim)
+            axis = g.channel_axis(expected.ndim)
             self._plain = _AxisSums(axis, expected.shape[axis])
         self._plain.add(expected, given)
         if is_first and self._plain.is_finite and not self._plain.is_close:
@@ -218,7 +215,7 @@ def _columns(array: NDArray[Any], axis: int, most: int | None) -> Matrix:
 
 def _axes(expected: NDArray[Any], given: NDArray[Any]) -> list[int]:
     """Axes along which there may be an order: that of channels, and the last one if this sample shows none there."""
-    own, last = channel_axis(expected.ndim), expected.ndim - 1
+    own, last = g.channel_axis(expected.ndim), expected.ndim - 1
     axes = [axis for axis in dict.fromkeys((own, last)) if 1 < expected.shape[axis] <= LARGEST]
     if axes[:1] == [own]:
         first = _AxisSums(own, expected.shape[own], with_cross=True)

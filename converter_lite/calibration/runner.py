@@ -194,16 +194,10 @@ def mean_node(graph: ir.Graph, value: ir.Value) -> ir.Value:
     return channel_node(graph, value, "ReduceMean")
 
 
-def channel_axis(value: ir.Value) -> int:
-    """Axis of an activation that runs over channels: 1 from rank 3 on, else the last; 1 when the rank is unknown."""
-    rank = len(value.shape) if value.shape is not None else 4
-    return 1 if rank > 2 else rank - 1
-
-
 def channel_node(graph: ir.Graph, value: ir.Value, op_type: str, *, axis: int | None = None) -> ir.Value:
     """Append a reduction of ``value`` over all axes but one (the channel axis by default) and return its result."""
     rank = len(value.shape) if value.shape is not None else 4
-    channel = channel_axis(value) if axis is None else axis % rank
+    channel = g.channel_axis(rank) if axis is None else axis % rank
     axes = [i for i in range(rank) if i != channel]
     axes_are_inputs = graph.opset_imports.get("", 1) >= (18 if op_type != "ReduceSum" else 13)
     if axes_are_inputs:

@@ -57,7 +57,7 @@ class SequentialRun:
         self._dropped: set[str] = set()
 
     def means(self, value: ir.Value, *, later: Sequence[ir.Value]) -> list[NDArray[Any]]:
-        """Mean per channel of a node's output for every sample (channel axis as in ``channel_axis``).
+        """Mean per channel of a node's output for every sample (channel axis as in :func:`converter_lite.graph.channel_axis`).
 
         Args:
             value: Output of a node.

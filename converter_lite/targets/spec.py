@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantSpec
-from converter_lite.targets.operands import operator, output_channel_axis, stored_axis, stored_weight
+from converter_lite.targets.operands import operator, stored_axis, stored_weight
 from converter_lite.targets.policy import Capability, StemLimits
 from converter_lite.targets.rules import refusal
 
@@ -59,7 +59,8 @@ class TargetSpec:
     def capability(self, node: ir.Node) -> Capability:
         """What the device can do with a node."""
         weight = stored_weight(node)
-        axis = None if weight is None else self._channel_axis(node, weight)
+        has_axis = node.op_type in ("Gather", *self.per_channel_operators)
+        axis = stored_axis(node, weight) if weight is not None and has_axis else None
         return Capability(
             integer=self._missing_kernel(node) or refusal(node),
             stored="" if weight is not None and node.op_type in self.weight_only else "its weight stays float",
@@ -76,9 +77,3 @@ class TargetSpec:
             if given is not None and given not in allowed:
                 return f"{self.name} has no integer kernel for {node.op_type} with {name}={given}"
         return ""
-
-    def _channel_axis(self, node: ir.Node, weight: ir.Value) -> int | None:
-        """Axis of a weight that scales run along; ``None`` where the device or the shape wants one scale."""
-        if node.op_type == "Gather":
-            return stored_axis(node, weight)
-        return output_channel_axis(node, weight) if node.op_type in self.per_channel_operators else None

@@ -13,7 +13,7 @@ _BY_TRANSPOSED_CONVOLUTION = (1, 8, 0)
 """Versions that introduced the rules; a file without a proper version is read by the oldest ones."""
 
 
-def channel_axis(ms: MsModel, index: int) -> int:
+def parameter_axis(ms: MsModel, index: int) -> int:
     """Axis of a weight's channels, negative or positive."""
     version = _version(ms.version)
     for node in ms.nodes:

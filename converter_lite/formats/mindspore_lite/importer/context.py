@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite import permutation as pm
-from converter_lite.formats.mindspore_lite.channels import channel_axis
+from converter_lite.formats.mindspore_lite.channels import parameter_axis
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
 from converter_lite.formats.mindspore_lite.importer.constants import (
@@ -263,7 +263,7 @@ class Importer:
         stored = self.stored(index)
         if stored.quant is None or len(stored.quant.scale) == 1:
             return None
-        axis, channels = channel_axis(self.ms, index) % max(1, len(stored.dims)), len(stored.quant.scale)
+        axis, channels = parameter_axis(self.ms, index) % max(1, len(stored.dims)), len(stored.quant.scale)
         if not stored.dims or stored.dims[axis] != channels:
             raise FormatError(f"{channels} scales for a weight of {list(stored.dims)}", where=self.where)
         return axis
