@@ -84,6 +84,11 @@ def label(node: ir.Node) -> str:
     return f"{node.name} ({node.op_type})"
 
 
+def input_at(node: ir.Node, index: int) -> ir.Value | None:
+    """The input of this position, ``None`` when it is left out."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
 def constant(value: ir.Value | None) -> NDArray[Any] | None:
     """The array of an initializer; ``None`` for activations and overridable defaults."""
     if value is None or value.const_value is None or value.is_graph_input():

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.graph import scalar
-from converter_lite.passes.rewrite import input_at, is_op, replace
+from converter_lite.graph import input_at, scalar
+from converter_lite.passes.rewrite import is_op, replace
 
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 

@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.graph import add_initializer, attribute, constant, int_attribute, is_constant
-from converter_lite.passes.rewrite import input_at, is_op, replace
+from converter_lite.graph import add_initializer, attribute, constant, input_at, int_attribute, is_constant
+from converter_lite.passes.rewrite import is_op, replace
 
 BATCHNORM = "batchnorm"
 """Key of ``value.meta``: ``(beta, |gamma|)``, mean and standard deviation per channel of a folded normalization."""

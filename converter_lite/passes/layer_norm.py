@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from converter_lite.graph import attribute, constant, int_attribute, opset, single_consumer
+from converter_lite.graph import attribute, constant, input_at, int_attribute, opset, single_consumer
 from converter_lite.passes.rewrite import (
     constant_operand,
     consumers,
-    input_at,
     int_values,
     is_number,
     is_op,

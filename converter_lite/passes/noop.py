@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
-from converter_lite.graph import constant, int_attribute, ints_attribute
-from converter_lite.passes.rewrite import bypass, input_at, int_values, is_op, sole_output
+from converter_lite.graph import constant, input_at, int_attribute, ints_attribute
+from converter_lite.passes.rewrite import bypass, int_values, is_op, sole_output
 
 
 def remove_noops(model: ir.Model) -> int:

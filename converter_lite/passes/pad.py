@@ -7,9 +7,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.graph import absorb_names, int_attribute, ints_attribute, scalar, single_consumer
+from converter_lite.graph import absorb_names, input_at, int_attribute, ints_attribute, scalar, single_consumer
 from converter_lite.passes.activation import clip_bounds
-from converter_lite.passes.rewrite import input_at, int_values, is_op, remove
+from converter_lite.passes.rewrite import int_values, is_op, remove
 
 Pads = tuple[int, ...]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from converter_lite.graph import add_initializer, constant, int_attribute, ints_attribute, single_consumer
-from converter_lite.passes.rewrite import input_at, is_op, replace
+from converter_lite.graph import add_initializer, constant, input_at, int_attribute, ints_attribute, single_consumer
+from converter_lite.passes.rewrite import is_op, replace
 
 
 def fuse_pixel_conv(model: ir.Model) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.graph import add_initializer, int_attribute
-from converter_lite.passes.rewrite import input_at, int_values, is_op
+from converter_lite.graph import add_initializer, input_at, int_attribute
+from converter_lite.passes.rewrite import int_values, is_op
 
 COPY, INFER = 0, -1
 """What a target may hold instead of a size: copy the input's size at this position, or infer what is left."""

@@ -23,11 +23,6 @@ def has_subgraph(node: ir.Node) -> bool:
     return any(attr.type in CONTROL_FLOW for attr in node.attributes.values())
 
 
-def input_at(node: ir.Node, index: int) -> ir.Value | None:
-    """The input of this position, ``None`` when it is left out."""
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
 def consumers(value: ir.Value) -> list[ir.Node]:
     """Nodes that read the value, each once, in the order in which they were attached."""
     return list(dict.fromkeys(use.node for use in value.uses()))

@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.graph import absorb_names, add_initializer, constant, int_attribute, static_shape
-from converter_lite.passes.rewrite import consumers, input_at, int_values, is_op, remove
+from converter_lite.graph import absorb_names, add_initializer, constant, input_at, int_attribute, static_shape
+from converter_lite.passes.rewrite import consumers, int_values, is_op, remove
 
 Sizes = list["int | None"]
 """Known sizes of a shape vector; ``None`` where a size depends on the input."""

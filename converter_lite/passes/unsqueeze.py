@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.graph import add_initializer
-from converter_lite.passes.rewrite import input_at, int_values, is_op
+from converter_lite.graph import add_initializer, input_at
+from converter_lite.passes.rewrite import int_values, is_op
 
 Axes = list[int]
 

@@ -154,7 +154,7 @@ class _Finder:
         rank = len(x.shape) if x is not None and x.shape is not None else 0
         if weight is None or shape is None or len(weight.uses()) != 1 or weight.is_graph_output() or rank == 0:
             return None
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        bias = g.input_at(node, 2)
         if bias is not None and not (_is_own(bias) and g.static_shape(bias) is not None):
             return None
         group = g.int_attribute(node, "group", 1)

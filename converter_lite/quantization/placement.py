@@ -80,7 +80,7 @@ def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
         return 0.0, float("inf")
     bounds = []
     for position, missing in ((1, float("-inf")), (2, float("inf"))):
-        value = node.inputs[position] if len(node.inputs) > position else None
+        value = g.input_at(node, position)
         bound = missing if value is None else g.scalar(value)
         if bound is None:
             return None
@@ -166,7 +166,7 @@ def _keeps_values(node: ir.Node) -> bool:
         return False
     if node.op_type != "Pad" or g.attribute(node, "mode", "constant") not in ("constant", b"constant"):
         return True
-    value = node.inputs[2] if len(node.inputs) > 2 else None
+    value = g.input_at(node, 2)
     added = 0.0 if value is None else g.scalar(value)
     return added is not None and (added == 0.0 or not math.isfinite(added))
 

@@ -164,12 +164,12 @@ def _comes_from_integers(value: ir.Value | None) -> bool:
 
 def _is_fixed(node: ir.Node, position: int) -> bool:
     """Whether an input is a constant or missing."""
-    value = node.inputs[position] if len(node.inputs) > position else None
+    value = g.input_at(node, position)
     return value is None or g.is_constant(value)
 
 
 def _int8(node: ir.Node, position: int) -> ir.Value | None:
-    value = node.inputs[position] if len(node.inputs) > position else None
+    value = g.input_at(node, position)
     is_int8 = value is not None and g.is_constant(value) and value.dtype is ir.DataType.INT8
     return value if is_int8 and len(g.static_shape(value) or ()) > 0 else None
 

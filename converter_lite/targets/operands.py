@@ -31,17 +31,13 @@ def operator(node: ir.Node) -> Operator | None:
 def weight_of(node: ir.Node) -> ir.Value | None:
     """The constant float weight of a weighted node, else ``None``."""
     entry = operator(node)
-    if entry is None or entry.weight is None or len(node.inputs) <= entry.weight:
-        return None
-    return _constant_floats(node.inputs[entry.weight])
+    return None if entry is None or entry.weight is None else _constant_floats(g.input_at(node, entry.weight))
 
 
 def bias_of(node: ir.Node) -> ir.Value | None:
     """The bias input of a weighted node (constant or not), else ``None``."""
     entry = operator(node)
-    if entry is None or entry.bias is None or len(node.inputs) <= entry.bias:
-        return None
-    return node.inputs[entry.bias]
+    return None if entry is None or entry.bias is None else g.input_at(node, entry.bias)
 
 
 def stored_weight(node: ir.Node) -> ir.Value | None:
@@ -70,7 +66,7 @@ def missing_weight(node: ir.Node) -> str:
     """Why :func:`stored_weights` finds none, as the reason in the plan."""
     entry = operator(node)
     position = entry.weight if entry is not None and entry.weight is not None else int(is_recurrent(node))
-    value = node.inputs[position] if len(node.inputs) > position else None
+    value = g.input_at(node, position)
     if value is not None and g.is_constant(value) and value.dtype is not None:
         return f"its weight is {value.dtype.name.lower()}, not float32"
     return "its weight is not constant"
@@ -101,7 +97,7 @@ def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
 
 def is_depthwise(node: ir.Node) -> bool:
     """Whether every output channel of a Conv reads one input channel."""
-    shape = g.static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    shape = g.static_shape(g.input_at(node, 1))
     return node.op_type == "Conv" and shape is not None and shape[1] == 1 and g.int_attribute(node, "group", 1) > 1
 
 

@@ -20,7 +20,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import bypass, constant_operand, input_at, int_values, is_op, number, remove
+from converter_lite.graph import input_at
+from converter_lite.passes.rewrite import bypass, constant_operand, int_values, is_op, number, remove
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.qdq.heads import splits_last_axis
 from converter_lite.quantization.qdq.known import is_known

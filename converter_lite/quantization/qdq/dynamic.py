@@ -82,7 +82,7 @@ class DynamicWriter:
             # Scales of rows in the product above would make onnxruntime (seen in 1.31) fuse all this with a following bias
             # into a kernel that applies the scale of the first row to every row.
             result = self._insert(node, "Mul", [result, scale_x], "result")
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        bias = g.input_at(node, 2)
         if bias is not None:
             result = self._insert(node, "Add", [result, bias], "biased")
         self._replace(node, result)

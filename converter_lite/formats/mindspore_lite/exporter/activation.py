@@ -9,9 +9,9 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType as Kind
 from converter_lite.formats.mindspore_lite.enums import DataType
 from converter_lite.formats.mindspore_lite.exporter.clamps import clip_bounds, inner_activation
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, elementwise, optional, required
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, elementwise, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.graph import attribute
+from converter_lite.graph import attribute, input_at
 
 
 def _clip(ctx: Lowering, node: ir.Node) -> None:
@@ -32,7 +32,7 @@ def _clip_by_comparison(ctx: Lowering, node: ir.Node) -> None:
     rank = len(ctx.shape(x))
     index, dims = ctx.use(x), ctx.shape(x)
     for place, op in ((1, "Maximum"), (2, "Minimum")):
-        bound = optional(node, place)
+        bound = input_at(node, place)
         if bound is not None:
             index = ctx.emit(op, [index, ctx.operand(bound, rank, pm.identity(rank))], dims)
     if index == ctx.use(x):

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite.enums import ActivationType as Kind
-from converter_lite.graph import attribute, scalar
+from converter_lite.graph import attribute, input_at, scalar
 
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 
@@ -30,7 +30,7 @@ def clip_bounds(node: ir.Node) -> tuple[float, float]:
     """Bounds of a Clip; NaN where one is computed at run time."""
     bounds = []
     for index, (name, default) in enumerate((("min", -_FLOAT_MAX), ("max", _FLOAT_MAX)), start=1):
-        value = node.inputs[index] if index < len(node.inputs) else None
+        value = input_at(node, index)
         number = float(attribute(node, name, default)) if value is None else scalar(value)  # type: ignore[arg-type]
         bounds.append(float("nan") if number is None else number)
     return bounds[0], bounds[1]

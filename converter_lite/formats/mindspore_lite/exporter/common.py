@@ -11,19 +11,14 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.permutation import Perm
-from converter_lite.graph import attribute, int_attribute, ints_attribute
+from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute
 
 Lower = Callable[[Lowering, ir.Node], None]
 
 
-def optional(node: ir.Node, index: int) -> ir.Value | None:
-    """An input that may be absent."""
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
 def required(node: ir.Node, index: int) -> ir.Value:
     """An input that must be present."""
-    value = optional(node, index)
+    value = input_at(node, index)
     if value is None:
         raise Unsupported(f"input {index} is absent")
     return value

@@ -14,7 +14,6 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
     as_image,
     bind_image,
-    optional,
     required,
     top_bottom_left_right,
     window_pads,
@@ -22,7 +21,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
 from converter_lite.formats.mindspore_lite.exporter.weights import bias_array, int8_weight, int32_bias, scaled, weight
-from converter_lite.graph import int_attribute, ints_attribute, is_constant, label
+from converter_lite.graph import input_at, int_attribute, ints_attribute, is_constant, label
 
 
 def _widened(values: Sequence[int], fill: int) -> list[int]:
@@ -64,7 +63,7 @@ def _weight_order(rank: int) -> pm.Perm:
 
 
 def _conv(ctx: Lowering, node: ir.Node) -> None:
-    x, w, bias = required(node, 0), required(node, 1), optional(node, 2)
+    x, w, bias = required(node, 0), required(node, 1), input_at(node, 2)
     ctx.array(w, "the weight")
     window = _window(ctx, node)
     integer = ctx.computes_integers(node, [x], node.outputs[0]) and _integer_filters(ctx, node, w, window.group)
@@ -156,7 +155,7 @@ def _image_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
-    x, w, bias = required(node, 0), required(node, 1), optional(node, 2)
+    x, w, bias = required(node, 0), required(node, 1), input_at(node, 2)
     ctx.array(w, "the weight")
     rank, shape, out_shape = len(ctx.shape(x)), ctx.shape(x), ctx.shape(node.outputs[0])
     if rank not in (3, 4):

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsQuant
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, optional, required, reshape
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, required, reshape
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.weights import Weight, int8_weight, int32_bias, scaled, weight
-from converter_lite.graph import attribute, constant, int_attribute, is_constant, label, single_consumer
+from converter_lite.graph import attribute, constant, input_at, int_attribute, is_constant, label, single_consumer
 from converter_lite.quantization.plan import NodeMode
 
 
@@ -74,7 +74,7 @@ def _with_vector(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _gemm(ctx: Lowering, node: ir.Node) -> None:
-    a, b, c = required(node, 0), required(node, 1), optional(node, 2)
+    a, b, c = required(node, 0), required(node, 1), input_at(node, 2)
     out = node.outputs[0]
     alpha = float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
     beta = float(attribute(node, "beta", 1.0))  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ def _gemm(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _general_gemm(ctx: Lowering, node: ir.Node, alpha: float, beta: float, turn: tuple[bool, bool]) -> None:
-    a, b, c, out = required(node, 0), required(node, 1), optional(node, 2), node.outputs[0]
+    a, b, c, out = required(node, 0), required(node, 1), input_at(node, 2), node.outputs[0]
     dims = ctx.shape(out)
     index = ctx.emit("MatMulFusion", [ctx.use(a), ctx.use(b)], dims, transpose_a=turn[0], transpose_b=turn[1])
     if alpha != 1.0:

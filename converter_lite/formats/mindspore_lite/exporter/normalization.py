@@ -15,12 +15,11 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     as_image,
     axis_of,
     moved_axes,
-    optional,
     required,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.reduce import reduce_tensor
-from converter_lite.graph import attribute, int_attribute, ints_attribute
+from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute
 
 
 def _number(node: ir.Node, name: str, default: float) -> float:
@@ -56,7 +55,7 @@ def _layer_norm(ctx: Lowering, node: ir.Node) -> None:
     axis = axis_of(node, rank, -1)
     tail = shape[axis:]
     gamma = np.broadcast_to(ctx.array(required(node, 1), "the scale"), tail)
-    bias = optional(node, 2)
+    bias = input_at(node, 2)
     beta = np.zeros(tail) if bias is None else np.broadcast_to(ctx.array(bias, "the bias"), tail)
     inputs = [ctx.use(x), _named(ctx, node, "gamma", gamma), _named(ctx, node, "beta", beta)]
     index = ctx.emit(

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import PaddingMode
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, gather_axis, optional, required, strided_slice
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, gather_axis, required, strided_slice
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.graph import attribute, ints_attribute, scalar
+from converter_lite.graph import attribute, input_at, ints_attribute, scalar
 
 _PICKED = ("edge", "wrap")
 _MODES = {"constant": PaddingMode.CONSTANT, "reflect": PaddingMode.REFLECT}
@@ -59,7 +59,7 @@ def _pad(ctx: Lowering, node: ir.Node) -> None:
         return
     if mode not in _MODES:
         raise Unsupported(f"mode {mode}")
-    given = optional(node, 2)
+    given = input_at(node, 2)
     value = float(attribute(node, "value", 0.0)) if given is None else scalar(given)  # type: ignore[arg-type]
     if value is None:
         raise Unsupported("the padding value is not constant")
@@ -103,7 +103,7 @@ def _pad_by_picking(ctx: Lowering, node: ir.Node, mode: str, amounts: list[tuple
 
 
 def _amounts(ctx: Lowering, node: ir.Node, rank: int) -> tuple[list[int], list[int]]:
-    given, axes_value = optional(node, 1), optional(node, 3)
+    given, axes_value = input_at(node, 1), input_at(node, 3)
     pads = list(ints_attribute(node, "pads")) if given is None else ctx.ints(given, "pads")
     axes = list(range(rank)) if axes_value is None else [a % rank for a in ctx.ints(axes_value, "axes")]
     begins, ends = [0] * rank, [0] * rank

@@ -14,9 +14,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.formats.mindspore_lite.enums import ActivationType
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, activation, optional, required, reshape
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, activation, required, reshape
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.graph import attribute, int_attribute
+from converter_lite.graph import attribute, input_at, int_attribute
 
 _MAX_STEPS = 512
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -67,14 +67,14 @@ def _refuse_variants(ctx: Lowering, node: ir.Node) -> None:
         if attribute(node, name, 0):
             raise Unsupported(f"the attribute {name}")
     for place, what in ((4, "sequence_lens"), (7, "peephole weights")):
-        if optional(node, place) is not None:
+        if input_at(node, place) is not None:
             raise Unsupported(what)
 
 
 def _cell(ctx: Lowering, node: ir.Node, number: int, batch: int, hidden: int) -> _Cell:
     w = np.asarray(ctx.array(required(node, 1), "W"), np.float32)[number]
     r = np.asarray(ctx.array(required(node, 2), "R"), np.float32)[number]
-    given = optional(node, 3)
+    given = input_at(node, 3)
     size = _GATES[node.op_type] * hidden
     halves = np.zeros(2 * size, np.float32) if given is None else np.asarray(ctx.array(given, "B"), np.float32)[number]
     bias, inner = halves[:size].copy(), halves[size:].copy()
@@ -85,7 +85,7 @@ def _cell(ctx: Lowering, node: ir.Node, number: int, batch: int, hidden: int) ->
 
 
 def _initial(ctx: Lowering, node: ir.Node, place: int, number: int, directions: int) -> int | None:
-    value = optional(node, place)
+    value = input_at(node, place)
     if value is None:
         return None
     _, batch, hidden = ctx.shape(value)

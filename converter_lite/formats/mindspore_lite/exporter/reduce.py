@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, ReduceMode
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, moved_axes, optional, required
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, moved_axes, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.permutation import Perm
-from converter_lite.graph import int_attribute, ints_attribute, opset
+from converter_lite.graph import input_at, int_attribute, ints_attribute, opset
 
 
 def reduce(
@@ -34,7 +34,7 @@ def reduce_tensor(ctx: Lowering, index: int, mode: ReduceMode, axes: Sequence[in
 
 
 def _axes(ctx: Lowering, node: ir.Node, rank: int) -> list[int]:
-    given = optional(node, 1)
+    given = input_at(node, 1)
     axes = list(ints_attribute(node, "axes")) if given is None else ctx.ints(given, "axes")
     if not axes and int_attribute(node, "noop_with_empty_axes", 0):
         raise Unsupported("a reduction over no axes")

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import CoordinateMode, Format, NearestMode, ResizeMethod
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, gather_axis, optional, required
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, gather_axis, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.graph import attribute, constant, int_attribute, ints_attribute
+from converter_lite.graph import attribute, constant, input_at, int_attribute, ints_attribute
 
 _NATIVE_LINEAR = {
     "half_pixel": CoordinateMode.HALF_PIXEL,
@@ -63,7 +63,7 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
 def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence[int]) -> list[float]:
     """Scale of every axis: as written, or from the sizes."""
     place = 2 if node.op_type == "Resize" and len(node.inputs) > 2 else 1
-    given = constant(optional(node, place))
+    given = constant(input_at(node, place))
     plain = [b / a for a, b in zip(before, after, strict=True)]
     written = given.reshape(-1) if given is not None else attribute(node, "scales", None)
     if written is None or len(written) == 0:  # type: ignore[arg-type]

@@ -15,13 +15,12 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     as_image,
     axis_of,
     gather_axis,
-    optional,
     required,
     strided_slice,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.permutation import Perm
-from converter_lite.graph import attribute, int_attribute, ints_attribute, is_constant
+from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute, is_constant
 
 
 def _relabel(ctx: Lowering, node: ir.Node) -> None:
@@ -131,7 +130,7 @@ def _slice_ranges(ctx: Lowering, node: ir.Node, rank: int) -> tuple[list[int], l
         axes = list(ints_attribute(node, "axes", tuple(range(len(starts)))))
         return starts, ends, [a % rank for a in axes], [1] * len(starts)
     starts, ends = ctx.ints(node.inputs[1], "starts"), ctx.ints(node.inputs[2], "ends")
-    axes_value, steps_value = optional(node, 3), optional(node, 4)
+    axes_value, steps_value = input_at(node, 3), input_at(node, 4)
     axes = list(range(len(starts))) if axes_value is None else ctx.ints(axes_value, "axes")
     steps = [1] * len(starts) if steps_value is None else ctx.ints(steps_value, "steps")
     return starts, ends, [a % rank for a in axes], steps

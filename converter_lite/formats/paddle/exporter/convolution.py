@@ -12,7 +12,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Lowering,
     Unsupported,
     dims,
-    optional,
     rank,
     shape,
     text_attribute,
@@ -62,7 +61,7 @@ def _needs_bias(lowering: Lowering, node: ir.Node, groups: int) -> bool:
 
 
 def _bias(lowering: Lowering, node: ir.Node, channels: int, *, needed: bool) -> dict[str, list[str]]:
-    bias = optional(node, 2)
+    bias = g.input_at(node, 2)
     if bias is not None:
         if g.constant(bias) is None:
             raise Unsupported("its bias is computed at run time")

@@ -12,7 +12,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Lowering,
     float_attribute,
     integers_or_floats,
-    optional,
 )
 from converter_lite.formats.paddle.program import Attribute, attr
 
@@ -59,8 +58,8 @@ def clip_bounds(node: ir.Node) -> tuple[float, float]:
     Raises:
         Unsupported: A bound is computed at run time.
     """
-    low = integers_or_floats(optional(node, 1))
-    high = integers_or_floats(optional(node, 2))
+    low = integers_or_floats(g.input_at(node, 1))
+    high = integers_or_floats(g.input_at(node, 2))
     limit = 3.4028234663852886e38
     lower = float_attribute(node, "min", -limit) if low is None else float(low.reshape(-1)[0])
     upper = float_attribute(node, "max", limit) if high is None else float(high.reshape(-1)[0])

@@ -18,7 +18,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     dtype_name,
     element_type,
     integers,
-    optional,
     rank,
 )
 from converter_lite.formats.paddle.exporter.movement import transpose
@@ -152,7 +151,7 @@ def _one_hot(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _top_k(lowering: Lowering, node: ir.Node) -> None:
-    count = integers(optional(node, 1)) or [g.int_attribute(node, "k", 1)]
+    count = integers(g.input_at(node, 1)) or [g.int_attribute(node, "k", 1)]
     attributes = {
         "k": attr(count[0]),
         "axis": attr(g.int_attribute(node, "axis", -1) % rank(node.inputs[0])),

@@ -350,11 +350,6 @@ def integers_or_floats(value: ir.Value | None) -> NDArray[Any] | None:
     return array
 
 
-def optional(node: ir.Node, index: int) -> ir.Value | None:
-    """Input at ``index``, ``None`` when the node has none there."""
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
 def float_attribute(node: ir.Node, name: str, default: float) -> float:
     """A float attribute with its default."""
     found = node.attributes.get(name)

@@ -17,7 +17,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     dims,
     dtype_name,
     float_attribute,
-    optional,
     rank,
 )
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, keep
@@ -37,7 +36,7 @@ def _gemm(lowering: Lowering, node: ir.Node) -> None:
         transform = Transform(_scaled("kn", alpha), np.transpose, 0, alpha)
     else:
         transform = Transform(_scaled("as is", alpha), lambda array: array, 1, alpha)
-    bias = optional(node, 2)
+    bias = g.input_at(node, 2)
     _fully_connected(lowering, node, transform, bias, beta=beta)
 
 
@@ -48,7 +47,7 @@ def _scaled(name: str, alpha: float) -> str:
 def _gemm_of_activations(lowering: Lowering, node: ir.Node, alpha: float, beta: float, *, transposed: bool) -> None:
     if lowering.mode(node) is not NodeMode.FLOAT:
         raise Unsupported("a product of two activations stays float here")
-    bias, result = optional(node, 2), node.outputs[0]
+    bias, result = g.input_at(node, 2), node.outputs[0]
     product = lowering.result(result) if bias is None else lowering.temporary(f"{result.name}.product", dims(result))
     inputs = {"X": [lowering.tensor(node.inputs[0])], "Y": [lowering.tensor(node.inputs[1])]}
     attributes = {"transpose_X": attr(False), "transpose_Y": attr(transposed), "alpha": attr(alpha)}

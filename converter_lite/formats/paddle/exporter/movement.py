@@ -15,7 +15,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     element_type,
     integers,
     number,
-    optional,
     rank,
     shape,
     text_attribute,
@@ -35,7 +34,7 @@ def _concat(lowering: Lowering, node: ir.Node) -> None:
 
 def _split(lowering: Lowering, node: ir.Node) -> None:
     axis = g.int_attribute(node, "axis", 0) % rank(node.inputs[0])
-    sections = integers(optional(node, 1)) or list(g.ints_attribute(node, "split"))
+    sections = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "split"))
     if not sections:
         count = len(node.outputs)
         size = dims(node.inputs[0])[axis]  # type: ignore[arg-type]
@@ -51,10 +50,10 @@ def _split(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _slice(lowering: Lowering, node: ir.Node) -> None:
-    starts = integers(optional(node, 1)) or list(g.ints_attribute(node, "starts"))
-    ends = integers(optional(node, 2)) or list(g.ints_attribute(node, "ends"))
-    axes = integers(optional(node, 3)) or list(g.ints_attribute(node, "axes")) or list(range(len(starts)))
-    steps = integers(optional(node, 4)) or [1] * len(starts)
+    starts = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "starts"))
+    ends = integers(g.input_at(node, 2)) or list(g.ints_attribute(node, "ends"))
+    axes = integers(g.input_at(node, 3)) or list(g.ints_attribute(node, "axes")) or list(range(len(starts)))
+    steps = integers(g.input_at(node, 4)) or [1] * len(starts)
     dimensions = rank(node.inputs[0])
     attributes = {
         "axes": ints([axis % dimensions for axis in axes]),
@@ -108,11 +107,11 @@ def _transpose(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _pad(lowering: Lowering, node: ir.Node) -> None:
-    if optional(node, 3) is not None:
+    if g.input_at(node, 3) is not None:
         raise Unsupported("Pad with axes", "write pads for every axis")
     mode = text_attribute(node, "mode", "constant")
-    pads = integers(optional(node, 1)) or list(g.ints_attribute(node, "pads"))
-    fill = number(optional(node, 2), 0.0)
+    pads = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "pads"))
+    fill = number(g.input_at(node, 2), 0.0)
     dimensions = rank(node.inputs[0])
     begin, end = pads[:dimensions], pads[dimensions:]
     if min(pads) < 0:
@@ -175,7 +174,7 @@ def _expand(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _tile(lowering: Lowering, node: ir.Node) -> None:
-    repeats = integers(optional(node, 1)) or []
+    repeats = integers(g.input_at(node, 1)) or []
     inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
     lowering.emit("tile", inputs, outputs, {"repeat_times": ints(repeats)}, dtype=dtype_name(node.inputs[0]))
 
@@ -225,7 +224,7 @@ def _through_transpose(
 
 
 def _trilu(lowering: Lowering, node: ir.Node) -> None:
-    diagonal = integers(optional(node, 1)) or [0]
+    diagonal = integers(g.input_at(node, 1)) or [0]
     attributes = {"diagonal": attr(diagonal[0]), "lower": attr(not g.int_attribute(node, "upper", 1))}
     inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
     lowering.emit("tril_triu", inputs, outputs, attributes, dtype=dtype_name(node.inputs[0]))

@@ -12,7 +12,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Unsupported,
     dims,
     float_attribute,
-    optional,
     rank,
     shape,
 )
@@ -61,7 +60,7 @@ def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("mean and deviation of a LayerNormalization as outputs")
     axis = g.int_attribute(node, "axis", -1) % rank(node.inputs[0])
     inputs = {"X": [lowering.tensor(node.inputs[0])]}
-    scale, bias = node.inputs[1], optional(node, 2)
+    scale, bias = node.inputs[1], g.input_at(node, 2)
     assert scale is not None
     inputs["Scale"] = [_flat(lowering, scale)]
     if bias is not None:

@@ -13,7 +13,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
-    optional,
     shape,
     text_attribute,
 )
@@ -68,9 +67,9 @@ def _refuse(node: ir.Node) -> None:
         raise Unsupported("clip or other activation functions of a recurrent network")
     if g.int_attribute(node, "layout", 0) or g.int_attribute(node, "input_forget", 0):
         raise Unsupported("layout or input_forget of a recurrent network")
-    if optional(node, 4) is not None:
+    if g.input_at(node, 4) is not None:
         raise Unsupported("sequence lengths of a recurrent network")
-    if node.op_type == "LSTM" and optional(node, 7) is not None:
+    if node.op_type == "LSTM" and g.input_at(node, 7) is not None:
         raise Unsupported("peepholes of an LSTM")
     if len(node.outputs) > 2 and _is_read(node.outputs[2]):
         raise Unsupported("the cell state of an LSTM as an output")
@@ -81,7 +80,7 @@ def _refuse(node: ir.Node) -> None:
 def _initial_states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int]) -> list[str]:
     names = []
     for index in (5, 6) if node.op_type == "LSTM" else (5,):
-        given = optional(node, index)
+        given = g.input_at(node, index)
         zeros = np.zeros(size, np.float32)
         names.append(lowering.parameter(f"{node.name}.state", zeros) if given is None else lowering.tensor(given))
     return names
@@ -125,7 +124,7 @@ def _weights(lowering: Lowering, node: ir.Node, directions: int) -> list[str]:
     if inner is None or recurrent is None:
         raise Unsupported("weights of a recurrent network are computed at run time")
     gates = GATES[node.op_type]
-    bias = g.constant(optional(node, 3))
+    bias = g.constant(g.input_at(node, 3))
     if bias is None:
         bias = np.zeros((directions, 2 * inner.shape[1]), np.float32)
     for direction in range(directions):

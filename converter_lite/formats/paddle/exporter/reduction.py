@@ -17,7 +17,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     dims,
     dtype_name,
     integers,
-    optional,
     rank,
 )
 from converter_lite.formats.paddle.exporter.reshaping import cast, copy, reshape
@@ -42,7 +41,7 @@ class _Reduction:
 
 
 def _axes(node: ir.Node, dimensions: int) -> list[int]:
-    axes = integers(optional(node, 1)) or list(g.ints_attribute(node, "axes"))
+    axes = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "axes"))
     return sorted(axis % dimensions for axis in axes)
 
 

@@ -13,7 +13,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Unsupported,
     dims,
     integers,
-    optional,
     rank,
     shape,
 )
@@ -46,10 +45,10 @@ def _reshape(lowering: Lowering, node: ir.Node) -> None:
     source, value = node.inputs[0], node.outputs[0]
     assert source is not None
     name, result = lowering.tensor(source), lowering.result(value)
-    if g.constant(optional(node, 1)) is None and optional(node, 1) is not None:
+    if g.constant(g.input_at(node, 1)) is None and g.input_at(node, 1) is not None:
         _dynamic_reshape(lowering, node, name, result)
         return
-    wanted = integers(optional(node, 1)) or list(g.ints_attribute(node, "shape"))
+    wanted = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "shape"))
     if g.int_attribute(node, "allowzero", 0) and 0 in wanted:
         raise Unsupported("a reshape to an empty tensor")
     reshape(lowering, name, result, wanted or [1])  # a scalar is stored with one dimension
@@ -89,7 +88,7 @@ def _flatten(lowering: Lowering, node: ir.Node) -> None:
 
 def _squeeze(lowering: Lowering, node: ir.Node) -> None:
     dimensions = rank(node.inputs[0])
-    axes = integers(optional(node, 1)) or list(g.ints_attribute(node, "axes"))
+    axes = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "axes"))
     if not axes:
         axes = [axis for axis, size in enumerate(shape(node.inputs[0])) if size == 1]
     axes = [axis % dimensions for axis in axes]
@@ -101,7 +100,7 @@ def _squeeze(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _unsqueeze(lowering: Lowering, node: ir.Node) -> None:
-    axes = integers(optional(node, 1)) or list(g.ints_attribute(node, "axes"))
+    axes = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "axes"))
     dimensions = rank(node.inputs[0])
     total = dimensions + len(axes)
     axes = sorted(axis % total for axis in axes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
@@ -11,7 +12,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     dims,
     integers,
     integers_or_floats,
-    optional,
     rank,
     text_attribute,
 )
@@ -21,7 +21,7 @@ from converter_lite.formats.paddle.program import attr, floats, ints
 def _resize(lowering: Lowering, node: ir.Node) -> None:
     if rank(node.inputs[0]) != 4 or "axes" in node.attributes:
         raise Unsupported("Resize exists for height and width of four-dimensional tensors only")
-    scales, sizes = _scales(node), integers(optional(node, 3))
+    scales, sizes = _scales(node), integers(g.input_at(node, 3))
     factors = _factors(node, scales, sizes)
     mode = text_attribute(node, "mode", "nearest")
     align_corners, align_mode = _alignment(node, mode, factors)
@@ -81,7 +81,7 @@ def _first_line(lowering: Lowering, node: ir.Node, name: str, axes: list[int]) -
 def _scales(node: ir.Node) -> list[float] | None:
     """Scale of height and width; ``None`` when the size is given instead."""
     where = 1 if node.op_type == "Upsample" or len(node.inputs) == 2 else 2
-    array = integers_or_floats(optional(node, where))
+    array = integers_or_floats(g.input_at(node, where))
     if array is None or not array.size:
         return None
     batch, channels, height, width = (float(v) for v in array.reshape(-1))
