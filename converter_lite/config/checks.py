@@ -37,12 +37,12 @@ _CALIBRATION = ("calibrate_path", "calibrate_size", "input_type")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a file says, for the rules.
+    """The content of a file, for the rules.
 
     Attributes:
         values: Typed value of every key, defaults where nothing (or nothing legal) was written.
         given: Keys that were written, in any spelling that could be recognized.
-        unreliable: Keys whose value is not known since they, or their value, were misspelled.
+        unreliable: Keys whose value is unknown since they, or their value, were misspelled.
         sections: Names of the sections that were opened, misspelled ones too.
         external_data: The caller brings the calibration samples itself.
     """
@@ -54,7 +54,7 @@ class Facts:
     external_data: bool
 
     def known(self, *slots: Slot) -> bool:
-        """Whether the values of these keys can be relied on."""
+        """Whether the values of these keys are reliable."""
         return self.unreliable.isdisjoint(slots)
 
     def data(self, key: str) -> Any:
@@ -62,7 +62,7 @@ class Facts:
         return self.values[_DATA, key]
 
     def data_known(self, *keys: str) -> bool:
-        """Whether these keys of the data section were written, legibly."""
+        """Whether these keys of the data section were written, and recognized."""
         slots = [(_DATA, key) for key in keys]
         return self.given.issuperset(slots) and self.known(*slots)
 

@@ -12,7 +12,7 @@ MAX_UINT16 = 65535
 
 
 class Kind(enum.Enum):
-    """Form of a value; the text names it in the README's table."""
+    """Kind of a value; the text names it in the README's table."""
 
     INTEGER = "integer"
     FLOAT = "float"

@@ -1,4 +1,4 @@
-"""INI text -> lines with their number and section, and what is wrong with their form.
+"""INI text -> lines with their number and section, and syntax errors.
 
 Grammar: ``[section]``, ``key = value`` (the first ``=`` separates), comments. ``#`` and ``;`` start a comment at the
 beginning of a line, behind a section, behind ``=``, and after a blank; inside quotes they are data, and so they are
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to tell about a line; ``line`` is 0 where there is none."""
+    """A remark about a line; ``line`` is 0 if there is none."""
 
     line: int
     section: str
@@ -86,7 +86,7 @@ def _heading(content: str) -> str:
 
 
 def _damaged_heading(raw: str, number: int) -> Line | None:
-    """The heading that a refused line was meant to be, so that the keys below it are still checked."""
+    """The heading that a refused line was probably meant to be, so that the keys below it are still checked."""
     name = re.match(r'\s*["\s]*\[([^\]#;=]*)', raw)
     return Line(number, name[1].replace('"', "").strip(), None) if name and name[1].strip() else None
 
@@ -107,5 +107,5 @@ def _without_comment(raw: str) -> str:
 
 
 def _opens_quote(raw: str, i: int) -> bool:
-    """An apostrophe inside a word is no quote, nor is one that nothing closes."""
+    """An apostrophe inside a word is not a quote, nor is one that is never closed."""
     return (i == 0 or raw[i - 1] in _BEFORE_QUOTE) and raw.find("'", i + 1) > 0

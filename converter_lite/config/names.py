@@ -1,4 +1,4 @@
-"""Vendor words of the configuration file: each enumeration value is the text that stands in the file."""
+"""Vendor words of the configuration file: each enumeration value is the text in the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration text, file or mapping -> :class:`QuantizationConfig`, or one error that tells every problem."""
+"""Configuration text, file or mapping -> :class:`QuantizationConfig`, or one error that lists every problem."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_BYTES = 1 << 20
 """A configuration has a few dozen lines; what is larger is another file."""
 
 MAX_PROBLEMS = 100
-"""Problems that are told one by one."""
+"""Most problems that are listed one by one."""
 
 
 def load_config(path: str | Path, *, external_data: bool = False) -> QuantizationConfig:
@@ -55,7 +55,7 @@ def load_config(path: str | Path, *, external_data: bool = False) -> Quantizatio
     _refuse_large(len(data), name)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ConfigError("the configuration is UTF-16 text", where=name, hint="save it as UTF-8")
-    # Comments may be of any encoding; read_lines tells bytes that are no UTF-8 elsewhere.
+    # Comments may be of any encoding; read_lines reports bytes that are not UTF-8 elsewhere.
     return parse_config(data.decode("utf-8", "surrogateescape"), path=name, external_data=external_data)
 
 
@@ -110,7 +110,7 @@ class _Builder:
         remarks: Warnings.
         entries: The line of each key that was written.
         headings: The first heading of each section, under the name that was meant.
-        suspects: Keys that a misspelled or misplaced one may have meant.
+        suspects: Keys that a misspelled or misplaced one may stand for.
         current: Section of the lines that follow; ``None`` if unknown or of no concern.
     """
 
@@ -123,7 +123,7 @@ class _Builder:
     current: Section | None = None
 
     def add(self, line: Line) -> None:
-        """Take a line: heading, key, or what could be meant by a misspelled one."""
+        """Add a line: a heading, a key, or what a misspelled one may stand for."""
         if line.key is None:
             self._add_heading(line)
         elif line.section is None:
@@ -148,7 +148,7 @@ class _Builder:
         self.current = find_section(match)
 
     def _nearest(self, name: str, names: Iterable[str]) -> str:
-        """The nearest name, while problems are still told: matching is slow, and a wrong file has many."""
+        """The nearest name, as long as problems are still listed: matching is slow, and a wrong file has many."""
         return nearest(name, names) if len(self.findings) < MAX_PROBLEMS else ""
 
     def _add_stray_key(self, line: Line, key: str) -> None:

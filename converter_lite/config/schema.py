@@ -300,7 +300,7 @@ _FULL = Section(
 
 _DATA = Section(
     "data_preprocess_param",
-    "Calibration data. FULL_QUANT needs them; other types use them for corrections and for the accuracy table.",
+    "Calibration data. FULL_QUANT needs them; other types use them for bias correction, rounding and the accuracy table.",
     (
         Key(
             "calibrate_path",

@@ -1,6 +1,6 @@
-"""What a configuration says, typed: one dataclass per section, one attribute per key, named as in the file.
+"""A configuration as typed values: one dataclass per section, one attribute per key, named as in the file.
 
-Defaults stand in the table of :mod:`converter_lite.config.schema` only; objects are made by the functions of
+Defaults are defined only in the table of :mod:`converter_lite.config.schema`; objects are made by the functions of
 :mod:`converter_lite.config.parser` and changed with :func:`dataclasses.replace`.
 """
 
@@ -85,7 +85,7 @@ class MixedBitWeightQuantParam:
 
 @dataclass(frozen=True, slots=True)
 class FullQuantParam:
-    """``[full_quant_param]``; ``per_channel`` is ``None`` when the file is silent: the target decides."""
+    """``[full_quant_param]``; ``per_channel`` is ``None`` if the file does not set it: the target decides."""
 
     activation_quant_method: ActivationQuantMethod
     bias_correction: bool
@@ -151,7 +151,7 @@ class GivenKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuantizationConfig:
-    """A checked configuration. Two are equal when they say the same, wherever and however it was written.
+    """A checked configuration. Two are equal if their settings are, wherever and however they were written.
 
     Attributes:
         config_path: File as named by the caller; empty for values given through the Python interface.

@@ -23,7 +23,7 @@ class BinReader:
         spec: The model input.
         stored: Layout of the files of a four-dimensional input.
         model: The model's own layout of it.
-        batch: What one file holds along the first axis.
+        batch: Length of one file along the first axis.
     """
 
     spec: InputSpec
@@ -35,7 +35,7 @@ class BinReader:
         """The tensor of one file, in the model's own layout.
 
         Raises:
-            DataError: The file cannot be read, or has not the bytes that the input needs.
+            DataError: The file cannot be read, or its size does not match the input.
         """
         array = self.read_stored(path)
         return to_layout(array, self.stored, self.model) if array.ndim == 4 else array

@@ -21,7 +21,7 @@ from converter_lite.data.sources import OpenedSource, Source, open_bins, open_im
 from converter_lite.errors import DataError
 
 MAX_WORKERS = 4
-"""Decoding threads unless told otherwise; more starve the inference that they feed."""
+"""Default number of decoding threads; more would starve the inference that they feed."""
 
 
 class Dataset(Protocol):
@@ -29,7 +29,7 @@ class Dataset(Protocol):
 
     @property
     def names(self) -> list[str]:
-        """What to call each sample, in order."""
+        """The names of the samples, in order."""
 
     @property
     def notes(self) -> list[str]:
@@ -37,7 +37,7 @@ class Dataset(Protocol):
 
     @property
     def warnings(self) -> list[str]:
-        """What is probably wrong with the data."""
+        """What is probably wrong with the data, for warnings."""
 
     def __len__(self) -> int:
         """Samples in one pass."""
@@ -64,7 +64,7 @@ class FileDataset:
         stack: Files that make one sample, for a model with a fixed batch. The last sample is filled up from the first
             files, so that every file counts at least once.
         workers: Decoding threads; 0 = none.
-        settings: What decides about the content besides the files, for the fingerprint.
+        settings: What affects the content besides the files, for the fingerprint.
         log_notes: See :attr:`Dataset.notes`.
         log_warnings: See :attr:`Dataset.warnings`.
         length: Samples.
@@ -150,7 +150,7 @@ class FilePart:
 
     Args:
         dataset: The samples, files with absolute paths.
-        sizes: Bytes of all files, as they are where the part was made; negative where a file is gone.
+        sizes: Bytes of all files on the machine that made the part; negative if a file is gone.
     """
 
     dataset: FileDataset
@@ -160,7 +160,7 @@ class FilePart:
         """The samples.
 
         Raises:
-            DataError: A file is not the one that is meant, or cannot be read.
+            DataError: A file differs from the original one, or cannot be read.
         """
         files = [path for source in self.dataset.sources for path in source.files]
         other = next((path for path, size in zip(files, self.sizes, strict=True) if _size(path) != size), None)

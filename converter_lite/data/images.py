@@ -25,7 +25,7 @@ MAX_PIXELS = 1 << 26
 """Pixels (8192 x 8192) above which a picture is refused: decoded, it would take more than 200 MB."""
 
 MAX_FILE = 1 << 30
-"""Bytes of a picture file; uncompressed pictures of ``MAX_PIXELS`` have half of it at most."""
+"""Bytes of a picture file; uncompressed pictures of ``MAX_PIXELS`` take at most half of that."""
 
 DECODERS = (
     *("BMP", "DIB", "GIF", "JPEG", "MPO", "JPEG2000", "PNG", "PPM", "SUN", "TGA", "TIFF", "WEBP", "PCX", "AVIF"),
@@ -142,7 +142,7 @@ def load_image(path: Path, settings: ImagePreprocess, *, planar: bool) -> NDArra
         planar: Return ``(C, H, W)`` instead of ``(H, W, C)``.
 
     Raises:
-        DataError: The file is no readable picture, is too large, or is smaller than the crop.
+        DataError: The file is not a readable picture, is too large, or is smaller than the crop.
     """
     return preprocess(decode(path), settings, planar=planar, where=str(path))
 
@@ -196,7 +196,7 @@ def decode(path: Path) -> NDArray[np.uint8]:
     The EXIF orientation is applied, alpha is dropped, palettes and gray are expanded, the high byte of 16 bits is kept.
 
     Raises:
-        DataError: The file cannot be read, is no picture, is damaged, or has more than ``MAX_PIXELS`` pixels or
+        DataError: The file cannot be read, is not a picture, is damaged, or has more than ``MAX_PIXELS`` pixels or
             ``MAX_FILE`` bytes.
     """
     from PIL import Image, UnidentifiedImageError
@@ -250,7 +250,7 @@ def _to_rgb(picture: Image.Image, path: Path) -> NDArray[np.uint8]:
     if picture.mode == "RGB":
         return np.asarray(picture)
     if picture.mode == "CMYK" and picture.format in ("JPEG", "MPO"):
-        # Pillow hands the four colours out inverted; OpenCV computes with them as they are stored.
+        # Pillow returns the four colours inverted; OpenCV computes with them as they are stored.
         return kernels.cmyk_to_rgb(255 - np.asarray(picture))
     if picture.mode.startswith("I"):
         values = np.asarray(picture)
@@ -284,5 +284,5 @@ def _pillow_knows(path: Path) -> bool:
     except UnidentifiedImageError:
         return False
     except (Image.DecompressionBombError, Image.DecompressionBombWarning, SyntaxError, ValueError, EOFError):
-        return True  # a damaged one; decoding it says what is wrong
+        return True  # a damaged one; decoding it reports what is wrong
     return True

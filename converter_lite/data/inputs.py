@@ -1,4 +1,4 @@
-"""What the model wants to be fed."""
+"""The inputs that a model expects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def format_shape(shape: Iterable[int | None]) -> str:
 
 
 def feed_values(model: ir.Model) -> list[ir.Value]:
-    """Graph inputs that a caller must give: those without a stored default."""
+    """Graph inputs that a caller must provide: those without a stored default."""
     return [value for value in model.graph.inputs if value.name not in model.graph.initializers]
 
 
@@ -48,7 +48,7 @@ def input_specs(model: ir.Model, fixed_shapes: Mapping[str, tuple[int, ...]] | N
         fixed_shapes: Shapes that the user fixed, by input name.
 
     Raises:
-        ModelError: An input is no tensor of numbers, or has no rank and no fixed shape.
+        ModelError: An input is not a tensor of numbers, or has neither a rank nor a fixed shape.
         DataError: A fixed shape names no input or contradicts the model.
     """
     fixed = dict(fixed_shapes or {})
@@ -58,7 +58,7 @@ def input_specs(model: ir.Model, fixed_shapes: Mapping[str, tuple[int, ...]] | N
 
 
 def check_names(given: Iterable[str], known: Iterable[str], *, key: str) -> None:
-    """Refuse names that are no inputs of the model, all of them in one message, each with its nearest input name.
+    """Refuse names that are not inputs of the model, all in one message, each with its nearest input name.
 
     Raises:
         DataError: A name is unknown.

@@ -24,8 +24,8 @@ class IterableDataset:
     A sample is a dictionary by input name, a tuple or list in input order, or one array for a model with one input. A
     missing batch dimension is added. Integers become floats and narrower numbers wider ones where the input wants it.
 
-    An iterator that can be read only once (a generator) is copied to a temporary file while it is read first, so that
-    several passes are possible with the memory of one sample.
+    An iterator that can be read only once (a generator) is copied to a temporary file during the first pass, so that several
+    passes are possible with the memory of one sample.
 
     Args:
         source: The samples; a function is called for every pass.
@@ -50,7 +50,7 @@ class IterableDataset:
 
     @property
     def notes(self) -> list[str]:
-        """Nothing to say."""
+        """No remarks."""
         return []
 
     @property
@@ -59,7 +59,7 @@ class IterableDataset:
         return []
 
     def __len__(self) -> int:
-        """Samples in one pass; counts them with a pass of its own where the source does not know."""
+        """Samples in one pass; counted in a separate pass if the source does not know."""
         if self._length is None:
             if isinstance(self._source, Sequence):
                 count = len(self._source)
@@ -102,7 +102,7 @@ class IterableDataset:
 
 
 class _Spool:
-    """An iterator that can be read again: its feeds are kept in a temporary file, which goes with this object."""
+    """An iterator that can be read again: its feeds are kept in a temporary file, which is deleted with this object."""
 
     def __init__(self, source: Iterator[Any], inputs: Sequence[InputSpec]) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Where the channels of a four-dimensional input stand, and bringing data there."""
+"""Where a four-dimensional input has its channels, and how to convert data to that layout."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def model_layout(spec: InputSpec) -> tuple[Layout, str | None]:
     """The layout of a four-dimensional input, found from where 1, 3 or 4 channels stand.
 
     Returns:
-        The layout, and a note for the log when the shape does not tell (NCHW is taken then).
+        The layout, and a note for the log if the shape does not determine it (NCHW is assumed then).
     """
     first, last = spec.shape[1] in PICTURE_CHANNELS, spec.shape[3] in PICTURE_CHANNELS
     if first != last:
@@ -71,7 +71,7 @@ def shape_in(shape: tuple[Any, ...], source: Layout, target: Layout) -> tuple[An
 
 
 def roughness_ratio(data: NDArray[Any], shape: tuple[int, ...], declared: Layout) -> float:
-    """How much rougher data look as ``declared`` than in the other layout; clearly above 1 speaks for the other.
+    """How much rougher data look as ``declared`` than in the other layout; clearly above 1 suggests the other.
 
     Roughness is the mean absolute difference between neighbours down and across the picture, channel by channel: small
     where the axes are what they are taken for. Noise and constant data give 1.

@@ -23,7 +23,7 @@ MAX_BYTES = 1 << 30
 """Bytes of one input of a random sample; the largest inputs of known networks (3-D scans) have a quarter of it."""
 
 SEQUENCE_LENGTH = 16
-"""Length of an open dimension that is no batch, channel or picture side."""
+"""Length of an open dimension that is not a batch, channel or picture side."""
 
 PICTURE_SIDE = 64
 """Height and width of a picture whose size is open: divisible by the strides of common backbones."""
@@ -40,7 +40,7 @@ _PASS_THROUGH = frozenset(
 """Operators whose output holds the same integers as their first input."""
 
 _MASK_USES = frozenset({"Where", "Equal", "Greater", "GreaterOrEqual", "Less", "Sub", "Mul", "Not", "And", "ReduceSum"})
-"""Operators that read a mask (``(1 - mask) * -10000``, ``Where(mask, ...)``) and no ids."""
+"""Operators that read a mask (``(1 - mask) * -10000``, ``Where(mask, ...)``) rather than ids."""
 
 _EMBEDDING_TABLES = {"EmbedLayerNormalization": {0: 2, 1: 4}, "Gather": {1: 0}}
 """Operator -> (input that holds row numbers -> input that holds the table)."""
@@ -133,7 +133,7 @@ def random_samples(
         fixed_shapes: Shapes that the user fixed, by input name.
 
     Raises:
-        ModelError: An input is no tensor of numbers.
+        ModelError: An input is not a tensor of numbers.
         DataError: A fixed shape names no input or contradicts the model, or a sample would be too large.
     """
     values, specs = feed_values(model), input_specs(model, fixed_shapes)
@@ -144,7 +144,7 @@ def random_samples(
 
 
 def _refuse_huge(specs: Sequence[InputSpec], shapes: Sequence[tuple[int, ...]]) -> None:
-    """A few bytes of a file can ask for any size."""
+    """Refuse samples that are too large: a few bytes of a file can ask for any size."""
     for spec, shape in zip(specs, shapes, strict=True):
         size = math.prod(shape) * spec.dtype.itemsize
         if size > MAX_BYTES:

@@ -14,19 +14,19 @@ from converter_lite.errors import DataError
 Feed = dict[str, NDArray[Any]]
 
 PASSING_SAMPLES = 48
-"""Samples held at most because a pass came by them; who needs more of them asks with ``head``."""
+"""Most samples that are kept from an ordinary pass; callers that need more use ``head``."""
 
 MAX_BYTES = 96 << 20
 """Memory for them."""
 
 
 class RememberingDataset:
-    """A data set whose first samples stay in memory once they were read.
+    """A data set whose first samples stay in memory once they have been read.
 
     Args:
         dataset: Where samples come from.
-        passing: Samples held at most of a pass over all of them; :meth:`head` holds as many as it is asked for.
-        max_bytes: Memory for samples, whoever asks.
+        passing: Most samples kept from a pass over all of them; :meth:`head` keeps as many as it is asked for.
+        max_bytes: Memory for samples in any case.
     """
 
     def __init__(self, dataset: Dataset, *, passing: int = PASSING_SAMPLES, max_bytes: int = MAX_BYTES) -> None:
@@ -42,7 +42,7 @@ class RememberingDataset:
     def __iter__(self) -> Iterator[Feed]:
         yield from list(self._held)
         start = len(self._held)
-        complete = start > 0 and start == len(self)  # an empty data set says itself that it is empty
+        complete = start > 0 and start == len(self)  # an empty data set reports that itself
         for index, feed in enumerate(() if complete else self._dataset.tail(start), start):
             if index == len(self._held) and index < self._passing:
                 self._hold(feed)

@@ -20,7 +20,7 @@ from converter_lite.data.layout import DOUBT_RATIO, Layout, model_layout, roughn
 from converter_lite.errors import DataError
 
 DOUBT_FILES = 8
-"""BIN files of an input that are looked at for a layout doubt."""
+"""BIN files of an input that are examined for a wrong layout."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def open_bins(spec: InputSpec, listed: FileList, input_format: Layout) -> Opened
     """BIN files for one input.
 
     Raises:
-        DataError: A file has not the bytes that the input needs.
+        DataError: A file's size does not match the input.
     """
     layout, notes = _layout_of(spec)
     batch, stack = _bin_batch(spec, listed.files[0])
@@ -137,12 +137,12 @@ def open_bins(spec: InputSpec, listed: FileList, input_format: Layout) -> Opened
 
 
 def _bin_batch(spec: InputSpec, first: Path) -> tuple[int | None, int]:
-    """What a file holds along the first axis, and how many files make a sample: decided by the first file."""
+    """Length of a file along the first axis, and how many files make a sample: decided by the first file."""
     if not spec.shape:
         return None, 1
     batch = spec.shape[0]
     if batch is None:
-        # A vector of unknown length has no batch: its length is what the file says.
+        # A vector of unknown length has no batch: the file determines its length.
         return (1 if len(spec.shape) > 1 else None), 1
     if batch > 1 and None not in spec.shape:
         values = int(np.prod([length or 0 for length in spec.shape[1:]]))
@@ -158,7 +158,7 @@ def _layout_doubt(reader: BinReader, files: Sequence[Path]) -> tuple[str, ...]:
         if reader.stored.split(array.shape)[2] == 1:
             return ()
         ratios.append((roughness_ratio(array, array.shape, reader.stored), path))
-    if not median(ratio for ratio, _ in ratios) > DOUBT_RATIO:  # not a number neither
+    if not median(ratio for ratio, _ in ratios) > DOUBT_RATIO:  # nor NaN
         return ()
     worst = max(ratios)[1]
     other = reader.stored.other.value
