@@ -40,7 +40,7 @@ class IntegerCase:
     kernels: tuple[str, ...]
     constants: dict[str, Array] = field(default_factory=dict)
 
-    def file(self) -> tuple[NbFile, Array, Array]:
+    def file(self, *, bound: float | None = None) -> tuple[NbFile, Array, Array]:
         """The file, what is fed, and what the float model gives."""
         dims = ",".join(map(str, self.shape))
         words = set(re.findall(r"\w+", self.body))
@@ -48,7 +48,7 @@ class IntegerCase:
         model = graph(f"g (float[{dims}] x) => (float y) {{ {self.body} }}", opset=14, **constants)
         feed = {"x": random(*self.shape, seed=11)}
         return (
-            build(plan_full(model, feed, target="arm"), options=NbOptions("arm")),
+            build(plan_full(model, feed, target="arm", bound=bound), options=NbOptions("arm")),
             feed["x"],
             run_float(model, feed)[0],
         )
@@ -107,8 +107,93 @@ FULLY_CONNECTED = [
 ]
 
 
-@pytest.mark.parametrize("part", ["", DOT_PRODUCT], ids=["plain", "dot product"])
-@pytest.mark.parametrize("case", FULLY_CONNECTED, ids=lambda case: case.name)
+FUNCTIONS = {
+    "no function": "",
+    "Relu": "h = Relu(a)",
+    "Clip 0 to 6": "h = Clip(a, zero, six)",
+    "Clip 0 to 1.5": "h = Clip(a, zero, bound)",
+    "LeakyRelu": "h = LeakyRelu<alpha=0.2>(a)",
+}
+BOUNDS = {"zero": np.float32(0), "six": np.float32(6), "bound": np.float32(1.5)}
+
+
+def convolution(
+    kind: str,
+    kernel: int,
+    stride: int,
+    pads: tuple[int, ...],
+    function: str,
+    *,
+    bias: bool = True,
+    dilation: int = 1,
+    into_int8: bool = True,
+) -> IntegerCase:
+    """A convolution of 8 channels behind another, since some kernels trust what registers hold, and in front of one."""
+    groups = {"dense": 1, "grouped": 2, "depthwise": 8}[kind]
+    attributes = f"group={groups}, strides=[{stride},{stride}], dilations=[{dilation},{dilation}], pads={list(pads)}"
+    conv = f"Conv<{attributes}>(p, {'w, b' if bias else 'w'})"
+    behind, last = FUNCTIONS[function], "y = Conv(h, last)" if into_int8 else "y = Sigmoid(h)"
+    body = f"p = Conv<pads=[1,1,1,1]>(x, first) {f'a = {conv} {behind}' if behind else f'h = {conv}'} {last}"
+    constants = {
+        "w": random(8, 8 // groups, kernel, kernel),
+        "b": random(8, seed=5),
+        "first": random(8, 8, 3, 3),
+        "last": random(8, 8, 1, 1),
+        **BOUNDS,
+    }
+    name = f"{kind} {kernel}x{kernel}, stride {stride}, pads {pads}, {function}"
+    name += f"{'' if bias else ', no bias'}{', dilated' if dilation > 1 else ''}{'' if into_int8 else ', float'}"
+    operator = "depthwise_conv2d" if kind == "depthwise" else "conv2d"
+    return IntegerCase(name, (1, 8, 17, 19), body, (f"{operator}/{'int8' if into_int8 else 'fp32'}_out",), constants)
+
+
+CONVOLUTIONS = [
+    *(
+        convolution(kind, kernel, stride, (pad,) * 4, function)
+        for kind in ("dense", "depthwise")
+        for kernel in (1, 3, 5)
+        for stride in (1, 2)
+        for pad in sorted({0, kernel // 2})
+        for function in FUNCTIONS
+    ),
+    *(
+        convolution("depthwise", 3, stride, (pad,) * 4, function, into_int8=False)
+        for stride in (1, 2)
+        for pad in (0, 1)
+        for function in FUNCTIONS
+    ),
+    *(
+        convolution(kind, 3, stride, pads, function, bias=False)
+        for kind in ("dense", "depthwise")
+        for stride in (1, 2)
+        for pads in ((0, 0, 1, 1), (1, 1, 0, 0), (0, 1, 0, 1), (1, 0, 2, 1))
+        for function in ("no function", "Relu")
+    ),
+    *(
+        convolution(kind, kernel, 1, (kernel // 2,) * 4, function, dilation=dilation)
+        for kind, kernel, dilation in (
+            ("grouped", 1, 1),
+            ("grouped", 3, 1),
+            ("dense", 3, 2),
+            ("depthwise", 3, 2),
+            ("depthwise", 5, 2),
+            ("dense", 7, 1),
+            ("depthwise", 7, 1),
+        )
+        for function in ("no function", "Clip 0 to 6", "LeakyRelu")
+    ),
+]
+
+
+PLAIN = [*FULLY_CONNECTED, *CONVOLUTIONS]
+IN_DOT_PRODUCTS = [case for case in PLAIN if not case.name.startswith("depthwise")]
+
+
+@pytest.mark.parametrize(
+    ("case", "part"),
+    [*((case, "") for case in PLAIN), *((case, DOT_PRODUCT) for case in IN_DOT_PRODUCTS)],
+    ids=lambda given: given.name if isinstance(given, IntegerCase) else given or "plain",
+)
 def test_integer_operators_give_what_the_model_of_the_device_gives(
     case: IntegerCase, part: str, tmp_path: Path
 ) -> None:
@@ -118,3 +203,12 @@ def test_integer_operators_give_what_the_model_of_the_device_gives(
     problems, got = disagreements(file, x, tmp_path, part=part)
     assert problems == []
     assert cosine(got, want) > 0.99
+
+
+def test_a_clip_below_the_reach_of_int8_stays_an_operator_where_the_kernel_cannot_have_it(tmp_path: Path) -> None:
+    case = convolution("depthwise", 3, 1, (0,) * 4, "Clip 0 to 1.5")
+    file, x, _ = case.file(bound=4.0)
+    keys = [op.get(KERNEL_ATTRIBUTE) for op in file.program.main.operators]
+    assert "depthwise_conv2d/fp32_out/4/2/1" in keys
+    assert "clip/def/4/1/1" in keys
+    assert disagreements(file, x, tmp_path)[0] == []

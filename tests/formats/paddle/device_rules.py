@@ -218,6 +218,10 @@ def _fusion(file: NbFile, op: Operator) -> Iterator[str]:
         allowed = kind in ON_EVERY_CONVOLUTION or (kind == "hard_swish" and op.type == "conv2d" and not is_depthwise)
         if not allowed:
             yield f"{kind} is not applied there"
+    if op.get("enable_int8") and op.type == "depthwise_conv2d" and kind in ("relu", "relu6"):
+        window = [op.get(name) for name in ("strides", "dilations", "paddings")]
+        if window == [(1, 1), (1, 1), (0,) * 4] and file.parameters[op.inputs["Filter"][0]].shape[2:] == (3, 3):
+            yield f"{kind} compares with a register that holds anything"
     if op.get("act_type") and "conv2d" in op.type and not op.get("with_act"):
         yield "act_type without with_act does nothing"
     if op.type == "relu6" and op.get("threshold") != 6.0:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.formats.paddle.exporter.fusion import take_activation
+from converter_lite.formats.paddle.exporter.fusion import Activation, recognise, take_activation
 from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
@@ -23,6 +23,9 @@ from converter_lite.quantization.plan import NodeMode
 FUSABLE = ("relu", "relu6", "brelu", "leaky_relu")
 """Functions that convolution kernels of every release apply (measured); see also :func:`_fusable`."""
 
+LARGEST = 127
+"""The largest integer of an activation."""
+
 
 def _conv(lowering: Lowering, node: ir.Node) -> None:
     spatial = rank(node.inputs[1]) - 2
@@ -37,7 +40,15 @@ def _conv(lowering: Lowering, node: ir.Node) -> None:
     attributes = {**_geometry(node, filters[2:]), "groups": attr(groups)}
     operator = "depthwise_conv2d" if depthwise else "conv2d"
     value = node.outputs[0]
-    activation, result = take_activation(lowering, value, _fusable(lowering, groups, filters[0]))
+    allowed, trusting = (
+        _fusable(lowering, groups, filters[0]),
+        _trusts_a_register(lowering, node, attributes, depthwise),
+    )
+    if trusting and not _saturates(lowering, value):
+        allowed = tuple(kind for kind in allowed if kind not in ("relu6", "brelu"))
+    activation, result = take_activation(lowering, value, allowed)
+    if trusting and activation.kind in ("relu", "relu6"):
+        activation = Activation("leaky_relu", {"leaky_relu_alpha": attr(0.0)})
     weight = lowering.weight(node, node.inputs[1], keep(0))
     attributes |= activation.on_convolution()
     inputs = {"Filter": [weight.name], **_bias(lowering, node, filters[0], needed=_needs_bias(lowering, node, groups))}
@@ -53,6 +64,24 @@ def _fusable(lowering: Lowering, groups: int, channels: int) -> tuple[str, ...]:
         return (*FUSABLE, "hard_swish") if lowering.is_arm else FUSABLE
     # x86 2.10 clips at 6 in depthwise kernels, whatever the threshold is.
     return FUSABLE if lowering.is_arm else tuple(kind for kind in FUSABLE if kind != "brelu")
+
+
+def _trusts_a_register(lowering: Lowering, node: ir.Node, attributes: dict[str, Attribute], depthwise: bool) -> bool:
+    """Whether the kernel compares with a register that it takes to be zero: the maximum of what was there is no relu."""
+    integer = depthwise and lowering.is_arm and lowering.mode(node) is NodeMode.INTEGER
+    window = [attributes[name].value for name in ("strides", "dilations", "paddings")]
+    return integer and shape(node.inputs[1])[2:] == (3, 3) and window == [(1, 1), (1, 1), (0,) * 4]
+
+
+def _saturates(lowering: Lowering, value: ir.Value) -> bool:
+    """Whether the function behind ``value`` limits it to what int8 limits it to anyway."""
+    consumer = g.single_consumer(value)
+    found = None if consumer is None else recognise(consumer)
+    if consumer is None or found is None or "fuse_brelu_threshold" not in found.attributes:
+        return False
+    result = consumer.outputs[0]
+    threshold = float(found.attributes["fuse_brelu_threshold"].value)
+    return lowering.int8_output(result) and threshold / lowering.activation_scale(result) >= LARGEST - 0.5
 
 
 def _needs_bias(lowering: Lowering, node: ir.Node, groups: int) -> bool:
