@@ -31,8 +31,8 @@ def assign_names(model: ir.Model) -> None:
     given = {node.name for node in nodes if node.name}
     taken: set[str] = set()
     for index, node in enumerate(nodes):
-        name = node.name or _unique(f"{node.op_type}_{index}", given)
-        node.name = _unique(name, taken)
+        name = node.name or unique_among(f"{node.op_type}_{index}", given)
+        node.name = unique_among(name, taken)
         node.meta.setdefault(ALIASES, set()).update({name, node.name})
         for output in node.outputs:
             if output.name is None:
@@ -41,7 +41,8 @@ def assign_names(model: ir.Model) -> None:
                 node.meta[ALIASES].add(output.name)
 
 
-def _unique(name: str, taken: set[str]) -> str:
+def unique_among(name: str, taken: set[str]) -> str:
+    """``name``, with a number appended if it is taken; the result counts as taken from now on."""
     candidate, count = name, 1
     while candidate in taken:
         candidate, count = f"{name}_{count}", count + 1
@@ -165,31 +166,16 @@ class Names:
 
     def __init__(self, graph: ir.Graph) -> None:
         produced = (value for node in graph for value in node.outputs)
-        self._taken = {value.name for value in (*graph.inputs, *produced)} | set(graph.initializers)
+        self._taken = {value.name or "" for value in (*graph.inputs, *produced)} | set(graph.initializers)
 
     def unique(self, name: str) -> str:
-        """``name``, with a number appended if it is taken; the result counts as taken from now on."""
-        unique, count = name, 1
-        while unique in self._taken:
-            unique, count = f"{name}_{count}", count + 1
-        self._taken.add(unique)
-        return unique
+        """See :func:`unique_among`."""
+        return unique_among(name, self._taken)
 
 
 def unique_name(graph: ir.Graph, name: str) -> str:
     """``name``, with a number appended if a value of the graph has that name already."""
-    unique, count = name, 1
-    while _is_taken(graph, unique):
-        unique, count = f"{name}_{count}", count + 1
-    return unique
-
-
-def _is_taken(graph: ir.Graph, name: str) -> bool:
-    return (
-        name in graph.initializers
-        or any(value.name == name for value in graph.inputs)
-        or any(value.name == name for node in graph for value in node.outputs)
-    )
+    return Names(graph).unique(name)
 
 
 def single_consumer(value: ir.Value) -> ir.Node | None:
@@ -216,6 +202,26 @@ def ints_attribute(node: ir.Node, name: str, default: tuple[int, ...] = ()) -> t
     """An integer-list attribute with its default."""
     attr = node.attributes.get(name)
     return default if attr is None else tuple(int(i) for i in attr.as_ints())
+
+
+def window_pads(
+    node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
+    """Padding of a window that moves over spatial axes, ``(begin..., end...)``, with ``auto_pad`` resolved.
+
+    ``size`` is that of the input, which only ``SAME_UPPER`` and ``SAME_LOWER`` ask for. Source: ONNX operator specification.
+    """
+    mode, none = attribute(node, "auto_pad", "NOTSET"), (0,) * (2 * len(kernel))
+    if mode in ("NOTSET", ""):
+        return ints_attribute(node, "pads", none)
+    if mode == "VALID":
+        return none
+    totals = [
+        max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+        for n, k, s, d in zip(size, kernel, strides, dilations, strict=True)
+    ]
+    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
 
 
 def opset(model: ir.Model) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,30 +76,9 @@ def input_rows(
     kernel = weight_shape[2:]
     strides = g.ints_attribute(node, "strides", (1,) * spatial)
     dilations = g.ints_attribute(node, "dilations", (1,) * spatial)
-    pads = explicit_pads(node, x.shape[2:], kernel, strides, dilations)
+    pads = g.window_pads(node, x.shape[2:], kernel, strides, dilations)
     patches = conv_patches(x, Window(kernel, strides, dilations, pads), positions=rows, seed=seed)
     return patches.reshape(len(patches), group, -1)
-
-
-def explicit_pads(
-    node: ir.Node, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> tuple[int, ...]:
-    """Padding of a Conv with ``auto_pad`` resolved (ONNX operator specification)."""
-    spatial = len(kernel)
-    attr = node.attributes.get("auto_pad")
-    mode = attr.as_string() if attr is not None else "NOTSET"
-    if mode == "VALID":
-        return (0,) * (2 * spatial)
-    if mode == "NOTSET":
-        return g.ints_attribute(node, "pads", (0,) * (2 * spatial))
-    begins, ends = [], []
-    for i in range(spatial):
-        steps = -(-size[i] // strides[i])
-        total = max((steps - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - size[i], 0)
-        small, large = total // 2, total - total // 2
-        begins.append(small if mode == "SAME_UPPER" else large)
-        ends.append(large if mode == "SAME_UPPER" else small)
-    return (*begins, *ends)
 
 
 @dataclass(slots=True)

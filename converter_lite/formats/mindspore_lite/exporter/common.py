@@ -11,7 +11,7 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.permutation import Perm
-from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute
+from converter_lite.graph import input_at, int_attribute
 
 Lower = Callable[[Lowering, ir.Node], None]
 
@@ -27,24 +27,6 @@ def required(node: ir.Node, index: int) -> ir.Value:
 def axis_of(node: ir.Node, rank: int, default: int, name: str = "axis") -> int:
     """An axis attribute, counted from the front."""
     return int_attribute(node, name, default) % max(rank, 1)
-
-
-def window_pads(
-    node: ir.Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> list[int]:
-    """Padding of a sliding window as ``[begin..., end...]`` over the spatial axes, with ``auto_pad`` resolved."""
-    mode = attribute(node, "auto_pad", "NOTSET")
-    spatial = len(kernel)
-    if mode in ("NOTSET", ""):
-        return list(ints_attribute(node, "pads", (0,) * (2 * spatial)))
-    if mode == "VALID":
-        return [0] * (2 * spatial)
-    totals = [
-        max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
-        for n, k, s, d in zip(size, kernel, stride, dilation, strict=True)
-    ]
-    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
-    return small + large if mode == "SAME_UPPER" else large + small
 
 
 def top_bottom_left_right(pads: Sequence[int]) -> list[int]:

@@ -16,12 +16,11 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     bind_image,
     required,
     top_bottom_left_right,
-    window_pads,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
 from converter_lite.formats.mindspore_lite.exporter.weights import bias_array, int8_weight, int32_bias, scaled, weight
-from converter_lite.graph import input_at, int_attribute, ints_attribute, is_constant, label
+from converter_lite.graph import input_at, int_attribute, ints_attribute, is_constant, label, window_pads
 
 
 def _widened(values: Sequence[int], fill: int) -> list[int]:

@@ -15,12 +15,11 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     bind_image,
     required,
     top_bottom_left_right,
-    window_pads,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
 from converter_lite.formats.mindspore_lite.exporter.reduce import reduce
-from converter_lite.graph import int_attribute, ints_attribute
+from converter_lite.graph import int_attribute, ints_attribute, window_pads
 
 
 def _pool(op: str) -> Lower:
@@ -41,7 +40,7 @@ def _pool(op: str) -> Lower:
         if op == "AvgPoolFusion" and int_attribute(node, "count_include_pad", 0) and any(pads):
             if int_attribute(node, "ceil_mode", 0):
                 raise Unsupported("count_include_pad together with ceil_mode")
-            image, pads = pad_image(ctx, image, _image_pads(pads)), [0] * len(pads)
+            image, pads = pad_image(ctx, image, _image_pads(pads)), (0,) * len(pads)
         else:
             pads = _covering(shape[2:], result[2:], kernel, stride, pads)
         lead = [1] if spatial == 1 else []
@@ -58,11 +57,11 @@ def _is_integer(ctx: Lowering, node: ir.Node) -> bool:
 
 def _covering(
     size: Sequence[int], out: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pads: Sequence[int]
-) -> list[int]:
+) -> tuple[int, ...]:
     """End pads that give exactly the known output size by rounding down; ceil_mode needs no other treatment."""
-    begins = list(pads[: len(kernel)])
-    ends = [max(0, (o - 1) * s + k - n - b) for n, o, k, s, b in zip(size, out, kernel, stride, begins, strict=True)]
-    return begins + ends
+    begins = tuple(pads[: len(kernel)])
+    sides = zip(size, out, kernel, stride, begins, strict=True)
+    return (*begins, *(max(0, (o - 1) * s + k - n - b) for n, o, k, s, b in sides))
 
 
 def _image_pads(pads: Sequence[int]) -> list[int]:

@@ -29,6 +29,7 @@ from converter_lite.formats.mindspore_lite.importer.constants import (
 )
 from converter_lite.formats.mindspore_lite.importer.stored import Room, Stored, load
 from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.graph import unique_among
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 
 OPSET = 20
@@ -185,7 +186,7 @@ class Importer:
         self, op: str, inputs: Sequence[ir.Value | None], count: int, *, name: str = "", **attributes: Any
     ) -> list[ir.Value]:
         """A node with several outputs; it is named after the current node unless a name is given."""
-        node_name = _unique(name or self._node.name or op, self._node_names)
+        node_name = unique_among(name or self._node.name or op, self._node_names)
         outputs = [ir.Value(name=self._unique(f"{node_name}:{i}")) for i in range(count)]
         present = {key: value for key, value in attributes.items() if value is not None}
         node = ir.node(op, list(inputs), attributes=present, outputs=outputs, name=node_name)
@@ -279,7 +280,7 @@ class Importer:
             value.name = self._unique(name)
 
     def _unique(self, name: str) -> str:
-        return _unique(name, self._names)
+        return unique_among(name, self._names)
 
     # Ends
 
@@ -333,14 +334,6 @@ class Importer:
                     if name in self.plan.activations:
                         self.plan.activations[value.name] = self.plan.activations[name]
                     self._names.discard(name)
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    candidate, count = name, 1
-    while candidate in taken:
-        candidate, count = f"{name}_{count}", count + 1
-    taken.add(candidate)
-    return candidate
 
 
 def _normal(perm: Perm | None) -> Perm:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -126,34 +128,29 @@ def _emit_integer(
 
 def _geometry(node: ir.Node, kernel: tuple[int, ...]) -> dict[str, Attribute]:
     """Strides, dilations and paddings of a 2-D window."""
-    padding = text_attribute(node, "auto_pad", "NOTSET")
     strides = g.ints_attribute(node, "strides", (1, 1))
     dilations = g.ints_attribute(node, "dilations", (1, 1))
-    attributes = {
+    return {
         "strides": ints(strides),
         "dilations": ints(dilations),
         "padding_algorithm": attr("EXPLICIT"),
         "data_format": attr("NCHW"),
+        "paddings": ints(window_paddings(node, kernel, strides, dilations)),
     }
-    if padding in ("NOTSET", "VALID"):
-        top, left, bottom, right = g.ints_attribute(node, "pads", (0, 0, 0, 0)) if padding == "NOTSET" else (0,) * 4
-        return attributes | {"paddings": ints((top, bottom, left, right))}
-    vertical, horizontal = same_padding(node, kernel, strides, dilations)
-    return attributes | {"paddings": ints((*vertical, *horizontal))}
 
 
-def same_padding(
-    node: ir.Node, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
-) -> list[tuple[int, int]]:
-    """Begin and end padding per dimension that ``auto_pad=SAME_UPPER`` or ``SAME_LOWER`` means for a fixed input."""
-    sizes = shape(node.inputs[0])[2:]
-    lower = text_attribute(node, "auto_pad", "NOTSET") == "SAME_LOWER"
-    pairs = []
-    for size, window, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
-        total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)
-        small, large = total // 2, total - total // 2
-        pairs.append((large, small) if lower else (small, large))
-    return pairs
+def window_paddings(
+    node: ir.Node, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
+    """``(top, bottom, left, right)`` of a 2-D window.
+
+    Raises:
+        Unsupported: They depend on an input of unknown size.
+    """
+    is_explicit = text_attribute(node, "auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    sizes = () if is_explicit else shape(node.inputs[0])[2:]
+    top, left, bottom, right = g.window_pads(node, sizes, kernel, strides, dilations)
+    return top, bottom, left, right
 
 
 def _conv_1d(lowering: Lowering, node: ir.Node) -> None:

@@ -318,12 +318,8 @@ def integers(value: ir.Value | None) -> list[int] | None:
     Raises:
         Unsupported: The input is computed at run time.
     """
-    if value is None:
-        return None
-    array = g.constant(value)
-    if array is None:
-        raise Unsupported(f"{value.name} is computed at run time", "give --inputShape, so that it can be folded")
-    return [int(v) for v in np.asarray(array).reshape(-1)]
+    array = integers_or_floats(value, "give --inputShape, so that it can be folded")
+    return None if array is None else [int(v) for v in array.reshape(-1)]
 
 
 def number(value: ir.Value | None, default: float) -> float:
@@ -336,7 +332,7 @@ def number(value: ir.Value | None, default: float) -> float:
     return default if found is None else float(found.reshape(-1)[0])
 
 
-def integers_or_floats(value: ir.Value | None) -> NDArray[Any] | None:
+def integers_or_floats(value: ir.Value | None, hint: str = "") -> NDArray[Any] | None:
     """A constant array, or ``None`` when there is no such input.
 
     Raises:
@@ -346,7 +342,7 @@ def integers_or_floats(value: ir.Value | None) -> NDArray[Any] | None:
         return None
     array = g.constant(value)
     if array is None:
-        raise Unsupported(f"{value.name} is computed at run time")
+        raise Unsupported(f"{value.name} is computed at run time", hint)
     return array
 
 

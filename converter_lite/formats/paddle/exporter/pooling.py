@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.formats.paddle.exporter.convolution import same_padding
-from converter_lite.formats.paddle.exporter.lowering import Handler, Lowering, Unsupported, dims, rank, text_attribute
+from converter_lite.formats.paddle.exporter.convolution import window_paddings
+from converter_lite.formats.paddle.exporter.lowering import Handler, Lowering, Unsupported, dims, rank
 from converter_lite.formats.paddle.program import Attribute, attr, ints
 
 
@@ -22,16 +22,13 @@ def _pool(lowering: Lowering, node: ir.Node) -> None:
     average, ceil = node.op_type == "AveragePool", bool(g.int_attribute(node, "ceil_mode", 0))
     counted = average and bool(g.int_attribute(node, "count_include_pad", 0))
     name, sizes = lowering.tensor(node.inputs[0]), dims(node.inputs[0])[2:]  # type: ignore[arg-type]
-    paddings = _paddings(node, kernel, strides)
-    windows = paddings
+    windows = pads = window_paddings(node, kernel, strides, (1, 1))
     if ceil:
-        windows, ceil = _rounded_up(sizes, kernel, strides, paddings)
-    if counted and (ceil or windows != paddings or paddings[::2] != paddings[1::2]):
+        windows, ceil = _rounded_up(sizes, kernel, strides, pads)
+    if counted and (ceil or windows != pads or pads[::2] != pads[1::2]):
         # The kernels take the padding at the beginning for that at the end, and count what ONNX does not.
-        name, counted = _padded(lowering, node, name, paddings), False
-        windows = tuple(
-            needed - there if needed > there else 0 for needed, there in zip(windows, paddings, strict=True)
-        )
+        name, counted = _padded(lowering, node, name, pads), False
+        windows = tuple(needed - there if needed > there else 0 for needed, there in zip(windows, pads, strict=True))
     attributes = {
         "ksize": ints(kernel),
         "strides": ints(strides),
@@ -78,15 +75,6 @@ def _rounded_up(
     if same:
         return paddings, True
     return (paddings[0], ends[0], paddings[2], ends[1]), False
-
-
-def _paddings(node: ir.Node, kernel: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    padding = text_attribute(node, "auto_pad", "NOTSET")
-    if padding in ("NOTSET", "VALID"):
-        top, left, bottom, right = g.ints_attribute(node, "pads", (0, 0, 0, 0)) if padding == "NOTSET" else (0,) * 4
-        return top, bottom, left, right
-    vertical, horizontal = same_padding(node, kernel, strides, (1, 1))
-    return *vertical, *horizontal
 
 
 def _global(lowering: Lowering, node: ir.Node) -> None:
