@@ -183,7 +183,7 @@ def _channel_reductions(
     for i, name in enumerate(names):
         for op_type in reductions:
             build.output(f"{op_type}_{i}", channel_node(graph, values[name], op_type))
-    remove_unused(graph)
+    remove_unread(graph)
     session = open_session(context.engine, observed)
     for outputs in map_ordered(session.run, feeds, context.threads):
         yield [[outputs[f"{op}_{i}"].astype(np.float64) for i in range(len(names))] for op in reductions]
@@ -249,7 +249,7 @@ def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
             build.output(f"high_{i}", _extreme(build, flat, size, largest=True))
         if Need.HISTOGRAM in need:
             build.output(f"values_{i}", _subset(build, flat, size))
-    remove_unused(graph)
+    remove_unread(graph)
     return observed
 
 
@@ -270,7 +270,7 @@ def _subset(build: _Builder, flat: ir.Value, size: ir.Value) -> ir.Value:
     return build.node("Slice", [flat, build.int64(0), end, build.int64(0), step])
 
 
-def remove_unused(graph: ir.Graph) -> None:
+def remove_unread(graph: ir.Graph) -> None:
     """Remove nodes whose results nobody reads."""
     for node in reversed(graph):
         if all(not output.uses() and not output.is_graph_output() for output in node.outputs):

@@ -16,6 +16,7 @@ from converter_lite.cli.arguments import cosine, external_paths, option, parse_i
 from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import QualityError, UsageError, one_of
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS
+from converter_lite.system.files import refuse_overwrites
 from converter_lite.system.interruptions import interruptions_wait
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def _wish(float_model: Path, quantized_model: Path, options: dict[str, Any]) -> 
     )
     if bool(wish.worst) != (wish.folder is not None):
         raise UsageError("the flags belong together", where="--extract-worst, --outputDir", hint="give both or none")
-    _refuse_overwrite(wish)
+    inputs = (float_model, quantized_model, wish.config_file, wish.inputs)
+    refuse_overwrites((wish.csv, wish.json), inputs)
     return wish
 
 
@@ -167,15 +169,6 @@ def _extract(comparison: Comparison, wish: _Wish, reference: ir.Model, feeds: Se
     log.info(f"{wish.folder}: {len(parts)} layers as models of their own; README.md there says how to run them")
     for sentence in left:
         log.info(f"  not cut out: {sentence}")
-
-
-def _refuse_overwrite(wish: _Wish) -> None:
-    from converter_lite.system.files import refuse_overwrite
-
-    inputs = [wish.float_model, wish.quantized_model, *(p for p in (wish.config_file, wish.inputs) if p)]
-    outputs = [p for p in (wish.csv, wish.json) if p]
-    for index, output in enumerate(outputs):
-        refuse_overwrite(output, inputs, also=outputs[:index])
 
 
 def _write(comparison: Comparison, wish: _Wish, *, is_real: bool) -> None:

@@ -16,6 +16,7 @@ from converter_lite.cli.arguments import cosine, external_paths, option, parse_i
 from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import ModelError, QualityError, UsageError, one_of
 from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest
+from converter_lite.system.files import refuse_overwrites
 
 if TYPE_CHECKING:
     from converter_lite.analysis.kernels import KernelUse
@@ -89,18 +90,8 @@ def _wish(options: dict[str, Any]) -> _Wish:
         csv=path_of(options["csv"]),
         json=path_of(options["json"]),
     )
-    _refuse_overwrite(wish)
+    refuse_overwrites((wish.csv, wish.json), (request.model_file, request.weight_file, request.config_file))
     return wish
-
-
-def _refuse_overwrite(wish: _Wish) -> None:
-    from converter_lite.system.files import refuse_overwrite
-
-    request = wish.request
-    inputs = [p for p in (request.model_file, request.weight_file, request.config_file) if p is not None]
-    outputs = [p for p in (wish.csv, wish.json) if p is not None]
-    for index, output in enumerate(outputs):
-        refuse_overwrite(output, inputs, also=outputs[:index])
 
 
 def _run(wish: _Wish) -> None:

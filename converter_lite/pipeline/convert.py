@@ -40,7 +40,7 @@ from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_pla
 from converter_lite.quantization.quantizer import Resources, decide, quantize
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
-from converter_lite.system.files import Transaction, destinations, refuse_overwrite, stage_text, transaction
+from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
 
 _Text = Callable[[ConvertResult], str]
 _Other = tuple[Path, Transaction, _Text]
@@ -168,10 +168,8 @@ class _Conversion:
     def _destinations(self) -> list[Path]:
         request = self.request
         targets = destinations(request.output_file, [fmt.suffix for fmt in self.formats])
-        inputs = [request.model_file, *(p for p in (request.config_file, request.weight_file, request.plan) if p)]
-        outputs = [*targets, *(p for p in (request.save_plan, request.json, request.report) if p)]
-        for index, output in enumerate(outputs):
-            refuse_overwrite(output, inputs, also=outputs[:index])
+        inputs = (request.model_file, request.config_file, request.weight_file, request.plan)
+        refuse_overwrites((*targets, request.save_plan, request.json, request.report), inputs)
         if request.dry_run and request.save_plan is not None:
             raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
         return targets

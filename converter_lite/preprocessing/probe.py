@@ -22,7 +22,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import channel_node, map_ordered, remove_unused
+from converter_lite.calibration.runner import channel_node, map_ordered, remove_unread
 from converter_lite.quantization.cost import multiplications
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
@@ -167,7 +167,7 @@ def _observed(model: ir.Model, layers: Sequence[ir.Node], inner: Sequence[ir.Nod
         )
         _put_mean(graph, positive, f"answer_{i}")
     graph.outputs.extend(last)
-    remove_unused(graph)
+    remove_unread(graph)
     for name, value in list(graph.initializers.items()):
         if not value.uses() and not value.is_graph_output():
             del graph.initializers[name]

@@ -27,7 +27,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import map_ordered, remove_unused
+from converter_lite.calibration.runner import map_ordered, remove_unread
 from converter_lite.errors import ConfigError
 from converter_lite.kernels.rounding import coarse
 from converter_lite.log import Log
@@ -355,7 +355,7 @@ def _observe(
     values = {v.name: v for v in (*graph.inputs, *(o for n in graph for o in n.outputs))}
     graph.outputs.clear()
     graph.outputs.extend(values[name] for name in names if not values[name].is_graph_input())
-    remove_unused(graph)
+    remove_unread(graph)
     session = open_session(context.engine, observed) if graph.outputs else None
 
     def run(feed: Feed) -> Feed:

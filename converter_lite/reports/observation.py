@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.calibration.runner import remove_unused
+from converter_lite.calibration.runner import remove_unread
 from converter_lite.kernels.params import QuantParams
 from converter_lite.runtime.engine import Engine, Feed, Session
 from converter_lite.runtime.serializing import open_session
@@ -56,7 +56,7 @@ def observable(model: ir.Model, names: Iterable[str]) -> ir.Model:
     for name in dict.fromkeys(names):
         values[name].dtype = values[name].dtype or ir.DataType.FLOAT
         graph.outputs.append(values[name])
-    remove_unused(graph)
+    remove_unread(graph)
     for name, value in list(graph.initializers.items()):
         if not value.uses() and not value.is_graph_output():
             del graph.initializers[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from converter_lite.errors import ConverterError, UsageError
@@ -135,6 +135,13 @@ def destinations(output_file: Path, suffixes: Sequence[str]) -> list[Path]:
     if str(output_file).endswith(("/", os.sep)) or _is_folder(output_file):
         base = output_file
     return [destination(base, suffix) for suffix in suffixes]
+
+
+def refuse_overwrites(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """:func:`refuse_overwrite` for several outputs, each beside those before it; those that are not asked for are ``None``."""
+    wanted, read = [path for path in outputs if path is not None], [path for path in inputs if path is not None]
+    for index, output in enumerate(wanted):
+        refuse_overwrite(output, read, also=wanted[:index])
 
 
 def refuse_overwrite(output: Path, inputs: Sequence[Path], *, also: Sequence[Path] = ()) -> None:

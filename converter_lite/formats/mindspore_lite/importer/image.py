@@ -50,28 +50,15 @@ def _bias(ctx: Importer, node: MsNode) -> list[ir.Value]:
 
 def _conv(ctx: Importer, node: MsNode) -> None:
     weight = ctx.weight(node.inputs[1], pm.NCHW_FROM_NHWC)
+    transposed = node.op == "Conv2dTransposeFusion"
     value = ctx.add(
-        "Conv",
+        "ConvTranspose" if transposed else "Conv",
         [image_input(ctx, node.inputs[0]), weight, *_bias(ctx, node)],
         kernel_shape=list(weight.shape.numpy()[2:]) if weight.shape is not None else None,
         strides=numbers(node, "stride", [1, 1]),
         dilations=numbers(node, "dilation", [1, 1]),
         group=max(1, int(node.attributes["group"])),
-        **_pads(node, "pad_list"),
-    )
-    image_output(ctx, node.outputs[0], activated(ctx, node, value))
-
-
-def _conv_transpose(ctx: Importer, node: MsNode) -> None:
-    weight = ctx.weight(node.inputs[1], pm.NCHW_FROM_NHWC)
-    value = ctx.add(
-        "ConvTranspose",
-        [image_input(ctx, node.inputs[0]), weight, *_bias(ctx, node)],
-        kernel_shape=list(weight.shape.numpy()[2:]) if weight.shape is not None else None,
-        strides=numbers(node, "stride", [1, 1]),
-        dilations=numbers(node, "dilation", [1, 1]),
-        group=max(1, int(node.attributes["group"])),
-        output_padding=numbers(node, "output_paddings", [0, 0]),
+        output_padding=numbers(node, "output_paddings", [0, 0]) if transposed else None,
         **_pads(node, "pad_list"),
     )
     image_output(ctx, node.outputs[0], activated(ctx, node, value))
@@ -184,7 +171,7 @@ def _depth_to_space(ctx: Importer, node: MsNode) -> None:
 
 TABLE = {
     "Conv2DFusion": _conv,
-    "Conv2dTransposeFusion": _conv_transpose,
+    "Conv2dTransposeFusion": _conv,
     "AvgPoolFusion": _pool,
     "MaxPoolFusion": _pool,
     "ScaleFusion": _scale,
