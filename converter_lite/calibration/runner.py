@@ -255,7 +255,7 @@ def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
 
 def _extreme(build: _Builder, flat: ir.Value, size: ir.Value, *, largest: bool) -> ir.Value:
     """Sorted values from the extreme up to the position of REMOVAL_OUTLIER; the last one is the wanted value."""
-    share = build.constant(np.array([HIGH_SHARE if largest else LOW_SHARE], np.float32))
+    share = build.add_constant(np.array([HIGH_SHARE if largest else LOW_SHARE], np.float32))
     position = build.node("Mul", [build.node("Cast", [size], to=ir.DataType.FLOAT.value), share])
     index = build.node("Cast", [position], to=ir.DataType.INT64.value)
     count = build.node("Sub", [size, index]) if largest else build.node("Add", [index, build.int64(1)])
@@ -284,12 +284,12 @@ class _Builder:
         self.graph = graph
         self.ints: dict[int, ir.Value] = {}
 
-    def constant(self, array: NDArray[Any]) -> ir.Value:
+    def add_constant(self, array: NDArray[Any]) -> ir.Value:
         return g.add_initializer(self.graph, "observer_constant", array)
 
     def int64(self, number: int) -> ir.Value:
         if number not in self.ints:
-            self.ints[number] = self.constant(np.array([number], np.int64))
+            self.ints[number] = self.add_constant(np.array([number], np.int64))
         return self.ints[number]
 
     def node(self, op_type: str, inputs: list[ir.Value], *, outputs: int = 1, **attributes: int) -> ir.Value:

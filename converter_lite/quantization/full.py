@@ -267,10 +267,10 @@ def constant_params(
             if known is None or known.spec != spec:
                 spec = spec if known is None else replace(spec, axis=None, bits=min(spec.bits, known.spec.bits))
                 is_fitted = mode is NodeMode.INTEGER and node.op_type in FITTED_OPERATORS
-                found[weight.name] = _constant(weight, spec, clip=clip and is_fitted)
+                found[weight.name] = _constant_grid(weight, spec, clip=clip and is_fitted)
         for value in data_inputs(node) if mode is NodeMode.INTEGER else []:
             if g.is_constant(value) and value.name is not None and value.name not in found:
-                found[value.name] = _constant(value, target.activation)
+                found[value.name] = _constant_grid(value, target.activation)
     integer = [node for node in model.graph if plan.mode(node) is NodeMode.INTEGER]
     if target.pairs_saturate:
         avoid_saturation(model, integer, found)
@@ -321,7 +321,7 @@ def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
         )
 
 
-def _constant(value: ir.Value, spec: QuantSpec, *, clip: bool = False) -> QuantParams:
+def _constant_grid(value: ir.Value, spec: QuantSpec, *, clip: bool = False) -> QuantParams:
     array = g.constant(value)
     assert array is not None
     weight = array.astype(np.float32, copy=False)

@@ -156,20 +156,20 @@ class DynamicWriter:
         key = (x, zero_point)
         if key not in self._row_grids:
             scale = self._row_scales(x, node, zero_point)
-            vector = self._constant("row_vector", np.array([-1], np.int64))
+            vector = self._add_constant("row_vector", np.array([-1], np.int64))
             flat_scale = self._insert(node, "Reshape", [scale, vector], "row_scale_flat")
             count = self._insert(node, "Shape", [flat_scale], "row_count")
             zero = ir.Tensor(np.array([zero_point], np.uint8))
             zeros = self._insert(node, "ConstantOfShape", [count], "row_zero_points", value=zero)
             weight = node.inputs[1]
             width = (g.static_shape(weight) or (0,))[1 if self._is_transposed(node) else 0]
-            matrix = self._constant(f"rows_of_{width}", np.array([-1, width], np.int64))
+            matrix = self._add_constant(f"rows_of_{width}", np.array([-1, width], np.int64))
             rows = self._insert(node, "Reshape", [x, matrix], "rows_flat")
             q_rows = self._insert(node, "QuantizeLinear", [rows, flat_scale, zeros], "rows_quantized", axis=0)
             q_x = self._insert(
                 node, "Reshape", [q_rows, self._insert(node, "Shape", [x], "rows_shape")], "input_quantized"
             )
-            zero_x = self._constant(f"zero_point_{zero_point}", np.array(zero_point, np.uint8))
+            zero_x = self._add_constant(f"zero_point_{zero_point}", np.array(zero_point, np.uint8))
             self._row_grids[key] = (q_x, scale, zero_x)
         return self._row_grids[key]
 
@@ -177,12 +177,12 @@ class DynamicWriter:
         """For every row the smallest scale whose grid around the zero point covers it."""
         low = self._lower_bound(x)
         least = SMALLEST_SCALE if low is None else max(-low / zero_point, SMALLEST_SCALE)
-        bounds = [self._constant(f"smallest_row_scale_{least:g}", np.array(least, np.float32))]
+        bounds = [self._add_constant(f"smallest_row_scale_{least:g}", np.array(least, np.float32))]
         for op_type, steps in (("ReduceMax", UINT8_MAX - zero_point), ("ReduceMin", -zero_point)):
             if op_type == "ReduceMin" and low is not None:
                 continue
             extreme = self._reduce(node, op_type, x, f"row_{op_type[6:].lower()}")
-            factor = self._constant(f"steps_{steps}", np.array(1.0 / steps, np.float32))
+            factor = self._add_constant(f"steps_{steps}", np.array(1.0 / steps, np.float32))
             bounds.insert(0, self._insert(node, "Mul", [extreme, factor], f"row_scale_{op_type[6:].lower()}"))
         return self._insert(node, "Max", bounds, "row_scale")
 
@@ -195,7 +195,7 @@ class DynamicWriter:
             LOWER_BOUNDS.get(producer.op_type) if producer is not None and producer.domain in ("", "ai.onnx") else None
         )
 
-    def _constant(self, name: str, array: NDArray[np.generic]) -> ir.Value:
+    def _add_constant(self, name: str, array: NDArray[np.generic]) -> ir.Value:
         if name not in self._constants:
             self._constants[name] = g.add_initializer(self._graph, name, array)
         return self._constants[name]
@@ -203,7 +203,7 @@ class DynamicWriter:
     def _reduce(self, node: ir.Node, op_type: str, x: ir.Value, part: str) -> ir.Value:
         """``op_type`` along the last axis, which is kept."""
         if self._graph.opset_imports.get("", 1) >= 18:
-            axes = self._constant("last_axis", np.array([-1], np.int64))
+            axes = self._add_constant("last_axis", np.array([-1], np.int64))
             return self._insert(node, op_type, [x, axes], part, keepdims=1)
         return self._insert(node, op_type, [x], part, keepdims=1, axes=[-1])
 
@@ -211,8 +211,8 @@ class DynamicWriter:
         """A scalar 1 that runtimes do not take for a constant; with it they see an integer product with a scale."""
         if self._one is None:
             one = [
-                self._constant("one_step", np.array(1, np.uint8)),
-                self._constant("one_scale", np.array(1, np.float32)),
+                self._add_constant("one_step", np.array(1, np.uint8)),
+                self._add_constant("one_scale", np.array(1, np.float32)),
             ]
             self._one = self._insert(node, "DequantizeLinear", one, "one")
         return self._one

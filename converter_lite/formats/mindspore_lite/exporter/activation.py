@@ -84,7 +84,7 @@ def _prelu(ctx: Lowering, node: ir.Node) -> None:
     shape, rank = ctx.shape(x), len(ctx.shape(x))
     values = np.asarray(ctx.array(slope, "the slope"), np.float32)
     if rank == 4 and values.size == shape[1] and ctx.shape(slope)[-2:] == (1, 1):
-        slopes = ctx.constant(values.reshape(-1), slope.name or "slope")
+        slopes = ctx.add_constant(values.reshape(-1), slope.name or "slope")
         index = ctx.emit("PReLUFusion", [as_image(ctx, x), slopes], pm.permute(shape, pm.NHWC))
         ctx.bind(out, index, pm.NHWC)
         return

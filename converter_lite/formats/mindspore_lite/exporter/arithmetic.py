@@ -149,7 +149,7 @@ def expanded(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
     if isinstance(tensor.data, np.ndarray):
         array = tensor.data
         lifted = array.reshape((1,) * (len(dims) - array.ndim) + array.shape)
-        return ctx.constant(np.broadcast_to(lifted, tuple(dims)), tensor.name)
+        return ctx.add_constant(np.broadcast_to(lifted, tuple(dims)), tensor.name)
     kind = tensor.dtype
     target = ctx.int_constant(list(dims), "shape")
     if kind is not DataType.BOOL:

@@ -47,7 +47,7 @@ def _positive(ctx: Lowering, picks: ir.Value, size: int) -> int:
         return ctx.cast(ctx.use(picks), DataType.INT32)
     signed = array.astype(np.int64)
     fixed = np.where(signed < 0, signed + size, signed).astype(np.int32)
-    return ctx.cached((picks, "positive", size), lambda: ctx.constant(fixed, picks.name or "indices"))
+    return ctx.cached((picks, "positive", size), lambda: ctx.add_constant(fixed, picks.name or "indices"))
 
 
 def _gather_nd(ctx: Lowering, node: ir.Node) -> None:
@@ -70,7 +70,7 @@ def _one_hot(ctx: Lowering, node: ir.Node) -> None:
     rank = len(ctx.shape(out))
     axis = axis_of(node, rank, -1)
     indices = ctx.cast(ctx.use(picks), DataType.INT32)
-    rows = ctx.constant(table, f"{node.name}_table")
+    rows = ctx.add_constant(table, f"{node.name}_table")
     dims = (*ctx.shape(picks), depth)
     index = ctx.emit("Gather", [rows, indices, ctx.int_constant([0], "axis")], dims, dtype=ctx.dtype(out))
     ctx.bind(out, index, (*(a for a in range(rank) if a != axis), axis))
@@ -86,8 +86,8 @@ def _gather_elements(ctx: Lowering, node: ir.Node) -> None:
     grid = np.stack(np.meshgrid(*(np.arange(d) for d in shape), indexing="ij"), axis=-1).astype(np.int32)
     lead, tail = grid[..., :axis], grid[..., axis + 1 :]
     column = reshape(ctx, _positive(ctx, picks, ctx.shape(data)[axis]), (*shape, 1))
-    parts = [ctx.constant(lead, "coordinates")] if axis else []
-    parts += [column] + ([ctx.constant(tail, "coordinates")] if axis + 1 < rank else [])
+    parts = [ctx.add_constant(lead, "coordinates")] if axis else []
+    parts += [column] + ([ctx.add_constant(tail, "coordinates")] if axis + 1 < rank else [])
     index = column if rank == 1 else ctx.emit("Concat", parts, (*shape, rank), dtype=DataType.INT32, axis=rank)
     ctx.bind(out, ctx.emit("GatherNd", [ctx.use(data), index], shape, dtype=ctx.dtype(out)))
 

@@ -134,7 +134,7 @@ def _product(ctx: Lowering, product: _Product) -> None:
         index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), **{**flags, "activation_type": 0})
         ctx.bind(out, scaled(ctx, index, stored, product.bias, kind))
         return
-    inputs += [] if product.bias is None else [ctx.constant(product.bias, f"{node.name}_bias")]
+    inputs += [] if product.bias is None else [ctx.add_constant(product.bias, f"{node.name}_bias")]
     mark = stored.mark
     index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), dtype=DataType.FLOAT32, quant_type=mark, **flags)
     ctx.bind(out, index)

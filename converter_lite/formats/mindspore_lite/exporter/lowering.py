@@ -128,7 +128,7 @@ class Lowering:
         self.ms.tensors.append(tensor)
         return len(self.ms.tensors) - 1
 
-    def constant(self, array: NDArray[Any], name: str) -> int:
+    def add_constant(self, array: NDArray[Any], name: str) -> int:
         """Add a constant; 64-bit numbers become 32-bit ones, and integers outside of that range are clipped to it."""
         given, array = np.asarray(array), narrow(np.asarray(array))
         if given.dtype.kind in "iu" and not np.array_equal(given, array):
@@ -138,11 +138,11 @@ class Lowering:
     def int_constant(self, values: Sequence[int], name: str) -> int:
         """A shared int32 vector."""
         key = ("ints", name, tuple(int(v) for v in values))
-        return self.cached(key, lambda: self.constant(np.array(key[2], np.int32), name))
+        return self.cached(key, lambda: self.add_constant(np.array(key[2], np.int32), name))
 
     def float_constant(self, value: float) -> int:
         """A shared float32 number."""
-        return self.cached(("float", value), lambda: self.constant(np.array([value], np.float32), "scalar"))
+        return self.cached(("float", value), lambda: self.add_constant(np.array([value], np.float32), "scalar"))
 
     def cast(self, index: int, dtype: DataType) -> int:
         """A Cast of a tensor, unless it has the type."""
@@ -243,7 +243,7 @@ class Lowering:
             array = (
                 array.reshape((1,) * (rank - own) + array.shape).transpose(perm) if array.size > 1 else array.ravel()
             )
-            self._constants[key] = self.constant(array, value.name or "constant")
+            self._constants[key] = self.add_constant(array, value.name or "constant")
         return self._constants[key]
 
     def cached(self, key: tuple[Any, ...], make: Callable[[], int]) -> int:
@@ -255,7 +255,7 @@ class Lowering:
     def _constant_form(self, value: ir.Value, perm: Perm | None) -> int:
         array = np.asarray(constant(value))
         order = perm or pm.identity(array.ndim)
-        return self.cached((value, order), lambda: self.constant(array.transpose(order), value.name or "constant"))
+        return self.cached((value, order), lambda: self.add_constant(array.transpose(order), value.name or "constant"))
 
     def _make(self, value: ir.Value, form: Form, forms: dict[Form, int]) -> int:
         """Cast first where the order exists; otherwise move in the type that exists, then cast."""

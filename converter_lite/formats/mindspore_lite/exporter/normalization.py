@@ -44,7 +44,7 @@ def _batch_norm(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _named(ctx: Lowering, node: ir.Node, role: str, array: NDArray[Any]) -> int:
-    return ctx.constant(np.asarray(array, np.float32), f"{node.name}_{role}")
+    return ctx.add_constant(np.asarray(array, np.float32), f"{node.name}_{role}")
 
 
 def _layer_norm(ctx: Lowering, node: ir.Node) -> None:

@@ -36,7 +36,7 @@ def pad_tensor(
 ) -> int:
     """Pads are ``[begin, end]`` of every axis."""
     source = ctx.ms.tensors[index]
-    amounts = ctx.constant(np.array(pairs, np.int32), "paddings")
+    amounts = ctx.add_constant(np.array(pairs, np.int32), "paddings")
     return ctx.emit(
         "PadFusion",
         [index, amounts],

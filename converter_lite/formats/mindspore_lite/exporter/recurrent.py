@@ -104,7 +104,7 @@ def _initial(ctx: Lowering, node: ir.Node, place: int, number: int, directions: 
 
 def _run(ctx: Lowering, node: ir.Node, cell: _Cell, flat: int, order: range, state: State) -> tuple[list[int], State]:
     """Hidden state after every step, in the order of time, and the last states."""
-    inputs = [flat, ctx.constant(cell.w, f"{node.name}_w"), ctx.constant(cell.bias, f"{node.name}_bias")]
+    inputs = [flat, ctx.add_constant(cell.w, f"{node.name}_w"), ctx.add_constant(cell.bias, f"{node.name}_bias")]
     steps, width = len(order), cell.w.shape[0]
     products = ctx.emit("MatMulFusion", inputs, (steps * cell.batch, width), transpose_b=True)
     parts = _cut_rows(ctx, products, steps, cell.batch)
@@ -132,10 +132,10 @@ def _gates(ctx: Lowering, index: int, count: int, hidden: int) -> list[int]:
 
 def _recurrent_product(ctx: Lowering, cell: _Cell, h: int, rows: slice, bias: NDArray[np.float32] | None = None) -> int:
     key = ("recurrent", cell.name, rows.start, rows.stop)
-    matrix = ctx.cached(key, lambda: ctx.constant(cell.r[rows], "r"))
+    matrix = ctx.cached(key, lambda: ctx.add_constant(cell.r[rows], "r"))
     inputs = [h, matrix]
     if bias is not None:
-        inputs.append(ctx.cached((*key, "bias"), lambda: ctx.constant(bias, "r_bias")))
+        inputs.append(ctx.cached((*key, "bias"), lambda: ctx.add_constant(bias, "r_bias")))
     return ctx.emit("MatMulFusion", inputs, (cell.batch, len(cell.r[rows])), transpose_b=True)
 
 
@@ -167,7 +167,7 @@ def _gru_step(ctx: Lowering, cell: _Cell, x: int, state: State) -> State:
     reset = activation(ctx, _plus(ctx, cell, xr, h, slice(size, 2 * size)), ActivationType.SIGMOID)
     rows = slice(2 * size, 3 * size)
     if cell.inner.size:
-        bias = ctx.cached(("inner", cell.name), lambda: ctx.constant(cell.inner, "r_bias"))
+        bias = ctx.cached(("inner", cell.name), lambda: ctx.add_constant(cell.inner, "r_bias"))
         product = bias if h is None else _recurrent_product(ctx, cell, h, rows, cell.inner)
         inner = _two(ctx, "MulFusion", reset, product)
         xh = _two(ctx, "AddFusion", xh, inner)

@@ -179,7 +179,7 @@ def _interpolated(ctx: Lowering, x: ir.Value, out: ir.Value, matrices: dict[int,
         index = _reordered(ctx, index, order, wanted)
         order = wanted
         dims = (*ctx.ms.tensors[index].dims[:-1], matrix.shape[0])
-        inputs = [index, ctx.constant(np.ascontiguousarray(matrix.T), "interpolation")]
+        inputs = [index, ctx.add_constant(np.ascontiguousarray(matrix.T), "interpolation")]
         index = ctx.emit("MatMulFusion", inputs, dims)
     if matrices:
         ctx.bind(out, index, order)

@@ -177,24 +177,24 @@ def _cast(ctx: Lowering, node: ir.Node) -> None:
 def _shape(ctx: Lowering, node: ir.Node) -> None:
     shape = ctx.shape(required(node, 0))
     start, end = int_attribute(node, "start", 0), int_attribute(node, "end", len(shape))
-    ctx.bind(node.outputs[0], ctx.constant(np.array(shape[start:end], np.int32), node.outputs[0].name or "shape"))
+    ctx.bind(node.outputs[0], ctx.add_constant(np.array(shape[start:end], np.int32), node.outputs[0].name or "shape"))
 
 
 def _size(ctx: Lowering, node: ir.Node) -> None:
     count = int(np.prod(ctx.shape(required(node, 0))))
-    ctx.bind(node.outputs[0], ctx.constant(np.array(count, np.int32), node.outputs[0].name or "size"))
+    ctx.bind(node.outputs[0], ctx.add_constant(np.array(count, np.int32), node.outputs[0].name or "size"))
 
 
 def _constant_of_shape(ctx: Lowering, node: ir.Node) -> None:
     value = node.attributes.get("value")
     fill = np.zeros(1, np.float32) if value is None else value.as_tensor().numpy()
     array = np.full(ctx.shape(node.outputs[0]), fill.reshape(-1)[0], fill.dtype)
-    ctx.bind(node.outputs[0], ctx.constant(array, node.outputs[0].name or "fill"))
+    ctx.bind(node.outputs[0], ctx.add_constant(array, node.outputs[0].name or "fill"))
 
 
 def _range(ctx: Lowering, node: ir.Node) -> None:
     start, limit, delta = (ctx.array(node.inputs[i], "a bound").reshape(-1)[0] for i in range(3))
-    ctx.bind(node.outputs[0], ctx.constant(np.arange(start, limit, delta), node.outputs[0].name or "range"))
+    ctx.bind(node.outputs[0], ctx.add_constant(np.arange(start, limit, delta), node.outputs[0].name or "range"))
 
 
 def _depth_to_space(ctx: Lowering, node: ir.Node) -> None:

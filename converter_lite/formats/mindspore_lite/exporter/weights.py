@@ -191,7 +191,7 @@ def scaled(ctx: Lowering, index: int, stored: Weight, bias: NDArray[np.float32] 
     """The result of a node whose weight needs scales: times scale, plus bias, then the activation."""
     assert stored.channel_scale is not None
     offset = np.zeros_like(stored.channel_scale) if bias is None else bias
-    inputs = [index, ctx.constant(stored.channel_scale, "scale"), ctx.constant(offset, "offset")]
+    inputs = [index, ctx.add_constant(stored.channel_scale, "scale"), ctx.add_constant(offset, "offset")]
     return ctx.emit("ScaleFusion", inputs, ctx.ms.tensors[index].dims, axis=-1, activation_type=kind)
 
 

@@ -52,7 +52,7 @@ def _out(op: Operator) -> str:
 
 def clip(importer: Importer, value: ir.Value, low: float | None, high: float | None, name: str) -> ir.Value:
     """Clip to constant bounds."""
-    bounds = [None if bound is None else importer.constant("bound", bound, np.float32) for bound in (low, high)]
+    bounds = [None if bound is None else importer.add_constant("bound", bound, np.float32) for bound in (low, high)]
     return importer.node("Clip", [value, *bounds], names=[name])[0]
 
 
@@ -88,10 +88,10 @@ def hard_swish(importer: Importer, value: ir.Value, numbers: list[float], name: 
     threshold, scale, offset = numbers
     if numbers == [6.0, 6.0, 3.0]:
         return importer.node("HardSwish", [value], names=[name])[0]
-    moved = importer.compute("Add", value, importer.constant("offset", offset, np.float32))
+    moved = importer.compute("Add", value, importer.add_constant("offset", offset, np.float32))
     limited = clip(importer, moved, 0.0, threshold, f"{name}.clip")
     product = importer.compute("Mul", value, limited)
-    return importer.node("Div", [product, importer.constant("scale", scale, np.float32)], names=[name])[0]
+    return importer.node("Div", [product, importer.add_constant("scale", scale, np.float32)], names=[name])[0]
 
 
 def _gelu(importer: Importer, op: Operator) -> None:
@@ -102,7 +102,7 @@ def _gelu(importer: Importer, op: Operator) -> None:
 def _swish(importer: Importer, op: Operator) -> None:
     value = importer.value(op.input("X"))
     beta = float(op.get("beta", 1.0)) if op.type == "swish" else 1.0
-    scaled = value if beta == 1.0 else importer.compute("Mul", value, importer.constant("beta", beta, np.float32))
+    scaled = value if beta == 1.0 else importer.compute("Mul", value, importer.add_constant("beta", beta, np.float32))
     importer.finish(_out(op), "Mul", value, importer.compute("Sigmoid", scaled))
 
 
@@ -112,7 +112,7 @@ def _power(importer: Importer, op: Operator) -> None:
     if op.type == "rsqrt":
         importer.finish(_out(op), "Reciprocal", importer.compute("Sqrt", value))
         return
-    importer.finish(_out(op), "Pow", value, importer.constant("exponent", float(exponent), np.float32))
+    importer.finish(_out(op), "Pow", value, importer.add_constant("exponent", float(exponent), np.float32))
 
 
 def _softplus(importer: Importer, op: Operator) -> None:
@@ -164,9 +164,9 @@ def affine(importer: Importer, value: ir.Value, scale: float, bias: float, *, af
     dtype = value.dtype.numpy().type if value.dtype is not None else np.float32
     offset = float(bias) if after else float(bias) * float(scale)
     if float(scale) != 1.0:
-        value = importer.compute("Mul", value, importer.constant("scale", scale, dtype))
+        value = importer.compute("Mul", value, importer.add_constant("scale", scale, dtype))
     if offset != 0.0:
-        value = importer.compute("Add", value, importer.constant("bias", offset, dtype))
+        value = importer.compute("Add", value, importer.add_constant("bias", offset, dtype))
     return value
 
 
@@ -193,7 +193,7 @@ def fused(importer: Importer, op: Operator, value: ir.Value, kind: str, name: st
         numbers = {"alpha": float(op.get("slope", 0.2)), "beta": float(op.get("offset", 0.5))}
         return importer.node("HardSigmoid", [value], numbers, names=[name])[0]
     if kind == "swish":
-        beta = importer.constant("beta", float(op.get("swish_scale", 1.0)), np.float32)
+        beta = importer.add_constant("beta", float(op.get("swish_scale", 1.0)), np.float32)
         gate = importer.compute("Sigmoid", importer.compute("Mul", value, beta))
         return importer.node("Mul", [value, gate], names=[name])[0]
     if kind == "prelu":

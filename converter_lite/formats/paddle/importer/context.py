@@ -154,7 +154,7 @@ class Importer:
         self.initializers[name] = value
         return value
 
-    def constant(self, hint: str, values: object, dtype: type = np.int64) -> ir.Value:
+    def add_constant(self, hint: str, values: object, dtype: type = np.int64) -> ir.Value:
         """A small constant (axes, shapes, bounds)."""
         return self.initializer(hint, np.asarray(values, dtype))
 

@@ -44,7 +44,7 @@ def aligned(importer: Importer, left: ir.Value, right: ir.Value, axis: int) -> i
     if missing <= 0:
         return right
     axes = list(range(importer.rank(right), importer.rank(right) + missing))
-    return importer.compute("Unsqueeze", right, importer.constant("axes", axes))
+    return importer.compute("Unsqueeze", right, importer.add_constant("axes", axes))
 
 
 def _arithmetic(importer: Importer, op: Operator) -> None:
@@ -111,7 +111,7 @@ def _same(importer: Importer, op: Operator) -> None:
     importer.bind(output(op), importer.value(op.input("X") or op.input("Input")))
 
 
-def _constant(importer: Importer, op: Operator) -> None:
+def _fill_constant(importer: Importer, op: Operator) -> None:
     dtype = numpy_type(int(op.get("dtype", 5)))
     shape = [int(size) for size in op.get("shape", (1,))]
     if op.type == "fill_constant":
@@ -134,5 +134,5 @@ HANDLERS: dict[str, Handler] = {
     "cast": _cast,
     **dict.fromkeys(("calib", "calib_once"), _calib),
     **dict.fromkeys(("assign", "dropout", "share_data", "io_copy", "io_copy_once"), _same),
-    **dict.fromkeys(("assign_value", "fill_constant"), _constant),
+    **dict.fromkeys(("assign_value", "fill_constant"), _fill_constant),
 }

@@ -30,9 +30,9 @@ def _reduce(importer: Importer, op: Operator) -> None:
     axes = [] if op.get("reduce_all", False) else [int(axis) for axis in op.get("dim", ())]
     if not axes and not keep:  # the runtime has no tensors without dimensions
         everything = importer.compute(REDUCTIONS[op.type], value, keepdims=1)
-        importer.finish(output(op), "Reshape", everything, importer.constant("shape", [1]))
+        importer.finish(output(op), "Reshape", everything, importer.add_constant("shape", [1]))
         return
-    inputs = [value, importer.constant("axes", axes)] if axes else [value]
+    inputs = [value, importer.add_constant("axes", axes)] if axes else [value]
     importer.finish(output(op), REDUCTIONS[op.type], *inputs, keepdims=keep)
 
 
@@ -41,14 +41,14 @@ def _gather(importer: Importer, op: Operator) -> None:
         raise ModelError("gather whose axis is computed at run time")
     index = importer.value(op.input("Index"))
     if importer.rank(index) == 2:
-        index = importer.compute("Squeeze", index, importer.constant("axes", [1]))
+        index = importer.compute("Squeeze", index, importer.add_constant("axes", [1]))
     importer.finish(output(op), "Gather", importer.value(op.input("X")), index, axis=int(op.get("axis", 0)))
 
 
 def _lookup(importer: Importer, op: Operator) -> None:
     table, index = importer.weight(op, "W", 1), importer.value(op.input("Ids"))
     if op.type == "lookup_table":
-        index = importer.compute("Squeeze", index, importer.constant("axes", [-1]))
+        index = importer.compute("Squeeze", index, importer.add_constant("axes", [-1]))
     value = importer.node("Gather", [table, index], {"axis": 0}, names=[output(op)])[0]
     importer.bind(output(op), value)
     importer.mark(op, "Ids", table, index, value, out="Out")
@@ -61,13 +61,13 @@ def _gather_nd(importer: Importer, op: Operator) -> None:
 
 def _one_hot(importer: Importer, op: Operator) -> None:
     dtype = numpy_type(int(op.get("dtype", 5))).type
-    levels = importer.constant("levels", [0, 1], dtype)
-    depth = importer.constant("depth", int(op.get("depth", 1)))
+    levels = importer.add_constant("levels", [0, 1], dtype)
+    depth = importer.add_constant("depth", int(op.get("depth", 1)))
     importer.finish(output(op), "OneHot", importer.value(op.input("X")), depth, levels, axis=-1)
 
 
 def _top_k(importer: Importer, op: Operator) -> None:
-    count = importer.constant("k", [int(op.get("k", 1))])
+    count = importer.add_constant("k", [int(op.get("k", 1))])
     attributes = {"axis": int(op.get("axis", -1)), "largest": int(op.get("largest", True))}
     names = [output(op), output(op, "Indices")]
     values = importer.node("TopK", [importer.value(op.input("X")), count], attributes, names=names)
@@ -89,7 +89,7 @@ def _arg_max(importer: Importer, op: Operator) -> None:
 
 
 def _cumsum(importer: Importer, op: Operator) -> None:
-    axis = importer.constant("axis", int(op.get("axis", -1)))
+    axis = importer.add_constant("axis", int(op.get("axis", -1)))
     attributes = {key: int(op.get(key, False)) for key in ("exclusive", "reverse")}
     importer.finish(output(op), "CumSum", importer.value(op.input("X")), axis, **attributes)
 
@@ -119,7 +119,7 @@ def _rnn(importer: Importer, op: Operator) -> None:
     for name, value in zip(names[1:], results[1:], strict=True):
         importer.bind(name, value)
     joined = importer.compute("Transpose", results[0], perm=[0, 2, 1, 3])
-    importer.finish(output(op), "Reshape", joined, importer.constant("shape", [0, 0, -1]))
+    importer.finish(output(op), "Reshape", joined, importer.add_constant("shape", [0, 0, -1]))
 
 
 def _weight(importer: Importer, name: str, gates: tuple[int, ...]) -> NDArray[np.float32]:

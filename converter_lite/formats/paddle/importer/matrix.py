@@ -38,7 +38,7 @@ def _rows(importer: Importer, data: ir.Value, weight: ir.Value, leading: int, na
         raise ModelError(f"rows behind {leading} of {rank} dimensions")
     if rank != leading + 1:
         shape = [0] * leading + [-1]
-        data = importer.compute("Reshape", data, importer.constant("shape", shape))
+        data = importer.compute("Reshape", data, importer.add_constant("shape", shape))
     return importer.node("MatMul", [data, weight], names=[name])[0]
 
 
@@ -63,7 +63,7 @@ def _matmul(importer: Importer, op: Operator) -> None:
     names = step_names(name, alpha != 1.0)
     value = importer.node("MatMul", [left, weight], names=[next(names)])[0]
     if alpha != 1.0:
-        factor = importer.constant("alpha", alpha, np.float32)
+        factor = importer.add_constant("alpha", alpha, np.float32)
         value = importer.node("Mul", [value, factor], names=[next(names)])[0]
     importer.bind(name, value)
     importer.mark(op, "X", weight, data, value, out="Out")

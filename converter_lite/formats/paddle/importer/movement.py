@@ -12,7 +12,7 @@ from converter_lite.formats.paddle.program import Operator
 
 
 def _list(importer: Importer, values: object, hint: str) -> ir.Value:
-    return importer.constant(hint, [int(v) for v in values])  # type: ignore[attr-defined]
+    return importer.add_constant(hint, [int(v) for v in values])  # type: ignore[attr-defined]
 
 
 def _reshape(importer: Importer, op: Operator) -> None:
@@ -72,7 +72,7 @@ def _concat(importer: Importer, op: Operator) -> None:
 def _stack(importer: Importer, op: Operator) -> None:
     values = [importer.value(name) for name in op.inputs.get("X", ())]
     axis = int(op.get("axis", 0))
-    axes = importer.constant("axes", [axis])
+    axes = importer.add_constant("axes", [axis])
     parts = [importer.compute("Unsqueeze", value, axes) for value in values]
     importer.finish(output(op, "Y"), "Concat", *parts, axis=axis)
 
@@ -105,7 +105,7 @@ def _slice(importer: Importer, op: Operator) -> None:
         return
     part = importer.compute("Slice", *inputs)
     if len(dropped) == importer.rank(part):  # the runtime keeps one dimension
-        importer.finish(output(op), "Reshape", part, importer.constant("shape", [1]))
+        importer.finish(output(op), "Reshape", part, importer.add_constant("shape", [1]))
     else:
         importer.finish(output(op), "Squeeze", part, _list(importer, dropped, "axes"))
 
@@ -123,7 +123,7 @@ def _tile(importer: Importer, op: Operator) -> None:
     repeats = [1] * (importer.rank(value) - len(repeats)) + repeats
     missing = len(repeats) - importer.rank(value)
     if missing > 0:
-        value = importer.compute("Unsqueeze", value, importer.constant("axes", list(range(missing))))
+        value = importer.compute("Unsqueeze", value, importer.add_constant("axes", list(range(missing))))
     importer.finish(output(op), "Tile", value, _list(importer, repeats, "repeats"))
 
 
@@ -145,7 +145,7 @@ def _pad(importer: Importer, op: Operator) -> None:
         begin, end = [0, 0, given[4], given[2], given[0]], [0, 0, given[5], given[3], given[1]]
     if len(begin) != rank or len(end) != rank:
         raise ModelError(f"its paddings do not fit {rank} dimensions")
-    fill = importer.constant("fill", float(op.get("pad_value", op.get("value", 0.0))), np.float32)
+    fill = importer.add_constant("fill", float(op.get("pad_value", op.get("value", 0.0))), np.float32)
     mode = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
     importer.finish(output(op), "Pad", value, _list(importer, begin + end, "pads"), fill, mode=mode)
 
@@ -160,19 +160,21 @@ def _shuffle_channel(importer: Importer, op: Operator) -> None:
     shape = importer.shape(value) or []
     if len(shape) != 4 or min(shape[1:]) < 1 or shape[1] % groups:
         raise ModelError("the channels cannot be shuffled: their number is not known or no multiple")
-    split = importer.constant("shape", [-1, groups, shape[1] // groups, *shape[2:]])
+    split = importer.add_constant("shape", [-1, groups, shape[1] // groups, *shape[2:]])
     turned = importer.compute("Transpose", importer.compute("Reshape", value, split), perm=[0, 2, 1, 3, 4])
-    importer.finish(output(op), "Reshape", turned, importer.constant("shape", [-1, *shape[1:]]))
+    importer.finish(output(op), "Reshape", turned, importer.add_constant("shape", [-1, *shape[1:]]))
 
 
 def _flip(importer: Importer, op: Operator) -> None:
     axes = [int(axis) for axis in op.get("axis", ())]
     lists = [[-1] * len(axes), [-(2**31)] * len(axes), axes, [-1] * len(axes)]
-    importer.finish(output(op), "Slice", importer.value(op.input("X")), *(importer.constant("slice", x) for x in lists))
+    importer.finish(
+        output(op), "Slice", importer.value(op.input("X")), *(importer.add_constant("slice", x) for x in lists)
+    )
 
 
 def _trilu(importer: Importer, op: Operator) -> None:
-    diagonal = importer.constant("diagonal", int(op.get("diagonal", 0)))
+    diagonal = importer.add_constant("diagonal", int(op.get("diagonal", 0)))
     upper = int(not op.get("lower", True))
     importer.finish(output(op), "Trilu", importer.value(op.input("X")), diagonal, upper=upper)
 
@@ -196,12 +198,12 @@ def _resize(importer: Importer, op: Operator) -> None:
     scale = [float(s) for s in (scale if isinstance(scale, tuple) else (scale,)) if float(s) > 0]
     scales = sizes = None
     if scale:
-        scales = importer.constant("scales", [1.0, 1.0, scale[0], scale[-1]], np.float32)
+        scales = importer.add_constant("scales", [1.0, 1.0, scale[0], scale[-1]], np.float32)
     else:
         shape = importer.shape(value) or []
         if len(shape) != 4 or min(shape[:2]) < 1:
             raise ModelError("batch and channels are not known")
-        sizes = importer.constant("sizes", [*shape[:2], int(op.get("out_h", -1)), int(op.get("out_w", -1))])
+        sizes = importer.add_constant("sizes", [*shape[:2], int(op.get("out_h", -1)), int(op.get("out_w", -1))])
     coordinates = "half_pixel" if int(op.get("align_mode", 1)) == 0 else "asymmetric"
     if nearest:
         coordinates = "asymmetric"

@@ -63,13 +63,13 @@ def _group_norm(importer: Importer, op: Operator) -> None:
     if groups < 1 or shape[1] % groups:
         raise ModelError(f"{shape[1]} channels in {groups} groups")
     scale, bias = _ones_and_zeros(importer, op, shape[1])
-    grouped = importer.compute("Reshape", value, importer.constant("shape", [0, groups, -1]))
+    grouped = importer.compute("Reshape", value, importer.add_constant("shape", [0, groups, -1]))
     ones, zeros = (importer.initializer(n, filled(importer, [groups], f)) for n, f in (("one", 1), ("zero", 0)))
     numbers = {"epsilon": float(op.get("epsilon", 1e-5))}
     normal = importer.node("InstanceNormalization", [grouped, ones, zeros], numbers, names=["groups"])[0]
     size = importer.compute("Shape", value)
     back = importer.compute("Reshape", normal, size)
-    axes = importer.constant("axes", list(range(1, len(shape) - 1)))
+    axes = importer.add_constant("axes", list(range(1, len(shape) - 1)))
     scaled = importer.compute("Mul", back, importer.compute("Unsqueeze", scale, axes))
     importer.finish(output(op, "Y"), "Add", scaled, importer.compute("Unsqueeze", bias, axes))
 
@@ -82,7 +82,7 @@ def _norm(importer: Importer, op: Operator) -> None:
 def _p_norm(importer: Importer, op: Operator) -> None:
     if float(op.get("porder", 2.0)) != 2.0 or op.get("asvector", False):
         raise ModelError("p_norm with an order other than 2, or of the whole tensor")
-    axes = importer.constant("axes", [int(op.get("axis", -1))])
+    axes = importer.add_constant("axes", [int(op.get("axis", -1))])
     importer.finish(output(op), "ReduceL2", importer.value(op.input("X")), axes, keepdims=int(op.get("keepdim", False)))
 
 
