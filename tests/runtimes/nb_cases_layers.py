@@ -208,6 +208,8 @@ def resizing(c: Cases) -> None:
         given["releases"] = ARM_ONLY if coordinates == "asymmetric" else ALL
         name, larger = f"Resize linear {coordinates} from 1", ints(1, 4, 5, 9)
         c.add(name, "Resize", (1, 4, 1, 1), None, None, consts={3: larger}, **given)
+    third = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    c.add("Resize linear by a third", "Resize", (1, 4, 3, 6), None, consts={2: floats(1, 1, 4 / 3, 4 / 3)}, **third)
     halved = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
     c.add("Resize linear halved", "Resize", (1, 4, 10, 8), None, consts={2: floats(1, 1, 0.5, 0.5)}, **halved)
 

@@ -30,7 +30,7 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
     fixed = height > 0 and width > 0
     if not fixed and scales is None:
         raise Unsupported("the output size of Resize is unknown", "give --inputShape")
-    if fixed and not _exact(node, factors):
+    if fixed and scales is not None and not _exact(node, scales, tolerance=1e-5 if mode == "linear" else 0.0):
         raise Unsupported(
             f"a Resize by {factors} whose result is not exactly so large: the runtime goes by the size",
             "give the output size instead of scales, or an input size that the factor divides",
@@ -128,10 +128,10 @@ def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, in
     return table[coordinates]
 
 
-def _exact(node: ir.Node, factors: list[float]) -> bool:
-    """Whether the sizes have just the ratio of the factors."""
+def _exact(node: ir.Node, factors: list[float], *, tolerance: float) -> bool:
+    """Whether the sizes have the ratio of the factors, as near as a float32 factor says it."""
     source, result = dims(node.inputs[0])[2:], dims(node.outputs[0])[2:]  # type: ignore[arg-type]
-    return all(s * f == r for s, f, r in zip(source, factors, result, strict=True))
+    return all(abs(s * f - r) <= tolerance for s, f, r in zip(source, factors, result, strict=True))
 
 
 def _all_one(factors: list[float]) -> bool:
