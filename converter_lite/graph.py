@@ -7,7 +7,7 @@ Names: after :func:`assign_names` every node and value has a unique non-empty na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import prod
+from math import copysign, inf, prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 ALIASES = "aliases"
 """Key of ``node.meta``: names of original nodes and tensors whose work this node does now."""
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
 
 KEPT_BELOW = 1 << 19
 """Elements from which a lazily decoded weight is not kept but decoded at every read."""
@@ -108,6 +110,28 @@ def scalar(value: ir.Value | None) -> float | None:
         return None
     array = constant(value)
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
+    """Constant ``(lowest, highest)`` result of a Relu or Clip, infinite where unbounded; ``None`` for all else.
+
+    ReLU6 has no operator in ONNX: it is the Clip for which this returns ``(0.0, 6.0)``.
+    """
+    if node.domain not in ("", "ai.onnx") or node.op_type not in ("Relu", "Clip"):
+        return None
+    if node.op_type == "Relu":
+        return 0.0, inf
+    low, high = _bound(node, 1, "min", -inf), _bound(node, 2, "max", inf)
+    return None if low is None or high is None else (low, high)
+
+
+def _bound(node: ir.Node, index: int, name: str, default: float) -> float | None:
+    """One bound: an attribute before opset 11, an input since; infinite where it is the largest float."""
+    attr, value = node.attributes.get(name), input_at(node, index)
+    if attr is None and value is None:
+        return default
+    bound = scalar(value) if attr is None else attr.as_float()
+    return copysign(inf, bound) if bound is not None and abs(bound) >= FLOAT_MAX else bound
 
 
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:

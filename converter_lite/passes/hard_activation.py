@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from converter_lite.graph import attribute, constant, opset, single_consumer
-from converter_lite.passes.activation import clip_bounds
+from converter_lite.graph import attribute, clamp_bounds, constant, opset, single_consumer
 from converter_lite.passes.rewrite import constant_operand, is_number, is_op, replace, scalar_operand
 
 HARD_SWISH_SINCE = 14
@@ -106,7 +105,7 @@ def _gate(value: ir.Value | None, reader: ir.Node) -> Match | None:
 def _ramp(value: ir.Value | None, reader: ir.Node) -> Match | None:
     """``clip(x + 3, 0, 6)`` that only ``reader`` reads."""
     clip = value.producer() if value is not None else None
-    if value is None or clip is None or single_consumer(value) is not reader or clip_bounds(clip) != (0.0, 6.0):
+    if value is None or clip is None or single_consumer(value) is not reader or clamp_bounds(clip) != (0.0, 6.0):
         return None
     shifted = clip.inputs[0]
     plus = shifted.producer() if shifted is not None else None

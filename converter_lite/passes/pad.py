@@ -7,8 +7,15 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.graph import absorb_names, input_at, int_attribute, ints_attribute, scalar, single_consumer
-from converter_lite.passes.activation import clip_bounds
+from converter_lite.graph import (
+    absorb_names,
+    clamp_bounds,
+    input_at,
+    int_attribute,
+    ints_attribute,
+    scalar,
+    single_consumer,
+)
 from converter_lite.passes.rewrite import int_values, is_op, remove
 
 Pads = tuple[int, ...]
@@ -112,5 +119,5 @@ def _harmless_in_maximum(value: float, pad: ir.Node) -> bool:
     if value <= float(np.finfo(np.float32).min):
         return True
     producer = pad.inputs[0].producer() if pad.inputs[0] is not None else None
-    bounds = clip_bounds(producer) if producer is not None else None
+    bounds = clamp_bounds(producer) if producer is not None else None
     return bounds is not None and bounds[0] >= value and not math.isinf(bounds[0])

@@ -30,7 +30,6 @@ from converter_lite.calibration.runner import channel_ranges
 from converter_lite.kernels.rounding import coarse
 from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.channels import flattens_pixels
-from converter_lite.quantization.placement import clamp_bounds
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, is_depthwise, weight_of
@@ -161,7 +160,7 @@ def _follow(node: ir.Node) -> Pair | None:
             return None
         reader = readers[0]
         if reader.op_type == "Clip":
-            bounds = clamp_bounds(reader)
+            bounds = g.clamp_bounds(reader)
             if bounds is None or bounds[0] != 0.0 or bound != float("inf"):
                 return None
             bound = bounds[1]

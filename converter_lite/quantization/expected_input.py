@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.passes.layer_norm import normalization_parameters
-from converter_lite.quantization.placement import clamp_bounds
 
 MEAN_KEEPING = ("MaxPool", "AveragePool", "GlobalAveragePool", "Flatten", "Identity", "Dropout", "Resize")
 """Operators that are taken to keep channel means (exact for averages, a lower bound for MaxPool)."""
@@ -38,7 +37,7 @@ def expected_channel_mean(value: ir.Value | None) -> NDArray[np.float64] | None:
         mean = expected_channel_mean(node.inputs[0])
         shape = value.shape
         return mean if mean is None or shape is None or (len(shape) > 1 and shape[1] == len(mean)) else None
-    bounds = clamp_bounds(node) if node.op_type in ("Relu", "Clip") else None
+    bounds = g.clamp_bounds(node) if node.op_type in ("Relu", "Clip") else None
     source = node.inputs[0].meta.get("batchnorm") if bounds is not None and node.inputs[0] is not None else None
     if bounds is None or source is None:
         return None

@@ -25,7 +25,6 @@ from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
 from converter_lite.quantization.bias_correction import Corrections, correct_layers, ensure_biases, samples_wanted
 from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.placement import (
-    clamp_bounds,
     decide_nodes,
     is_fused_clamp,
     quantized_tensors,
@@ -216,7 +215,7 @@ def activation_params(
         low, high = fixed if fixed is not None else observe(stats[source], spec.bits)
         producer = producers.get(source)
         if producer is not None and is_fused_clamp(producer, plan):
-            bounds = clamp_bounds(producer) or (low, high)
+            bounds = g.clamp_bounds(producer) or (low, high)
             low, high = max(low, bounds[0]), min(high, bounds[1])
         try:
             found[source] = params_from_range(low, high, spec)

@@ -71,21 +71,7 @@ def is_fused_clamp(node: ir.Node, plan: QuantPlan) -> bool:
         return False
     before_entry = operator(before)
     own_range = before_entry is not None and before_entry.role in (Role.WEIGHTED, Role.ARITHMETIC)
-    return own_range and g.single_consumer(value) is node and clamp_bounds(node) is not None
-
-
-def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
-    """Constant bounds of a Relu or Clip; ``None`` when a bound is computed at run time."""
-    if node.op_type == "Relu":
-        return 0.0, float("inf")
-    bounds = []
-    for position, missing in ((1, float("-inf")), (2, float("inf"))):
-        value = g.input_at(node, position)
-        bound = missing if value is None else g.scalar(value)
-        if bound is None:
-            return None
-        bounds.append(bound)
-    return bounds[0], bounds[1]
+    return own_range and g.single_consumer(value) is node and g.clamp_bounds(node) is not None
 
 
 def _follow_clamps(model: ir.Model, plan: QuantPlan) -> None:
@@ -97,7 +83,7 @@ def _follow_clamps(model: ir.Model, plan: QuantPlan) -> None:
         before = value.producer() if value is not None else None
         if before is None or plan.mode(before) is not NodeMode.INTEGER:
             plan.keep_float(node, "follows a float node")
-        elif clamp_bounds(node) is None:
+        elif g.clamp_bounds(node) is None:
             plan.keep_float(node, "its bounds are not constant")
 
 

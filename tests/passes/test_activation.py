@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from converter_lite.passes.activation import clip_bounds, recognize_relu
+from converter_lite.graph import clamp_bounds
+from converter_lite.passes.activation import recognize_relu
 from tests.support import assert_applies, assert_refuses, build, operators
 
 ZERO = np.float32(0)
@@ -50,14 +51,14 @@ def test_other_clips_stay(graph: str, constants: dict[str, np.ndarray]) -> None:
 )
 def test_bounds_are_read_from_constants(node: str, bounds: tuple[float, float] | None) -> None:
     model = build(f"g (float[5] x) => (float[5] y) {{ y = {node} }}", low=ZERO, high=np.float32(6))
-    assert clip_bounds(model.graph.node(0)) == bounds
+    assert clamp_bounds(model.graph.node(0)) == bounds
 
 
 def test_bounds_were_attributes_once() -> None:
     model = build("g (float[5] x) => (float[5] y) { y = Clip<min = 0.0, max = 6.0>(x) }", opset=10)
-    assert clip_bounds(model.graph.node(0)) == (0.0, 6.0)
+    assert clamp_bounds(model.graph.node(0)) == (0.0, 6.0)
 
 
 def test_computed_bounds_are_no_bounds() -> None:
     model = build("g (float[5] x, float low) => (float[5] y) { y = Clip(x, low) }")
-    assert clip_bounds(model.graph.node(0)) is None
+    assert clamp_bounds(model.graph.node(0)) is None

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams, QuantSpec
-from converter_lite.quantization.placement import clamp_bounds, is_fused_clamp, reads_integer
+from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
@@ -252,7 +252,7 @@ class _Materializer:
     def _saturation_does(self, node: ir.Node) -> bool:
         """Whether the grid of the output ends at the bounds of the Relu or Clip, up to its own rounding (rule 2)."""
         params = self.plan.activations.get(node.outputs[0].name or "")
-        bounds = clamp_bounds(node)
+        bounds = g.clamp_bounds(node)
         if params is None or bounds is None:
             return False
         low, high = params.real_range

@@ -8,22 +8,23 @@ import onnx_ir as ir
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType as Kind
 from converter_lite.formats.mindspore_lite.enums import DataType
-from converter_lite.formats.mindspore_lite.exporter.clamps import clip_bounds, inner_activation
+from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, elementwise, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.graph import attribute, input_at
+from converter_lite.graph import FLOAT_MAX, attribute, clamp_bounds, input_at
 
 
 def _clip(ctx: Lowering, node: ir.Node) -> None:
-    low, high = clip_bounds(node)
+    bounds = clamp_bounds(node)
     x = required(node, 0)
-    if np.isnan(low) or np.isnan(high) or ctx.dtype(x) is not DataType.FLOAT32:
+    if bounds is None or ctx.dtype(x) is not DataType.FLOAT32:
         _clip_by_comparison(ctx, node)
         return
     inner = inner_activation(node)
     if inner:
         elementwise(ctx, node, "Activation", activation_type=int(inner))
         return
+    low, high = max(bounds[0], -FLOAT_MAX), min(bounds[1], FLOAT_MAX)
     elementwise(ctx, node, "Activation", activation_type=int(Kind.HARD_TANH), min_val=low, max_val=high)
 
 

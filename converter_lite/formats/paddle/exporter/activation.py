@@ -9,7 +9,6 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.formats.paddle.exporter.fusion import clip_bounds
 from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
@@ -91,7 +90,10 @@ def _swish(lowering: Lowering, node: ir.Node) -> None:
 def _clip(lowering: Lowering, node: ir.Node) -> None:
     if dtype_name(node.inputs[0]) != "float32":
         raise Unsupported(f"Clip of {dtype_name(node.inputs[0])}")
-    lower, upper = clip_bounds(node)
+    bounds = g.clamp_bounds(node)
+    if bounds is None:
+        raise Unsupported("its bounds are computed at run time")
+    lower, upper = max(bounds[0], -g.FLOAT_MAX), min(bounds[1], g.FLOAT_MAX)
     if lower == 0.0 and upper > 3e38:
         unary(lowering, node, "relu")
     elif (lower, upper) == (0.0, 6.0):  # ARM clips at 6 whatever the threshold is

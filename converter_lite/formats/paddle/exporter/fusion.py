@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -11,7 +12,6 @@ from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.lowering import (
     Lowering,
     float_attribute,
-    integers_or_floats,
 )
 from converter_lite.formats.paddle.program import Attribute, attr
 
@@ -52,24 +52,8 @@ def recognise(node: ir.Node) -> Activation | None:
     return None
 
 
-def clip_bounds(node: ir.Node) -> tuple[float, float]:
-    """Bounds of a Clip, from its attributes (opset 6) or its constant inputs.
-
-    Raises:
-        Unsupported: A bound is computed at run time.
-    """
-    low = integers_or_floats(g.input_at(node, 1))
-    high = integers_or_floats(g.input_at(node, 2))
-    limit = 3.4028234663852886e38
-    lower = float_attribute(node, "min", -limit) if low is None else float(low.reshape(-1)[0])
-    upper = float_attribute(node, "max", limit) if high is None else float(high.reshape(-1)[0])
-    return lower, upper
-
-
 def _clip(node: ir.Node) -> Activation | None:
-    if any(value is not None and g.constant(value) is None for value in node.inputs[1:]):
-        return None
-    lower, upper = clip_bounds(node)
+    lower, upper = g.clamp_bounds(node) or (-math.inf, math.inf)
     if lower != 0.0 or upper <= 0.0:
         return None
     if upper > 3e38:
