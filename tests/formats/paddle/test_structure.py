@@ -178,6 +178,13 @@ def test_an_output_that_nothing_computes_is_a_problem() -> None:
     assert check(model, "arm")[-1].operator == "graph output"
 
 
+def test_a_constant_output_is_named() -> None:
+    model = graph(
+        "g (float[2] x) => (float[2] y, float[2] z) { z = Constant<value = float[2] {1, 2}>() y = Mul(x, z) }"
+    )
+    assert [problem.operator for problem in check(model, "arm")] == ["Constant"]
+
+
 def test_a_resize_that_the_runtime_would_compute_otherwise_is_refused() -> None:
     model = graph(
         'g (float[1,1,9,9] x) => (float[1,1,4,4] y) { y = Resize<mode="linear">(x, , s) }',
