@@ -75,7 +75,7 @@ def _external_data(model: Path) -> list[Path]:
         {Path(tensor.path) for _, tensor, _ in stored_tensors(loaded) if isinstance(tensor, ir.ExternalTensor)}
     )
     if not all(file.is_file() for file in files):
-        raise OSError(f"{model} has tensors in something that is no file")  # a device or pipe has no end
+        raise OSError(f"{model} has tensors in something that is not a file")  # a device or pipe has no end
     return files
 
 

@@ -130,16 +130,16 @@ def _load(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"this is no TOML: {error}", where=str(path)) from error
+        raise ConfigError(f"this is not TOML: {error}", where=str(path)) from error
 
 
 def _unknown(table: Any, known: Collection[str], where: str) -> list[str]:
     if not isinstance(table, dict):
-        return [f"{where}: this is no table"]
+        return [f"{where}: this is not a table"]
     problems = [f"{where}: unknown key {key!r}{did_you_mean(key, known)}" for key in table if key not in known]
     kinds = (str, int, float, bool)
     return problems + [
-        f"{where}: {key} is no text, number or truth" for key, v in table.items() if type(v) not in kinds
+        f"{where}: {key} is not a text, number or boolean" for key, v in table.items() if type(v) not in kinds
     ]
 
 

@@ -97,5 +97,5 @@ def load_results(path: Path) -> dict[str, JobResult]:
         return {job["name"]: replace(JobResult(**job), skipped=False) for job in jobs}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
-            "this is no result of a batch", where=str(path), hint="name another file with --json, or remove it"
+            "this is not a batch result", where=str(path), hint="name another file with --json, or remove it"
         ) from error

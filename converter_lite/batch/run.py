@@ -92,7 +92,7 @@ class JobRunner:
 
     def _run(self, command: list[str], folder: Path) -> tuple[int, str, str]:
         reader, writer = os.pipe()
-        with os.fdopen(writer, "wb"):  # its end tells the job that this process is gone
+        with os.fdopen(writer, "wb"):  # its end shows the job that this process has ended
             with os.fdopen(reader, "rb") as stdin:
                 process = subprocess.Popen(
                     command,
@@ -135,7 +135,7 @@ def run_jobs(
 def _confirmed(job: Job, result: JobResult) -> JobResult:
     """The result, if this machine sees what the one saw that ran the job, and the files that it wrote."""
     if result.identity != identity(job):
-        problem = "the machine that ran it read other files than this one"
+        problem = "the machine that ran it read files that differ from those here"
     elif result.status == 0 and not is_done(result, result.identity, job.folder):
         problem = "the machine that ran it wrote files that this one does not see"
     else:

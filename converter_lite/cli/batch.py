@@ -140,7 +140,7 @@ def run_batch(
     except ClusterError as error:
         stopped, reason = error.exit_status, f"ERROR {error}\n  "
     if stopped:
-        click.echo(f"{reason}{len(jobs) - len(results)} jobs are not done, --resume goes on", err=True)
+        click.echo(f"{reason}{len(jobs) - len(results)} jobs are not done, --resume continues", err=True)
     done = [results[job.name] for job in jobs if job.name in results]
     if junit is not None:
         write_text(junit, junit_xml(done, suite=suite))
@@ -154,7 +154,7 @@ def workers(text: str) -> int:
     """Value of ``-j``; 0 = one job for each core.
 
     Raises:
-        UsageError: It is no such number.
+        UsageError: It is not such a number.
     """
     if not text.isascii() or not text.isdigit() or int(text) > 256:
         raise UsageError(f"{text!r} is not a number of jobs (0 to 256)", where="-j")

@@ -37,7 +37,7 @@ ORDERS = ("worst", "graph")
 @option("inputs", "Recorded samples instead: an .npz file, or a folder with test_data_set_0.", metavar="PATH")
 @option("inputShape", "Sizes of open dimensions, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
 @option("inputDataFormat", "Layout of 4-D BIN files: NHWC or NCHW.", "NHWC")
-@option("samples", "Samples compared at most.", "16", metavar="N")
+@option("samples", "Most samples that are compared.", "16", metavar="N")
 @option("order", "Order of the table: worst (by the layer's own error) or graph.", "worst")
 @option("shown", "Layers in the table; 0 = all.", "20", metavar="N")
 @option("breakBelow", "Mean cosine below which a layer counts as broken.", f"{DEFAULT_MIN_COSINE:g}", metavar="X")
@@ -49,7 +49,7 @@ ORDERS = ("worst", "graph")
     "extract_worst",
     default="0",
     metavar="K",
-    help="Cut so many of the worst layers out as models of their own.",
+    help="Extract this many of the worst layers as models of their own.",
 )
 @option("outputDir", "Folder for --extract-worst.", metavar="DIR")
 @external_paths

@@ -211,7 +211,7 @@ _MIXED_BIT = Section(
             refused=(
                 (
                     "true",
-                    "there are no built-in pictures: what they tell about another model's data is misleading; name pictures "
+                    "there are no built-in pictures: results on them say nothing about another model's data; name pictures "
                     "of your own in [data_preprocess_param]",
                 ),
             ),

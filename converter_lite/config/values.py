@@ -26,7 +26,7 @@ def parse_value(key: Key, text: str) -> object:
     """Typed value of a non-empty text.
 
     Raises:
-        ValueError: The text is no legal value; the message says what would be.
+        ValueError: The text is not a legal value; the message says what would be.
     """
     for word, reason in key.refused:
         if _normalize(key, text) == word:
@@ -89,7 +89,7 @@ def _parse_text(key: Key, text: str) -> str:
 
 
 def _parse_names(key: Key, text: str) -> tuple[str, ...]:
-    # A name in single quotes may hold commas; an apostrophe inside a word is no quote.
+    # A name in single quotes may hold commas; an apostrophe inside a word is not a quote.
     names = [unquote(name.strip()) for name in re.findall(r"\s*'[^']*'\s*(?=,|$)|[^,]+|(?<=,)(?=,|$)|^(?=,)", text)]
     if len(names) > 1 and not names[-1]:
         names.pop()  # the original accepts a comma at the end

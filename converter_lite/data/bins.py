@@ -73,7 +73,7 @@ def tensor_shape(spec: InputSpec, size: int, batch: int | None, path: Path) -> t
     unknown = [axis for axis, length in enumerate(wanted) if length is None]
     if len(unknown) > 1:
         raise DataError(
-            f"input {spec} has {len(unknown)} unknown dimensions besides the batch, a file's size cannot tell them",
+            f"input {spec} has {len(unknown)} unknown dimensions besides the batch, which a file's size cannot determine",
             where=str(path),
             hint=f"Fix them: --inputShape={spec.name}:" + ",".join(str(length or "N") for length in wanted),
         )

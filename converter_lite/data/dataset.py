@@ -166,7 +166,7 @@ class FilePart:
         other = next((path for path, size in zip(files, self.sizes, strict=True) if _size(path) != size), None)
         if other is not None:
             raise DataError(
-                f"the file is not there, or is another one, on machine {platform.node()}",
+                f"the file is missing or different on machine {platform.node()}",
                 where=str(other),
                 hint="Every machine of a cluster needs the same files at the same paths (a shared file system).",
             )

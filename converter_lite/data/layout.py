@@ -49,9 +49,7 @@ def model_layout(spec: InputSpec) -> tuple[Layout, str | None]:
     if first != last:
         return (Layout.NCHW if first else Layout.NHWC), None
     reason = "both ends fit" if first else "neither end has 1, 3 or 4 channels"
-    note = (
-        f"input '{spec.name}' {format_shape(spec.shape)}: the shape does not tell its layout ({reason}), NCHW is taken"
-    )
+    note = f"input '{spec.name}' {format_shape(spec.shape)}: the shape does not determine its layout ({reason}), NCHW is assumed"
     return Layout.NCHW, note
 
 

@@ -222,7 +222,7 @@ class DaskExecutor:
         if threads:
             self._last_seen = now
         elif now - self._last_seen > WORKER_SECONDS:
-            text = f"all workers are gone since {now - self._last_seen:.0f} s"
+            text = f"all workers have been gone for {now - self._last_seen:.0f} s"
             raise ClusterError(text, where=self._where, hint=WORKERS_HINT)
         return threads
 
@@ -323,7 +323,7 @@ def _greet(address: str, where: str) -> None:
         kind = answer.result()
     except (ValueError, TypeError) as error:  # TypeError: tls:// without certificates
         raise UsageError(
-            f"this is no address of a scheduler: {error}", where=where, hint="write dask:tcp://HOST:8786"
+            f"this is not a scheduler address: {error}", where=where, hint="write dask:tcp://HOST:8786"
         ) from error
     except Exception as error:  # another protocol may raise anything
         raise ClusterError(
@@ -332,7 +332,7 @@ def _greet(address: str, where: str) -> None:
             hint="start one (dask scheduler), check host and port, and whether this machine may connect to it",
         ) from error
     if kind != "Scheduler":
-        raise ClusterError(f"this is a {kind} of Dask, no scheduler", where=where, hint="name the scheduler's port")
+        raise ClusterError(f"this is a Dask {kind}, not a scheduler", where=where, hint="name the scheduler's port")
 
 
 async def _kind_of(address: str) -> str:

@@ -19,7 +19,7 @@ class Flag:
 
     Attributes:
         attribute: Name in requests.
-        default: Value that asks for nothing.
+        default: Value that has no effect.
         name: On the command line, without dashes; empty: for the programming interface only.
         help: What the command line says about it.
         choices: Words that it accepts; none for switches and numbers.

@@ -28,12 +28,12 @@ NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
         "device": ("", "results are not bound to a device here; use [full_quant_param] target_device"),
         "optimizeTransformer": (
             "false",
-            "there is no separate transformer optimization; --optimize=general does what there is",
+            "there is no separate transformer optimization; --optimize=general does all there is",
         ),
         "outputDataFormat": ("", "the outputs keep the layout of the model"),
     }
 )
-"""Flags of the original whose feature is not available: the value that asks for nothing, and why any other is refused."""
+"""Flags of the original whose feature is not available: the value without effect, and why any other is refused."""
 
 INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
 OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")

@@ -48,8 +48,8 @@ GRID_BELOW_BITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Corrections:
-    """What :func:`correct_layers` fits.
+class LayerFit:
+    """What :func:`fit_layers` fits.
 
     Attributes:
         biases: Correct biases.
@@ -71,10 +71,10 @@ class Corrections:
         return " and ".join(name for name, is_wanted in wanted if is_wanted)
 
 
-def correct_layers(
+def fit_layers(
     quantized: QuantizedModel,
     feeds: Sequence[Feed],
-    wanted: Corrections,
+    wanted: LayerFit,
     context: RunContext,
 ) -> dict[str, NDArray[np.float64]]:
     """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
@@ -132,7 +132,7 @@ class _Rounding:
         samples: int,
         run: SequentialRun,
         run_float: SequentialRun,
-        wanted: Corrections,
+        wanted: LayerFit,
     ) -> None:
         self._quantized = quantized
         self._samples = samples
@@ -232,7 +232,7 @@ def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedM
 
 
 def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> int:
-    """How many samples :func:`correct_layers` reads; ``coarse``: steps of weights are large, see :data:`COARSE_SAMPLES`."""
+    """How many samples :func:`fit_layers` reads; ``coarse``: steps of weights are large, see :data:`COARSE_SAMPLES`."""
     if fitted_rounding:
         return COARSE_SAMPLES if coarse else FITTING_SAMPLES
     work = sum(multiplications(node) for node in model.graph)

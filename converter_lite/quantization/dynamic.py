@@ -13,7 +13,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
 from converter_lite.errors import CalibrationError
 from converter_lite.kernels.params import QuantSpec, weight_params
-from converter_lite.quantization.bias_correction import Corrections, correct_layers
+from converter_lite.quantization.bias_correction import LayerFit, fit_layers
 from converter_lite.quantization.full import avoid_saturation, check_saturation, refuse_broken_constants
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
@@ -70,7 +70,7 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
             else:
                 plan.quantize(node, NodeMode.WEIGHT)
         elif node.op_type not in ("MatMul", "Gemm") or node.domain not in ("", "ai.onnx"):
-            plan.keep_float(node, "is no matrix product and no table")
+            plan.keep_float(node, "is neither a matrix product nor a table")
         elif reason := _refusal(node):
             plan.keep_float(node, reason)
         else:
@@ -135,9 +135,9 @@ def _fitted_integers(quantized: QuantizedModel, feeds: Sequence[Feed], context: 
         if _columns(node) <= FITTED_COLUMNS:
             nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.WEIGHT)
     copy = QuantizedModel(quantized.model.clone(), replace(plan, nodes=nodes))
-    wanted = Corrections(biases=False, rounding=True)
+    wanted = LayerFit(biases=False, rounding=True)
     with context.log.stage(wanted.stage):
-        correct_layers(copy, feeds, wanted, context)
+        fit_layers(copy, feeds, wanted, context)
     return copy.q_weights
 
 

@@ -20,7 +20,7 @@ NODE_BYTES = 60
 """Size of a node in an ONNX file without its names."""
 
 QDQ_BYTES, QDQ_NAMES = 190, 12
-"""A quantize/dequantize pair with its scale and zero point: bytes, and how often it contains the tensor's name."""
+"""The Q/DQ of a tensor with its scale and zero point: bytes, and how often it contains the tensor's name."""
 
 STORED_BYTES, STORED_NAMES = 150, 8
 """The same for a constant behind a DequantizeLinear."""

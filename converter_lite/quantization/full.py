@@ -22,7 +22,7 @@ from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
-from converter_lite.quantization.bias_correction import Corrections, correct_layers, ensure_biases, samples_wanted
+from converter_lite.quantization.bias_correction import LayerFit, ensure_biases, fit_layers, samples_wanted
 from converter_lite.quantization.equalize import MIGRATION, equalize
 from converter_lite.quantization.placement import (
     decide_nodes,
@@ -134,9 +134,9 @@ def quantize_full(
         round_weights(quantized, log)
     biases = settings.bias_correction and target.bias_correction
     if biases or settings.adaptive_rounding:
-        wanted = Corrections(biases, settings.adaptive_rounding)
+        wanted = LayerFit(biases, settings.adaptive_rounding)
         with log.stage(wanted.stage):
-            correct_layers(quantized, head, wanted, context)
+            fit_layers(quantized, head, wanted, context)
     return quantized
 
 

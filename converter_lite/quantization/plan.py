@@ -274,7 +274,7 @@ def load_plans(path: Path, formats: Sequence[str]) -> dict[str, QuantPlan]:
     """Plans of a file that :func:`save_plans` made.
 
     Raises:
-        ConfigError: The file cannot be read, is no plan, or has none for one of ``formats``.
+        ConfigError: The file cannot be read, is not a plan, or has none for one of ``formats``.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

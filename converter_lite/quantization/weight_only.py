@@ -17,9 +17,9 @@ from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import mixed_bits
 from converter_lite.quantization.bias_correction import (
     GRID_BELOW_BITS,
-    Corrections,
-    correct_layers,
+    LayerFit,
     ensure_biases,
+    fit_layers,
     has_channel_bias,
     samples_wanted,
 )
@@ -237,11 +237,9 @@ class _Run:
                 for node in weighted:
                     _correct_from_batchnorm(node, quantized)
         if self.feeds is not None and (settings.bias_correction or settings.adaptive_rounding):
-            wanted = Corrections(
-                settings.bias_correction, settings.adaptive_rounding, self.grids, settings.input_scales
-            )
+            wanted = LayerFit(settings.bias_correction, settings.adaptive_rounding, self.grids, settings.input_scales)
             with log.stage(wanted.stage):
-                correct_layers(quantized, self.feeds, wanted, self.context)
+                fit_layers(quantized, self.feeds, wanted, self.context)
         return quantized
 
     def searched(self, model: ir.Model, plan: QuantPlan, mixed: MixedBits, judges: Sequence[Feed]) -> QuantPlan:

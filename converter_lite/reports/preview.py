@@ -19,7 +19,7 @@ LONGEST_SIDE = 160
 """Pixels of a shown picture; larger ones are made smaller."""
 
 LEAST_SIDE = 8
-"""Tensors of fewer rows or columns are no pictures."""
+"""Tensors of fewer rows or columns are not pictures."""
 
 MAX_CHANNELS = 4
 """Channels whose numbers are given one by one; of more, those of all together."""
@@ -33,7 +33,7 @@ class InputPreview:
         name: Input.
         shape, dtype: Of the sample.
         channels: Per channel (or once for all): minimum, mean, maximum, standard deviation.
-        png: The picture, its values stretched from the lowest to the highest; empty where the tensor is none.
+        png: The picture, its values stretched from the lowest to the highest; empty if the tensor is not a picture.
     """
 
     name: str
@@ -55,7 +55,7 @@ def previews(samples: Iterable[Feed]) -> list[list[InputPreview]]:
 
 
 def as_picture(array: NDArray[Any]) -> NDArray[np.uint8] | None:
-    """First element of the batch as ``(H, W, 3)`` or ``(H, W)``; ``None`` where the tensor is no picture.
+    """First element of the batch as ``(H, W, 3)`` or ``(H, W)``; ``None`` if the tensor is not a picture.
 
     Channels keep their order: channel 0 is shown as red. Values are stretched from the lowest to the highest.
     """

@@ -117,7 +117,7 @@ def destination(output_file: Path, suffix: str) -> Path:
         raise UsageError("outputFile names a directory", where=str(output_file), hint="add a file name, without suffix")
     if any("\ud800" <= letter <= "\udfff" for letter in str(output_file)):
         # File names that are not UTF-8: the libraries that check and run the result cannot open them.
-        raise UsageError("the path is no UTF-8 text", where=ascii(str(output_file)), hint="choose another outputFile")
+        raise UsageError("the path is not UTF-8 text", where=ascii(str(output_file)), hint="choose another outputFile")
     if output_file.name.endswith(suffix):
         return output_file
     return output_file.with_name(output_file.name + suffix)

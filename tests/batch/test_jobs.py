@@ -99,7 +99,7 @@ def test_all_mistakes_are_told_in_one_go_with_the_nearest_right_name(tmp_path: P
         "job 1: unknown key 'model'; did you mean",
         "job 2: give either modelFile or models",
         "job 3: no file fits",
-        "job 4: modelFile is no text, number or truth",
+        "job 4: modelFile is not a text, number or boolean",
         "job 5: name and outputFile cannot stand beside models",
     ):
         assert part in found

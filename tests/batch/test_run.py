@@ -53,7 +53,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 
 @pytest.mark.parametrize(
     ("attribute", "message"),
-    [("", ""), ("identity", "read other files than this one"), ("digest", "wrote files that this one does not see")],
+    [("", ""), ("identity", "read files that differ from those here"), ("digest", "wrote files that this one does not see")],
 )
 def test_a_result_counts_only_if_both_machines_see_the_same_files(
     job: Job, monkeypatch: pytest.MonkeyPatch, attribute: str, message: str
@@ -86,7 +86,7 @@ def test_a_batch_whose_cluster_is_lost_keeps_what_is_done_and_says_what_is_not(
     assert run_batch(jobs, Lost(1), result_file=files[0], junit=files[1], resume=False, suite="s") == 1
     shown = capsys.readouterr()
     assert shown.err == (
-        "ERROR --executor=dask:x: the scheduler is lost\n  start it again\n  1 jobs are not done, --resume goes on\n"
+        "ERROR --executor=dask:x: the scheduler is lost\n  start it again\n  1 jobs are not done, --resume continues\n"
     )
     assert shown.out.endswith("1 converted, 0 as before, 0 failed: result.json\n")
     assert list(load_results(Path("result.json"))) == ["job"]

@@ -96,7 +96,7 @@ def test_models_named_on_the_command_line_share_settings(shop: Workshop) -> None
         (("jobs.toml", "-jx"), "is not a number of jobs"),
         (("model.onnx", "--set", "savType=ONNX"), "did you mean saveType?"),
         (("model.onnx", "--set", "json=x"), "unknown flag 'json'"),
-        (("jobs.toml", "--resume", "--json=quant.cfg"), "no result of a batch"),
+        (("jobs.toml", "--resume", "--json=quant.cfg"), "not a batch result"),
         (("jobs.toml", "--frobnicate"), "No such option"),
     ],
 )
@@ -127,7 +127,7 @@ def test_an_interrupted_batch_ends_its_jobs_and_can_be_resumed(shop: Workshop) -
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "first: .onnx" in first
-    assert "--resume goes on" in err
+    assert "--resume continues" in err
     assert not list(shop.folder.glob(".*")), "nothing half-written is left"
     outcome = command("batch", "jobs.toml", "--resume")
     assert (outcome.status, "first" in outcome.out, "1 as before" in outcome.out) == (0, True, True)

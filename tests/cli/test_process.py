@@ -286,7 +286,7 @@ def test_an_output_path_that_is_no_text_is_refused(workshop: Workshop) -> None:
     line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--saveType=ONNX"]
     done = subprocess.run([*line, b"--outputFile=a\xffb"], capture_output=True, env=environment(), check=False)
     assert done.returncode == 2
-    assert b"the path is no UTF-8 text" in done.stderr
+    assert b"the path is not UTF-8 text" in done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")

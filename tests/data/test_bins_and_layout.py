@@ -36,7 +36,7 @@ def test_the_layout_is_where_the_channels_of_a_picture_stand(
 ) -> None:
     found, note = model_layout(spec(shape))
     assert found is layout
-    assert (note is None) if doubt is None else (doubt in str(note) and "NCHW is taken" in str(note))
+    assert (note is None) if doubt is None else (doubt in str(note) and "NCHW is assumed" in str(note))
 
 
 def test_transposing_there_and_back_gives_the_same_array() -> None:

@@ -221,7 +221,7 @@ def test_another_kind_of_processor_is_a_warning(workshop: Workshop, flag: str, m
         ("local:x", 2, "'local:x' is not one of"),
         ("dask:", 2, "the address of the scheduler is empty"),
         ("", 2, "--executor: the value is empty"),
-        ("dask:somewhere", 2, "no address of a scheduler: missing port number in address 'somewhere'"),
+        ("dask:somewhere", 2, "not a scheduler address: missing port number in address 'somewhere'"),
         ("dask:http://somewhere:1", 2, "unknown address scheme 'http'"),
         ("dask:127.0.0.1:9", 1, "--executor=dask:127.0.0.1:9: no Dask scheduler answers\n  start one"),
     ],
@@ -237,7 +237,7 @@ def test_an_executor_that_is_not_there_is_one_clear_error(
 
 
 def test_the_port_of_a_worker_and_of_something_else_are_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ClusterError, match="this is a Worker of Dask, no scheduler"):
+    with pytest.raises(ClusterError, match="this is a Dask Worker, not a scheduler"):
         use(f"dask:{next(iter(cluster.scheduler.workers))}")
     monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 0.3)
     with (
@@ -265,7 +265,7 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(threads: Any, monk
 
     with Client(threads, set_as_default=False) as client:
         executor = dask_cluster.DaskExecutor(client, "--executor", is_remote=True)
-        with pytest.raises(ClusterError, match="all workers are gone"):
+        with pytest.raises(ClusterError, match="all workers have been gone"):
             list(executor.run(Pieces(), [1]))
         monkeypatch.setattr(dask_cluster, "WORKER_SECONDS", 60)
         threading.Timer(0.3, threads.close).start()
@@ -308,7 +308,7 @@ def test_ctrl_c_ends_the_jobs_and_the_workers_that_were_started_for_them(worksho
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "first: .onnx" in first
-    assert err == "interrupted; 1 jobs are not done, --resume goes on\n"
+    assert err == "interrupted; 1 jobs are not done, --resume continues\n"
     assert not list(workshop.folder.glob(".*")), "nothing half-written is left"
     outcome = command("batch", "jobs.toml", "--resume")
     assert (outcome.status, "1 converted, 1 as before" in outcome.out) == (0, True)

@@ -51,7 +51,7 @@ def test_a_graph_nested_a_thousand_times_is_refused(tmp_path: Path) -> None:
                 length >>= 7
             inner = bytes([tag]) + size + bytes([length]) + inner
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08\x3a" + _varint(len(inner)) + inner)
-    with pytest.raises(ModelError, match="no ONNX model, or it is damaged"):
+    with pytest.raises(ModelError, match="not an ONNX model, or it is damaged"):
         read_onnx(tmp_path / "m.onnx")
 
 
@@ -106,7 +106,7 @@ def test_a_configuration_full_of_mistakes_is_told_in_a_hundred_lines(tmp_path: P
 
 def test_job_files_and_plans_of_nested_lists_are_refused(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text("a = " + "[" * 100_000, encoding="utf-8")
-    with pytest.raises(ConfigError, match="no TOML"):
+    with pytest.raises(ConfigError, match="not TOML"):
         read_jobs(tmp_path / "jobs.toml", [], {})
     from converter_lite.quantization.plan import load_plans
 

@@ -24,7 +24,7 @@ from converter_lite.quantization.adaptive import (
     input_rows,
     rows_per_sample,
 )
-from converter_lite.quantization.bias_correction import Corrections, correct_layers
+from converter_lite.quantization.bias_correction import LayerFit, fit_layers
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
 from converter_lite.runtime.context import RunContext
@@ -325,7 +325,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads() -> None:
     found = []
     for threads in (1, 3):
         quantized = full(model, samples=samples)
-        correct_layers(quantized, samples, Corrections(rounding=True), RunContext(threads=threads))
+        fit_layers(quantized, samples, LayerFit(rounding=True), RunContext(threads=threads))
         found.append(quantized.q_weights)
     assert list(found[0]) == list(found[1])
     for name, q in found[0].items():

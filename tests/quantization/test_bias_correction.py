@@ -12,10 +12,10 @@ from converter_lite.quantization.bias_correction import (
     COARSE_SAMPLES,
     CORRECTION_SAMPLES,
     FITTING_SAMPLES,
-    Corrections,
-    correct_layers,
+    LayerFit,
     correctable,
     ensure_biases,
+    fit_layers,
     samples_wanted,
 )
 from converter_lite.quantization.full import BIAS_OPERATORS
@@ -114,7 +114,7 @@ def test_the_shifts_equal_those_of_the_plain_method(name: str, target: str) -> N
     feeds = samples_of(model, 3)
     slow, fast = full(model, target, samples=feeds), full(model, target, samples=feeds)
     expected = reference_shifts(model, slow, feeds)
-    shifts = correct_layers(fast, feeds, Corrections(), RunContext(threads=2))
+    shifts = fit_layers(fast, feeds, LayerFit(), RunContext(threads=2))
     assert list(shifts) == list(expected)
     assert max(np.abs(shift).max() for shift in shifts.values()) > 1e-3
     for node, shift in expected.items():
@@ -130,7 +130,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads(name: str) -> None:
     shifts = []
     for threads in (1, 3):
         quantized = full(model, samples=feeds)
-        shifts.append(correct_layers(quantized, feeds, Corrections(), RunContext(threads=threads)))
+        shifts.append(fit_layers(quantized, feeds, LayerFit(), RunContext(threads=threads)))
     for node, shift in shifts[0].items():
         np.testing.assert_array_equal(shifts[1][node], shift)
 
@@ -159,9 +159,9 @@ def test_a_device_that_takes_no_corrected_biases_keeps_its_own() -> None:
 def test_without_samples_or_layers_nothing_is_corrected() -> None:
     model = net("chain")
     quantized = full(model)
-    assert correct_layers(quantized, [], Corrections(), RunContext()) == {}
+    assert fit_layers(quantized, [], LayerFit(), RunContext()) == {}
     plain = build("g (float[1,4] x) => (float[1,4] y) { y = Relu(x) }")
-    assert correct_layers(full(plain), samples_of(plain), Corrections(), RunContext()) == {}
+    assert fit_layers(full(plain), samples_of(plain), LayerFit(), RunContext()) == {}
 
 
 @pytest.mark.parametrize("is_quantized", [True, False])

@@ -151,7 +151,7 @@ REASONS = {
         "g (int64[1,5] x) => (float[1,5,512] y) { y = Gather(w, x) }",
         normal(2, 512),
     ),
-    "is no matrix product and no table": (
+    "is neither a matrix product nor a table": (
         "g (float[1,1,4,4] x) => (float[1,1,4,4] y) { y = Conv(x, w) }",
         normal(1, 1, 1, 1),
     ),

@@ -15,7 +15,7 @@ from converter_lite.formats.onnx.functions import check_functions, refuse_graph_
 from converter_lite.graph import all_nodes, assign_names, label, opset
 from converter_lite.system.confinement import is_inside
 
-DAMAGED = "the file is no ONNX model, or it is damaged"
+DAMAGED = "the file is not an ONNX model, or it is damaged"
 
 OLDEST_OPSET = 7
 """Older operator sets broadcast and normalize in other ways."""
@@ -60,7 +60,7 @@ def _check_text(model: ir.Model, path: Path) -> None:
     """Protobuf returns names that are not UTF-8 as bytes."""
     for text in _texts(model):
         if isinstance(text, bytes):
-            raise ModelError(DAMAGED, where=str(path), hint=f"the name {text!r} is no text")
+            raise ModelError(DAMAGED, where=str(path), hint=f"the name {text!r} is not valid text")
 
 
 def _texts(model: ir.Model) -> Iterator[object]:
@@ -184,7 +184,9 @@ def _check_embedded_tensor(tensor: ir.TensorProtocol, name: str, where: str) -> 
 
 def _check_description(tensor: ir.ExternalTensor, name: str, where: str) -> None:
     if not isinstance(tensor.location, str):  # bytes that are not UTF-8
-        raise ModelError(f"the external data of tensor '{name}' are in a file whose name is no text", where=where)
+        raise ModelError(
+            f"the external data of tensor '{name}' are in a file whose name is not valid text", where=where
+        )
     if tensor.dtype is ir.DataType.UNDEFINED or tensor.dtype.is_string():
         raise ModelError(f"tensor '{name}' has external data of type {tensor.dtype.name}", where=where)
 

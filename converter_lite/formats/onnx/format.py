@@ -39,7 +39,7 @@ ATTENTION_NOTE = (
 )
 EXACT_NOTE = "no integer kernel can saturate: the same numbers on every x86 processor"
 UINT8_NOTE = "{} weights are stored as uint8: exact on every processor, and slower than int8"
-NO_UINT8_NOTE = "uint8Weights=on: no int8 weight is there with which a kernel could saturate"
+NO_UINT8_NOTE = "uint8Weights=on: there is no int8 weight with which a kernel could saturate"
 SATURATING_NOTE = (
     "x86 processors without VNNI saturate with {pairs} pairs of weights ({share:.1%}) in {nodes}: other numbers there than "
     "everywhere else; --uint8Weights=on stores those weights as uint8, which is exact and slower"

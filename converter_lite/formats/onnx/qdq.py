@@ -133,7 +133,7 @@ def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams
     scale = g.constant(node.inputs[1])
     zero = g.constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
     if scale is None or dtype not in GRIDS or (len(node.inputs) > 2 and node.inputs[2] is not None and zero is None):
-        raise ModelError("its scale or zero point is no constant, or its integer type is unknown", where=place)
+        raise ModelError("its scale or zero point is not constant, or its integer type is unknown", where=place)
     if scale.ndim > 1 or ("block_size" in node.attributes and g.int_attribute(node, "block_size", 0)):
         raise ModelError("scales per block", where=place, hint="one per tensor or per channel can be read")
     flat = scale.astype(np.float32).reshape(-1)

@@ -88,7 +88,7 @@ def _load(path: Path) -> ir.Model:
     if path.is_dir():
         raise ModelError("this is a directory, not a model file", where=str(path))
     if not path.is_file():  # a pipe would block, a device may never end
-        raise ModelError("this is no file", where=str(path), hint="save the model as a file first")
+        raise ModelError("this is not a regular file", where=str(path), hint="save the model as a file first")
     try:
         model = ir.load(path, format="protobuf")
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError, RecursionError) as error:

@@ -83,7 +83,7 @@ def numpy_type(kind: int, *, where: str = "") -> np.dtype[Any]:
     """NumPy element type of a tensor type.
 
     Raises:
-        FormatError: The number is no element type of tensors.
+        FormatError: The number is not an element type of tensors.
     """
     try:
         return np.dtype(_NUMPY[VarType(kind)])

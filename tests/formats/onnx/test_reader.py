@@ -174,7 +174,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a device that never ends")
 def test_a_device_is_no_model() -> None:
-    with pytest.raises(ModelError, match="this is no file"):
+    with pytest.raises(ModelError, match="this is not a regular file"):
         read_onnx(Path("/dev/zero"))
 
 
@@ -187,7 +187,7 @@ def test_a_directory_is_no_model(tmp_path: Path) -> None:
 def test_other_files_are_no_models(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
-    with pytest.raises(ModelError, match="no ONNX model"):
+    with pytest.raises(ModelError, match="not an ONNX model"):
         read_onnx(path)
 
 

@@ -1,7 +1,7 @@
 """The state of a conversion from a ``.ms`` graph to an ONNX graph: the mirror image of :mod:`lowering`.
 
 A ``.ms`` tensor may exist as several ONNX values, one per axis order; an operator asks for the order that ONNX wants,
-and a Transpose is made only where that order does not exist. Casts between int8 and float are no nodes here: they are
+and a Transpose is made only where that order does not exist. Casts between int8 and float are not nodes here: they are
 parameters in the plan.
 """
 

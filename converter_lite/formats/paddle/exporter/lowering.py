@@ -105,7 +105,7 @@ class Lowering:
         return self._names[value]
 
     def alias(self, value: ir.Value, of: ir.Value) -> None:
-        """Make ``value`` another name of ``of``'s variable; only for values that are no graph outputs."""
+        """Make ``value`` another name of ``of``'s variable; only for values that are not graph outputs."""
         self._names[value] = self.tensor(of)
         if of in self._integers:
             self._integers[value] = self._integers[of]

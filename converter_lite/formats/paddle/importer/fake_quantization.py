@@ -141,7 +141,7 @@ def _levels(op: Operator, where: str, key: str = "bit_length") -> int:
 def _largest(state: _State, name: str | None, where: str) -> NDArray[np.float32]:
     array = state.parameters.get(name or "")
     if array is None or array.size == 0:
-        raise ModelError(f"the scale {name} is no parameter of the model", where=where)
+        raise ModelError(f"the scale {name} is not a parameter of the model", where=where)
     flat = array.reshape(-1).astype(np.float32)
     if not np.all(np.isfinite(flat)) or np.any(flat < 0):
         raise ModelError(f"the scale {name} is not finite and positive", where=where)
@@ -263,7 +263,7 @@ def _dequantize_output(state: _State, op: Operator, where: str) -> None:
         steps = np.asarray([_per_tensor_step(op, where)], np.float32)
     if weight not in state.weights:
         if weight not in state.parameters:
-            raise ModelError(f"the weight {weight} is no parameter of the model", where=where)
+            raise ModelError(f"the weight {weight} is not a parameter of the model", where=where)
         state.parameters[weight] = _as_integers(state.parameters[weight], weight, where)
         state.weights[weight] = (weight, steps, 0)
     _enable(computing, weight_slot, steps)

@@ -84,16 +84,16 @@ def read_program(data: bytes, *, where: str = "") -> Program:
     """The program in a ``__model__`` or ``.pdmodel`` file.
 
     Raises:
-        ModelError: It is no Paddle program, or a damaged one.
+        ModelError: It is not a Paddle program, or a damaged one.
     """
     message = message_class("Program")()
     try:
         message.ParseFromString(data)
     except (DecodeError, RecursionError) as error:
-        raise ModelError("this is no Paddle program, or it is damaged", where=where, hint=str(error)) from None
+        raise ModelError("this is not a Paddle program, or it is damaged", where=where, hint=str(error)) from None
     if not message.blocks:
         hint = "Paddle 3 writes programs as JSON, which cannot be read yet" if data[:1] == b"{" else ""
-        raise ModelError("this is no Paddle program, or it is damaged: it has no block", where=where, hint=hint)
+        raise ModelError("this is not a Paddle program, or it is damaged: it has no block", where=where, hint=hint)
     try:
         program = Program([_block(block) for block in message.blocks], int(message.version.version))
     except (UnicodeDecodeError, FormatError) as error:
@@ -107,7 +107,7 @@ def _check_interface(program: Program, where: str) -> None:
     missing = [kind for kind in ("feed", "fetch") if kind not in kinds]
     if missing:
         raise ModelError(
-            f"the program has no {' and no '.join(missing)} operator; the file is truncated or no inference model",
+            f"the program has no {' and no '.join(missing)} operator; the file is truncated or not an inference model",
             where=where,
             hint="save it with paddle.static.save_inference_model or paddle.jit.save",
         )
