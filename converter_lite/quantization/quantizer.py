@@ -170,14 +170,14 @@ class Quantizer:
         return replace(first, plan=plan)
 
     def _report(self, goal: fallback.Goal, best: fallback.Trial) -> None:
-        form = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
+        how = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
         if goal.shortfall(best.score) > 1.0:
-            bound = f" with at most {goal.max_nodes} nodes {form}" if goal.max_nodes else ""
+            bound = f" with at most {goal.max_nodes} nodes {how}" if goal.max_nodes else ""
             self.resources.context.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
         if best.skip:
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
             self.resources.context.log.info(
-                f"{len(best.skip)} nodes {form}; {exact} with {skip_line(self.choice, best.skip)}"
+                f"{len(best.skip)} nodes {how}; {exact} with {skip_line(self.choice, best.skip)}"
             )
 
 

@@ -80,7 +80,7 @@ def test_what_is_not_finite_is_fed_as_integers_all_the_same() -> None:
     assert (fed.dtype, fed.tolist()) == (np.uint8, [3, 255, 0, 7])
 
 
-def test_factors_of_an_equalization_are_taken_back() -> None:
+def test_factors_of_an_equalization_are_undone() -> None:
     reference = network()
     scaled = clone(reference)
     factors = np.geomspace(0.25, 4.0, 8).astype(np.float32)

@@ -74,7 +74,7 @@ def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> 
     assert job.name == "net[1]"
 
 
-def test_all_mistakes_are_told_in_one_go_with_the_nearest_right_name(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once_with_the_nearest_valid_name(tmp_path: Path) -> None:
     text = """
     outDir = "x"
     [defaults]

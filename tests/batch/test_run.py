@@ -53,7 +53,11 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 
 @pytest.mark.parametrize(
     ("attribute", "message"),
-    [("", ""), ("identity", "read files that differ from those here"), ("digest", "wrote files that this one does not see")],
+    [
+        ("", ""),
+        ("identity", "read files that differ from those here"),
+        ("digest", "wrote files that this one does not see"),
+    ],
 )
 def test_a_result_counts_only_if_both_machines_see_the_same_files(
     job: Job, monkeypatch: pytest.MonkeyPatch, attribute: str, message: str

@@ -153,7 +153,7 @@ def test_what_failed_is_listed_with_its_reason() -> None:
     )
 
 
-def test_cases_that_wrote_the_same_bytes_are_told() -> None:
+def test_cases_that_wrote_the_same_bytes_are_reported() -> None:
     cases = [Case("a", "first", OURS, "resnet8"), Case("b", "second", "nncf", "resnet8")]
     assert twin_list(Figures(twins=[("a", "b")]), cases) == "- resnet8, first = resnet8, second\n"
 
@@ -171,7 +171,7 @@ def test_latency_in_openvino_stands_beside_onnxruntime_and_the_float_model() -> 
     assert "second" not in table
 
 
-def test_openvino_that_is_not_there_is_told() -> None:
+def test_openvino_that_is_not_there_is_reported() -> None:
     table = openvino_table(Figures(failures={"openvino/resnet8": "no network"}), [])
     assert table == "Not measured.\n- resnet8: no network\n"
 

@@ -250,7 +250,7 @@ def test_a_file_can_be_inspected(workshop: Workshop, suffix: str) -> None:
     assert len(outcome.out.splitlines()) > 10
 
 
-def test_what_cannot_be_inspected_is_told(workshop: Workshop) -> None:
+def test_what_cannot_be_inspected_is_reported(workshop: Workshop) -> None:
     Path("damaged.ms").write_bytes(b"MSL2" * 20)
     Path("damaged.nb").write_bytes(b"\2\0" * 20)
     for name, status in (("model.txt", 2), ("absent.ms", 1), ("damaged.ms", 1), ("damaged.nb", 1), ("absent.onnx", 1)):
@@ -272,7 +272,7 @@ def test_a_file_that_is_no_ms_file_is_named(workshop: Workshop) -> None:
     ("flag", "kind"),
     [("--msCompat=wheel", "MINDIR_LITE"), ("--nbTarget=x86", "NAIVE_BUFFER"), ("--nbFp16=on", "NAIVE_BUFFER")],
 )
-def test_a_flag_for_a_kind_of_file_that_is_not_written_is_told(flag: str, kind: str, workshop: Workshop) -> None:
+def test_a_flag_for_a_kind_of_file_that_is_not_written_is_reported(flag: str, kind: str, workshop: Workshop) -> None:
     message = f"{flag} has no effect: --saveType does not name {kind}"
     told, silent = (
         workshop.convert(f"--saveType={kinds}", flag, "--dryRun", config=WEIGHT) for kinds in ("ONNX", kind)

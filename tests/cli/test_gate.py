@@ -57,7 +57,7 @@ def test_a_missed_gate_leaves_its_figures_in_the_json_result(workshop: Workshop)
 
 
 @pytest.mark.parametrize("cosine", [0.94, 0.949996, 0.94999999999])
-def test_the_cosine_of_a_missed_gate_is_told_in_enough_digits(cosine: float) -> None:
+def test_the_cosine_of_a_missed_gate_is_reported_in_enough_digits(cosine: float) -> None:
     text = _below(cosine, 0.95)
     assert float(text) < 0.95
     assert len(text) >= 7

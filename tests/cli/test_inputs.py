@@ -60,7 +60,7 @@ def data(config: Config, **keys: str) -> dict[str, dict[str, str]]:
         (data(PICTURES, resize_width="8", resize_height="8", resize_method="AREA"), 2, "resize_method"),
     ],
 )
-def test_wrong_data_settings_are_told(workshop: Workshop, config: Config, status: int, message: str) -> None:
+def test_wrong_data_settings_are_reported(workshop: Workshop, config: Config, status: int, message: str) -> None:
     write_pictures(workshop.folder / "pictures", 3)
     assert message in workshop.fail(status, config=config)
 
@@ -261,7 +261,7 @@ def test_a_skipped_name_of_a_folded_node_finds_the_node_that_took_it_in(workshop
         )
 
 
-def test_unknown_names_to_skip_are_all_told_with_the_nearest(workshop: Workshop) -> None:
+def test_unknown_names_to_skip_are_all_reported_with_the_nearest(workshop: Workshop) -> None:
     config = changed(FULL, common_quant_param={"skip_quant_node": "node_conv,node_y,nod_y,quite_different"})
     message = workshop.fail(2, config=config)
     assert "'node_conv'; did you mean node_conv_out?" in message

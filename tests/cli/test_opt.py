@@ -162,7 +162,7 @@ def test_a_target_that_only_the_original_can_write_is_left_out_beside_another(
         (["--model_file=m.onnx", "--optimize_out=o", "--configFile=c", "--quant_model"], "--quant_model says it too"),
     ],
 )
-def test_wrong_usage_is_told_with_status_2(
+def test_wrong_usage_is_reported_with_status_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*arguments) == 2
@@ -184,7 +184,7 @@ def test_a_blank_behind_the_equals_sign_does_no_harm(paddle_folder: Path, tmp_pa
         (["--sparse_threshold=0.5"], "--sparse_threshold changes nothing without --sparse_model=true"),
     ],
 )
-def test_a_flag_without_effect_is_told(
+def test_a_flag_without_effect_is_reported(
     flags: list[str], message: str, onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out'}", *flags) == 0

@@ -33,7 +33,7 @@ def keys() -> list[str]:
     [[], ["--quant_model=true", "--quant_type=QUANT_INT8"], ["--configFile=weight.cfg"], ["--valid_targets=arm,x86"]],
     ids=["float", "integer weights", "configuration", "two targets"],
 )
-def test_float16_kernels_are_written_and_what_the_file_needs_is_told(
+def test_float16_kernels_are_written_and_what_the_file_needs_is_reported(
     more: list[str], conversion: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*conversion, *more) == 0

@@ -176,7 +176,7 @@ def test_results_have_no_place_in_the_directory_of_a_model(models: Path, capsys:
         (["--sparse_threshold=2"], "not from 0 to 1"),
     ],
 )
-def test_what_does_not_go_with_a_set_of_models_is_told(
+def test_what_does_not_go_with_a_set_of_models_is_reported(
     flags: list[str],
     message: str,
     models: Path,

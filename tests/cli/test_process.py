@@ -154,7 +154,7 @@ def test_ctrl_c_and_other_ends_leave_nothing_behind(workshop: Workshop, stage: s
     assert workshop.content() == before
 
 
-def test_ctrl_c_while_libraries_are_imported_is_told_without_them(workshop: Workshop) -> None:
+def test_ctrl_c_while_libraries_are_imported_is_reported_without_them(workshop: Workshop) -> None:
     code = textwrap.dedent(
         """
         import sys
@@ -253,7 +253,7 @@ def test_a_closed_pipe_is_no_traceback(workshop: Workshop) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_behind_the_printed_lines_is_told_and_leaves_nothing_behind(workshop: Workshop) -> None:
+def test_a_full_disk_behind_the_printed_lines_is_reported_and_leaves_nothing_behind(workshop: Workshop) -> None:
     before = workshop.content()
     line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out"]
     with Path("/dev/full").open("w") as full:
@@ -291,7 +291,7 @@ def test_an_output_path_that_is_no_text_is_refused(workshop: Workshop) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")
 @pytest.mark.parametrize("blocks", [1, 4, 16])
-def test_a_full_disk_is_told_and_leaves_nothing_behind(workshop: Workshop, blocks: int) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing_behind(workshop: Workshop, blocks: int) -> None:
     (workshop.folder / "out.onnx").write_bytes(b"old")
     graph = "g (float[N,64] x) => (float[N,256] y) { y = MatMul(x, w) }"
     onnx.save(model_proto(graph, w=normal(64, 256)), "model.onnx")

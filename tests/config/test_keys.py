@@ -236,7 +236,7 @@ def test_a_good_value_is_read(slot: Slot, text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("slot", "text"), BAD_CASES)
-def test_a_bad_value_is_told_with_line_and_key(slot: Slot, text: str) -> None:
+def test_a_bad_value_is_reported_with_line_and_key(slot: Slot, text: str) -> None:
     content = ini(slot, text)
     number = content.splitlines().index(f"{slot[1]}={text}") + 1 if "\x00" not in text else 3
     with pytest.raises(ConfigError) as caught:
@@ -295,7 +295,7 @@ EXACT = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN, Kind.CHOICE, Kind.TEXT, Kind.NA
 
 
 @pytest.mark.parametrize(("slot", "good"), [(slot, text) for slot, cases in GOOD.items() for text, _ in cases])
-def test_a_damaged_value_is_told_or_means_what_it_says(slot: Slot, good: str) -> None:
+def test_a_damaged_value_is_reported_or_means_what_it_says(slot: Slot, good: str) -> None:
     section = find_section(slot[0])
     key = section.find(slot[1]) if section else None
     assert key is not None

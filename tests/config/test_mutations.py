@@ -89,7 +89,7 @@ def damaged_files(draw: st.DrawFn) -> str:
 
 @CASES
 @given(damaged_files())
-def test_a_damaged_name_is_told_or_means_the_same(text: str) -> None:
+def test_a_damaged_name_is_reported_or_means_the_same(text: str) -> None:
     result = outcome(text)
     is_switched_off = any(line.lstrip().startswith(("#", ";")) for line in text.splitlines())
     if isinstance(result, QuantizationConfig) and not is_switched_off:
@@ -98,14 +98,14 @@ def test_a_damaged_name_is_told_or_means_the_same(text: str) -> None:
 
 @CASES
 @given(st.sampled_from([line for line in BASE.splitlines() if "=" in line]), st.sampled_from(BASE.splitlines()))
-def test_a_repeated_key_is_told_wherever_it_is_repeated(line: str, behind: str) -> None:
+def test_a_repeated_key_is_reported_wherever_it_is_repeated(line: str, behind: str) -> None:
     text = BASE.replace(f"{behind}\n", f"{behind}\n{line}\n", 1)
     assert isinstance(outcome(text), ConfigError)
 
 
 @CASES
 @given(st.sampled_from(range(len(BASE.splitlines()))))
-def test_a_lost_line_is_told_or_gives_the_default(number: int) -> None:
+def test_a_lost_line_is_reported_or_gives_the_default(number: int) -> None:
     lines = BASE.splitlines()
     lost = lines.pop(number)
     result = outcome("\n".join(lines))

@@ -225,13 +225,13 @@ def test_enable_encode_false_is_fine_with_whole_bytes(bits: int) -> None:
     assert not parse_config(WEIGHT + f"bit_num={bits}\nenable_encode=false\n").common_quant_param.enable_encode
 
 
-def test_all_problems_are_told_in_one_go_in_file_order() -> None:
+def test_all_problems_are_reported_in_one_go_in_file_order() -> None:
     text = FULL.replace("FULL_QUANT", "FULL_QANT") + "resize_width=0\nhello\n[full_quant]\nbias_correction=no\nfoo=1\n"
     lines = [told.partition(" ")[0] for told in problems(text)]
     assert lines == ["a.cfg:2", "a.cfg:7", "a.cfg:7", "a.cfg:8", "a.cfg:9", "a.cfg:10", "a.cfg:11"]
 
 
-def test_a_misspelled_key_is_not_also_told_as_missing() -> None:
+def test_a_misspelled_key_is_not_also_reported_as_missing() -> None:
     assert "calibrate_sise: unknown key" in problem(FULL.replace("calibrate_size", "calibrate_sise"))
     assert "quant_typ: unknown key" in problem(WEIGHT.replace("quant_type", "quant_typ"))
 

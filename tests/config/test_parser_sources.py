@@ -43,7 +43,7 @@ def test_a_path_with_a_null_character_is_a_configuration_error() -> None:
 
 
 @pytest.mark.parametrize("line", ["skip_quant_node=卷积", "debug_info_save_path='报告'", "卷积=8"])
-def test_undecodable_bytes_are_told_with_their_line(tmp_path: Path, line: str) -> None:
+def test_undecodable_bytes_are_reported_with_their_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "w.cfg"
     path.write_bytes(WEIGHT.encode() + line.encode("gbk"))
     assert f"{path}:3 [common_quant_param]: the line is not UTF-8 text" in refusal(path)
@@ -58,7 +58,7 @@ def test_comments_may_be_of_any_encoding(tmp_path: Path, encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
-def test_a_file_of_another_form_of_unicode_is_told(tmp_path: Path, encoding: str) -> None:
+def test_a_file_of_another_form_of_unicode_is_reported(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "w.cfg"
     mark = "" if encoding == "utf-16" else "\ufeff"
     path.write_bytes((mark + WEIGHT).encode(encoding))

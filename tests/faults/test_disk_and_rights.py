@@ -41,7 +41,7 @@ def large_model() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("kind", ["ONNX", "MINDIR_LITE", "NAIVE_BUFFER"])
-def test_a_full_disk_is_told_and_the_old_file_stays(workshop: Workshop, small_disk: Path, kind: str) -> None:
+def test_a_full_disk_is_reported_and_the_old_file_stays(workshop: Workshop, small_disk: Path, kind: str) -> None:
     onnx.save(large_model(), "model.onnx")
     for suffix in ("onnx", "ms", "nb"):
         (small_disk / f"out.{suffix}").write_bytes(b"old")

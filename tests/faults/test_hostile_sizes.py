@@ -96,7 +96,7 @@ def test_a_configuration_of_100_mb_is_not_read_to_its_end(tmp_path: Path) -> Non
     assert peak_of(load_config, path) < 4 * MAX_BYTES
 
 
-def test_a_configuration_full_of_mistakes_is_told_in_a_hundred_lines(tmp_path: Path) -> None:
+def test_a_configuration_full_of_mistakes_is_reported_in_a_hundred_lines(tmp_path: Path) -> None:
     path = tmp_path / "wrong.cfg"
     path.write_text("[common_quant_param]\n" + "".join(f"quant_typ{i}=1\n" for i in range(5_000)), encoding="utf-8")
     with pytest.raises(ConfigError) as refused:

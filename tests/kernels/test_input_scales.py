@@ -48,7 +48,7 @@ def test_it_is_the_balance_written_out(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_single_factor_could_be_changed_to_much_gain(seed: int) -> None:
+def test_no_single_scale_could_be_changed_to_much_gain(seed: int) -> None:
     weight, variances = uneven(seed, rows=60)
     input_scales = fit_input_scales(weight, variances)
     assert input_scales is not None
@@ -62,7 +62,7 @@ def test_no_single_factor_could_be_changed_to_much_gain(seed: int) -> None:
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 9), st.integers(1, 12))
-def test_factors_are_bounded_and_always_gain(seed: int, groups: int, rows: int, columns: int) -> None:
+def test_scales_are_bounded_and_always_gain(seed: int, groups: int, rows: int, columns: int) -> None:
     weight, variances = uneven(seed, groups, rows, columns)
     weight[:, :, 0] *= seed % 2  # a column that is all zero
     input_scales = fit_input_scales(weight, variances)
@@ -82,7 +82,7 @@ def test_a_weight_of_zeros_needs_none() -> None:
     assert fit_input_scales(np.zeros((1, 3, 4)), np.ones((1, 4))) is None
 
 
-def test_a_large_column_gets_a_large_factor_unless_its_inputs_are_large_too() -> None:
+def test_a_large_column_gets_a_large_scale_unless_its_inputs_are_large_too() -> None:
     weight, _ = uneven(1, groups=1, rows=40)
     weight[:, :, 2] *= 2
     quiet, loud = (fit_input_scales(weight, np.where(np.arange(7) == 2, v, 1.0)[None]) for v in (1.0, 9.0))

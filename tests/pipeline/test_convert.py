@@ -96,7 +96,7 @@ def test_the_proof_uses_at_most_sixteen_samples(workshop: Workshop) -> None:
     assert (result.artefacts[0].samples, result.artefacts[0].real_samples) == (7, True)
 
 
-def test_the_result_tells_stages_and_memory(workshop: Workshop) -> None:
+def test_the_result_names_stages_and_memory(workshop: Workshop) -> None:
     result = run(request(FULL), Log())
     stages = [
         "read",

@@ -64,7 +64,7 @@ def input_scales_of(quantized: QuantizedModel) -> dict[str, tuple[int, ...]]:
     return {name: p.input_scales.shape for name, p in weights.items() if p.input_scales is not None}
 
 
-def test_each_weight_has_one_factor_per_element_of_a_channel(quantized: QuantizedModel) -> None:
+def test_each_weight_has_one_input_scale_per_element_of_a_channel(quantized: QuantizedModel) -> None:
     expected = {"w1": (1, 3, 3, 3), "w2": (1, 1, 3, 3), "w3": (1, 8, 1, 1), "w4": (8, 1)}
     found = input_scales_of(quantized)
     assert {"w2", "w3", "w4"} <= set(found)

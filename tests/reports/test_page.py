@@ -57,7 +57,7 @@ def test_the_page_shows_summary_reasons_samples_and_configuration(text: str) -> 
     assert markup.count("data:image/png;base64,") == 1
 
 
-def test_a_missed_gate_is_told() -> None:
+def test_a_missed_gate_is_reported() -> None:
     page = content(chain_figures(1))
     object.__setattr__(page.formats[0], "gate", 0.9999)
     assert '<b class="bad">missed</b>' in render(page)

@@ -83,7 +83,7 @@ def test_a_full_disk_is_a_user_error_that_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_a_full_disk_is_told_with_the_folder_of_the_result(tmp_path: Path, named: bool) -> None:
+def test_a_full_disk_is_reported_with_the_folder_of_the_result(tmp_path: Path, named: bool) -> None:
     with pytest.raises(ConverterError) as error, transaction(tmp_path) as files:
         raise OSError(errno.ENOSPC, "No space left on device", *([str(files.work / "made")] if named else []))
     assert error.value.where == str(tmp_path)

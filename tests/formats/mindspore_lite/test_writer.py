@@ -100,7 +100,7 @@ def test_a_shape_that_is_not_fixed_is_a_problem() -> None:
     assert "not fixed" in check(model)[0].reason
 
 
-def test_integers_that_are_clipped_are_told() -> None:
+def test_integers_that_are_clipped_are_reported() -> None:
     constants = {"far": np.array([2**40]), "near": np.array([2**30])}
     nodes = [helper.make_node("Add", ["x", name], [f"y_{name}"]) for name in constants]
     model = from_nodes(nodes, {"x": (2,)}, dict(constants), ["y_far", "y_near"], kinds={"x": 7})
@@ -225,7 +225,7 @@ def test_integer_biases_are_in_units_of_input_and_weight_scale() -> None:
     assert np.abs(np.asarray(bias.data) * scale - real.numpy()).max() <= scale.max() / 2 * 1.001
 
 
-def test_what_is_stored_otherwise_than_planned_is_told() -> None:
+def test_what_is_stored_otherwise_than_planned_is_reported() -> None:
     notes: list[str] = []
     write(fully_quantized(convolutional(), RANGES), notes=notes)
     told = [note for note in notes if note.startswith("classifier (Gemm)")]

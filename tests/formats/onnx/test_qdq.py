@@ -67,7 +67,7 @@ def test_a_quantized_model_goes_to_nb_with_its_own_scales(file: Path, tmp_path: 
     assert {op.get("Input0_scale")[0] for op in ops} == {float(np.float32(4.0) / np.float32(127))}
 
 
-def test_a_model_with_zero_points_computes_in_float_on_arm_and_that_is_told(tmp_path: Path) -> None:
+def test_a_model_with_zero_points_computes_in_float_on_arm_and_that_is_reported(tmp_path: Path) -> None:
     quantized = full()
     for name in quantized.plan.activations:
         quantized.plan.activations[name] = params_from_range(-2.0, 4.0, QuantSpec(bits=8, signed=False))
@@ -102,7 +102,7 @@ def test_integer_weights_alone_are_weight_mode(tmp_path: Path) -> None:
     assert NodeMode.INTEGER not in modes
 
 
-def test_an_output_behind_a_pair_keeps_its_name() -> None:
+def test_an_output_behind_qdq_keeps_its_name() -> None:
     model = build(
         "g (float[2] x) => (float[2] y) { r = Relu(x) q = QuantizeLinear(r, s, z) y = DequantizeLinear(q, s, z) }",
         s=np.float32(0.1),

@@ -38,7 +38,7 @@ def test_a_file_of_a_float16_model_takes_its_samples(tmp_path: Path) -> None:
     assert made.accuracy[0].cosine > 0.9999
 
 
-def test_what_the_target_lacks_is_told_before_any_work() -> None:
+def test_what_the_target_lacks_is_reported_before_any_work() -> None:
     with pytest.raises(TargetError, match="Softsign"):
         NbFormat("arm").check(build("g (float[2] x) => (float[2] y) { y = Softsign(x) }"))
     NbFormat("x86").check(small_network())

@@ -69,7 +69,7 @@ def test_the_float_model_is_left_as_it_is() -> None:
     assert ir.to_proto(quantized.model).SerializeToString(deterministic=True) == before
 
 
-def test_every_tensor_has_one_pair_however_many_nodes_read_it() -> None:
+def test_every_tensor_has_one_qdq_however_many_nodes_read_it() -> None:
     model = build(
         "g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) { y = Conv(x, w, b) z = Conv(x, v, c) }",
         w=normal(4, 3, 3, 3, seed=1),
