@@ -194,7 +194,7 @@ def open_dataset(
     Args:
         entries: ``calibrate_path``: input name and directory, one per model input.
         inputs: Inputs of the model.
-        contents: What happens to pictures, or the layout of BIN files of four-dimensional inputs (``inputDataFormat``).
+        contents: The preprocessing of pictures, or the layout of BIN files of four-dimensional inputs (``inputDataFormat``).
         size: ``calibrate_size``, files used of each directory; ``None`` = all.
         confined: Refuse links to files outside the directories.
         workers: Decoding threads; ``None`` = one per core, at most ``MAX_WORKERS``; 0 = none.

@@ -32,7 +32,7 @@ def conv_patches(x: NDArray[np.float32], window: Window, *, positions: int, seed
 
     Args:
         x: ``(N, C, *spatial)``.
-        window: What the convolution moves over it.
+        window: The window that the convolution moves over it.
         positions: Upper bound of chosen output positions.
         seed: Same seed, same positions.
 

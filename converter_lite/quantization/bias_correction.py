@@ -66,7 +66,7 @@ class LayerFit:
 
     @property
     def stage(self) -> str:
-        """What the progress and the summary call it."""
+        """Name of the stage in the progress and the summary."""
         wanted = (("bias correction", self.biases), ("rounding", self.rounding))
         return " and ".join(name for name, is_wanted in wanted if is_wanted)
 

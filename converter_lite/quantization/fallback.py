@@ -94,7 +94,7 @@ def sensitivities(
     everything: Score,
     log: Log,
 ) -> dict[str, float]:
-    """Share of the output's error that each node is to blame for, mean of both measurements.
+    """Share of the output's error that is due to each node, mean of both measurements.
 
     Args:
         names: Nodes.

@@ -36,7 +36,7 @@ INPUT_SCALES_BYTES, INPUT_SCALES_NAMES = 120, 4
 
 @dataclass(frozen=True, slots=True)
 class StoredAs:
-    """How a file is going to hold constants.
+    """How a file will store constants.
 
     Attributes:
         bits: Width of weights whose parameters the plan does not hold yet.

@@ -41,7 +41,7 @@ class Score:
 class Scorer:
     """Compares graphs with one float graph, whose outputs are computed once.
 
-    Every session has one thread and the samples are summed in order, so that a score does not depend on their number.
+    Every session has one thread and the samples are summed in order, so a score does not depend on their number.
 
     Args:
         reference: Float graph.

@@ -40,7 +40,7 @@ from converter_lite.runtime.serializing import open_session
 from converter_lite.targets.operands import weight_of
 
 SMOOTHED = {NodeMode.DYNAMIC: ("MatMul", "Gemm"), NodeMode.INTEGER: ("MatMul",)}
-"""Operators whose inputs are smoothed; in full quantization equalization does it for the others without a Mul."""
+"""Operators whose inputs are smoothed; in full quantization equalization does the same for the others without a Mul."""
 
 ALPHAS = (0.5, 0.65, 0.8)
 """Exponents that are tried."""

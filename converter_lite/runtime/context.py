@@ -1,4 +1,4 @@
-"""What every step that runs models is given, in one piece."""
+"""The context that every step that runs models receives."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """How models are run, and who hears of it.
+    """How models are run, and where progress is reported.
 
     Attributes:
         engine: Runs them.
-        threads: Samples or tensors worked on side by side; no result depends on it.
+        threads: Samples or tensors processed in parallel; no result depends on it.
         log: Receives progress, stage times, details and warnings.
     """
 

@@ -37,14 +37,14 @@
     draw("errors", at("error-chart"), (element) => Charts.errors(element, measured, measure, reveal));
     const kind = model.real_samples ? "calibration" : "random";
     at("error-note").textContent = `Measured on ${model.samples} ${kind} samples. Layers that are part of the one before them ` +
-      "(a Relu behind a convolution) and layers in float have no point; a result that equals the float model's has none either.";
+      "(a Relu behind a convolution) and layers in float have no point, nor has a result that equals the float model's.";
   }
 
   function drawRanking() {
     const ranked = model.layers.filter((layer) => layer.share !== null).sort((a, b) => b.share - a.share);
     const notes = {
-      fallback: "Share of the output's error that each layer is to blame for, as measured when layers were left in float to reach the goal.",
-      local: "Share of each layer in the noise that all layers add to their own outputs. How much of it reaches the outputs of the model is not in it: " +
+      fallback: "Share of the output's error that is due to each layer, as measured when layers were left in float to reach the goal.",
+      local: "Share of each layer in the noise that all layers add to their own outputs. It does not say how much of that reaches the outputs of the model: " +
         "a goal (target_cosine, target_error) measures that.",
       none: "Nothing was measured.",
     };

@@ -1,6 +1,6 @@
 "use strict";
-// The table of layers: sorts by a column, filters, and opens a layer under its row. Text is only ever set as text: names come
-// from a model file, and may hold anything.
+// The table of layers: sorts by a column, filters, and opens a layer under its row. Text is only ever set as text, since names come
+// from a model file and may contain anything.
 
 function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);

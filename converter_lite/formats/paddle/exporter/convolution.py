@@ -69,14 +69,14 @@ def _fusable(lowering: Lowering, groups: int, channels: int) -> tuple[str, ...]:
 
 
 def _trusts_a_register(lowering: Lowering, node: ir.Node, attributes: dict[str, Attribute], depthwise: bool) -> bool:
-    """Whether the kernel compares with a register that it takes to be zero: the maximum of what was there is no relu."""
+    """Whether the kernel's relu compares with a register that it wrongly assumes to be zero."""
     integer = depthwise and lowering.is_arm and lowering.mode(node) is NodeMode.INTEGER
     window = [attributes[name].value for name in ("strides", "dilations", "paddings")]
     return integer and shape(node.inputs[1])[2:] == (3, 3) and window == [(1, 1), (1, 1), (0,) * 4]
 
 
 def _saturates(lowering: Lowering, value: ir.Value) -> bool:
-    """Whether the function behind ``value`` limits it to what int8 limits it to anyway."""
+    """Whether the function behind ``value`` clips no more than int8 does anyway."""
     consumer = g.single_consumer(value)
     found = None if consumer is None else recognise(consumer)
     if consumer is None or found is None or "fuse_brelu_threshold" not in found.attributes:

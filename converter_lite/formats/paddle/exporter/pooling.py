@@ -26,7 +26,7 @@ def _pool(lowering: Lowering, node: ir.Node) -> None:
     if ceil:
         windows, ceil = _rounded_up(sizes, kernel, strides, pads)
     if counted and (ceil or windows != pads or pads[::2] != pads[1::2]):
-        # The kernels take the padding at the beginning for that at the end, and count what ONNX does not.
+        # The kernels use the padding at the beginning at the end too, and count what ONNX does not.
         name, counted = _padded(lowering, node, name, pads), False
         windows = tuple(needed - there if needed > there else 0 for needed, there in zip(windows, pads, strict=True))
     attributes = {

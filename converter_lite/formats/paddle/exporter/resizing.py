@@ -55,7 +55,7 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _refuse_sides_of_one(node: ir.Node, result: tuple[int, ...]) -> None:
-    """x86 kernels take the first line for the middle, and those of 2.10 also go wrong along the other side."""
+    """x86 kernels use the first line as the middle, and those of 2.10 are also wrong along the other side."""
     coordinates, source = _coordinates(node), dims(node.inputs[0])[2:]  # type: ignore[arg-type]
     if coordinates != "align_corners" and (1 in result or (coordinates == "asymmetric" and 1 in source)):
         raise Unsupported(f"linear Resize with {coordinates} to or from a side of 1", "ARM has it, or align_corners")
@@ -129,7 +129,7 @@ def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, in
 
 
 def _exact(node: ir.Node, factors: list[float], *, tolerance: float) -> bool:
-    """Whether the sizes have the ratio of the factors, as near as a float32 factor says it."""
+    """Whether the sizes have the ratio of the factors, up to the precision of a float32 factor."""
     source, result = dims(node.inputs[0])[2:], dims(node.outputs[0])[2:]  # type: ignore[arg-type]
     return all(abs(s * f - r) <= tolerance for s, f, r in zip(source, factors, result, strict=True))
 
