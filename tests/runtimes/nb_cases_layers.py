@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.runtimes.nb_cases import ALL, ARM_ONLY, Cases, floats, ints, scalar
+from tests.runtimes.nb_cases import ALL, ARM_ONLY, NEW, Cases, floats, ints, scalar
 
 IMAGE = (1, 4, 9, 10)
 
@@ -194,7 +194,7 @@ def resizing(c: Cases) -> None:
     for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
         resize(f"linear {coordinates}", doubled, mode="linear", coordinate_transformation_mode=coordinates)
         for sizes in ((1, 1), (1, 17), (13, 1), (1, 10), (5, 4)):
-            on_x86 = coordinates == "align_corners" or 1 not in sizes
+            on_x86 = 1 not in sizes
             to: dict[str, Any] = {
                 "releases": ALL if on_x86 else ARM_ONLY,
                 "sizes": ints(1, 4, *sizes),
@@ -205,9 +205,13 @@ def resizing(c: Cases) -> None:
         resize(f"linear {coordinates} by size", sizes=odd, mode="linear", coordinate_transformation_mode=coordinates)
     for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
         given: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": coordinates}
-        given["releases"] = ARM_ONLY if coordinates == "asymmetric" else ALL
         name, larger = f"Resize linear {coordinates} from 1", ints(1, 4, 5, 9)
         c.add(name, "Resize", (1, 4, 1, 1), None, None, consts={3: larger}, **given)
+        if coordinates != "align_corners":
+            wider, given["releases"] = ints(1, 4, 1, 13), NEW
+            c.add(
+                f"Resize linear {coordinates} of a line", "Resize", (1, 4, 1, 7), None, None, consts={3: wider}, **given
+            )
     third = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
     c.add("Resize linear by a third", "Resize", (1, 4, 3, 6), None, consts={2: floats(1, 1, 4 / 3, 4 / 3)}, **third)
     halved = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.logic import expand
 from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
@@ -51,14 +52,26 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
     name, outputs = lowering.tensor(node.inputs[0]), {"Out": [lowering.result(node.outputs[0])]}
     if mode == "linear" and _coordinates(node) in ("align_corners", "pytorch_half_pixel") and 1 in (height, width):
         name = _first_line(lowering, node, name, [2 + axis for axis, size in enumerate((height, width)) if size == 1])
+    if mode == "linear" and not lowering.is_arm:
+        name = _without_sides_of_one(lowering, node, name)
     lowering.emit(operator, {"X": [name]}, outputs, attributes)
 
 
+def _without_sides_of_one(lowering: Lowering, node: ir.Node, name: str) -> str:
+    """Sides of 1 repeated to their new length: x86 2.10 multiplies what is behind them by 0, which may be NaN."""
+    source, result = dims(node.inputs[0]), dims(node.outputs[0])  # type: ignore[arg-type]
+    sizes = [*source[:2], *(1 if 1 in pair else pair[0] for pair in zip(source[2:], result[2:], strict=True))]
+    wanted = [*source[:2], *(new if old == 1 else old for old, new in zip(sizes[2:], result[2:], strict=True))]
+    if sizes == wanted or min(wanted) < 1:
+        return name
+    return expand(lowering, name, sizes, wanted)
+
+
 def _refuse_sides_of_one(node: ir.Node, result: tuple[int, ...]) -> None:
-    """x86 kernels use the first line as the middle, and those of 2.10 are also wrong along the other side."""
+    """x86 kernels use the first line as the middle; with align_corners those of 2.10 divide by zero."""
     coordinates, source = _coordinates(node), dims(node.inputs[0])[2:]  # type: ignore[arg-type]
-    if coordinates != "align_corners" and (1 in result or (coordinates == "asymmetric" and 1 in source)):
-        raise Unsupported(f"linear Resize with {coordinates} to or from a side of 1", "ARM has it, or align_corners")
+    if any(new == 1 and (old != 1 or coordinates == "align_corners") for old, new in zip(source, result, strict=True)):
+        raise Unsupported(f"linear Resize with {coordinates} to a side of 1", "--nbTarget=arm has it")
 
 
 def _first_line(lowering: Lowering, node: ir.Node, name: str, axes: list[int]) -> str:
