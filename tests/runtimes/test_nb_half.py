@@ -21,7 +21,7 @@ from converter_lite.formats.paddle.nb.reader import to_graph
 from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.program import NbFile
 from tests.formats.paddle.plans import convert_to_nb
-from tests.formats.paddle.test_half import ON_ARM, between_tanh, float_file
+from tests.formats.paddle.test_half import ON_ARM, between_halves, float_file
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.paddle import PADDLE_MODELS, RELEASES, Case, require, run_cases
 from tests.runtimes.test_nb_models import run
@@ -64,6 +64,10 @@ ANOTHER_WAY = {
     "Concat constant": "the constant is float32, and the original declares the result as float16",
     "Pad channels": "the same concatenation",
     "Pad 3-D tensor": "the same concatenation",
+    "Tanh": "its float16 kernel gives NaN for large numbers, and the original uses it",
+    "Conv with Tanh": "the same",
+    "ReduceMin int64": "the original finds the smallest integer among floats",
+    "ReduceMin int64 (0, 2) of 3": "the same",
 }
 """Cases with other kernels or borders than the original's, and why."""
 
@@ -91,7 +95,7 @@ def is_equal_to_the_originals(case: NbCase) -> bool:
 def test_every_operator_between_float16_operators_has_the_kernels_and_borders_of_the_original(
     case: NbCase, folder: Path, tmp_path: Path
 ) -> None:
-    file = between_tanh(float_file(case.model))
+    file = between_halves(float_file(case.model))
     for name, data in zip(PROTOBUF, protobuf_files(file), strict=True):
         (tmp_path / name).write_bytes(data)
     theirs = original(tmp_path, tmp_path / "theirs", *FLAGS, files=PROTOBUF)
@@ -137,7 +141,7 @@ def test_the_releases_that_a_note_names_load_the_file_and_others_do_not(
     require(release)
     x = np.ones((1, 4, 4, 4), np.float32)
     files: list[tuple[NbFile, tuple[str, ...]]] = []
-    for body in ("y = Conv(x, w)", "a = Conv(x, w) y = Tanh(a)"):
+    for body in ("y = Conv(x, w)", "a = Conv(x, w) y = MatMul(a, a)"):
         model = graph(f"g (float[1,4,4,4] x) => (float[1,4,4,4] y) {{ {body} }}", w=np.ones((4, 4, 1, 1), np.float32))
         files.append(to_half(float_file(model)))
     results = run_cases(release, [Case(serialize(file), [x]) for file, _ in files], tmp_path)
@@ -148,7 +152,10 @@ def test_the_releases_that_a_note_names_load_the_file_and_others_do_not(
 def test_sparse_convolutions_are_float16_as_in_the_original(folder: Path, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     weight = random.standard_normal((32, 32, 1, 1)).astype("f") * (random.random((32, 32, 1, 1)) > 0.9)
-    model = graph("g (float[1,32,8,8] x) => (float[1,32,8,8] y) { a = Tanh(x) b = Conv(a, w) y = Tanh(b) }", w=weight)
+    model = graph(
+        "g (float[1,32,8,8] x) => (float[1,32,8,8] y) { a = HardSigmoid(x) b = Conv(a, w) y = HardSigmoid(b) }",
+        w=weight,
+    )
     for name, data in zip(PROTOBUF, protobuf_files(float_file(model)), strict=True):
         (tmp_path / name).write_bytes(data)
     theirs = original(tmp_path, tmp_path / "theirs", *FLAGS, "--sparse_model=true", files=PROTOBUF)

@@ -56,6 +56,11 @@ ONLY_ON_ARM = "float16 kernels exist for ARM only"
 SHARED_STEPS = "steps of a sparse weight that other operators read too"
 TOO_LARGE = "numbers beyond 65504, the largest of float16"
 VANISHES = "numbers that are 0 in float16"
+NOT_A_NUMBER = "tanh, of which the float16 kernel makes NaN beyond 11"
+LONG_SUMS = "averages of more than 256 numbers, which the float16 kernel adds up in float16"
+LONGEST_SUM = 256
+"""Numbers of an average: the kernel adds eight sums of an eighth of them; 112 x 112 pixels were far off."""
+
 NOT_CONVERTED = "constants that the library does not convert for such operators"
 
 
@@ -160,6 +165,10 @@ class _Rewriting:
         """Why an operator that has a float16 kernel must not use it; empty when it may."""
         if op.type in READS_FLOAT:
             return ""
+        if op.type == "tanh":
+            return NOT_A_NUMBER
+        if op.type == "pool2d" and op.get("pooling_type") == "avg" and not 0 < self._window(op) <= LONGEST_SUM:
+            return LONG_SUMS
         numbers = [np.float32(a.value) for a in op.attributes.values() if a.type is AttrType.FLOAT]
         if any(abs(number) > HALF_MAX for number in numbers):
             return TOO_LARGE
@@ -176,6 +185,11 @@ class _Rewriting:
         if any(np.any((array != 0) & (array.astype(np.float16) == 0)) for array in divisors):
             return VANISHES
         return ""
+
+    def _window(self, op: Operator) -> int:
+        """Numbers that a pooling takes together; not positive where the size of the picture is unknown."""
+        sizes = self._variables[str(op.input("X"))].dims[2:] if op.get("global_pooling") else op.get("ksize")
+        return 0 if min(sizes, default=0) < 1 else int(np.prod(sizes))
 
     def _constants(self, op: Operator) -> Iterator[tuple[str, str]]:
         """Slot and name of an operator's constants that hold numbers: floats, or integers with a scale."""

@@ -1,0 +1,52 @@
+"""Files with float16 kernels in the library for ARM64 that has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from converter_lite.formats.paddle.exporter.half import to_half
+from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
+from converter_lite.formats.paddle.nb.serialize import serialize
+from converter_lite.formats.paddle.program import NbFile
+from tests.formats.paddle.test_half import ON_ARM, float_file
+from tests.runtimes.nb_cases import Cases, NbCase
+from tests.runtimes.paddle_arm import require_arm, run_on_arm
+from tests.runtimes.test_nb_operators import expected
+
+pytestmark = [pytest.mark.runtime]
+
+
+@pytest.fixture(autouse=True)
+def library() -> None:
+    require_arm(half=True)
+
+
+def computes_in_half(file: NbFile) -> bool:
+    operators = [op for op in file.program.main.operators if op.type != "calib"]
+    return any("/4/5/1" in str(op.get(KERNEL_ATTRIBUTE)) for op in operators)
+
+
+def distorted() -> list[NbCase]:
+    """What float16 kernels get wrong."""
+    cases = Cases()
+    cases.add("Tanh of large numbers", "Tanh", np.linspace(-40, 40, 64, dtype=np.float32).reshape(1, 4, 4, 4))
+    wide = np.abs(cases.data((1, 4, 112, 112))) + 1
+    cases.add("GlobalAveragePool of a large picture", "GlobalAveragePool", wide)
+    cases.add("AveragePool of large windows", "AveragePool", wide, kernel_shape=[56, 56], strides=[56, 56])
+    return cases.made
+
+
+@pytest.mark.parametrize("case", [*ON_ARM[::3], *distorted()], ids=lambda case: case.name)
+def test_float16_files_give_the_float_models_numbers_on_arm(case: NbCase, tmp_path: Path) -> None:
+    made = to_half(float_file(case.model))[0]
+    if not computes_in_half(made) and case in ON_ARM:
+        return  # the same file as without float16
+    found = run_on_arm(serialize(made), case.feed, tmp_path, half=True)
+    assert not isinstance(found, str), found
+    for got, want in zip(found, expected(case), strict=True):
+        # A function may cut off most of what a convolution gives: its error is that of the convolution.
+        largest = max(float(np.abs(want).max()), 10.0 if case.name.startswith("Conv") else 1e-9)
+        assert np.abs(got.reshape(want.shape) - want).max() <= 5e-3 * largest
