@@ -30,7 +30,7 @@ INPUT = {"s": STEP, "zx": np.uint8(100), "sw": np.float32(0.02)}
 def qdq(
     operator: str, weight: NDArray[np.int8], x: str, y: str, *, per_channel: bool = False, zero: bool = True
 ) -> ir.Model:
-    """One product between quantize/dequantize pairs."""
+    """One product between DequantizeLinear and QuantizeLinear."""
     axis = 1 if operator.startswith("MatMul") else 0
     scale = np.full(weight.shape[axis], 0.02, np.float32) if per_channel else np.float32(0.02)
     point = np.zeros(scale.shape, np.int8)

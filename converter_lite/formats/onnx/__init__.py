@@ -1,1 +1,1 @@
-"""ONNX files, float or with QuantizeLinear / DequantizeLinear pairs."""
+"""ONNX files, float or with QuantizeLinear and DequantizeLinear (QDQ)."""
