@@ -350,7 +350,8 @@ def _widen_for_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams
     if operands is None:
         return
     bias, weight, activation, params = operands
-    values = np.abs(g.constant(bias).astype(np.float64)).reshape(-1)  # type: ignore[union-attr]
+    values = np.abs(np.atleast_1d(g.constant(bias)).astype(np.float64))  # type: ignore[arg-type]
+    values = values.reshape(-1, values.shape[-1]).max(axis=0)  # Gemm may add a matrix
     needed = values / (BIAS_LIMIT * float(activation.scale))
     widened = np.maximum(params.scale, needed if params.is_per_channel else needed.max())
     if np.any(widened > params.scale):

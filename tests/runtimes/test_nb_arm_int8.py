@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
+from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.program import NbFile
+from converter_lite.quantization.plan import NodeMode
+from converter_lite.quantization.qdq.build import qdq_model
 from tests.formats.paddle.int8_arithmetic import compute
 from tests.formats.paddle.models import random
-from tests.formats.paddle.plans import plan_full
+from tests.formats.paddle.plans import plan_full, plan_weights
+from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.paddle_arm import DOT_PRODUCT, run_on_arm
+from tests.runtimes.test_nb_operators import CASES
 from tests.runtimes.test_nb_operators import run as run_float
 from tests.support import build as graph
 
@@ -203,6 +208,26 @@ def test_integer_operators_give_what_the_model_of_the_device_gives(
     problems, got = disagreements(file, x, tmp_path, part=part)
     assert problems == []
     assert cosine(got, want) > 0.99
+
+
+WEIGHTED = [case for case in CASES if case.name.split()[0] in ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather")]
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["weights", "full"])
+@pytest.mark.parametrize("case", WEIGHTED, ids=lambda case: case.name)
+def test_quantized_operators_give_what_their_file_reads_back_as(case: NbCase, full: bool, tmp_path: Path) -> None:
+    """Plans of every operator that has a weight; sums that lie on a border of two integers may fall to either side."""
+    model, feed = case.model, case.feed
+    quantized = plan_full(model, feed, target="arm") if full else plan_weights(model, target="arm", bits=8)
+    if all(node.mode is NodeMode.FLOAT for node in quantized.plan.nodes.values()):
+        return  # small weights stay float, and so do products of activations
+    data = serialize(build(quantized, options=NbOptions("arm")))
+    found = run_on_arm(data, feed, tmp_path)
+    assert not isinstance(found, str), found
+    for got, want in zip(found, run_float(qdq_model(read(data)), feed), strict=True):
+        errors = np.abs(got.reshape(-1) - want.reshape(-1)) / max(np.abs(want).max(), 1e-9)
+        assert errors.max() < 0.02
+        assert np.count_nonzero(errors > 1e-5) <= got.size // 100
 
 
 def test_a_clip_below_the_reach_of_int8_stays_an_operator_where_the_kernel_cannot_have_it(tmp_path: Path) -> None:
