@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
-from converter_lite.runtime.engine import OnnxRuntimeEngine
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.serializing import open_file
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, model_proto
 from tests.support import normal
 
@@ -28,7 +29,7 @@ def sample() -> np.ndarray:
 
 
 def run(path: str, feed: dict[str, Any]) -> dict[str, np.ndarray]:
-    return OnnxRuntimeEngine().session(Path(path), threads=1).run(feed)
+    return open_file(DEFAULT_ENGINE, Path(path)).run(feed)
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -20,6 +20,7 @@ from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.page import packages
 from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.serializing import open_file
 from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, write_bins, write_pictures
 
 SUFFIXES = {"ONNX": ".onnx", "MINDIR_LITE": ".ms", "NAIVE_BUFFER": ".nb"}
@@ -82,7 +83,7 @@ def test_cosines_in_the_reports_are_those_of_the_written_file(reported: Workshop
     original = ir.load("model.onnx")
     original.graph.inputs[0].shape = ir.Shape([1, 3, 8, 8])
     source = fmt.runnable(Path("out" + SUFFIXES[name]), like=original)
-    written, before = DEFAULT_ENGINE.session(source, threads=1), DEFAULT_ENGINE.session(Path("model.onnx"), threads=1)
+    written, before = open_file(DEFAULT_ENGINE, source), open_file(DEFAULT_ENGINE, Path("model.onnx"))
     summary = rows(Path("debug") / name / "output_summary.csv")
     assert [row["Round"] for row in summary] == ["0", "1", "2", "3"]
     for index, row in enumerate(summary):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.reference
 import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
@@ -152,6 +153,17 @@ def types_of_constants(model: ir.Model) -> dict[ir.DataType | None, int]:
     return {dtype: sum(1 for v in values if v.dtype is dtype) for dtype in (ir.DataType.INT8, ir.DataType.UINT8)}
 
 
+INTEGER_OPERATORS = ("QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger")
+
+
+def exact(model: ir.Model, feed: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Outputs that are the same on every processor: ONNX's integer operators as NumPy computes them, the others as they run."""
+    if not any(node.op_type in INTEGER_OPERATORS for node in all_nodes(model.graph)):
+        return run(model, feed)
+    evaluator = onnx.reference.ReferenceEvaluator(ir.to_proto(model))
+    return dict(zip(evaluator.output_names, evaluator.run(None, feed), strict=True))
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -174,7 +186,7 @@ def test_weights_that_saturate_become_uint8_and_stay_the_same_numbers(case: str)
     for ours, theirs in zip(real_weights(model), real_weights(changed), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     feed = feeds(model)
-    np.testing.assert_array_equal(run(changed, feed)["y"], run(model, feed)["y"])
+    np.testing.assert_allclose(run(changed, feed)["y"], exact(model, feed)["y"], rtol=1e-5, atol=1e-5)
     assert saturating_weights(changed) == []
     assert without_saturation(changed) is changed
 
@@ -215,7 +227,7 @@ def test_one_weight_of_two_nodes_is_changed_once() -> None:
     assert [found.weight for found in saturating_weights(model)] == ["w", "w"]
     changed, feed = without_saturation(model), feeds(model)
     assert len(changed.graph.initializers) == 4  # zx, the weight, and a zero point for each node
-    for name, array in run(model, feed).items():
+    for name, array in exact(model, feed).items():
         np.testing.assert_array_equal(run(changed, feed)[name], array)
 
 
@@ -267,7 +279,7 @@ def test_weights_that_subgraphs_read_are_changed_too() -> None:
     assert set(changed.graph.initializers) == {"zero", "w_uint8", "w_middle"}
     for condition in (True, False):
         feed = {"x": np.full((2, 4), 255, np.uint8), "c": np.array(condition)}
-        np.testing.assert_array_equal(run(changed, feed)["y"], run(model, feed)["y"])
+        np.testing.assert_array_equal(run(changed, feed)["y"], exact(model, feed)["y"])
 
 
 def test_weights_inside_of_a_loop_are_changed_there() -> None:
@@ -286,7 +298,7 @@ def test_weights_inside_of_a_loop_are_changed_there() -> None:
     changed = without_saturation(model)
     assert types_of_constants(changed)[ir.DataType.INT8] == 0
     feed = {"x": np.full((2, 4), 255, np.uint8), "n": np.array(3, np.int64)}
-    np.testing.assert_array_equal(run(changed, feed)["y"], run(model, feed)["y"])
+    np.testing.assert_array_equal(run(changed, feed)["y"], 3 * feed["x"].astype(np.int32) @ LARGE.T.astype(np.int32))
 
 
 def test_files_are_opened_exactly_too(tmp_path: Any) -> None:
