@@ -64,10 +64,15 @@ def shared_model(name: str) -> Path:
     return path
 
 
+def is_since(package: str, *version: int) -> bool:
+    """Whether the installed package is of this version or newer."""
+    return tuple(map(int, re.findall(r"\d+", importlib.metadata.version(package))[: len(version)])) >= version
+
+
 def since(package: str, *version: int, reason: str) -> pytest.MarkDecorator:
     """Skips a test where the package is older, for the reason."""
-    found = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.version(package))[: len(version)])
-    return pytest.mark.skipif(found < version, reason=f"{package} {'.'.join(map(str, found))}: {reason}")
+    found = importlib.metadata.version(package)
+    return pytest.mark.skipif(not is_since(package, *version), reason=f"{package} {found}: {reason}")
 
 
 _LABEL = re.compile(r"(?<=[\s{])\[(\w+)\]\s*(?=(\w+)(?:\s*,\s*\w+)*\s*=)")

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from tests.runtimes.nb_cases import ALL, ARM_ONLY, NEW, Cases, floats, ints, scalar
+from tests.support import is_since
 
 IMAGE = (1, 4, 9, 10)
 
@@ -127,6 +128,13 @@ def pooling(c: Cases) -> None:
         c.add(f"{op} same", op, IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
     padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
     c.add("AveragePool count padding", "AveragePool", IMAGE, **padded)
+    c.add("GlobalAveragePool", "GlobalAveragePool", (2, 4, 5, 6))
+    c.add("GlobalMaxPool", "GlobalMaxPool", (2, 4, 5, 6))
+    if is_since("onnxruntime", 1, 24):  # 1.19 to 1.23 compute what follows otherwise, and not all of them alike
+        pooling_beyond_the_picture(c)
+
+
+def pooling_beyond_the_picture(c: Cases) -> None:
     sides = {"kernel_shape": [3, 3], "strides": [1, 2], "count_include_pad": 1}
     c.add("AveragePool count more padding at the end", "AveragePool", IMAGE, pads=[0, 1, 2, 2], **sides)
     c.add("AveragePool count more padding at the beginning", "AveragePool", IMAGE, pads=[2, 1, 0, 0], **sides)
@@ -137,8 +145,6 @@ def pooling(c: Cases) -> None:
     more = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
     c.add("AveragePool ceil count padding", "AveragePool", (1, 4, 10, 13), pads=[1, 1, 1, 1], **more)
     c.add("AveragePool ceil count without padding", "AveragePool", (1, 4, 10, 13), **more)
-    c.add("GlobalAveragePool", "GlobalAveragePool", (2, 4, 5, 6))
-    c.add("GlobalMaxPool", "GlobalMaxPool", (2, 4, 5, 6))
 
 
 def normalization(c: Cases) -> None:
