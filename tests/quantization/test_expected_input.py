@@ -64,14 +64,14 @@ def behind(text: str, **given: object) -> ir.Value:
 def test_rows_behind_a_normalization_have_its_offset_and_scale(text: str) -> None:
     rows = expected_rows(behind(text, **GIVEN), 4000)
     assert rows is not None
-    np.testing.assert_allclose(rows.mean(axis=0), GIVEN["offset"], atol=1)
-    np.testing.assert_allclose(rows.std(axis=0), np.abs(GIVEN["scale"]), rtol=0.05)
+    np.testing.assert_allclose((rows - GIVEN["offset"]).mean(axis=0) / GIVEN["scale"], 0, atol=0.05)
+    np.testing.assert_allclose(rows.std(axis=0), np.abs(GIVEN["scale"]), rtol=0.03)
 
 
 def test_an_offset_is_optional() -> None:
     rows = expected_rows(behind("y = LayerNormalization(x, scale)", scale=GIVEN["scale"]), 4000)
     assert rows is not None
-    np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1)
+    np.testing.assert_allclose(rows.mean(axis=0) / GIVEN["scale"], 0, atol=0.05)
 
 
 @pytest.mark.parametrize(

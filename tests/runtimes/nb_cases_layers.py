@@ -130,7 +130,7 @@ def pooling(c: Cases) -> None:
     c.add("AveragePool count padding", "AveragePool", IMAGE, **padded)
     c.add("GlobalAveragePool", "GlobalAveragePool", (2, 4, 5, 6))
     c.add("GlobalMaxPool", "GlobalMaxPool", (2, 4, 5, 6))
-    if is_since("onnxruntime", 1, 24):  # 1.19 to 1.23 compute what follows otherwise, and not all of them alike
+    if is_since("onnxruntime", 1, 25):  # 1.19 to 1.24 compute what follows otherwise, and not all of them alike
         pooling_beyond_the_picture(c)
 
 
