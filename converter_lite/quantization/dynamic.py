@@ -17,7 +17,14 @@ from converter_lite.quantization.bias_correction import LayerFit, fit_layers
 from converter_lite.quantization.full import avoid_saturation, check_saturation, refuse_broken_constants
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
-from converter_lite.quantization.smooth import SAMPLES, apply_smoothing, smooth_expected_products, smooth_products
+from converter_lite.quantization.rows import LowerBounds
+from converter_lite.quantization.smooth import (
+    SAMPLES,
+    Remedies,
+    apply_smoothing,
+    smooth_expected_products,
+    smooth_products,
+)
 from converter_lite.runtime.blocks import is_larger_than_memory
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
@@ -49,6 +56,7 @@ class DynamicSettings:
         skip: Names of nodes that stay float.
         portable: Choose weights with which no integer kernel of an x86 processor can saturate.
         adaptive_rounding: Fit the rounding of weights to calibration samples, where there are any.
+        rows: Activations may have a scale per row; otherwise every tensor has one.
     """
 
     weight_per_channel: bool = True
@@ -56,11 +64,13 @@ class DynamicSettings:
     skip: frozenset[str] = frozenset()
     portable: bool = True
     adaptive_rounding: bool = True
+    rows: bool = True
 
 
 def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -> QuantPlan:
     """Matrix products with constant weights become dynamic, embedding tables are stored as integers, the rest stays float."""
     plan = QuantPlan(target)
+    bounds = None if settings.weight_per_channel or not settings.rows else LowerBounds(model.graph)
     for node in model.graph:
         if node.name in settings.skip:
             plan.keep_float(node, "named in skip_quant_node")
@@ -74,7 +84,8 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
         elif reason := _refusal(node):
             plan.keep_float(node, reason)
         else:
-            plan.quantize(node, NodeMode.DYNAMIC)
+            zero_point = None if bounds is None else bounds.zero_point(node.inputs[0])
+            plan.quantize(node, NodeMode.DYNAMIC, row_zero_point=zero_point)
     return plan
 
 
@@ -113,7 +124,8 @@ def quantize_dynamic(
         smoothing = settings.smoothing and settings.weight_per_channel
         if smoothing and samples is not None:
             feeds = samples.head(SAMPLES)
-            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, context=context)
+            remedies = Remedies(rows=settings.rows)
+            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, remedies=remedies, context=context)
         elif smoothing and not is_larger_than_memory(model):
             smooth_expected_products(model, plan, context.log)
     is_portable = settings.portable if given is None else given.cannot_saturate

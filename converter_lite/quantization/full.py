@@ -31,7 +31,7 @@ from converter_lite.quantization.placement import (
 )
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
-from converter_lite.quantization.smooth import SMOOTHED, apply_smoothing, smooth_products
+from converter_lite.quantization.smooth import SMOOTHED, Remedies, apply_smoothing, smooth_products
 from converter_lite.targets.operands import (
     bias_of,
     compensated_integers,
@@ -125,7 +125,7 @@ def quantize_full(
         apply_smoothing(model, plan, mode=NodeMode.INTEGER)
     elif settings.equalization and settings.per_channel:
         alphas = [alpha for alpha in SMOOTH_ALPHAS if alpha <= settings.smooth_alpha] or [settings.smooth_alpha]
-        smooth_products(model, plan, head, mode=NodeMode.INTEGER, alphas=alphas, context=context)
+        smooth_products(model, plan, head, mode=NodeMode.INTEGER, remedies=Remedies(alphas), context=context)
     reference = model.clone()
     if given is None:
         _find_params(model, plan, target, settings, samples, context)

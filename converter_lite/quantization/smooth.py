@@ -193,13 +193,26 @@ class _Steps:
         return ((self.high - self.low) / LEVELS) ** 2 if self.static else self.whole / self.count
 
 
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """What may be done about activations that are hard to quantize.
+
+    Attributes:
+        alphas: Exponents of factors to choose from; with none there are no factors.
+        rows: Rows may have scales of their own.
+    """
+
+    alphas: Sequence[float] = ALPHAS
+    rows: bool = False
+
+
 def smooth_products(
     model: ir.Model,
     plan: QuantPlan,
     feeds: Sequence[Feed],
     *,
     mode: NodeMode,
-    alphas: Sequence[float] = ALPHAS,
+    remedies: Remedies,
     context: RunContext,
 ) -> list[Smoothing]:
     """Choose factors and row zero points, enter them into the plan, and rewrite the float model in place.
@@ -210,8 +223,8 @@ def smooth_products(
         model: Optimized float graph.
         plan: Which nodes are quantized.
         feeds: Calibration samples, :data:`SAMPLES` or more.
-        mode: Mode of the nodes to smooth: DYNAMIC (ranges per sample, rows may have scales) or INTEGER (one range).
-        alphas: Exponents to choose from; with none there are no factors.
+        mode: Mode of the nodes to smooth: DYNAMIC (ranges per sample) or INTEGER (one range).
+        remedies: What may be done.
         context: Runs the float model; its log receives one detail line per changed tensor.
 
     Returns:
@@ -226,7 +239,10 @@ def smooth_products(
         starts = range(0, len(inputs), TENSORS_AT_ONCE)
         for start in log.track(starts, "smoothing", len(starts)):
             part = inputs[start : start + TENSORS_AT_ONCE]
-            for item, chosen in _search(model, part, feeds, mode, alphas, context):
+            for item, steps in _step_sizes(model, part, feeds, mode, remedies.alphas, context):
+                chosen = _choose(item, steps, dynamic=mode is NodeMode.DYNAMIC, rows=remedies.rows)
+                if chosen is None:
+                    continue
                 log.debug(f"  {chosen}")
                 done.append(chosen)
                 _enter(plan, item, chosen, mode)
@@ -269,22 +285,21 @@ def smooth_expected_products(model: ir.Model, plan: QuantPlan, log: Log) -> list
     return done
 
 
-def _search(
+def _step_sizes(
     model: ir.Model,
     inputs: Sequence[_Input],
     feeds: Sequence[Feed],
     mode: NodeMode,
     alphas: Sequence[float],
     context: RunContext,
-) -> list[tuple[_Input, Smoothing]]:
-    """The remedy for each tensor that needs one."""
+) -> list[tuple[_Input, dict[float, _Steps]]]:
+    """The tensors that hold numbers, with their steps for every exponent."""
     static = mode is not NodeMode.DYNAMIC
     _observe(model, inputs, [[item] for item in inputs], feeds, context)
     inputs = [item for item in inputs if np.all(np.isfinite(item.peak)) and item.peak.any()]
     steps = [{a: _Steps(item.factors(a), static) for a in (0.0, *alphas)} for item in inputs]
     _observe(model, inputs, [list(s.values()) for s in steps], feeds, context)
-    found = [(item, _choose(item, by_alpha, dynamic=not static)) for item, by_alpha in zip(inputs, steps, strict=True)]
-    return [(item, chosen) for item, chosen in found if chosen is not None]
+    return list(zip(inputs, steps, strict=True))
 
 
 def apply_smoothing(model: ir.Model, plan: QuantPlan, *, mode: NodeMode) -> None:
@@ -368,7 +383,7 @@ def _observe(
                     observer.see(outputs[name])
 
 
-def _choose(item: _Input, by_alpha: dict[float, _Steps], *, dynamic: bool) -> Smoothing | None:
+def _choose(item: _Input, by_alpha: dict[float, _Steps], *, dynamic: bool, rows: bool) -> Smoothing | None:
     """The cheapest remedy (none, factors, rows, both) within :data:`NOISE_LIMIT`, else the least noisy; ``None`` for none.
 
     Factors that cost nothing are taken wherever they help.
@@ -378,12 +393,12 @@ def _choose(item: _Input, by_alpha: dict[float, _Steps], *, dynamic: bool) -> Sm
     is_free = dynamic and item.is_free
     if before <= NOISE_LIMIT and not is_free:
         return None
-    row_zero_points = ROW_ZERO_POINTS if dynamic else ()
-    rows: list[tuple[float, int | None]] = [(0.0, zero_point) for zero_point in row_zero_points]
+    row_zero_points = ROW_ZERO_POINTS if rows else ()
+    by_row: list[tuple[float, int | None]] = [(0.0, zero_point) for zero_point in row_zero_points]
     factors: list[tuple[float, int | None]] = [(alpha, None) for alpha in alphas]
     both: list[tuple[float, int | None]] = [(alpha, zero_point) for alpha in alphas for zero_point in row_zero_points]
     best = Smoothing(item.value.name or "", 0.0, None, before, before)
-    costly = [rows + both] if is_free else [rows, both]
+    costly = [by_row + both] if is_free else [by_row, both]
     for candidates, worth in ((factors, 1.0 if is_free else WORTH), *((forms, WORTH) for forms in costly)):
         noises = [_noise(item, by_alpha[alpha], zero_point) for alpha, zero_point in candidates]
         least = int(np.argmin(noises)) if noises else -1

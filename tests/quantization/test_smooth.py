@@ -9,7 +9,7 @@ import pytest
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.dynamic import DynamicSettings, decide_dynamic, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan, smoothed_name
-from converter_lite.quantization.smooth import NOISE_LIMIT, Smoothing, apply_smoothing, smooth_products
+from converter_lite.quantization.smooth import NOISE_LIMIT, Remedies, Smoothing, apply_smoothing, smooth_products
 from converter_lite.runtime.context import RunContext
 from tests.support import (
     Samples,
@@ -62,7 +62,9 @@ NEAREST = DynamicSettings(adaptive_rounding=False)
 def smoothed(model: ir.Model, samples: Samples) -> tuple[ir.Model, QuantPlan, list[Smoothing]]:
     model = clone(model)
     plan = decide_dynamic(model, DynamicSettings(), target="CPU")
-    done = smooth_products(model, plan, samples, mode=NodeMode.DYNAMIC, context=RunContext(threads=2))
+    done = smooth_products(
+        model, plan, samples, mode=NodeMode.DYNAMIC, remedies=Remedies(rows=True), context=RunContext(threads=2)
+    )
     return model, plan, done
 
 

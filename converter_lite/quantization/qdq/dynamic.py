@@ -5,11 +5,10 @@ Forms:
 * ALWC: ``DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale_x * scale_w)``; onnxruntime fuses it into one kernel. A
   tensor is quantized once for all products that read it. In front of attention heads the integers are transposed
   (:mod:`converter_lite.quantization.qdq.heads`).
-* ALWC with a scale per row (a plan's ``row_zero_point``): every row is quantized around the same zero point, since
-  MatMulInteger takes only one, with the smallest scale that covers it; ``QuantizeLinear`` along the rows does it in one pass. The
-  result is multiplied by the scale of the weights (and by a 1 that is not a constant, so that onnxruntime fuses it into one
-  kernel), then by the rows' scales.
-* ACWL: the same around zero point 128, or 32 where values are known never to fall far below zero; the weight with one scale.
+* A scale per row (a plan's ``row_zero_point``; ACWL, and ALWC where that helps): every row is quantized around the same zero
+  point, since MatMulInteger takes only one, with the smallest scale that covers it; ``QuantizeLinear`` along the rows does it in
+  one pass. The result is multiplied by the scale of the weights (and by a 1 that is not a constant, so that onnxruntime fuses it
+  into one kernel), then by the rows' scales.
 * Gather from an integer table: rows and their scales (per row along axis 0 only) are gathered, then multiplied. A
   DequantizeLinear before the Gather would convert the whole table in every run.
 """
@@ -22,21 +21,11 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.quantize import along_axis
-from converter_lite.passes.gelu import spelled_out_gelus
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.heads import POSITIONS_FIRST, find_heads
+from converter_lite.quantization.rows import LowerBounds
 
 UINT8_MAX = 255
-
-MIDDLE = 128
-"""Zero point of symmetric values. With int8 they would be 17 times as slow: onnxruntime (1.31, x86) is fast for uint8 times
-int8."""
-
-LOW = 32
-"""Zero point of values that never fall far below zero."""
-
-LOWER_BOUNDS = {"Gelu": -0.17005, "Relu": 0.0, "Sigmoid": 0.0, "Softmax": 0.0}
-"""Operator -> a lower bound of its results (the tanh approximation of Gelu has its minimum at -0.17004)."""
 
 SMALLEST_SCALE = 1e-30
 """Scale of a row of zeros."""
@@ -51,7 +40,7 @@ class DynamicWriter:
         self._activations: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
         self._positions_first: dict[ir.Value, ir.Value] = {}
         self._one: ir.Value | None = None
-        self._gelus = spelled_out_gelus(graph)
+        self._lower_bounds = LowerBounds(graph)
         self._row_grids: dict[tuple[ir.Value, int], tuple[ir.Value, ir.Value, ir.Value]] = {}
         self._constants: dict[str, ir.Value] = {}
         self._weights: dict[str, tuple[ir.Value, ir.Value, ir.Value]] = {}
@@ -61,10 +50,7 @@ class DynamicWriter:
         x, weight = node.inputs[0], node.inputs[1]
         assert x is not None and weight is not None and weight.name is not None
         q_weight, scale_w, zero_w = self._weight(node, weight.name)
-        per_channel = self._quantized.plan.weights[weight.name].is_per_channel
         row_zero_point = self._quantized.plan.nodes[node.name or ""].row_zero_point
-        if row_zero_point is None and not per_channel:
-            row_zero_point = MIDDLE if self._lower_bound(x) is None else LOW
         if row_zero_point is not None:
             q_x, scale_x, zero_x = self._around(x, node, row_zero_point)
         else:
@@ -175,7 +161,7 @@ class DynamicWriter:
 
     def _row_scales(self, x: ir.Value, node: ir.Node, zero_point: int) -> ir.Value:
         """For every row the smallest scale whose grid around the zero point covers it."""
-        low = self._lower_bound(x)
+        low = self._lower_bounds.of(x)
         least = SMALLEST_SCALE if low is None else max(-low / zero_point, SMALLEST_SCALE)
         bounds = [self._add_constant(f"smallest_row_scale_{least:g}", np.array(least, np.float32))]
         for op_type, steps in (("ReduceMax", UINT8_MAX - zero_point), ("ReduceMin", -zero_point)):
@@ -185,15 +171,6 @@ class DynamicWriter:
             factor = self._add_constant(f"steps_{steps}", np.array(1.0 / steps, np.float32))
             bounds.insert(0, self._insert(node, "Mul", [extreme, factor], f"row_scale_{op_type[6:].lower()}"))
         return self._insert(node, "Max", bounds, "row_scale")
-
-    def _lower_bound(self, x: ir.Value) -> float | None:
-        """A lower bound of a tensor that holds for every input, if its operator implies one."""
-        producer = x.producer()
-        if x in self._gelus:
-            return LOWER_BOUNDS["Gelu"]
-        return (
-            LOWER_BOUNDS.get(producer.op_type) if producer is not None and producer.domain in ("", "ai.onnx") else None
-        )
 
     def _add_constant(self, name: str, array: NDArray[np.generic]) -> ir.Value:
         if name not in self._constants:
