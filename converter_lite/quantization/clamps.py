@@ -1,4 +1,4 @@
-"""Activation functions that a quantized model leaves to the saturation of its integers, made explicit in a float graph."""
+"""Activation functions that a quantized model leaves to the saturation of its integers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ KEEPS_SIGN = frozenset({"Relu", "Clip", "Sigmoid", "Softmax", "HardSigmoid", "Ex
 
 COMMON_BOUND = 6.0
 """Upper bound of ReLU6, which devices compute as part of a convolution; a bound this close to it is taken for it."""
+
+
+def saturation_clamps(node: ir.Node, params: QuantParams | None) -> bool:
+    """Whether integers with the parameters of its output end at the bounds of a Relu or Clip, up to the rounding of the grid."""
+    bounds = g.clamp_bounds(node)
+    if params is None or bounds is None:
+        return False
+    low, high = params.real_range
+    slack = 0.501 * float(params.scale)  # the zero point was rounded by up to half a step
+    return float(low) >= bounds[0] - slack and float(high) <= bounds[1] + slack
 
 
 def add_clamps(quantized: QuantizedModel) -> int:

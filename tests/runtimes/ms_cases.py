@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -210,6 +211,11 @@ def shapes() -> Iterator[Case]:
     yield case("unsqueeze", "Unsqueeze", values((3, 4)), ints(0, 3))
     yield case("transpose", "Transpose", values((2, 3, 4)), perm=[2, 0, 1])
     yield case("transpose_image", "Transpose", x, perm=[0, 2, 3, 1])
+    for perm in itertools.permutations(range(3)):  # results as large in every direction as what is read
+        digits = "".join(map(str, perm))
+        yield case(f"transpose_cube_{digits}", "Transpose", values((4, 4, 4)), perm=list(perm))
+    yield case("transpose_square", "Transpose", values((5, 5)), perm=[1, 0])
+    yield case("gather_in_another_order", "Gather", values((4, 4)), ints(2, 0, 3, 1), axis=1)
     yield case("transpose_5d", "Transpose", values((2, 3, 4, 2, 2)), perm=[0, 2, 1, 4, 3])
     yield case("identity", "Identity", x)
     yield case("concat_channels", "Concat", x, values(seed=1), axis=1)

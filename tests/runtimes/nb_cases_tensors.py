@@ -138,6 +138,7 @@ def movement(c: Cases) -> None:
     c.add("Unsqueeze", "Unsqueeze", (2, 3), consts={1: ints(0, 3)})
     for perm in ([0, 2, 3, 1], [0, 3, 1, 2], [1, 0, 3, 2], [3, 2, 1, 0]):
         c.add(f"Transpose {perm}", "Transpose", SHAPE, perm=perm)
+        c.add(f"Transpose {perm} of equal sides", "Transpose", (4, 4, 4, 4), perm=perm)
     c.add("Transpose 3-D", "Transpose", (2, 3, 4), perm=[0, 2, 1])
     pads = ints(0, 0, 1, 2, 0, 0, 3, 4)
     c.add("Pad constant", "Pad", SHAPE, consts={1: pads, 2: scalar(1.5)})

@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
+from converter_lite.config.parser import load_config
+
 
 def pictures(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jpg"))
@@ -85,6 +87,5 @@ def test_every_configuration_names_the_models_input_and_an_existing_folder(sampl
 
 
 def test_every_configuration_is_read_without_a_warning(samples: Path) -> None:
-    parser = pytest.importorskip("converter_lite.config.parser")
     for path in sorted(samples.glob("*.cfg")):
-        assert not parser.load_config(path).warnings, path.name
+        assert not load_config(path).warnings, path.name

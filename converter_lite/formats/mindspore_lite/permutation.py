@@ -35,6 +35,20 @@ def permute(shape: Sequence[int], perm: Perm) -> tuple[int, ...]:
     return tuple(shape[i] for i in perm)
 
 
+def keeps_order(shape: Sequence[int], perm: Perm) -> bool:
+    """Whether axes of size 1 are all that moves, so that the elements stay where they are."""
+    kept = [axis for axis in perm if shape[axis] != 1]
+    return kept == sorted(kept)
+
+
+def visible(shape: Sequence[int], perm: Perm) -> Perm:
+    """The same order of elements with an axis of size 1 in a place where the result's shape differs from ``shape``."""
+    unit = tuple(shape).index(1)
+    rest = tuple(axis for axis in perm if axis != unit)
+    last = (*rest, unit)
+    return last if permute(shape, last) != tuple(shape) else (unit, *rest)
+
+
 def without(perm: Perm, axes: Sequence[int]) -> Perm:
     """The order that is left when axes of the value disappear."""
     kept = [i for i in range(len(perm)) if i not in axes]

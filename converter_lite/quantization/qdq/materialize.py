@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.quantization.clamps import saturation_clamps
 from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
@@ -109,7 +110,12 @@ class _Materializer:
         self.order: dict[ir.Node, int] = {}
 
     def run(self) -> None:
-        clamps = [node for node in self.graph if is_fused_clamp(node, self.plan) and self._saturation_does(node)]
+        clamps = [
+            node
+            for node in self.graph
+            if is_fused_clamp(node, self.plan)
+            and saturation_clamps(node, self.plan.activations.get(node.outputs[0].name or ""))  # rule 2
+        ]
         self._write_dynamic()
         self.names = g.Names(self.graph)
         self.order = {node: index for index, node in enumerate(self.graph)}
@@ -248,16 +254,6 @@ class _Materializer:
                 g.add_initializer(self.graph, f"{name}_zero_point", zero_point, dtype=dtype, names=self.names),
             )
         return self.constants[key]
-
-    def _saturation_does(self, node: ir.Node) -> bool:
-        """Whether the grid of the output ends at the bounds of the Relu or Clip, up to its own rounding (rule 2)."""
-        params = self.plan.activations.get(node.outputs[0].name or "")
-        bounds = g.clamp_bounds(node)
-        if params is None or bounds is None:
-            return False
-        low, high = params.real_range
-        slack = 0.501 * float(params.scale)  # the zero point was rounded by up to half a step
-        return float(low) >= bounds[0] - slack and float(high) <= bounds[1] + slack
 
     def _drop(self, node: ir.Node) -> None:
         value = node.inputs[0]

@@ -42,9 +42,9 @@ def as_image(ctx: Lowering, value: ir.Value, *, integer: bool = False) -> int:
         return ctx.image(ctx.use(value, pm.NHWC, integer=integer))
     if any(form.perm == pm.NWC for form in ctx.forms(value)):
         source = ctx.use(value, pm.NWC, integer=integer)
-        return ctx.image(reshape(ctx, source, (shape[0], 1, shape[2], shape[1])))
+        return ctx.image(ctx.reshape(source, (shape[0], 1, shape[2], shape[1])))
     flat = ctx.use(value, integer=integer)
-    return ctx.transpose(reshape(ctx, flat, (shape[0], shape[1], 1, shape[2])), pm.NHWC)
+    return ctx.transpose(ctx.reshape(flat, (shape[0], shape[1], 1, shape[2])), pm.NHWC)
 
 
 def bind_image(ctx: Lowering, value: ir.Value, index: int, *, integer: bool = False) -> None:
@@ -53,14 +53,7 @@ def bind_image(ctx: Lowering, value: ir.Value, index: int, *, integer: bool = Fa
     if len(shape) == 4:
         ctx.bind(value, index, pm.NHWC, integer=integer)
         return
-    ctx.bind(value, reshape(ctx, index, pm.permute(shape, pm.NWC)), pm.NWC, integer=integer)
-
-
-def reshape(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
-    """A Reshape of a tensor to fixed dimensions."""
-    target = ctx.int_constant(list(dims), "shape")
-    source = ctx.ms.tensors[index]
-    return ctx.emit("Reshape", [index, target], dims, quant=source.quant, quant_type=ctx.shape_quant_type(index))
+    ctx.bind(value, ctx.reshape(index, pm.permute(shape, pm.NWC)), pm.NWC, integer=integer)
 
 
 def elementwise(ctx: Lowering, node: ir.Node, op: str, **attributes: Any) -> None:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, required, reshape
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.weights import weight
 from converter_lite.graph import constant, int_attribute, is_constant
@@ -85,7 +85,7 @@ def _gather_elements(ctx: Lowering, node: ir.Node) -> None:
         raise Unsupported(f"{int(np.prod(shape))} indices (at most {_MAX_PICKS})")
     grid = np.stack(np.meshgrid(*(np.arange(d) for d in shape), indexing="ij"), axis=-1).astype(np.int32)
     lead, tail = grid[..., :axis], grid[..., axis + 1 :]
-    column = reshape(ctx, _positive(ctx, picks, ctx.shape(data)[axis]), (*shape, 1))
+    column = ctx.reshape(_positive(ctx, picks, ctx.shape(data)[axis]), (*shape, 1))
     parts = [ctx.add_constant(lead, "coordinates")] if axis else []
     parts += [column] + ([ctx.add_constant(tail, "coordinates")] if axis + 1 < rank else [])
     index = column if rank == 1 else ctx.emit("Concat", parts, (*shape, rank), dtype=DataType.INT32, axis=rank)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsQuant
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, required, reshape
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.weights import Weight, int8_weight, int32_bias, scaled, weight
 from converter_lite.graph import attribute, constant, input_at, int_attribute, is_constant, label, single_consumer
@@ -64,13 +64,13 @@ def _with_vector(ctx: Lowering, node: ir.Node) -> None:
     """A product with a vector, as one with a matrix of one row or column."""
     a, b, out = required(node, 0), required(node, 1), node.outputs[0]
     left, right = ctx.shape(a), ctx.shape(b)
-    row = ctx.use(a) if len(left) > 1 else reshape(ctx, ctx.use(a), (1, *left))
-    column = ctx.use(b) if len(right) > 1 else reshape(ctx, ctx.use(b), (*right, 1))
+    row = ctx.use(a) if len(left) > 1 else ctx.reshape(ctx.use(a), (1, *left))
+    column = ctx.use(b) if len(right) > 1 else ctx.reshape(ctx.use(b), (*right, 1))
     dims = ctx.ms.tensors[row].dims[:-1] + ctx.ms.tensors[column].dims[-1:]
     if len(left) > 2 and len(right) > 2:
         raise Unsupported("a product of a vector with a stack of matrices")
     index = ctx.emit("MatMulFusion", [row, column], dims)
-    ctx.bind(out, reshape(ctx, index, ctx.shape(out) or (1,)))
+    ctx.bind(out, ctx.reshape(index, ctx.shape(out) or (1,)))
 
 
 def _gemm(ctx: Lowering, node: ir.Node) -> None:

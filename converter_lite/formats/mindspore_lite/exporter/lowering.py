@@ -21,8 +21,9 @@ from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activati
 from converter_lite.formats.mindspore_lite.narrowing import NARROWED, narrow
 from converter_lite.formats.mindspore_lite.options import MsOptions
 from converter_lite.formats.mindspore_lite.permutation import Perm
-from converter_lite.graph import constant, is_constant, label, single_consumer, static_shape
+from converter_lite.graph import clamp_bounds, constant, is_constant, label, single_consumer, static_shape
 from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization.clamps import saturation_clamps
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
 
@@ -268,7 +269,23 @@ class Lowering:
         return forms[moved] if moved == form else self._cast(value, forms[moved], to_integer=form.integer)
 
     def transpose(self, source: int, perm: Perm, *, name: str = "") -> int:
-        """A Transpose of a tensor; the runtime derives the layout label of the result from the order."""
+        """A tensor with its axes in another order.
+
+        The x86 runtime takes a Transpose whose result has the shape of its input for one that moves nothing. Where elements
+        would move all the same, as in a cube, an axis of size 1 takes another place and a Reshape brings it back.
+        """
+        dims = self.ms.tensors[source].dims
+        if pm.permute(dims, perm) != dims or pm.keeps_order(dims, perm):
+            return self._move(source, perm, name)
+        shape, order = dims, perm
+        if 1 not in dims:
+            shape, order = (1, *dims), (0, *(axis + 1 for axis in perm))
+            source = self.reshape(source, shape)
+        index = self.reshape(self._move(source, pm.visible(shape, order), name), dims)
+        return self._labelled(index) if perm == pm.NHWC else index
+
+    def _move(self, source: int, perm: Perm, name: str = "") -> int:
+        """A Transpose; the runtime derives the layout label of the result from the order."""
         before = self.ms.tensors[source]
         order = self.int_constant(perm, f"perm_{_digits(perm)}")
         quant_type = self.shape_quant_type(source)
@@ -282,11 +299,18 @@ class Lowering:
             self.ms.tensors[index].format = Format.NCHW
         return index
 
+    def reshape(self, source: int, dims: Sequence[int]) -> int:
+        """A tensor with other, fixed dimensions."""
+        quant = self.ms.tensors[source].quant
+        target = self.int_constant(dims, "shape")
+        return self.emit("Reshape", [source, target], dims, quant=quant, quant_type=self.shape_quant_type(source))
+
     def image(self, index: int) -> int:
         """The tensor with the label NHWC, without which image operators refuse it."""
-        if self.ms.tensors[index].format == Format.NHWC:
-            return index
-        return self.transpose(self.transpose(index, pm.NCHW_FROM_NHWC), pm.NHWC)
+        return index if self.ms.tensors[index].format == Format.NHWC else self._labelled(index)
+
+    def _labelled(self, index: int) -> int:
+        return self._move(self._move(index, pm.NCHW_FROM_NHWC), pm.NHWC)
 
     def _format(self, inputs: Sequence[int]) -> Format | int:
         """The label that the runtime gives to an output: that of the first input."""
@@ -365,12 +389,19 @@ class Lowering:
         self.bind(value, self.emit("QuantDTypeCast", [index], dims, dtype=DataType.FLOAT32, quant=given, **kinds), perm)
 
     def fused_activation(self, value: ir.Value, *, integer: bool) -> tuple[int, ir.Value]:
-        """The activation that the producer can compute itself, and the value that it then produces."""
+        """The activation that the producer can compute itself, and the value that it then produces.
+
+        Integers saturate at most bounds; other Clips behind an integer node read its integers on the grid of their output.
+        """
         consumer = single_consumer(value)
         if consumer is None or consumer in self.done:
             return 0, value
-        kind = inner_activation(consumer)
-        if not kind or (integer and not self.has_params(consumer.outputs[0])):
+        kind, params = inner_activation(consumer), self._params(consumer.outputs[0])
+        if integer and params is None:
+            return 0, value
+        if not kind and not (integer and saturation_clamps(consumer, params)):
+            if integer and params is not None and clamp_bounds(consumer) is not None:
+                self._lent.setdefault(value, params)
             return 0, value
         self.done.add(consumer)
         return int(kind), consumer.outputs[0]

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.formats.mindspore_lite.enums import ActivationType
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, activation, required, reshape
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, activation, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.graph import attribute, input_at, int_attribute
 
@@ -46,7 +46,7 @@ def _recurrent(ctx: Lowering, node: ir.Node) -> None:
     hidden = ctx.shape(required(node, 2))[2]
     if steps > _MAX_STEPS:
         raise Unsupported(f"{steps} steps (at most {_MAX_STEPS} are written out)")
-    flat = reshape(ctx, ctx.use(x), (steps * batch, size))
+    flat = ctx.reshape(ctx.use(x), (steps * batch, size))
     direction = str(attribute(node, "direction", "forward"))
     backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     results = []
@@ -90,7 +90,7 @@ def _initial(ctx: Lowering, node: ir.Node, place: int, number: int, directions: 
         return None
     _, batch, hidden = ctx.shape(value)
     if directions == 1:
-        return reshape(ctx, ctx.use(value), (batch, hidden))
+        return ctx.reshape(ctx.use(value), (batch, hidden))
     parts = ctx.emit_many(
         "Split",
         [ctx.use(value)],
@@ -99,7 +99,7 @@ def _initial(ctx: Lowering, node: ir.Node, place: int, number: int, directions: 
         size_splits=[1] * directions,
         axis=0,
     )
-    return reshape(ctx, parts[number], (batch, hidden))
+    return ctx.reshape(parts[number], (batch, hidden))
 
 
 def _run(ctx: Lowering, node: ir.Node, cell: _Cell, flat: int, order: range, state: State) -> tuple[list[int], State]:
@@ -207,7 +207,7 @@ def _joined(ctx: Lowering, parts: list[int], axis: int, dims: tuple[int, ...]) -
     """Equal matrices stacked along their rows, under new dimensions."""
     rows, columns = ctx.ms.tensors[parts[0]].dims
     index = parts[0] if len(parts) == 1 else ctx.emit("Concat", parts, (rows * len(parts), columns), axis=axis)
-    return reshape(ctx, index, dims)
+    return ctx.reshape(index, dims)
 
 
 TABLE: dict[str, Lower] = dict.fromkeys(_GATES, _recurrent)

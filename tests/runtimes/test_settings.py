@@ -1,0 +1,237 @@
+"""Settings crossed with formats: what the command writes for each, run in the runtimes that read the format.
+
+The result is held against the float model, and against what the converter itself says that the file computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+
+from converter_lite.formats.mindspore_lite.format import MsFormat
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.paddle.format import NbFormat
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.cli.workshop import SUCCESS, Config, changed, command, ini, write_bins
+from tests.runtimes.ms_runtime import PLATFORMS
+from tests.runtimes.paddle import Case, require, run_cases
+from tests.runtimes.paddle_arm import require_arm, run_on_arm
+from tests.support import build_proto, normal
+
+pytestmark = pytest.mark.runtime
+
+Array = NDArray[Any]
+
+PICTURES = """
+g (float[1,3,16,16] x) => (float[1,10] y) {
+    [first] a = Conv<pads=[1,1,1,1]>(x, w1, b1)
+    b = Clip(a, zero, infinity)
+    [second] c = Conv<pads=[1,1,1,1], group=24>(b, w2, b2)
+    d = Clip(c, zero, six)
+    [third] e = Conv(d, w3, b3)
+    f = Clip(e, minus, infinity)
+    h = Add(f, b)
+    [fourth] i = Conv(h, w4, b4)
+    j = Clip(i, half, two)
+    p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(j)
+    q = Flatten(p)
+    [last] y = Gemm(q, w5, b5)
+}
+"""
+TOKENS = """
+g (float[1,12,32] x) => (float[1,12,16] y) {
+    n = LayerNormalization<epsilon=0.00001>(x, scale, offset)
+    [query] q = MatMul(n, wq)
+    [key] k = MatMul(n, wk)
+    s = Add(q, k)
+    t = Tanh(s)
+    r = Add(t, x)
+    m = LayerNormalization<epsilon=0.00001>(r, scale, offset)
+    [last] o = MatMul(m, wo)
+    y = Add(o, bo)
+}
+"""
+
+
+def uneven(*shape: int, seed: int) -> Array:
+    """Weights whose output channels differ by ten: what one step per layer costs shows."""
+    spread = np.geomspace(0.3, 3, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+    return (normal(*shape, seed=seed) * spread / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+
+BOUNDS = {"minus": -1, "zero": 0, "half": 0.5, "two": 2, "six": 6, "infinity": np.inf}
+MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
+    "pictures": (
+        PICTURES,
+        13,
+        (1, 3, 16, 16),
+        {
+            "w1": uneven(24, 3, 3, 3, seed=1),
+            "b1": normal(24, seed=2),
+            "w2": uneven(24, 1, 3, 3, seed=3),
+            "b2": normal(24, seed=4),
+            "w3": uneven(24, 24, 1, 1, seed=5),
+            "b3": normal(24, seed=6),
+            "w4": uneven(8, 24, 1, 1, seed=7),
+            "b4": normal(8, seed=8),
+            "w5": normal(512, 10, seed=9) / 8,
+            "b5": normal(10, seed=10),
+            **{name: np.array(bound, np.float32) for name, bound in BOUNDS.items()},
+        },
+    ),
+    "tokens": (
+        TOKENS,
+        17,
+        (1, 12, 32),
+        {
+            "wq": normal(32, 32, seed=1) / 6,
+            "wk": normal(32, 32, seed=2) / 6,
+            "wo": normal(32, 16, seed=3) / 6,
+            "scale": np.geomspace(0.1, 4, 32).astype(np.float32),
+            "offset": normal(32, seed=4),
+            "bo": normal(16),
+        },
+    ),
+}
+FULL = {
+    "common_quant_param": {"quant_type": "FULL_QUANT"},
+    "data_preprocess_param": {"calibrate_path": "x:bins", "calibrate_size": "16", "input_type": "BIN"},
+}
+DYNAMIC = {"common_quant_param": {"quant_type": "DYNAMIC_QUANT"}}
+WEIGHT = {"common_quant_param": {"quant_type": "WEIGHT_QUANT", "min_quant_weight_channel": "0"}}
+
+
+def with_data(config: Config) -> Config:
+    return changed(config, data_preprocess_param=FULL["data_preprocess_param"])
+
+
+def bits(number: int) -> Config:
+    return changed(WEIGHT, common_quant_param={"bit_num": str(number)})
+
+
+def dynamic(**keys: str) -> Config:
+    return changed(DYNAMIC, dynamic_quant_param=keys)
+
+
+def full(**keys: str) -> Config:
+    return changed(FULL, full_quant_param=keys)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A configuration, the least cosine with the float model, and what Paddle-Lite's format cannot hold of it."""
+
+    config: Config
+    least: float
+    refused_by_paddle: str = ""
+
+
+NO_DYNAMIC = "a .nb file has no dynamic quantization"
+WIDTHS = "a .nb file stores weights with 8 or 16 bits"
+SETTINGS: dict[str, Setting] = {
+    "full": Setting(FULL, 0.997),
+    "one step per weight": Setting(full(per_channel="false"), 0.997),
+    "one step per weight, nearest": Setting(full(per_channel="false", rounding="NEAREST"), 0.997),
+    "adaptive": Setting(full(rounding="ADAPTIVE"), 0.997),
+    "no equalization, no correction": Setting(full(equalization="false", bias_correction="false"), 0.997),
+    "KL": Setting(full(activation_quant_method="KL"), 0.997),
+    "REMOVAL_OUTLIER": Setting(full(activation_quant_method="REMOVAL_OUTLIER"), 0.997),
+    "a layer in float": Setting(changed(FULL, common_quant_param={"skip_quant_node": "last"}), 0.999),
+    "target_error": Setting(changed(FULL, common_quant_param={"target_error": "0.11"}), 0.998),
+    "weights": Setting(WEIGHT, 0.9999),
+    "weights, one step": Setting(changed(WEIGHT, weight_quant_param={"per_channel": "false"}), 0.999),
+    "six bits": Setting(bits(6), 0.999, WIDTHS),
+    "four bits with data": Setting(with_data(bits(4)), 0.999, WIDTHS),
+    "sixteen bits": Setting(bits(16), 0.99999999),
+    "dynamic": Setting(DYNAMIC, 0.9999, NO_DYNAMIC),
+    "dynamic with data": Setting(with_data(DYNAMIC), 0.9999, NO_DYNAMIC),
+    "dynamic, ACWL": Setting(dynamic(quant_strategy="ACWL"), 0.9995, NO_DYNAMIC),
+    "dynamic, ACWL with data": Setting(with_data(dynamic(quant_strategy="ACWL")), 0.9995, NO_DYNAMIC),
+    "dynamic, not smoothed": Setting(dynamic(smoothing="false"), 0.9995, NO_DYNAMIC),
+}
+
+
+def cosine(a: Array, b: Array) -> float:
+    x, y = a.ravel().astype(np.float64), b.ravel().astype(np.float64)
+    return float(x @ y / np.sqrt((x @ x) * (y @ y)))
+
+
+def outputs(model: Any, x: Array) -> Array:
+    return DEFAULT_ENGINE.session(model, optimize=False).run({"x": x})["y"]
+
+
+Run = Callable[[bytes, Array, Path], "Array | str"]
+
+
+def in_mindspore_lite(name: str) -> Run:
+    def run(data: bytes, x: Array, folder: Path) -> Array | str:
+        platform = next(p for p in PLATFORMS if p.name == name)
+        platform.skip_if_missing(shim=True)
+        outcome = platform.run({"m": (data, {"x": x})}, folder, shim=True)["m"]
+        return outcome.error or outcome.outputs["y"]
+
+    return run
+
+
+def in_paddle_lite(release: str) -> Run:
+    def run(data: bytes, x: Array, folder: Path) -> Array | str:
+        require(release)
+        (found,) = run_cases(release, [Case(data, [x])], folder)
+        return found if isinstance(found, str) else found[0]
+
+    return run
+
+
+def on_arm(data: bytes, x: Array, folder: Path) -> Array | str:
+    require_arm()
+    found = run_on_arm(data, [x], folder)
+    return found if isinstance(found, str) else found[0]
+
+
+RUNTIMES: dict[str, tuple[str, str, Run]] = {
+    **{f"MindSpore Lite {p.name}": ("MINDIR_LITE", "", in_mindspore_lite(p.name)) for p in PLATFORMS},
+    "Paddle-Lite 2.12": ("NAIVE_BUFFER", "x86", in_paddle_lite("2.12")),
+    "Paddle-Lite for ARM64": ("NAIVE_BUFFER", "arm", on_arm),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, and where the runtimes' files are put."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_setting_holds_in_the_runtime(model: str, setting: str, runtime: str, folder: Path) -> None:
+    graph, opset, shape, constants = MODELS[model]
+    onnx.save(build_proto(graph, opset=opset, **constants), "model.onnx")
+    write_bins(folder / "bins", 16, shape if len(shape) < 4 else (1, *shape[2:], shape[1]))
+    made, (save_type, processor, run) = SETTINGS[setting], RUNTIMES[runtime]
+    Path("quant.cfg").write_text(ini(made.config), encoding="utf-8")
+    flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--configFile=quant.cfg"]
+    outcome = command(*flags, f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else []))
+    if processor and made.refused_by_paddle:
+        assert outcome.status == 2
+        assert made.refused_by_paddle in outcome.err
+        return
+    assert (outcome.status, outcome.last_line) == (0, SUCCESS), outcome
+    x = normal(*shape, seed=77)
+    kind, path = (NbFormat(processor), Path("out.nb")) if processor else (MsFormat(), Path("out.ms"))
+    claimed = outputs(kind.runnable(path, like=read_onnx(Path("model.onnx"))), x)
+    wanted = outputs(Path("model.onnx"), x)
+    found = run(path.read_bytes(), x, folder / "run")
+    assert not isinstance(found, str), found
+    found = found.reshape(wanted.shape)
+    assert cosine(found, wanted) >= made.least
+    assert cosine(found, claimed) >= 0.99997
