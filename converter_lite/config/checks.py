@@ -143,8 +143,12 @@ def _dynamic_rounding_fits(facts: Facts) -> Iterator[Remark]:
     if facts.values[QUANT_TYPE] is not DYNAMIC or not facts.known(_DYNAMIC_ROUNDING):
         return
     has_data = facts.external_data or (_DATA, _CALIBRATION[0]) in facts.given
-    if facts.values[_DYNAMIC_ROUNDING] is Rounding.ADAPTIVE and not has_data:
+    if _is_fitted(facts.values[_DYNAMIC_ROUNDING]) and not has_data:
         yield *_DYNAMIC_ROUNDING, NO_DATA_TO_FIT
+
+
+def _is_fitted(rounding: object) -> bool:
+    return isinstance(rounding, Rounding) and rounding.is_fitted
 
 
 def _rounding_fits(facts: Facts) -> Iterator[Remark]:
@@ -155,7 +159,7 @@ def _rounding_fits(facts: Facts) -> Iterator[Remark]:
     has_data = facts.external_data or (_DATA, _CALIBRATION[0]) in facts.given
     if is_gptq and rounding is Rounding.NEAREST:
         yield *_ROUNDING, "contradicts quant_strategy=GPTQ, which fits the rounding to data: remove one of the two"
-    elif (is_gptq or rounding is Rounding.ADAPTIVE) and not has_data:
+    elif (is_gptq or _is_fitted(rounding)) and not has_data:
         yield *(_STRATEGY if is_gptq else _ROUNDING), NO_DATA_TO_FIT
 
 

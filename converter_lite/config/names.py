@@ -68,11 +68,16 @@ class WeightQuantStrategy(enum.Enum):
     GPTQ = "GPTQ"
 
 
-class Rounding(enum.Enum):
+class Rounding(Word):
     """How real weights become integers. Ours."""
 
-    NEAREST = "NEAREST"
-    ADAPTIVE = "ADAPTIVE"
+    NEAREST = "NEAREST", "to the nearest integer"
+    ADAPTIVE = "ADAPTIVE", "fitted to what calibration samples make each layer read"
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it needs calibration samples."""
+        return self is not Rounding.NEAREST
 
 
 class DynamicQuantStrategy(enum.Enum):

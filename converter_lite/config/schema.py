@@ -35,6 +35,7 @@ _EVERY_TYPE = (Use(WEIGHT), Use(FULL), Use(DYNAMIC))
 _IMAGE_USES = tuple(Use(quant_type, when=(_IMAGES,)) for quant_type in QuantType)
 _AUTO_TUNE_USES = (Use(WEIGHT, when=(_MIXED, _AUTO_TUNE)),)
 _PORTABLE_USES = (Use(FULL, (TargetDevice.CPU, TargetDevice.X86)), Use(DYNAMIC))
+_CANCELLING = "With bias_correction errors of NEAREST cancel within a layer."
 _FILTER_USES = (Use(WEIGHT), Use(FULL, (TargetDevice.ASCEND,)))
 
 _COMMON = Section(
@@ -160,8 +161,7 @@ _WEIGHT = Section(
             "rounding",
             Kind.CHOICE,
             None,
-            "NEAREST: to the nearest integer (with bias_correction so that errors cancel within a layer); ADAPTIVE: fitted "
-            "to what calibration samples make each layer read. Not set: ADAPTIVE with less than 8 bits where there are samples.",
+            f"{Rounding.meanings()} {_CANCELLING} Not set: ADAPTIVE with less than 8 bits where there are samples.",
             choices=Rounding,
             example="ADAPTIVE",
             is_ours=True,
@@ -270,8 +270,7 @@ _FULL = Section(
             "rounding",
             Kind.CHOICE,
             None,
-            "NEAREST: to the nearest integer (with bias_correction so that errors cancel within a layer); ADAPTIVE: fitted "
-            "to what calibration samples make each layer read. Not set: ADAPTIVE with one scale per layer and bias_correction.",
+            f"{Rounding.meanings()} {_CANCELLING} Not set: ADAPTIVE with one scale per layer and bias_correction.",
             choices=Rounding,
             example="NEAREST",
             is_ours=True,
@@ -404,8 +403,7 @@ _DYNAMIC = Section(
             "rounding",
             Kind.CHOICE,
             None,
-            "ADAPTIVE: weights are rounded to what calibration samples make each layer read; NEAREST: to the nearest integer. "
-            "Not set: ADAPTIVE where there are samples.",
+            f"{Rounding.meanings()} Not set: ADAPTIVE where there are samples.",
             choices=Rounding,
             is_ours=True,
         ),

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_means
+from converter_lite.config.names import Rounding
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize, required_opset, storage_type
+from converter_lite.quantization.rounding import ALGORITHMS
 from converter_lite.quantization.sequential import SequentialRun, mean_over_samples
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
@@ -53,21 +55,21 @@ class LayerFit:
 
     Attributes:
         biases: Correct biases.
-        rounding: Fit the rounding of weights to the layer's inputs (:mod:`converter_lite.quantization.adaptive`).
+        rounding: How weights are rounded; fitted to the layer's inputs by :mod:`converter_lite.quantization.rounding`.
         grids: Also fit the steps of weights of less than ``GRID_BELOW_BITS`` bits in nodes that compute in float (their scales
             change in the plan).
         input_scales: Those may have a scale per column too (:mod:`converter_lite.kernels.input_scales`).
     """
 
     biases: bool = True
-    rounding: bool = False
+    rounding: Rounding = Rounding.NEAREST
     grids: bool = False
     input_scales: bool = False
 
     @property
     def stage(self) -> str:
         """Name of the stage in the progress and the summary."""
-        wanted = (("bias correction", self.biases), ("rounding", self.rounding))
+        wanted = (("bias correction", self.biases), ("rounding", self.rounding.is_fitted))
         return " and ".join(name for name, is_wanted in wanted if is_wanted)
 
 
@@ -107,7 +109,7 @@ def fit_layers(
     outputs = [copy.outputs[0] for copy in copies]
     run = SequentialRun(working, feeds, context)
     run_float = SequentialRun(before, feeds, context)
-    fitting = _Rounding(quantized, len(feeds), run, run_float, wanted) if wanted.rounding else None
+    fitting = _Rounding(quantized, len(feeds), run, run_float, wanted) if wanted.rounding.is_fitted else None
     shifts: dict[str, NDArray[np.float64]] = {}
     for i, node in enumerate(context.log.track(nodes, "correcting layers", len(nodes))):
         start = time.perf_counter()
@@ -137,6 +139,7 @@ class _Rounding:
         self._quantized = quantized
         self._samples = samples
         self._wanted = wanted
+        self._algorithm = ALGORITHMS[wanted.rounding]
         self._run = run
         self._run_float = run_float
 
@@ -177,13 +180,13 @@ class _Rounding:
             and params.spec.bits < GRID_BELOW_BITS
             and self._quantized.plan.mode(node) is NodeMode.WEIGHT
         ):
-            params, fitted = adaptive.fit_grid(
+            params, fitted = self._algorithm.grid(
                 node, values, params, moments, has_bias=has_bias, input_scales=self._wanted.input_scales
             )
             self._quantized.plan.weights[weight.name] = params
             _change_grid(working, source, weight.name, params)
         else:
-            fitted = adaptive.fit_rounding(node, values, params, moments, has_bias=has_bias)
+            fitted = self._algorithm.integers(node, values, params, moments, has_bias=has_bias)
         self._run_float.forget(later)
         self._quantized.q_weights[weight.name] = fitted
         initializer, dtype = source.inputs[0], storage_type(params.spec)

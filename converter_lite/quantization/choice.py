@@ -160,7 +160,7 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
             dynamic.smoothing,
             skip=skip,
             portable=common.portable,
-            adaptive_rounding=dynamic.rounding is not Rounding.NEAREST,
+            rounding=dynamic.rounding or Rounding.ADAPTIVE,
         )
         return Choice(settings, target_spec(TargetDevice.CPU.value))
     return _choose_weights(config, skip, has_samples=has_samples)
@@ -178,7 +178,7 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
         bias_correction=full.bias_correction,
         equalization=full.equalization,
         smooth_alpha=full.smooth_alpha,
-        adaptive_rounding=is_coarse if full.rounding is None else full.rounding is Rounding.ADAPTIVE,
+        rounding=full.rounding or (Rounding.ADAPTIVE if is_coarse else Rounding.NEAREST),
         skip=skip,
     )
     return Choice(settings, target)
@@ -192,7 +192,7 @@ def _choose_weights(config: QuantizationConfig, skip: frozenset[str], *, has_sam
         bits=common.bit_num if mixed is None else WIDE_BITS,
         per_channel=weight.per_channel,
         bias_correction=weight.bias_correction,
-        adaptive_rounding=_rounds_adaptively(config, has_samples=has_samples),
+        rounding=_weight_rounding(config, has_samples=has_samples),
         min_size=common.min_quant_weight_size,
         min_channel=common.min_quant_weight_channel if is_said else None,
         skip=skip,
@@ -213,24 +213,25 @@ def _mixed_bits(config: QuantizationConfig, *, has_samples: bool) -> MixedBits:
     )
 
 
-def _rounds_adaptively(config: QuantizationConfig, *, has_samples: bool) -> bool:
-    """Whether weight quantization fits its rounding to samples: on request, or by default where it pays off.
+def _weight_rounding(config: QuantizationConfig, *, has_samples: bool) -> Rounding:
+    """How weight quantization rounds: as is written, else fitted to samples where that pays off.
 
     Raises:
         ConfigError: It is asked for and there are no samples.
     """
     weight = config.weight_quant_param
     is_gptq = weight.quant_strategy is WeightQuantStrategy.GPTQ
-    if weight.rounding is not Rounding.ADAPTIVE and not is_gptq:
-        is_silent = weight.rounding is None
-        return is_silent and has_samples and config.common_quant_param.bit_num < ADAPTIVE_BELOW_BITS
-    if not has_samples:
+    rounding = Rounding.ADAPTIVE if is_gptq else weight.rounding
+    if rounding is None:
+        pays = has_samples and config.common_quant_param.bit_num < ADAPTIVE_BELOW_BITS
+        return Rounding.ADAPTIVE if pays else Rounding.NEAREST
+    if rounding.is_fitted and not has_samples:
         raise ConfigError(
             "the rounding is fitted to calibration samples, and there are none",
             where=config.location("weight_quant_param", "quant_strategy" if is_gptq else "rounding"),
             hint="give samples, or remove the key",
         )
-    return True
+    return rounding
 
 
 def skipped_nodes(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> frozenset[str]:

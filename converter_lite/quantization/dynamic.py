@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
+from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError
 from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.quantization.bias_correction import LayerFit, fit_layers
@@ -55,7 +56,7 @@ class DynamicSettings:
         smoothing: Move outliers of activations into the weights or into scales per row, where weights have scales per channel.
         skip: Names of nodes that stay float.
         portable: Choose weights with which no integer kernel of an x86 processor can saturate.
-        adaptive_rounding: Fit the rounding of weights to calibration samples, where there are any.
+        rounding: How weights become integers; to nearest where there are no calibration samples.
         rows: Activations may have a scale per row; otherwise every tensor has one.
     """
 
@@ -63,7 +64,7 @@ class DynamicSettings:
     smoothing: bool = True
     skip: frozenset[str] = frozenset()
     portable: bool = True
-    adaptive_rounding: bool = True
+    rounding: Rounding = Rounding.ADAPTIVE
     rows: bool = True
 
 
@@ -134,12 +135,14 @@ def quantize_dynamic(
     if given is None:
         _find_params(model, plan, settings)
     quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
-    if settings.adaptive_rounding and samples is not None and not is_larger_than_memory(model):
-        quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), context)
+    if settings.rounding.is_fitted and samples is not None and not is_larger_than_memory(model):
+        quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), settings.rounding, context)
     return quantized
 
 
-def _fitted_integers(quantized: QuantizedModel, feeds: Sequence[Feed], context: RunContext) -> dict[str, Integers]:
+def _fitted_integers(
+    quantized: QuantizedModel, feeds: Sequence[Feed], rounding: Rounding, context: RunContext
+) -> dict[str, Integers]:
     """Integers of weights, fitted to inputs of a network in which only the weights of earlier layers are quantized."""
     plan = quantized.plan
     nodes = {name: NodePlan(node.op_type, NodeMode.FLOAT, "is not fitted") for name, node in plan.nodes.items()}
@@ -147,7 +150,7 @@ def _fitted_integers(quantized: QuantizedModel, feeds: Sequence[Feed], context: 
         if _columns(node) <= FITTED_COLUMNS:
             nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.WEIGHT)
     copy = QuantizedModel(quantized.model.clone(), replace(plan, nodes=nodes))
-    wanted = LayerFit(biases=False, rounding=True)
+    wanted = LayerFit(biases=False, rounding=rounding)
     with context.log.stage(wanted.stage):
         fit_layers(copy, feeds, wanted, context)
     return copy.q_weights

@@ -17,6 +17,7 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats
+from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
@@ -64,7 +65,7 @@ class FullSettings:
         bias_correction: Correct the biases on calibration samples, and let rounding errors cancel.
         equalization: Rescale channels between neighbouring layers first.
         smooth_alpha: Share of an activation's spread that equalization and smoothing move into the weights behind it.
-        adaptive_rounding: Fit the rounding of weights to calibration samples.
+        rounding: How weights become integers.
         skip: Names of nodes that stay float.
     """
 
@@ -73,7 +74,7 @@ class FullSettings:
     bias_correction: bool = True
     equalization: bool = True
     smooth_alpha: float = MIGRATION
-    adaptive_rounding: bool = False
+    rounding: Rounding = Rounding.NEAREST
     skip: frozenset[str] = frozenset()
 
 
@@ -112,7 +113,7 @@ def quantize_full(
         check_saturation(plan, (node for node in model.graph if plan.mode(node) is NodeMode.INTEGER))
     refuse_broken_constants(model, plan)
     coarse = not settings.per_channel
-    head = samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding, coarse=coarse))
+    head = samples.head(samples_wanted(model, fitted_rounding=settings.rounding.is_fitted, coarse=coarse))
     if settings.equalization:
         with log.stage("equalization"):
             per_channel = settings.per_channel
@@ -133,8 +134,8 @@ def quantize_full(
     if settings.bias_correction:
         round_weights(quantized, log)
     biases = settings.bias_correction and target.bias_correction
-    if biases or settings.adaptive_rounding:
-        wanted = LayerFit(biases, settings.adaptive_rounding)
+    if biases or settings.rounding.is_fitted:
+        wanted = LayerFit(biases, settings.rounding)
         with log.stage(wanted.stage):
             fit_layers(quantized, head, wanted, context)
     return quantized
@@ -156,8 +157,8 @@ def _find_params(
         stats = collect(model, observed, need, samples, context)
     with context.log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
-        per_channel, rounding = settings.per_channel, settings.adaptive_rounding
-        plan.weights = constant_params(model, plan, target, per_channel=per_channel, clip=rounding and not per_channel)
+        per_channel, is_fitted = settings.per_channel, settings.rounding.is_fitted
+        plan.weights = constant_params(model, plan, target, per_channel=per_channel, clip=is_fitted and not per_channel)
 
 
 def round_weights(quantized: QuantizedModel, log: Log) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
+from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import mixed_bits
@@ -68,7 +69,7 @@ class WeightSettings:
         bits: 1 to 16.
         per_channel: One scale per output channel.
         bias_correction: Correct biases (on data where given, else from folded BatchNormalization) and let rounding errors cancel.
-        adaptive_rounding: Fit the rounding to calibration samples.
+        rounding: How weights become integers.
         min_size: A weight is quantized only if it has more elements.
         min_channel: Conv and ConvTranspose weights are quantized only if they have more output channels; ``None``: as many as
             ``storage.least_channels``.
@@ -83,7 +84,7 @@ class WeightSettings:
     bits: int = 8
     per_channel: bool = True
     bias_correction: bool = True
-    adaptive_rounding: bool = False
+    rounding: Rounding = Rounding.NEAREST
     min_size: int = 0
     min_channel: int | None = None
     skip: frozenset[str] = frozenset()
@@ -200,7 +201,7 @@ def _split(
     if settings.mixed is not None and settings.mixed.search:
         return mixed_bits.split(samples)
     coarse = settings.bits < GRID_BELOW_BITS
-    return samples.head(samples_wanted(model, fitted_rounding=settings.adaptive_rounding, coarse=coarse)), ()
+    return samples.head(samples_wanted(model, fitted_rounding=settings.rounding.is_fitted, coarse=coarse)), ()
 
 
 def _refuse_input_scales(plan: QuantPlan, settings: WeightSettings) -> None:
@@ -236,8 +237,8 @@ class _Run:
             if settings.bias_correction and self.feeds is None:
                 for node in weighted:
                     _correct_from_batchnorm(node, quantized)
-        if self.feeds is not None and (settings.bias_correction or settings.adaptive_rounding):
-            wanted = LayerFit(settings.bias_correction, settings.adaptive_rounding, self.grids, settings.input_scales)
+        if self.feeds is not None and (settings.bias_correction or settings.rounding.is_fitted):
+            wanted = LayerFit(settings.bias_correction, settings.rounding, self.grids, settings.input_scales)
             with log.stage(wanted.stage):
                 fit_layers(quantized, self.feeds, wanted, self.context)
         return quantized

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.config.names import Rounding
 from converter_lite.kernels.gptq import DAMPING, compensation, round_gptq
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import adaptive
@@ -296,7 +297,8 @@ def test_few_bits_lose_less_with_it(bits: int, bias_correction: bool) -> None:
     unseen = [{"x": correlated((1, 3, 12, 12), seed)} for seed in range(100, 110)]
     settings = {"bits": bits, "bias_correction": bias_correction}
     fitted, rounded = (
-        sqnr(model, written(weights(model, samples, adaptive_rounding=on, **settings)), unseen) for on in (True, False)
+        sqnr(model, written(weights(model, samples, rounding=how, **settings)), unseen)
+        for how in (Rounding.ADAPTIVE, Rounding.NEAREST)
     )
     assert fitted > rounded + 1
 
@@ -304,7 +306,7 @@ def test_few_bits_lose_less_with_it(bits: int, bias_correction: bool) -> None:
 def test_full_quantization_fits_every_layer_it_can_and_stays_close() -> None:
     model, samples = net()
     plain = full(model, samples=samples, bias_correction=True)
-    fitted = full(model, samples=samples, bias_correction=True, adaptive_rounding=True)
+    fitted = full(model, samples=samples, bias_correction=True, rounding=Rounding.ADAPTIVE)
     changed = {name for name in plain.q_weights if np.any(plain.q_weights[name] != fitted.q_weights[name])}
     assert changed == {"w1", "w2", "w4"}
     assert set(fitted.q_weights) >= changed
@@ -313,7 +315,7 @@ def test_full_quantization_fits_every_layer_it_can_and_stays_close() -> None:
 
 def test_the_float_weights_stay_and_biases_only_move_where_they_may() -> None:
     model, samples = net()
-    quantized = weights(model, samples, bits=4, bias_correction=False, adaptive_rounding=True)
+    quantized = weights(model, samples, bits=4, bias_correction=False, rounding=Rounding.ADAPTIVE)
     for name in ("w1", "b1", "w2", "b2", "w4", "b4"):
         np.testing.assert_array_equal(
             g.constant(quantized.model.graph.initializers[name]), g.constant(model.graph.initializers[name])
@@ -325,7 +327,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads() -> None:
     found = []
     for threads in (1, 3):
         quantized = full(model, samples=samples)
-        fit_layers(quantized, samples, LayerFit(rounding=True), RunContext(threads=threads))
+        fit_layers(quantized, samples, LayerFit(rounding=Rounding.ADAPTIVE), RunContext(threads=threads))
         found.append(quantized.q_weights)
     assert list(found[0]) == list(found[1])
     for name, q in found[0].items():
@@ -339,7 +341,7 @@ def test_a_weight_that_two_layers_read_keeps_one_set_of_integers() -> None:
         b=normal(4, seed=2),
     )
     samples = samples_of(model, 4)
-    fitted = weights(model, samples, bits=4, adaptive_rounding=True)
+    fitted = weights(model, samples, bits=4, rounding=Rounding.ADAPTIVE)
     plain = weights(model, samples, bits=4)
     np.testing.assert_array_equal(fitted.q_weights["w"], plain.q_weights["w"])
     assert sqnr(model, written(fitted), samples) > 10
@@ -361,7 +363,9 @@ def test_layers_of_every_shape_are_fitted_or_left(text: str, shape: tuple[int, .
     model = build(text, w=normal(*shape))
     samples = samples_of(model, 16)
     settings = {"bits": 4, "bias_correction": False}
-    fitted, rounded = (weights(model, samples, adaptive_rounding=on, **settings) for on in (True, False))
+    fitted, rounded = (
+        weights(model, samples, rounding=how, **settings) for how in (Rounding.ADAPTIVE, Rounding.NEAREST)
+    )
     assert sqnr(model, written(fitted), samples) >= sqnr(model, written(rounded), samples)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from converter_lite.config import config_from_mapping
+from converter_lite.config.names import Rounding
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.full import FullSettings
@@ -25,7 +26,7 @@ def chosen(quant_type: str, *, has_samples: bool = True, bit_num: int = 8, **key
 def is_adaptive(*, has_samples: bool = True, bit_num: int = 8, **keys: str) -> bool:
     settings = chosen("WEIGHT_QUANT", has_samples=has_samples, bit_num=bit_num, **keys).settings
     assert isinstance(settings, WeightSettings)
-    return settings.adaptive_rounding
+    return settings.rounding.is_fitted
 
 
 @pytest.mark.parametrize("bit_num", range(1, 17))
@@ -70,11 +71,11 @@ def test_adaptive_rounding_without_samples_is_refused(key: str, word: str) -> No
 def test_full_quantization_with_one_scale_per_layer_is_rounded_to_samples(keys: dict[str, str], expected: bool) -> None:
     settings = chosen("FULL_QUANT", **keys).settings
     assert isinstance(settings, FullSettings)
-    assert settings.adaptive_rounding == expected
+    assert settings.rounding.is_fitted == expected
 
 
 def test_keys_of_full_quantization_arrive() -> None:
     assert chosen("FULL_QUANT").settings == FullSettings()
     keys = {"equalization": "false", "rounding": "ADAPTIVE", "smooth_alpha": "0.25", "bias_correction": "false"}
-    expected = FullSettings(equalization=False, adaptive_rounding=True, smooth_alpha=0.25, bias_correction=False)
+    expected = FullSettings(equalization=False, rounding=Rounding.ADAPTIVE, smooth_alpha=0.25, bias_correction=False)
     assert chosen("FULL_QUANT", **keys).settings == expected

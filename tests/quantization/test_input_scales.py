@@ -12,6 +12,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite import graph as g
+from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.onnx.qdq import read_qdq
@@ -25,7 +26,7 @@ from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, samples_of, sqnr, written
 
-SETTINGS = WeightSettings(bits=4, adaptive_rounding=True, min_channel=0, input_scales=True)
+SETTINGS = WeightSettings(bits=4, rounding=Rounding.ADAPTIVE, min_channel=0, input_scales=True)
 
 
 def net() -> ir.Model:

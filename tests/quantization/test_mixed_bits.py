@@ -5,6 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.config import config_from_mapping
+from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.formats.mindspore_lite.policy import MsStorage
 from converter_lite.log import Log
@@ -57,7 +58,8 @@ def mixed(
     log: Log | None = None,
 ) -> QuantizedModel:
     model = net()
-    settings = WeightSettings(mixed=bits, min_channel=0, adaptive_rounding=samples is not None, storage=storage)
+    rounding = Rounding.NEAREST if samples is None else Rounding.ADAPTIVE
+    settings = WeightSettings(mixed=bits, min_channel=0, rounding=rounding, storage=storage)
     return quantize_weights(
         model,
         settings,

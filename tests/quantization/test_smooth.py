@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.config.names import Rounding
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.dynamic import DynamicSettings, decide_dynamic, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan, smoothed_name
@@ -55,7 +56,7 @@ def with_outlier_rows(model: ir.Model, count: int = 4) -> Samples:
     return samples
 
 
-NEAREST = DynamicSettings(adaptive_rounding=False)
+NEAREST = DynamicSettings(rounding=Rounding.NEAREST)
 """Rounding that needs no samples."""
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.config.names import Rounding
 from converter_lite.data.inputs import input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.remember import RememberingDataset
@@ -138,7 +139,8 @@ def test_narrow_weights_are_fitted_to_more_samples_than_a_pass_keeps_in_memory(b
             feed["x"] = feed["x"] + np.float32(later)
         samples = RememberingDataset(IterableDataset(feeds, input_specs(model)))
         assert len(list(samples)) == 60
-        return weights(model, samples=samples, bits=bits, bias_correction=True, adaptive_rounding=bits < 8)
+        rounding = Rounding.ADAPTIVE if bits < 8 else Rounding.NEAREST
+        return weights(model, samples=samples, bits=bits, bias_correction=True, rounding=rounding)
 
     biases = [constant(result.model.graph.initializers["b"]) for result in (corrected(0.0), corrected(1.0))]
     assert biases[0] is not None and biases[1] is not None

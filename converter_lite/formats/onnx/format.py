@@ -90,7 +90,7 @@ class OnnxFormat:
             narrowest=narrowest_width() if _newer_forms(widths) else NARROWEST,
             per_channel=choice is not None and choice.is_per_channel,
             integer_bias=choice is not None and choice.target.quantize_bias,
-            input_scales=weights.input_scales and weights.adaptive_rounding,
+            input_scales=weights.input_scales and weights.rounding.is_fitted,
         )
         return forecast_bytes(quantized.model, quantized.plan, stored_as)
 

@@ -243,7 +243,7 @@ def _weights_only(settings: FullSettings) -> WeightSettings:
     return WeightSettings(
         per_channel=settings.per_channel,
         bias_correction=settings.bias_correction,
-        adaptive_rounding=settings.adaptive_rounding,
+        rounding=settings.rounding,
         skip=settings.skip,
     )
 

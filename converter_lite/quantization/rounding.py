@@ -1,0 +1,30 @@
+"""Algorithms that fit the rounding of weights to calibration samples, by the names that a configuration gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.config.names import Rounding
+from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization import adaptive
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """How integers are chosen from what a layer reads (:class:`~converter_lite.quantization.adaptive.Moments`).
+
+    Attributes:
+        integers: Integers on a grid that is fixed; arguments as of :func:`~converter_lite.quantization.adaptive.fit_rounding`.
+        grid: Grid and integers; arguments as of :func:`~converter_lite.quantization.adaptive.fit_grid`.
+    """
+
+    integers: Callable[..., NDArray[np.int32]]
+    grid: Callable[..., tuple[QuantParams, NDArray[np.int32]]]
+
+
+ALGORITHMS: Mapping[Rounding, Algorithm] = {Rounding.ADAPTIVE: Algorithm(adaptive.fit_rounding, adaptive.fit_grid)}
+"""Rounding to nearest is not among them: it reads no samples."""
