@@ -168,6 +168,14 @@ def add_tensor(graph: ir.Graph, name: str, tensor: ir.TensorProtocol, *, names: 
     return value
 
 
+def load_constants(model: ir.Model) -> None:
+    """Read constants that lie in files into memory. The files may stay open for others, which the library's function refuses."""
+    for value in (value for graph in model.graphs() for value in graph.initializers.values()):
+        tensor = value.const_value
+        if isinstance(tensor, ir.ExternalTensor):
+            value.const_value = ir.Tensor(tensor.numpy().copy(), name=tensor.name, dtype=tensor.dtype)
+
+
 def lazy_tensor(
     make: Callable[[], NDArray[np.generic]],
     dtype: ir.DataType,

@@ -13,12 +13,14 @@ class GraphRequirements:
         static: Every input has a fixed shape.
         fused: Operators that the format has as one and exporters write as several, see ``passes.pipeline.FUSIONS``.
         opset: Operator set that defines those; ``None`` keeps the model's.
+        spelled_out: Operators that the format lacks and others can compute, see ``passes.pipeline.SPELLED_OUT``.
         keeps_qdq: The QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
     """
 
     static: bool = False
     fused: frozenset[str] = frozenset()
     opset: int | None = None
+    spelled_out: frozenset[str] = frozenset()
     keeps_qdq: bool = False
 
 

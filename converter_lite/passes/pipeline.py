@@ -15,6 +15,7 @@ from converter_lite.graph import all_nodes, assign_names, known_names
 from converter_lite.passes import common
 from converter_lite.passes.activation import recognize_relu
 from converter_lite.passes.batchnorm import fold_batchnorm
+from converter_lite.passes.branches import inline_branches
 from converter_lite.passes.constant_folding import fold_constants
 from converter_lite.passes.gelu import fuse_gelu
 from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm
@@ -27,6 +28,11 @@ from converter_lite.passes.reshape_target import simplify_reshape
 from converter_lite.passes.scale_shift import fold_scale_shift
 from converter_lite.passes.shape_chain import fold_shapes, share_sizes
 from converter_lite.passes.shapes import infer_shapes
+from converter_lite.passes.spelled_out import (
+    spell_out_batched_gather,
+    spell_out_grouped_deconvolution,
+    spell_out_scatter,
+)
 from converter_lite.passes.transpose import merge_transposes
 from converter_lite.passes.unsqueeze import merge_unsqueezes
 
@@ -47,7 +53,7 @@ REQUIRED: tuple[Pass, ...] = (common.lift_constants,)
 ONCE: tuple[Pass, ...] = (common.remove_unused, common.deduplicate_initializers)
 """Before the rounds; the second one reads every weight."""
 
-SETTLING: tuple[Pass, ...] = (common.lift_constants, fold_shapes, fold_constants, common.remove_unused)
+SETTLING: tuple[Pass, ...] = (common.lift_constants, fold_shapes, fold_constants, inline_branches, common.remove_unused)
 """For models that come with a plan."""
 
 RULES: tuple[Pass, ...] = (
@@ -59,6 +65,7 @@ RULES: tuple[Pass, ...] = (
     remove_noops,
     merge_transposes,
     merge_unsqueezes,
+    inline_branches,
     common.eliminate_common_subexpressions,
     fuse_gemm,
     fold_gemm_factors,
@@ -80,6 +87,16 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
     }
 )
 """Rules for operators that a target may have; HardSwish first, as it holds a HardSigmoid."""
+
+
+SPELLED_OUT: Mapping[str, Pass] = MappingProxyType(
+    {
+        "ScatterND": spell_out_scatter,
+        "GatherND": spell_out_batched_gather,
+        "ConvTranspose": spell_out_grouped_deconvolution,
+    }
+)
+"""Rules for operators, or variants of them, that a target lacks."""
 
 
 class BrokenGraphError(RuntimeError):
@@ -106,7 +123,11 @@ class OptimizeResult:
 
 
 def optimize(
-    model: ir.Model, *, level: str = "general", fused_operators: frozenset[str] = frozenset()
+    model: ir.Model,
+    *,
+    level: str = "general",
+    fused_operators: frozenset[str] = frozenset(),
+    spelled_out: frozenset[str] = frozenset(),
 ) -> OptimizeResult:
     """Rewrite the model in place until no rule applies.
 
@@ -117,6 +138,7 @@ def optimize(
         level: One of :data:`LEVELS`; ``none`` only does what later steps rely on.
         fused_operators: Keys of :data:`FUSIONS` that the target computes with one operator. Each is used only when
             the model's operator set has it.
+        spelled_out: Keys of :data:`SPELLED_OUT` that the target cannot compute in every form, whatever the level.
 
     Raises:
         UsageError: The level or a fused operator is unknown.
@@ -138,6 +160,8 @@ def optimize(
         infer_shapes(model)
     else:
         _optimize(run, tuple(rule for name, rule in FUSIONS.items() if name in fused_operators))
+    if run.apply_each(tuple(rule for name, rule in SPELLED_OUT.items() if name in spelled_out)):
+        infer_shapes(model)
     assign_names(model)
     after = sum(1 for _ in all_nodes(model.graph))
     vanished = frozenset(names - known_names(model.graph))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
@@ -73,7 +73,7 @@ class Preparation:
         """The requirements without those that the model meets already."""
         static = requirements.static and bool(_open_axes(self._source.model))
         qdq = requirements.keeps_qdq and self._source.is_quantized
-        return GraphRequirements(static, requirements.fused, requirements.opset, qdq)
+        return replace(requirements, static=static, keeps_qdq=qdq)
 
 
 def _prepare(source: Source, requirements: GraphRequirements, level: str) -> Prepared:
@@ -92,7 +92,7 @@ def optimized(
     if requirements.opset is not None and level != "none" and _may_hold_patterns(model):
         with contextlib.suppress(ModelError):  # an operator cannot be raised: fuse what this version allows
             model = raise_opset(model, requirements.opset)
-    done = optimize(model, level=level, fused_operators=requirements.fused)
+    done = optimize(model, level=level, fused_operators=requirements.fused, spelled_out=requirements.spelled_out)
     return done.model, done
 
 

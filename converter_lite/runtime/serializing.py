@@ -19,6 +19,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as library
 from numpy.typing import NDArray
 
+from converter_lite.graph import load_constants
 from converter_lite.runtime.engine import Engine, Session
 from converter_lite.runtime.saturation import without_saturation
 
@@ -69,12 +70,12 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
         beside_from: Bytes of constants from which they are handed over beside the message; ``LARGE_MODEL`` by default.
     """
     if constant_bytes(model) < (LARGE_MODEL if beside_from is None else beside_from):
-        ir.external_data.load_to_model(model)
+        load_constants(model)
         return Message(ir.to_proto(model).SerializeToString())
     values = model.graph.initializers
     detached = {n: v.const_value for n, v in values.items() if v.const_value is not None and _is_shared(v.const_value)}
     with _emptied(model, detached):
-        ir.external_data.load_to_model(model)
+        load_constants(model)
         proto = ir.to_proto(model)
     unread = {name for name in detached if not values[name].uses() and not values[name].is_graph_output()}
     kept = [

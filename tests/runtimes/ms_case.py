@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from converter_lite.formats.mindspore_lite.format import MS_REQUIREMENTS
+from converter_lite.graph import assign_names
+from converter_lite.passes.pipeline import SPELLED_OUT
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 
 Array = NDArray[Any]
@@ -24,6 +28,14 @@ class Case:
     model: bytes
     feed: dict[str, Array]
     tolerance: float = 2e-5
+
+    def graph(self) -> ir.Model:
+        """The graph without what the format lacks."""
+        model = ir.serde.deserialize_model(onnx.load_from_string(self.model))
+        assign_names(model)
+        for operator in MS_REQUIREMENTS.spelled_out:
+            SPELLED_OUT[operator](model)
+        return model
 
 
 def values(shape: tuple[int, ...] = IMAGE, seed: int = 0, low: float = -2.0, high: float = 2.0) -> Array:

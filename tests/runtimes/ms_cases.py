@@ -54,6 +54,10 @@ def convolutions() -> Iterator[Case]:
         yield case(
             f"deconv_{name}", "ConvTranspose", x, const(shape), const((4 if "dep" in name else 5,), 2), **attributes
         )
+    for name, shape, groups in (("grouped", (4, 3, 3, 3), 2), ("one_output_per_group", (4, 1, 3, 3), 2)):
+        bias, strides = const((shape[1] * groups,), 2), {"strides": [2, 1], "pads": [1, 0, 1, 1]}
+        yield case(f"deconv_{name}", "ConvTranspose", x, const(shape), bias, group=groups, **strides)
+    yield case("deconv_grouped_1d", "ConvTranspose", values((2, 4, 6)), const((4, 3, 3)), group=2, strides=[2])
     yield case("deconv_1d", "ConvTranspose", values((1, 4, 6)), const((4, 3, 3)), strides=[2])
 
 
@@ -257,6 +261,12 @@ def gathers() -> Iterator[Case]:
     yield case("gather_one_image", "Gather", values(), (np.array(2),), axis=2)
     yield case("gather_variable", "Gather", values((5, 4)), _whole((3,), 4), axis=1)
     yield case("gather_nd", "GatherND", values((5, 4)), _whole((3, 2), 4))
+    places = np.array([[[0, 1]], [[2, -1]]])
+    yield case("gather_nd_constant", "GatherND", values((3, 4, 5)), (places,))
+    yield case("gather_nd_batch", "GatherND", values((2, 3, 4)), (places % 3,), batch_dims=1)
+    rows = values((4, 5, 3))
+    yield case("scatter_nd_rows", "ScatterND", rows, (np.array([[2], [0]]),), values((2, 5, 3), 1))
+    yield case("scatter_nd_elements", "ScatterND", rows, (np.array([[[1, 2, 0], [-1, 4, 2]]]),), values((1, 2), 1))
     yield case("gather_elements", "GatherElements", values((3, 4)), _whole((3, 4), 4), axis=1)
     yield case("one_hot", "OneHot", _whole((2, 3), 5), ints(5), (np.array([0.0, 2.0], np.float32),))
     yield case("one_hot_axis", "OneHot", _whole((2, 3), 5), ints(5), (np.array([0.0, 1.0], np.float32),), axis=1)

@@ -11,8 +11,10 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite.formats.paddle.format import NB_REQUIREMENTS
 from converter_lite.graph import assign_names
 from converter_lite.passes.common import lift_constants
+from converter_lite.passes.pipeline import SPELLED_OUT
 from converter_lite.passes.shapes import infer_shapes
 
 ALL = ("2.10", "2.12", "2.13rc0")
@@ -120,6 +122,8 @@ class Cases:
         assign_names(model)
         lift_constants(model)
         infer_shapes(model)
+        for operator in NB_REQUIREMENTS.spelled_out:
+            SPELLED_OUT[operator](model)
         self.made.append(NbCase(name, model, feed, releases, tolerance))
 
     def constant(self, name: str, given: Any) -> onnx.TensorProto:

@@ -172,6 +172,9 @@ def indexing(c: Cases) -> None:
     c.add("Gather scalar", "Gather", SHAPE, consts={1: scalar(1, np.int64)}, axis=1)
     c.add("Gather everything", "Gather", SHAPE, consts={1: ints(0, 1, 2)}, axis=1)
     c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})
+    c.add("GatherND in batches", "GatherND", (2, 4, 5), consts={1: ints(1, 3).reshape(2, 1)}, batch_dims=1)
+    c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
+    c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     c.add("OneHot", "OneHot", ints(1, 0, 3), consts={1: scalar(4, np.int64), 2: floats(0, 1)}, releases=NEW)
     nodes = [onnx.helper.make_node("TopK", ["x", "k"], ["y", "i"], name="top")]
     c.graph("TopK", nodes, {"x": c.data((3, 8))}, [c.constant("k", ints(3))], ["y"])

@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.mindspore_lite.exporter.writer import write
 from converter_lite.formats.mindspore_lite.format import rebuild
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
-from converter_lite.graph import assign_names
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.mindspore_lite.models import proto, weights_quantized
@@ -22,12 +19,6 @@ from tests.runtimes.ms_cases_sharing import sharing
 from tests.runtimes.ms_runtime import PLATFORMS, Outcome, Platform
 
 pytestmark = pytest.mark.runtime
-
-
-def graph_of(case: Case) -> ir.Model:
-    model = ir.serde.deserialize_model(onnx.load_from_string(case.model))
-    assign_names(model)
-    return model
 
 
 def difference(case: Case, outcome: Outcome, reference: bytes) -> str:
@@ -50,7 +41,7 @@ def difference(case: Case, outcome: Outcome, reference: bytes) -> str:
 def test_operators_compute_what_onnx_says(family, platform: Platform, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     platform.skip_if_missing()
     cases = {case.name: case for case in family()}
-    files = {name: (write(QuantizedModel(graph_of(c), QuantPlan("CPU"))), c.feed) for name, c in cases.items()}
+    files = {name: (write(QuantizedModel(c.graph(), QuantPlan("CPU"))), c.feed) for name, c in cases.items()}
     outcomes = platform.run(files, tmp_path)
     wrong = {name: text for name, c in cases.items() if (text := difference(c, outcomes[name], c.model))}
     assert wrong == {}
@@ -61,7 +52,7 @@ def test_weights_expanded_at_load_are_right_for_all_nodes_that_share_them(platfo
     platform.skip_if_missing()
     wheel = MsOptions(compatibility=Compatibility.WHEEL)
     cases = {case.name: case for case in sharing()}
-    graphs = {name: graph_of(case) for name, case in cases.items()}
+    graphs = {name: case.graph() for name, case in cases.items()}
     files = {name: write(weights_quantized(graph, 4), options=wheel) for name, graph in graphs.items()}
     outcomes = platform.run({name: (data, cases[name].feed) for name, data in files.items()}, tmp_path)
     held = {name: proto(rebuild(data, like=graphs[name]).model) for name, data in files.items()}

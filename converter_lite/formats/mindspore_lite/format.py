@@ -24,7 +24,12 @@ from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
-MS_REQUIREMENTS = GraphRequirements(static=True, fused=DEVICE_FUSED, opset=DEVICE_OPSET)
+MS_REQUIREMENTS = GraphRequirements(
+    static=True,
+    fused=DEVICE_FUSED,
+    opset=DEVICE_OPSET,
+    spelled_out=frozenset({"ScatterND", "GatherND", "ConvTranspose"}),
+)
 """What the writer requires of a graph."""
 
 

@@ -41,7 +41,7 @@ def save(model: ir.Model, path: Path, log: Log | None = None) -> list[Path]:
     model.producer_name, model.producer_version = PRODUCER, ""
     ranked = {str(v.name) for node in model.graph for v in node.outputs if v.meta.get(KNOWN_RANK)}
     if constant_bytes(model) <= SINGLE_FILE_LIMIT:
-        ir.external_data.load_to_model(model)
+        g.load_constants(model)
         _put(ir.to_proto(model), path, ranked)
         return [path]
     data = path.with_name(path.name + ".data")

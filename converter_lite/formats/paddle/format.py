@@ -34,7 +34,9 @@ from converter_lite.targets.operands import stored_weight
 if TYPE_CHECKING:
     from converter_lite.formats.paddle.exporter.sparsify import Sparsity
 
-NB_REQUIREMENTS = GraphRequirements(fused=DEVICE_FUSED, opset=DEVICE_OPSET)
+NB_REQUIREMENTS = GraphRequirements(
+    fused=DEVICE_FUSED, opset=DEVICE_OPSET, spelled_out=frozenset({"ScatterND", "GatherND"})
+)
 """What the writer requires of a graph."""
 
 PROTOBUF_NAMES = ("model", "params")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
 
@@ -10,7 +9,6 @@ from converter_lite.formats.mindspore_lite.container import from_bytes, to_bytes
 from converter_lite.formats.mindspore_lite.exporter.writer import write
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
-from converter_lite.graph import assign_names
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.mindspore_lite.models import (
@@ -39,9 +37,7 @@ def in_file_layout(feed: dict[str, np.ndarray], data: bytes) -> dict[str, np.nda
 
 def differs(case: Case) -> float:
     """Largest relative difference between a model and what is rebuilt from its file."""
-    model = ir.serde.deserialize_model(onnx.load_from_string(case.model))
-    assign_names(model)
-    data = write(floating(model))
+    data = write(floating(case.graph()))
     rebuilt = run(to_quantized_model(data).model, in_file_layout(case.feed, data))
     worst = 0.0
     for name, expected in DEFAULT_ENGINE.session(case.model).run(case.feed).items():

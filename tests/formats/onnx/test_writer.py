@@ -74,6 +74,18 @@ def test_large_constants_go_into_a_second_file(tmp_path: Path, monkeypatch: pyte
     assert_same_outputs(model, path, random_feed(model), rtol=0)
 
 
+def test_constants_in_files_are_copied_while_others_read_them(tmp_path: Path) -> None:
+    proto = build_proto("g (float[1,64] x) => (float[1,64] y) { y = MatMul(x, w) }", w=normal(64, 64))
+    onnx.save(proto, tmp_path / "in.onnx", save_as_external_data=True, location="in.data", size_threshold=0)
+    model = ir.load(tmp_path / "in.onnx")
+    stored = model.graph.initializers["w"].const_value
+    assert isinstance(stored, ir.ExternalTensor)
+    view = stored.numpy()
+    (path,) = writer.save(model, tmp_path / "out.onnx")
+    np.testing.assert_array_equal(view, normal(64, 64))
+    assert_same_outputs(tmp_path / "in.onnx", path, random_feed(ir.load(path)), rtol=0)
+
+
 def test_constants_of_a_branch_count_for_the_size_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "SINGLE_FILE_LIMIT", 10_000)
     text = "g (bool c, float[1,64] x) => (float[1,64] y) { y = If(c) <then_branch = a () => (float[1,64] t) "

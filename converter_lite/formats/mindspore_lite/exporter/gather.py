@@ -40,8 +40,8 @@ def _gather(ctx: Lowering, node: ir.Node) -> None:
     ctx.bind(out, ctx.emit("Gather", inputs, dims, dtype=ctx.dtype(out), quant_type=mark), result)
 
 
-def _positive(ctx: Lowering, picks: ir.Value, size: int) -> int:
-    """Indices counted from the front; those computed at run time are taken as they are."""
+def _positive(ctx: Lowering, picks: ir.Value, size: int | tuple[int, ...]) -> int:
+    """Indices counted from the front, of one axis or of several; those computed at run time are taken as they are."""
     array = constant(picks)
     if array is None:
         return ctx.cast(ctx.use(picks), DataType.INT32)
@@ -54,7 +54,8 @@ def _gather_nd(ctx: Lowering, node: ir.Node) -> None:
     if int_attribute(node, "batch_dims", 0):
         raise Unsupported("batch_dims")
     data, picks, out = required(node, 0), required(node, 1), node.outputs[0]
-    inputs = [ctx.use(data), ctx.use(picks)]
+    depth = ctx.shape(picks)[-1]
+    inputs = [ctx.use(data), _positive(ctx, picks, ctx.shape(data)[:depth])]
     ctx.bind(out, ctx.emit("GatherNd", inputs, ctx.shape(out), dtype=ctx.dtype(out)))
 
 

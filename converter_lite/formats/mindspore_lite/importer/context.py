@@ -225,15 +225,15 @@ class Importer:
             self._constants[key] = value
         return value
 
-    def int64(self, numbers: Sequence[int], name: str) -> ir.Value:
-        """A vector of shape, axes or the like."""
-        key = ("int64", tuple(int(n) for n in numbers))
-        return self.initializer(np.array(key[1], np.int64), name, key=key)
+    def int64(self, numbers: Sequence[int], name: str, shape: Sequence[int] = (-1,)) -> ir.Value:
+        """A vector of shape, axes or the like, or a constant of another shape."""
+        key = ("int64", tuple(int(n) for n in numbers), tuple(shape))
+        return self.initializer(np.array(key[1], np.int64).reshape(shape), name, key=key)
 
-    def as_int64(self, index: int, name: str) -> ir.Value:
-        """A shape or the like, constant or computed."""
+    def as_int64(self, index: int, name: str, shape: Sequence[int] = (-1,)) -> ir.Value:
+        """A shape or the like, constant or computed; constants get ``shape``."""
         if self.is_constant(index):
-            return self.int64(self.ints(index), name)
+            return self.int64(self.ints(index), name, shape)
         return self.add("Cast", [self.value(index)], name=f"{self._node.name}_{name}", to=ir.DataType.INT64.value)
 
     def weight(self, index: int, order: Perm) -> ir.Value:

@@ -239,8 +239,8 @@ def _gather(ctx: Importer, node: MsNode) -> None:
 
 
 def _gather_nd(ctx: Importer, node: MsNode) -> None:
-    operands = [ctx.value(node.inputs[0]), ctx.as_int64(node.inputs[1], "indices")]
-    ctx.bind(node.outputs[0], ctx.add("GatherND", operands))
+    indices = ctx.as_int64(node.inputs[1], "indices", shape=ctx.ms.tensors[node.inputs[1]].dims)
+    ctx.bind(node.outputs[0], ctx.add("GatherND", [ctx.value(node.inputs[0]), indices]))
 
 
 def _shape(ctx: Importer, node: MsNode) -> None:

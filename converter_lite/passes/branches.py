@@ -1,0 +1,42 @@
+"""If nodes whose condition is known."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.passes.rewrite import is_op, take_over
+
+
+def inline_branches(model: ir.Model) -> int:
+    """Replace an If whose condition is constant by the nodes of the branch that it takes.
+
+    Exporters leave such nodes where a model asks for a shape or an option that is fixed by now. Names that the graph has already
+    get a number.
+    """
+    return sum(_inline(model.graph, node) for node in list(model.graph) if is_op(node, "If"))
+
+
+def _inline(graph: ir.Graph, node: ir.Node) -> bool:
+    condition = g.scalar(node.inputs[0])
+    if condition is None:
+        return False
+    branch = node.attributes["then_branch" if condition else "else_branch"].as_graph()
+    results, names = list(branch.outputs), g.Names(graph)
+    branch.outputs.clear()
+    for name, value in list(branch.initializers.items()):
+        del branch.initializers[name]
+        value.name = names.unique(name)
+        graph.register_initializer(value)
+    nodes = list(branch)
+    branch.remove(nodes)
+    for inner in nodes:
+        for value in inner.outputs:
+            value.name = names.unique(value.name or "branch")
+    graph.insert_before(node, nodes)
+    for output, result in zip(node.outputs, results, strict=True):
+        passed = ir.node("Identity", [result], name=f"{node.name}_{output.name}")
+        graph.insert_before(node, passed)
+        take_over(passed.outputs[0], output)
+    graph.remove(node, safe=True)
+    return True
