@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,7 @@ class TargetSpec:
         quantize_bias: Biases become int32 with scale ``s_input * s_weight``; otherwise they stay float.
         integer: Operators with integer kernels.
         attributes: operator -> attribute -> values for which the integer kernel exists.
+        averaged: Most elements that an integer average adds up without overflow; ``None``: any number.
         weight_only: Operators without integer kernels whose weights are stored as integers all the same.
         float_output: Weighted operators whose integer kernel can give float results.
         float_addend: An Add reads the addend that comes straight from a convolution in float (one kernel).
@@ -47,6 +49,7 @@ class TargetSpec:
     quantize_bias: bool
     integer: frozenset[str]
     attributes: Mapping[str, Mapping[str, tuple[object, ...]]] = field(default_factory=dict)
+    averaged: int | None = None
     weight_only: frozenset[str] = frozenset()
     float_output: frozenset[str] = frozenset()
     float_addend: bool = False
@@ -76,4 +79,15 @@ class TargetSpec:
             given = given.decode() if isinstance(given, bytes) else given
             if given is not None and given not in allowed:
                 return f"{self.name} has no integer kernel for {node.op_type} with {name}={given}"
+        if self.averaged is not None and node.op_type in ("AveragePool", "GlobalAveragePool"):
+            elements = _averaged_elements(node)
+            if elements is None or elements > self.averaged:
+                return f"integer averages of more than {self.averaged} elements overflow on {self.name}"
         return ""
+
+
+def _averaged_elements(node: ir.Node) -> int | None:
+    """Elements of a pooling window, where they are known."""
+    shape = g.static_shape(node.inputs[0])
+    window = shape[2:] if node.op_type == "GlobalAveragePool" and shape else g.ints_attribute(node, "kernel_shape")
+    return math.prod(window) if window else None

@@ -85,7 +85,7 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
     weight = stored_weight(node)
     params = plan.weights.get(weight.name or "") if weight is not None else None
     if params is None:
-        if node.op_type in MS_CPU.integer and weight is None and _between_integers(quantized, node):
+        if weight is None and not MS_CPU.capability(node).integer and _between_integers(quantized, node):
             return NodeMode.INTEGER, ""
         decision = plan.nodes.get(node.name or "")
         return NodeMode.FLOAT, (decision.reason if decision is not None else "") or "it is float in the model"

@@ -22,6 +22,9 @@ from converter_lite.targets.operands import is_recurrent, stored_axis
 from converter_lite.targets.policy import DEVICE_STEM
 from converter_lite.targets.spec import TargetSpec
 
+LARGEST_AVERAGE = 128
+"""Elements up to which integer averages are right: both runtimes add values of up to 255 in 16 bits."""
+
 MS_CPU = TargetSpec(
     name="CPU",
     activation=INT8_ACTIVATION,
@@ -31,6 +34,7 @@ MS_CPU = TargetSpec(
     quantize_bias=True,
     integer=frozenset({"Conv", "Gemm", "MatMul", "Concat", "Relu", "Clip"})
     | {"MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"},
+    averaged=LARGEST_AVERAGE,
     weight_only=frozenset({"ConvTranspose", "Gather"}),
     float_stem=DEVICE_STEM,
     note="integer kernels of the MindSpore Lite 2.0.0 runtimes",
