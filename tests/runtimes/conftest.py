@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import VARIANTS
 from tests.runtimes.paddle import require, require_paddle_models
 from tests.runtimes.paddle_arm import require_arm
 
@@ -45,6 +46,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     require("2.12")
     require_paddle_models()
     return tmp_path_factory.mktemp("opt")
+
+
+Tally = Callable[..., None]
+
+
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Tally:
+    """Count variants for the table at the end: ``tally(runtime, form, tried=1, refused=0, wrong=None)``."""
+
+    def count(runtime: str, form: str, *, tried: int = 1, refused: int = 0, wrong: int | None = None) -> None:
+        record_property(VARIANTS, (runtime, form, tried, refused, wrong))
+
+    return count
 
 
 @pytest.fixture(scope="session")

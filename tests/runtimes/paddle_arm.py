@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".runtimes" / "pd212-arm64"
+ARM64 = "Paddle-Lite 2.12, arm"
+"""Name of the runtime in tables."""
+
 EMULATOR = "qemu-aarch64-static"
 DOT_PRODUCT = "0xd05"
 """Part number of Cortex-A55, for which the library takes its dot-product kernels; without one it takes the plain ones."""

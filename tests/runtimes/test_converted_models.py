@@ -16,6 +16,7 @@ from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini
+from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.runtimes.paddle import Case, require, run_cases
 from tests.support import MODELS, shared_model
@@ -103,7 +104,10 @@ def configuration(name: str, kind: str) -> Config | None:
 )
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
-def test_a_ms_file_gives_its_numbers(platform: Platform, name: str, kind: str, compat: str, tmp_path: Path) -> None:
+def test_a_ms_file_gives_its_numbers(
+    platform: Platform, name: str, kind: str, compat: str, tally: Tally, tmp_path: Path
+) -> None:
+    tally(f"MindSpore Lite 2.0.0, {platform.name}", f"whole models, {kind}")
     needs_shim = kind in ("weight", "mixed") and compat == "device"
     platform.skip_if_missing(shim=needs_shim)
     config = configuration(name, kind)
@@ -122,7 +126,8 @@ def test_a_ms_file_gives_its_numbers(platform: Platform, name: str, kind: str, c
 @pytest.mark.parametrize("kind", ["float", "weight"])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("release", ["2.12", "2.13rc0"])
-def test_a_nb_file_gives_its_numbers(release: str, name: str, kind: str, tmp_path: Path) -> None:
+def test_a_nb_file_gives_its_numbers(release: str, name: str, kind: str, tally: Tally, tmp_path: Path) -> None:
+    tally(f"Paddle-Lite {release}, x86", f"whole models, {kind}")
     require(release)
     path = convert(name, "NAIVE_BUFFER", configuration(name, kind), tmp_path, "--nbTarget=x86").with_suffix(".nb")
     like = read_onnx(shared_model(FILES[name][0]), input_shapes=FILES[name][1])

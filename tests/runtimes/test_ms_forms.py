@@ -27,6 +27,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_case import Case
 from tests.runtimes.ms_cases import FAMILIES
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
@@ -77,7 +78,7 @@ def problem(found: dict[str, Array], wanted: dict[str, Array], tolerance: float)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
-def test_stored_integers_give_what_is_read_back(platform: Platform, tmp_path: Path) -> None:
+def test_stored_integers_give_what_is_read_back(platform: Platform, tally: Tally, tmp_path: Path) -> None:
     platform.skip_if_missing(shim=True)
     cases = {name: (case, quantized) for name, case, quantized in stored() if quantized.plan.weights}
     files = {name: (write(quantized), case.feed) for name, (case, quantized) in cases.items()}
@@ -88,6 +89,9 @@ def test_stored_integers_give_what_is_read_back(platform: Platform, tmp_path: Pa
         text = found[name].error or problem(found[name].outputs, wanted, 2e-5)
         if text:
             wrong[name] = text
+    tally(
+        f"MindSpore Lite 2.0.0, {platform.name}", "operators, weights and dynamic", tried=len(cases), wrong=len(wrong)
+    )
     assert len(cases) > 100
     assert wrong == {}
 
@@ -164,7 +168,7 @@ def network(body: str, rank: str, constants: dict[str, Any]) -> ir.Model:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
-def test_integer_kernels_give_what_is_read_back(platform: Platform, tmp_path: Path) -> None:
+def test_integer_kernels_give_what_is_read_back(platform: Platform, tally: Tally, tmp_path: Path) -> None:
     """Kernels round twice where ONNX rounds once, so single values may lie a step beside."""
     platform.skip_if_missing()
     cases, files = {}, {}
@@ -191,4 +195,5 @@ def test_integer_kernels_give_what_is_read_back(platform: Platform, tmp_path: Pa
         text = text or problem(found[key].outputs, wanted, 0.08)
         if text:
             wrong[name] = text
+    tally(f"MindSpore Lite 2.0.0, {platform.name}", "operators, full int8", tried=len(cases), wrong=len(wrong))
     assert wrong == {}

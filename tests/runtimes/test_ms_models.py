@@ -29,6 +29,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.operands import stored_axis, stored_weight
+from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Outcome, Platform
 from tests.support import MODELS, shared_model
 
@@ -132,7 +133,10 @@ def weights_quantized(
 
 @on_both
 @pytest.mark.parametrize("name", FILES)
-def test_float_models_give_the_numbers_of_onnxruntime(name: str, platform: Platform, tmp_path: Path) -> None:
+def test_float_models_give_the_numbers_of_onnxruntime(
+    name: str, platform: Platform, tally: Tally, tmp_path: Path
+) -> None:
+    tally(f"MindSpore Lite 2.0.0, {platform.name}", "whole models, float")
     platform.skip_if_missing()
     model = optimized(name)
     sample = feeds(name, 1)[0]
@@ -156,8 +160,9 @@ FEW_WIDTHS = {"minilm": 4}
     ("name", "first"), [("ultraface", 1), ("mobilenet", 1), *(("minilm", bits) for bits in (1, 5, 9, 13))]
 )
 def test_weight_quantized_files_compute_what_they_hold(
-    name: str, first: int, wheel: bool, platform: Platform, tmp_path: Path
+    name: str, first: int, wheel: bool, platform: Platform, tally: Tally, tmp_path: Path
 ) -> None:
+    tally(f"MindSpore Lite 2.0.0, {platform.name}", "whole models, weight")
     platform.skip_if_missing(shim=not wheel)
     model, sample = optimized(name), feeds(name, 1, start=20)[0]
     options = WHEEL if wheel else MsOptions()
@@ -171,7 +176,8 @@ def test_weight_quantized_files_compute_what_they_hold(
 
 @on_both
 @pytest.mark.parametrize("name", ["ultraface", "mobilenet", "resnet8"])
-def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tmp_path: Path) -> None:
+def test_integer_files_compute_what_they_hold(name: str, platform: Platform, tally: Tally, tmp_path: Path) -> None:
+    tally(f"MindSpore Lite 2.0.0, {platform.name}", "whole models, full")
     platform.skip_if_missing()
     model = optimized(name).clone()
     samples = Recorded(feeds(name, 20))

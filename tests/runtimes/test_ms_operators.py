@@ -13,6 +13,7 @@ from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptio
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.mindspore_lite.models import proto, weights_quantized
+from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_case import Case
 from tests.runtimes.ms_cases import FAMILIES
 from tests.runtimes.ms_cases_sharing import sharing
@@ -38,12 +39,13 @@ def difference(case: Case, outcome: Outcome, reference: bytes) -> str:
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
-def test_operators_compute_what_onnx_says(family, platform: Platform, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_operators_compute_what_onnx_says(family, platform: Platform, tally: Tally, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     platform.skip_if_missing()
     cases = {case.name: case for case in family()}
     files = {name: (write(QuantizedModel(c.graph(), QuantPlan("CPU"))), c.feed) for name, c in cases.items()}
     outcomes = platform.run(files, tmp_path)
     wrong = {name: text for name, c in cases.items() if (text := difference(c, outcomes[name], c.model))}
+    tally(f"MindSpore Lite 2.0.0, {platform.name}", "operators, float", tried=len(cases), wrong=len(wrong))
     assert wrong == {}
 
 

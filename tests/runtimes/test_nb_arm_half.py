@@ -12,8 +12,9 @@ from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.program import NbFile
 from tests.formats.paddle.test_half import ON_ARM, float_file
+from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import Cases, NbCase
-from tests.runtimes.paddle_arm import require_arm, run_on_arm
+from tests.runtimes.paddle_arm import ARM64, require_arm, run_on_arm
 from tests.runtimes.test_nb_operators import expected
 
 pytestmark = [pytest.mark.runtime]
@@ -40,7 +41,8 @@ def distorted() -> list[NbCase]:
 
 
 @pytest.mark.parametrize("case", [*ON_ARM[::3], *distorted()], ids=lambda case: case.name)
-def test_float16_files_give_the_float_models_numbers_on_arm(case: NbCase, tmp_path: Path) -> None:
+def test_float16_files_give_the_float_models_numbers_on_arm(case: NbCase, tally: Tally, tmp_path: Path) -> None:
+    tally(ARM64, "operators, float16")
     made = to_half(float_file(case.model))[0]
     if not computes_in_half(made) and case in ON_ARM:
         return  # the same file as without float16

@@ -24,8 +24,9 @@ from converter_lite.quantization.qdq.build import qdq_model
 from tests.formats.paddle.int8_arithmetic import compute
 from tests.formats.paddle.models import random
 from tests.formats.paddle.plans import plan_full, plan_weights
+from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
-from tests.runtimes.paddle_arm import DOT_PRODUCT, run_on_arm
+from tests.runtimes.paddle_arm import ARM64, DOT_PRODUCT, run_on_arm
 from tests.runtimes.test_nb_operators import CASES
 from tests.runtimes.test_nb_operators import run as run_float
 from tests.support import build as graph
@@ -200,8 +201,9 @@ IN_DOT_PRODUCTS = [case for case in PLAIN if not case.name.startswith("depthwise
     ids=lambda given: given.name if isinstance(given, IntegerCase) else given or "plain",
 )
 def test_integer_operators_give_what_the_model_of_the_device_gives(
-    case: IntegerCase, part: str, tmp_path: Path
+    case: IntegerCase, part: str, tally: Tally, tmp_path: Path
 ) -> None:
+    tally(ARM64, "operators, full int8, step by step")
     file, x, want = case.file()
     keys = [op.get(KERNEL_ATTRIBUTE) for op in file.program.main.operators]
     assert [kernel for kernel in case.kernels if not any(key.startswith(kernel) for key in keys)] == []
@@ -215,12 +217,15 @@ WEIGHTED = [case for case in CASES if case.name.split()[0] in ("Conv", "ConvTran
 
 @pytest.mark.parametrize("full", [False, True], ids=["weights", "full"])
 @pytest.mark.parametrize("case", WEIGHTED, ids=lambda case: case.name)
-def test_quantized_operators_give_what_their_file_reads_back_as(case: NbCase, full: bool, tmp_path: Path) -> None:
+def test_quantized_operators_give_what_their_file_reads_back_as(
+    case: NbCase, full: bool, tally: Tally, tmp_path: Path
+) -> None:
     """Plans of every operator that has a weight; sums that lie on a border of two integers may fall to either side."""
     model, feed = case.model, case.feed
     quantized = plan_full(model, feed, target="arm") if full else plan_weights(model, target="arm", bits=8)
     if all(node.mode is NodeMode.FLOAT for node in quantized.plan.nodes.values()):
         return  # small weights stay float, and so do products of activations
+    tally(ARM64, "operators, full int8" if full else "operators, weights")
     data = serialize(build(quantized, options=NbOptions("arm")))
     found = run_on_arm(data, feed, tmp_path)
     assert not isinstance(found, str), found

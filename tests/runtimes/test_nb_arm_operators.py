@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
-from tests.runtimes.paddle_arm import run_on_arm
+from tests.runtimes.paddle_arm import ARM64, run_on_arm
 from tests.runtimes.test_nb_operators import CASES, NO_ARM_KERNEL, expected, mismatch, written
 
 pytestmark = [pytest.mark.runtime, pytest.mark.usefixtures("nb_arm")]
@@ -25,5 +26,6 @@ def takes_part_always(case: NbCase) -> bool:
     "case",
     [pytest.param(c, marks=() if takes_part_always(c) else pytest.mark.slow, id=c.name) for c in ON_ARM],
 )
-def test_every_operator_gives_the_float_models_numbers_on_arm(case: NbCase, tmp_path: Path) -> None:
+def test_every_operator_gives_the_float_models_numbers_on_arm(case: NbCase, tally: Tally, tmp_path: Path) -> None:
+    tally(ARM64, "operators, float")
     assert mismatch(run_on_arm(written(case, "arm"), case.feed, tmp_path), expected(case), case.tolerance) == ""

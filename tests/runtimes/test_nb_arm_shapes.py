@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import Cases, NbCase
-from tests.runtimes.paddle_arm import run_on_arm
+from tests.runtimes.paddle_arm import ARM64, run_on_arm
 from tests.runtimes.test_nb_operators import expected, mismatch, written
 
 pytestmark = [pytest.mark.runtime, pytest.mark.usefixtures("nb_arm")]
@@ -129,7 +130,10 @@ def products(count: int) -> list[NbCase]:
     [*poolings(40), *convolutions(40), *transposed(20), *resizings(30), *products(15)],
     ids=lambda case: case.name,
 )
-def test_operators_of_any_shape_give_the_float_models_numbers_on_arm(case: NbCase, tmp_path: Path) -> None:
+def test_operators_of_any_shape_give_the_float_models_numbers_on_arm(
+    case: NbCase, tally: Tally, tmp_path: Path
+) -> None:
+    tally(ARM64, "random shapes, float")
     threads = 1 + 3 * (len(case.name) % 2)
     assert (
         mismatch(run_on_arm(written(case, "arm"), case.feed, tmp_path, threads=threads), expected(case), case.tolerance)

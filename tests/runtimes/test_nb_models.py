@@ -22,6 +22,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.int8_arithmetic import run as device_run
 from tests.formats.paddle.plans import plan_full, plan_weights
+from tests.runtimes.conftest import Tally
 from tests.runtimes.paddle import RELEASES, Case, require, run_cases
 from tests.support import build, shared_model
 
@@ -75,7 +76,10 @@ def needs(release: str, name: str = "") -> None:
 @pytest.mark.parametrize("bits", [0, 16, 8], ids=["float", "int16", "int8"])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_model_gives_the_numbers_of_its_file(release: str, name: str, bits: int, tmp_path: Path) -> None:
+def test_a_model_gives_the_numbers_of_its_file(
+    release: str, name: str, bits: int, tally: Tally, tmp_path: Path
+) -> None:
+    tally(f"Paddle-Lite {release}, x86", f"whole models, {'weight' if bits else 'float'}")
     needs(release, name)
     model, feed = graph_of(name), feed_of(name)
     quantized = plan_weights(model, target="x86", bits=bits) if bits else QuantizedModel(model, QuantPlan("x86"))

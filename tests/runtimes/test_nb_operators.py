@@ -16,6 +16,7 @@ from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.nb_cases_layers import layers
 from tests.runtimes.nb_cases_tensors import tensors
@@ -60,7 +61,9 @@ def test_there_are_more_than_150_cases_with_names_of_their_own() -> None:
 
 @pytest.mark.runtime
 @pytest.mark.parametrize("release", ENVIRONMENTS)
-def test_every_operator_gives_the_float_models_numbers_in_the_runtime(release: str, tmp_path: Path) -> None:
+def test_every_operator_gives_the_float_models_numbers_in_the_runtime(
+    release: str, tally: Tally, tmp_path: Path
+) -> None:
     require(release)
     chosen = [case for case in CASES if release in case.releases]
     wanted = [expected(case) for case in chosen]
@@ -71,6 +74,7 @@ def test_every_operator_gives_the_float_models_numbers_in_the_runtime(release: s
         for case, got, want in zip(chosen, results, wanted, strict=True)
         if (problem := mismatch(got, want, case.tolerance))
     }
+    tally(f"Paddle-Lite {release}, x86", "operators, float", tried=len(chosen), wrong=len(wrong))
     assert wrong == {}
 
 

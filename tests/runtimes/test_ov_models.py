@@ -19,6 +19,7 @@ from _pytest.mark import ParameterSet
 
 from bench.samples import Feed, calibration_feeds
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini
+from tests.runtimes.conftest import Tally
 from tests.runtimes.ov_runtime import Case, run_cases, skip_if_missing
 from tests.runtimes.parts import Arrays, cosine, parts, run_exactly
 from tests.runtimes.test_converted_models import DYNAMIC, FILES, FULL, TOKENS, WEIGHT, full
@@ -117,7 +118,8 @@ def tried(table: Mapping[str, Sequence[str]]) -> list[ParameterSet]:
 
 
 @pytest.mark.parametrize(("name", "kind"), tried(EQUAL))
-def test_a_file_gives_its_numbers(name: str, kind: str, tmp_path: Path) -> None:
+def test_a_file_gives_its_numbers(name: str, kind: str, tally: Tally, tmp_path: Path) -> None:
+    tally("OpenVINO", f"whole models, {kind}")
     model, feeds = converted(name, kind, tmp_path), samples(name)
     (found,) = run_cases([Case(model, feeds)], tmp_path)
     for outputs, feed in zip(found, feeds, strict=True):
@@ -143,7 +145,10 @@ def test_every_layer_gives_its_numbers_from_the_same_integers(
 
 
 @pytest.mark.parametrize(("name", "kind"), tried(INTEGERS))
-def test_a_network_of_integers_is_as_accurate_as_its_exact_result(name: str, kind: str, tmp_path: Path) -> None:
+def test_a_network_of_integers_is_as_accurate_as_its_exact_result(
+    name: str, kind: str, tally: Tally, tmp_path: Path
+) -> None:
+    tally("OpenVINO", f"whole models, {kind}")
     model, feeds = converted(name, kind, tmp_path), samples(name)
     plain = onnx.load(shared_model(FILES[name][0]))
     wanted = [run_exactly(plain, feed) for feed in feeds]

@@ -20,9 +20,10 @@ from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini, write_bins
+from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS
 from tests.runtimes.paddle import Case, require, run_cases
-from tests.runtimes.paddle_arm import require_arm, run_on_arm
+from tests.runtimes.paddle_arm import ARM64, require_arm, run_on_arm
 from tests.support import build_proto, normal
 
 pytestmark = pytest.mark.runtime
@@ -196,9 +197,9 @@ def on_arm(data: bytes, x: Array, folder: Path) -> Array | str:
 
 
 RUNTIMES: dict[str, tuple[str, str, Run]] = {
-    **{f"MindSpore Lite {p.name}": ("MINDIR_LITE", "", in_mindspore_lite(p.name)) for p in PLATFORMS},
-    "Paddle-Lite 2.12": ("NAIVE_BUFFER", "x86", in_paddle_lite("2.12")),
-    "Paddle-Lite for ARM64": ("NAIVE_BUFFER", "arm", on_arm),
+    **{f"MindSpore Lite 2.0.0, {p.name}": ("MINDIR_LITE", "", in_mindspore_lite(p.name)) for p in PLATFORMS},
+    "Paddle-Lite 2.12, x86": ("NAIVE_BUFFER", "x86", in_paddle_lite("2.12")),
+    ARM64: ("NAIVE_BUFFER", "arm", on_arm),
 }
 
 
@@ -213,7 +214,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("model", MODELS)
-def test_a_setting_holds_in_the_runtime(model: str, setting: str, runtime: str, folder: Path) -> None:
+def test_a_setting_holds_in_the_runtime(model: str, setting: str, runtime: str, tally: Tally, folder: Path) -> None:
     graph, opset, shape, constants = MODELS[model]
     onnx.save(build_proto(graph, opset=opset, **constants), "model.onnx")
     write_bins(folder / "bins", 16, shape if len(shape) < 4 else (1, *shape[2:], shape[1]))
@@ -221,7 +222,9 @@ def test_a_setting_holds_in_the_runtime(model: str, setting: str, runtime: str, 
     Path("quant.cfg").write_text(ini(made.config), encoding="utf-8")
     flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--configFile=quant.cfg"]
     outcome = command(*flags, f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else []))
-    if processor and made.refused_by_paddle:
+    is_refused = bool(processor and made.refused_by_paddle)
+    tally(runtime, "settings of whole conversions", refused=int(is_refused))
+    if is_refused:
         assert outcome.status == 2
         assert made.refused_by_paddle in outcome.err
         return
