@@ -13,7 +13,7 @@ class GraphRequirements:
         static: Every input has a fixed shape.
         fused: Operators that the format has as one and exporters write as several, see ``passes.pipeline.FUSIONS``.
         opset: Operator set that defines those; ``None`` keeps the model's.
-        spelled_out: Operators that the format lacks and others can compute, see ``passes.pipeline.SPELLED_OUT``.
+        spelled_out: Operators that the format lacks and others can compute, see ``passes.spelled_out``.
         keeps_qdq: The QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
     """
 

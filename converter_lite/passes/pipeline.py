@@ -28,11 +28,7 @@ from converter_lite.passes.reshape_target import simplify_reshape
 from converter_lite.passes.scale_shift import fold_scale_shift
 from converter_lite.passes.shape_chain import fold_shapes, share_sizes
 from converter_lite.passes.shapes import infer_shapes
-from converter_lite.passes.spelled_out import (
-    spell_out_batched_gather,
-    spell_out_grouped_deconvolution,
-    spell_out_scatter,
-)
+from converter_lite.passes.spelled_out import SPELLED_OUT
 from converter_lite.passes.transpose import merge_transposes
 from converter_lite.passes.unsqueeze import merge_unsqueezes
 
@@ -87,16 +83,6 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
     }
 )
 """Rules for operators that a target may have; HardSwish first, as it holds a HardSigmoid."""
-
-
-SPELLED_OUT: Mapping[str, Pass] = MappingProxyType(
-    {
-        "ScatterND": spell_out_scatter,
-        "GatherND": spell_out_batched_gather,
-        "ConvTranspose": spell_out_grouped_deconvolution,
-    }
-)
-"""Rules for operators, or variants of them, that a target lacks."""
 
 
 class BrokenGraphError(RuntimeError):

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 
 from converter_lite.passes.pipeline import optimize
-from converter_lite.passes.spelled_out import (
+from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_pooling_of_rows
+from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
-    spell_out_grouped_deconvolution,
+    spell_out_negative_indices,
+    spell_out_padding,
     spell_out_scatter,
 )
+from converter_lite.passes.spelled_out.logic import spell_out_is_nan
+from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
+from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -109,3 +114,129 @@ def test_only_what_a_format_lacks_is_spelled_out(level: str) -> None:
     changed = optimize(clone(model), level=level, spelled_out=frozenset({"ScatterND", "ConvTranspose"})).model
     assert operators(changed)["ScatterND"] == 0
     assert_same_outputs(model, changed, random_feed(model))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_scatter_of_elements(axis: int) -> None:
+    text = f"g (float[3,4] x, float[2,2] u) => (float[3,4] y) {{ y = ScatterElements<axis={axis}>(x, places, u) }}"
+    assert_applies(spell_out_scatter, build(text, places=np.array([[1, 0], [-1, 2]]), opset=16), 1)
+
+
+def test_elements_that_come_twice_stay() -> None:
+    text = "g (float[3,4] x, float[2,2] u) => (float[3,4] y) { y = ScatterElements<axis=1>(x, places, u) }"
+    assert_refuses(spell_out_scatter, build(text, places=np.array([[1, 1], [0, 2]]), opset=16))
+
+
+def test_negative_indices_are_counted_from_the_front() -> None:
+    text = "g (float[3,4] x) => (float[3,2] y) { y = Gather<axis=1>(x, i) }"
+    model = build(text, i=np.array([-1, 2]))
+    assert_applies(spell_out_negative_indices, model, 1)
+    assert_refuses(spell_out_negative_indices, build(text, i=np.array([3, 2])))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize(
+    ("pads", "axes", "size"),
+    [
+        ([0, 1, 0, 2, 0, 2, 1, 0], None, "1,7,7,7"),
+        ([1, 0, 0, 0, 0, 0, 0, 0], None, "2,4,6,5"),
+        ([2, 0], [1], "1,6,6,5"),
+    ],
+)
+def test_padding_by_repetition_is_a_choice_along_each_axis(
+    mode: str, pads: list[int], axes: list[int] | None, size: str
+) -> None:
+    if pads[0] and axes is None and mode == "reflect":
+        pads = [0, 1, 0, 0, 0, 0, 0, 0]
+        size = "1,5,6,5"
+    more = {} if axes is None else {"axes": np.array(axes)}
+    inputs = "x, pads" if axes is None else "x, pads, , axes"
+    text = f'g (float[1,4,6,5] x) => (float[{size}] y) {{ y = Pad<mode="{mode}">({inputs}) }}'
+    assert_applies(spell_out_padding, build(text, opset=19, pads=np.array(pads), **more), 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "pads"), [("reflect", [0, 0, 1, 2, 0, 0, 1, 0]), ("constant", [0, 1, 0, 0, 0, 1, 0, 0])]
+)
+def test_padding_of_a_picture_and_with_a_number_stays(mode: str, pads: list[int]) -> None:
+    text = f'g (float[1,4,6,5] x) => (float[n,c,h,w] y) {{ y = Pad<mode="{mode}">(x, pads) }}'
+    assert_refuses(spell_out_padding, build(text, pads=np.array(pads)))
+
+
+@pytest.mark.parametrize(
+    ("node", "size"),
+    [
+        ("MaxPool<kernel_shape=[3], strides=[2], pads=[1,0]>", 5),
+        ("AveragePool<kernel_shape=[3], strides=[2], pads=[1,1], count_include_pad=1>", 5),
+        ('MaxPool<kernel_shape=[4], auto_pad="SAME_UPPER">', 10),
+        ("MaxPool<kernel_shape=[2], dilations=[3]>", 7),
+        ("GlobalAveragePool", 1),
+        ("GlobalMaxPool", 1),
+    ],
+)
+def test_pooling_of_rows_is_pooling_of_pictures_of_one_line(node: str, size: int) -> None:
+    assert_applies(
+        spell_out_pooling_of_rows, build(f"g (float[2,3,10] x) => (float[2,3,{size}] y) {{ y = {node}(x) }}"), 1
+    )
+
+
+def test_a_turned_gemm_reads_a_transpose() -> None:
+    text = "g (float[8,3] x) => (float[3,5] y) { y = Gemm<transA=1, alpha=0.5>(x, w, b) }"
+    model = build(text, w=normal(8, 5), b=normal(5))
+    assert_applies(spell_out_turned_gemm, model, 1)
+    assert operators(model) == {"Transpose": 1, "Gemm": 1}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "size"), [("2,3,8", "8", "2,3"), ("8", "8,5", "5"), ("8", "2,8,5", "2,5"), ("8", "8", "")]
+)
+def test_vectors_in_products_are_matrices(left: str, right: str, size: str) -> None:
+    text = (
+        f"g (float[{left}] a, float[{right}] b) => (float[1,{size}] y) {{ m = MatMul(a, b) y = Unsqueeze(m, first) }}"
+    )
+    model = build(text.replace("[1,]", "[1]"), first=np.array([0]))
+    assert_applies(spell_out_vector_products, model, 1)
+
+
+def test_nan_is_what_is_not_at_most_infinite() -> None:
+    text = "g (float[2,3] x) => (float[2,3] y) { b = IsNaN(x) y = Cast<to=1>(b) }"
+    feed = {"x": np.array([[1, np.nan, np.inf], [np.nan, 0, -np.inf]], np.float32)}
+    assert_applies(spell_out_is_nan, build(text), 1, feed)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU, linear_before_reset=1"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("states", [True, False], ids=["states", "zeros"])
+def test_recurrent_layers_are_written_out_step_by_step(kind: str, direction: str, states: bool) -> None:
+    op, _, more = kind.partition(", ")
+    gates, directions = (4 if op == "LSTM" else 3), (2 if direction == "bidirectional" else 1)
+    names = '"Sigmoid","Tanh"' + (',"Tanh"' if op == "LSTM" else "")
+    attributes = f'hidden_size=5, direction="{direction}", activations=[{",".join([names] * directions)}]'
+    attributes += f", {more}" if more else ""
+    shape = f"float[{directions},2,5]"
+    given = f", {shape} h0" + (f", {shape} c0" if op == "LSTM" else "") if states else ""
+    read = (", , h0" + (", c0" if op == "LSTM" else "")) if states else ""
+    made, outputs = ("y, h, c", f"{shape} h, {shape} c") if op == "LSTM" else ("y, h", f"{shape} h")
+    model = build(
+        f"g (float[4,2,6] x{given}) => (float[4,{directions},2,5] y, {outputs}) "
+        f"{{ {made} = {op}<{attributes}>(x, w, r, b{read}) }}",
+        opset=14,
+        w=normal(directions, gates * 5, 6),
+        r=normal(directions, gates * 5, 5),
+        b=normal(directions, gates * 10),
+    )
+    written = op == "LSTM" or direction == "reverse" or not more
+    assert_applies(spell_out_recurrent, model, 1 + written)
+    assert (operators(model)[op] == 0) == written
+
+
+def test_an_lstm_whose_cell_state_nobody_reads_stays() -> None:
+    text = "g (float[4,2,6] x) => (float[4,1,2,5] y, float[1,2,5] h) { y, h, c = LSTM<hidden_size=5>(x, w, r) }"
+    assert_refuses(spell_out_recurrent, build(text, opset=14, w=normal(1, 20, 6), r=normal(1, 20, 5)))
+
+
+@pytest.mark.parametrize("steps", [64, 65])
+def test_long_sequences_stay(steps: int) -> None:
+    text = f"g (float[{steps},1,3] x) => (float[1,1,2] h) {{ y, h = GRU<hidden_size=2>(x, w, r) }}"
+    model = build(text, opset=14, w=normal(1, 6, 3), r=normal(1, 6, 2))
+    assert spell_out_recurrent(model) == (steps == 64)

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 
 from converter_lite.formats.mindspore_lite.format import MS_REQUIREMENTS
 from converter_lite.graph import assign_names
-from converter_lite.passes.pipeline import SPELLED_OUT
+from converter_lite.passes.spelled_out import SPELLED_OUT
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 
 Array = NDArray[Any]

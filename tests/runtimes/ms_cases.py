@@ -265,6 +265,8 @@ def gathers() -> Iterator[Case]:
     yield case("gather_nd_constant", "GatherND", values((3, 4, 5)), (places,))
     yield case("gather_nd_batch", "GatherND", values((2, 3, 4)), (places % 3,), batch_dims=1)
     rows = values((4, 5, 3))
+    picked = np.array([[1, 3], [0, -1]])
+    yield case("scatter_elements", "ScatterElements", values((2, 5)), (picked,), values((2, 2), 1), axis=1)
     yield case("scatter_nd_rows", "ScatterND", rows, (np.array([[2], [0]]),), values((2, 5, 3), 1))
     yield case("scatter_nd_elements", "ScatterND", rows, (np.array([[[1, 2, 0], [-1, 4, 2]]]),), values((1, 2), 1))
     yield case("gather_elements", "GatherElements", values((3, 4)), _whole((3, 4), 4), axis=1)

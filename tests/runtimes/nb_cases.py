@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from converter_lite.formats.paddle.format import NB_REQUIREMENTS
 from converter_lite.graph import assign_names
 from converter_lite.passes.common import lift_constants
-from converter_lite.passes.pipeline import SPELLED_OUT
 from converter_lite.passes.shapes import infer_shapes
+from converter_lite.passes.spelled_out import SPELLED_OUT
 
 ALL = ("2.10", "2.12", "2.13rc0")
 NEW = ("2.12", "2.13rc0")

@@ -97,6 +97,10 @@ def matrices(c: Cases) -> None:
     c.add("MatMul lower rank", "MatMul", (2, 3, 4, 8), (3, 8, 5))
     c.add("MatMul constant batch", "MatMul", (2, 3, 4, 8), consts={1: (3, 8, 5)})
     c.add("MatMul broadcast batch", "MatMul", (2, 3, 4, 8), (1, 3, 8, 5))
+    c.add("Gemm transposed A", "Gemm", (8, 3), consts={1: (8, 5), 2: (5,)}, transA=1)
+    c.add("MatMul matrix and vector", "MatMul", (2, 3, 8), consts={1: (8,)})
+    c.add("MatMul vector and matrix", "MatMul", (8,), consts={1: (8, 5)})
+    c.add("MatMul vectors of activations", "MatMul", (2, 3, 8), (8,))
     for kind, rows in (
         ("Add", 3),
         ("Relu", 3),
@@ -126,6 +130,8 @@ def pooling(c: Cases) -> None:
         c.add(f"{op} ceil", op, (1, 4, 10, 10), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
         c.add(f"{op} asymmetric", op, IMAGE, kernel_shape=[3, 2], strides=[1, 1], pads=[1, 0, 0, 1])
         c.add(f"{op} same", op, IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
+        c.add(f"{op} of rows", op, (2, 4, 11), kernel_shape=[3], strides=[2], pads=[1, 1])
+        c.add(f"Global{op} of rows", f"Global{op}", (2, 4, 11))
     padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
     c.add("AveragePool count padding", "AveragePool", IMAGE, **padded)
     c.add("GlobalAveragePool", "GlobalAveragePool", (2, 4, 5, 6))
@@ -181,6 +187,28 @@ def recurrent(c: Cases) -> None:
         weights = {1: (2, gates * 5, 6), 2: (2, gates * 5, 5)}
         both = {"direction": "bidirectional", "hidden_size": 5, **extra}
         c.add(f"{kind} final states", kind, (4, 2, 6), consts=weights, outputs=2, **both)
+    written_out(c)
+
+
+def written_out(c: Cases) -> None:
+    """Variants that the library lacks or computes wrongly."""
+    for kind, gates in (("LSTM", 4), ("GRU", 3)):
+        usual = ["Sigmoid", "Tanh", "Tanh"] if kind == "LSTM" else ["Sigmoid", "Tanh"]
+        outputs = 3 if kind == "LSTM" else 2
+        for name, directions, resets in (
+            ("forward", 1, 0),
+            ("reverse", 1, 0),
+            ("bidirectional", 2, 0),
+            *([("forward", 1, 1), ("reverse", 1, 1)] if kind == "GRU" else []),
+        ):
+            weights = {1: (directions, gates * 5, 6), 2: (directions, gates * 5, 5), 3: (directions, 2 * gates * 5)}
+            given = {"hidden_size": 5, "direction": name, "activations": usual * directions}
+            given |= {"linear_before_reset": 1} if resets else {}
+            label = f"{kind} {name} with every state{' and linear_before_reset' if resets else ''}"
+            c.add(label, kind, (4, 2, 6), consts=weights, outputs=outputs, **given)
+    weights = {1: (1, 20, 6), 2: (1, 20, 5), 3: (1, 40)}
+    states = [None, (1, 2, 5), (1, 2, 5)]
+    c.add("LSTM one step with states", "LSTM", (1, 2, 6), *states, consts=weights, outputs=3, hidden_size=5)
 
 
 def resizing(c: Cases) -> None:

@@ -72,6 +72,8 @@ def arithmetic(c: Cases) -> None:
 
 def comparison(c: Cases) -> None:
     """Truth values cannot be fetched in every release: they are cast to float."""
+    nodes = [onnx.helper.make_node("IsNaN", ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]
+    c.graph("IsNaN", nodes, {"x": np.array([[1, np.nan, -np.inf], [np.nan, 0, np.inf]], np.float32)}, [], ["y"])
     left, right = np.round(c.data(SHAPE)), np.round(c.data(SHAPE))
     for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
         nodes = [
@@ -173,6 +175,12 @@ def indexing(c: Cases) -> None:
     c.add("Gather everything", "Gather", SHAPE, consts={1: ints(0, 1, 2)}, axis=1)
     c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})
     c.add("GatherND in batches", "GatherND", (2, 4, 5), consts={1: ints(1, 3).reshape(2, 1)}, batch_dims=1)
+    c.add("ScatterElements", "ScatterElements", (2, 5), (2, 2), consts={1: ints(1, 3, 0, -1).reshape(2, 2)}, axis=1)
+    c.add("Gather of negative indices", "Gather", (2, 5, 3), consts={1: ints(-1, 2)}, axis=1)
+    c.add("Gather of the last", "Gather", (2, 5, 3), consts={1: np.array(-1)}, axis=1)
+    for mode in ("reflect", "edge"):
+        c.add(f"Pad {mode} of channels", "Pad", (1, 4, 6, 5), consts={1: ints(0, 1, 0, 2, 0, 2, 1, 0)}, mode=mode)
+        c.add(f"Pad {mode} of rows", "Pad", (2, 4, 6), consts={1: ints(0, 0, 1, 1, 0, 2)}, mode=mode)
     c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     c.add("OneHot", "OneHot", ints(1, 0, 3), consts={1: scalar(4, np.int64), 2: floats(0, 1)}, releases=NEW)

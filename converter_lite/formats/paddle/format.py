@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from converter_lite.formats.paddle.exporter.sparsify import Sparsity
 
 NB_REQUIREMENTS = GraphRequirements(
-    fused=DEVICE_FUSED, opset=DEVICE_OPSET, spelled_out=frozenset({"ScatterND", "GatherND"})
+    fused=DEVICE_FUSED,
+    opset=DEVICE_OPSET,
+    spelled_out=frozenset({"GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}),
 )
-"""What the writer requires of a graph."""
 
 PROTOBUF_NAMES = ("model", "params")
 """Files of a Paddle model, named as the original's ``opt`` names them."""

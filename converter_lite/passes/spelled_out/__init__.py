@@ -1,0 +1,39 @@
+"""Operators, or variants of them, that a runtime lacks, spelled out with others: the opposite of fusions.
+
+:data:`SPELLED_OUT` has the rule for each operator; a format names those that it needs
+(:class:`~converter_lite.formats.requirements.GraphRequirements`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_pooling_of_rows
+from converter_lite.passes.spelled_out.indexing import (
+    spell_out_batched_gather,
+    spell_out_negative_indices,
+    spell_out_padding,
+    spell_out_scatter,
+)
+from converter_lite.passes.spelled_out.logic import spell_out_is_nan
+from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
+from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
+
+SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
+    {
+        "ConvTranspose": spell_out_grouped_deconvolution,
+        "GRU": spell_out_recurrent,
+        "Gather": spell_out_negative_indices,
+        "GatherND": spell_out_batched_gather,
+        "Gemm": spell_out_turned_gemm,
+        "IsNaN": spell_out_is_nan,
+        "MatMul": spell_out_vector_products,
+        "MaxPool": spell_out_pooling_of_rows,
+        "Pad": spell_out_padding,
+        "ScatterND": spell_out_scatter,
+    }
+)
+"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling with MaxPool."""

@@ -1,0 +1,79 @@
+"""Convolutions and pooling."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.spelled_out.inserting import insert, reshaped, split
+
+POOLS = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
+
+
+def spell_out_grouped_deconvolution(model: ir.Model) -> int:
+    """Replace a ConvTranspose with several groups, unless it is depthwise, by one for each group.
+
+    ::
+
+        x ─ Split ─ ConvTranspose (one for each group, with its filters and biases) ─ Concat ─ y
+
+    Refused: unknown channels, a weight or bias that is not constant.
+    """
+    return sum(_deconvolution(model.graph, node) for node in list(model.graph) if is_op(node, "ConvTranspose"))
+
+
+def _deconvolution(graph: ir.Graph, node: ir.Node) -> bool:
+    groups, x, y = g.int_attribute(node, "group", 1), node.inputs[0], node.outputs[0]
+    weight, bias = g.constant(node.inputs[1]), g.constant(g.input_at(node, 2))
+    shape, result = g.static_shape(x), g.static_shape(y)
+    if groups == 1 or x is None or weight is None or shape is None or result is None:
+        return False
+    if weight.shape[:2] == (groups, 1):
+        return False
+    if g.input_at(node, 2) is not None and bias is None:
+        return False
+    parts = split(graph, node, x, [shape[1] // groups] * groups)
+    graph.insert_before(node, parts)
+    kept = {name: attr for name, attr in node.attributes.items() if name != "group"}
+    width, made = result[1] // groups, []
+    for number, part in enumerate(parts.outputs):
+        part.name, part.type = f"{node.name}_group_{number}", x.type
+        part.shape = ir.Shape([shape[0], shape[1] // groups, *shape[2:]])
+        filters = weight[number * shape[1] // groups : (number + 1) * shape[1] // groups]
+        operands = [part, g.add_initializer(graph, f"{node.name}_filters_{number}", np.ascontiguousarray(filters))]
+        if bias is not None:
+            share = bias[number * width : (number + 1) * width]
+            operands.append(g.add_initializer(graph, f"{node.name}_bias_{number}", np.ascontiguousarray(share)))
+        made.append(insert(graph, node, "ConvTranspose", operands, (result[0], width, *result[2:]), **kept))
+    replace([node], ir.node("Concat", made, attributes={"axis": 1}))
+    return True
+
+
+def spell_out_pooling_of_rows(model: ir.Model) -> int:
+    """Replace pooling over one dimension by pooling over two, of which the first has size 1.
+
+    Refused: unknown sizes, and the indices of a MaxPool.
+    """
+    return sum(_pool(model.graph, node) for node in list(model.graph) if is_op(node, *POOLS))
+
+
+def _pool(graph: ir.Graph, node: ir.Node) -> bool:
+    x, shape, result = node.inputs[0], g.static_shape(node.inputs[0]), g.static_shape(node.outputs[0])
+    if x is None or shape is None or result is None or len(shape) != 3 or len(node.outputs) != 1:
+        return False
+    widened = {}
+    for name, first in (("kernel_shape", (1,)), ("strides", (1,)), ("dilations", (1,))):
+        if name in node.attributes:
+            widened[name] = [*first, *g.ints_attribute(node, name)]
+    if "pads" in node.attributes:
+        begin, end = g.ints_attribute(node, "pads")
+        widened["pads"] = [0, begin, 0, end]
+    kept = {name: attr for name, attr in node.attributes.items() if name not in widened}
+    image = reshaped(graph, node, x, (shape[0], shape[1], 1, shape[2]))
+    pooled = insert(graph, node, node.op_type, [image], (result[0], result[1], 1, result[2]), **kept, **widened)
+    replace(
+        [node], ir.node("Reshape", [pooled, g.add_initializer(graph, f"{node.name}_rows", np.array(result, np.int64))])
+    )
+    return True

@@ -1,0 +1,119 @@
+"""Picking and putting by index."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.spelled_out.inserting import insert, reshaped
+
+
+def spell_out_scatter(model: ir.Model) -> int:
+    """Replace a ScatterND or ScatterElements to constant places by Concat and Gather.
+
+    ::
+
+        data (d0, .., rest), updates    rows of both, one below the other ─ Gather(rows in the order of the result) ─ y
+
+    Refused: unknown sizes, places that are not constant or come twice, and a reduction.
+    """
+    return sum(_scatter(model.graph, node) for node in list(model.graph) if is_op(node, "ScatterND", "ScatterElements"))
+
+
+def _scatter(graph: ir.Graph, node: ir.Node) -> bool:
+    data, updates = node.inputs[0], node.inputs[2]
+    shape, places = g.static_shape(data), g.constant(node.inputs[1])
+    reduction = g.attribute(node, "reduction", "none")
+    if data is None or updates is None or shape is None or places is None or reduction not in ("none", b"none"):
+        return False
+    if node.op_type == "ScatterElements":
+        places = _coordinates(places, g.int_attribute(node, "axis", 0))
+    depth = places.shape[-1]
+    rows, rest = math.prod(shape[:depth]), shape[depth:]
+    picked = np.ravel_multi_index(
+        tuple(np.moveaxis(places.astype(np.int64), -1, 0)), shape[:depth], mode="wrap"
+    ).ravel()
+    if len(np.unique(picked)) != len(picked):
+        return False
+    order = np.arange(rows)
+    order[picked] = rows + np.arange(len(picked))
+    stacked = [reshaped(graph, node, value, (count, *rest)) for value, count in ((data, rows), (updates, len(picked)))]
+    joined = insert(graph, node, "Concat", stacked, (rows + len(picked), *rest), axis=0)
+    index = g.add_initializer(graph, f"{node.name}_rows", order)
+    chosen = insert(graph, node, "Gather", [joined, index], (rows, *rest), axis=0)
+    target = g.add_initializer(graph, f"{node.name}_shape", np.array(shape, np.int64))
+    replace([node], ir.node("Reshape", [chosen, target]))
+    return True
+
+
+def _coordinates(places: NDArray[np.generic], axis: int) -> NDArray[np.int64]:
+    """Whole coordinates of elements of which ``places`` gives one axis; shape ``(*places.shape, rank)``."""
+    grid = np.stack(np.meshgrid(*map(np.arange, places.shape), indexing="ij"), axis=-1)
+    grid[..., axis] = places
+    return grid.astype(np.int64)
+
+
+def spell_out_batched_gather(model: ir.Model) -> int:
+    """Replace a GatherND with ``batch_dims`` and constant indices by one without: batch positions become indices."""
+    return sum(_batched_gather(model.graph, node) for node in list(model.graph) if is_op(node, "GatherND"))
+
+
+def _batched_gather(graph: ir.Graph, node: ir.Node) -> bool:
+    batch, data, indices = g.int_attribute(node, "batch_dims", 0), node.inputs[0], g.constant(node.inputs[1])
+    if not batch or data is None or indices is None:
+        return False
+    positions = np.stack(np.meshgrid(*map(np.arange, indices.shape[:-1]), indexing="ij"), axis=-1)[..., :batch]
+    whole = np.concatenate([positions.astype(np.int64), indices.astype(np.int64)], axis=-1)
+    replace([node], ir.node("GatherND", [data, g.add_initializer(graph, f"{node.name}_indices", whole)]))
+    return True
+
+
+def spell_out_negative_indices(model: ir.Model) -> int:
+    """Count constant indices of a Gather from the front."""
+    return sum(_from_front(model.graph, node) for node in list(model.graph) if is_op(node, "Gather"))
+
+
+def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
+    shape, indices = g.static_shape(node.inputs[0]), g.constant(node.inputs[1])
+    if shape is None or indices is None or not (indices < 0).any():
+        return False
+    size = shape[g.int_attribute(node, "axis", 0)]
+    positive = np.where(indices < 0, indices + size, indices).astype(indices.dtype)
+    node.replace_input_with(1, g.add_initializer(graph, f"{node.name}_from_front", positive))
+    return True
+
+
+def spell_out_padding(model: ir.Model) -> int:
+    """Replace a Pad that repeats elements by a Gather for each axis; one of the sides of a picture stays.
+
+    Refused: unknown sizes, pads or axes that are not constant.
+    """
+    return sum(_pad(model.graph, node) for node in list(model.graph) if is_op(node, "Pad"))
+
+
+def _pad(graph: ir.Graph, node: ir.Node) -> bool:
+    mode = g.attribute(node, "mode", "constant")
+    name = mode.decode() if isinstance(mode, bytes) else str(mode)
+    shape, found = g.static_shape(node.inputs[0]), g.constant(g.input_at(node, 1))
+    if name == "constant" or shape is None or found is None or node.inputs[0] is None:
+        return False
+    axes = g.constant(g.input_at(node, 3)) if g.input_at(node, 3) is not None else np.arange(len(shape))
+    if axes is None:
+        return False
+    begins, ends = found[: len(axes)], found[len(axes) :]
+    pads = {int(axis) % len(shape): (int(b), int(e)) for axis, b, e in zip(axes, begins, ends, strict=True) if b or e}
+    if (len(shape) == 4 and all(axis > 1 for axis in pads)) or min(min(both) for both in pads.values()) < 0:
+        return False
+    value, sizes = node.inputs[0], list(shape)
+    for axis, both in pads.items():
+        index = np.pad(np.arange(sizes[axis]), both, mode=name)  # type: ignore[call-overload]
+        sizes[axis] = len(index)
+        picks = g.add_initializer(graph, f"{node.name}_axis_{axis}", index.astype(np.int64))
+        value = insert(graph, node, "Gather", [value, picks], tuple(sizes), axis=axis)
+    replace([node], ir.node("Identity", [value]))
+    return True

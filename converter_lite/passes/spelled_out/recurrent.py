@@ -1,0 +1,231 @@
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.passes.rewrite import is_op, remove
+from converter_lite.passes.spelled_out.inserting import insert, reshaped, split
+
+MOST_STEPS = 64
+"""Steps up to which a layer is written out, one after the other."""
+
+ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}
+"""What ``activations`` is where it is not given, for one direction."""
+
+GATES = {"LSTM": 4, "GRU": 3}
+
+
+def spell_out_recurrent(model: ir.Model) -> int:
+    """Write out LSTM and GRU step by step where a runtime lacks a variant, and name no activations that are the usual ones.
+
+    Written out: a layer that runs backwards only, an LSTM whose cell state is read, a GRU that resets before the product
+    (``linear_before_reset=0``), with at most :data:`MOST_STEPS` steps.
+
+    Refused: unknown sizes, weights that are not constant, sequence lengths, peepholes, clipping, other activations and layouts.
+    """
+    return sum(_plain(node) + _written_out(model.graph, node) for node in list(model.graph) if is_op(node, *GATES))
+
+
+def _plain(node: ir.Node) -> bool:
+    given = node.attributes.get("activations")
+    usual = ACTIVATIONS[node.op_type] * (2 if _direction(node) == "bidirectional" else 1)
+    if given is None or [str(name) for name in given.as_strings()] != usual:
+        return False
+    del node.attributes["activations"]
+    return True
+
+
+def _direction(node: ir.Node) -> str:
+    attr = node.attributes.get("direction")
+    return "forward" if attr is None else attr.as_string()
+
+
+def _is_needed(node: ir.Node) -> bool:
+    cell = node.outputs[2] if len(node.outputs) > 2 else None
+    resets_before = node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0)
+    return _direction(node) == "reverse" or resets_before or (cell is not None and _is_read(cell))
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+States = tuple[ir.Value, ir.Value]
+"""State and cell state, each ``(batch, hidden)``."""
+
+Step = Callable[[ir.Value, ir.Value, ir.Value], States]
+"""From what the input gives to the gates ``(batch, gates * hidden)``, and the states, to the next states."""
+
+
+@dataclass
+class _Layer:
+    """A layer and where its steps are put.
+
+    Attributes:
+        x: Input, ``(steps, batch, size)``.
+        weights: ``(directions, gates * hidden, size)``.
+        recurrent: ``(directions, gates * hidden, hidden)``.
+        biases: ``(directions, 2 * gates * hidden)``: of the input, then of the state.
+        sizes: Steps, batch, hidden.
+    """
+
+    graph: ir.Graph
+    node: ir.Node
+    x: ir.Value
+    weights: NDArray[np.float32]
+    recurrent: NDArray[np.float32]
+    biases: NDArray[np.float32]
+    sizes: tuple[int, int, int]
+
+    def put(
+        self, op_type: str, *inputs: ir.Value, shape: tuple[int, ...] | None = None, **attributes: object
+    ) -> ir.Value:
+        _, batch, hidden = self.sizes
+        return insert(self.graph, self.node, op_type, inputs, shape or (batch, hidden), **attributes)
+
+    def constant(self, name: str, array: NDArray[np.generic]) -> ir.Value:
+        return g.add_initializer(self.graph, f"{self.node.name}_{name}", array)
+
+    def parts(self, value: ir.Value, count: int) -> list[ir.Value]:
+        """Equal parts along axis 1."""
+        _, batch, hidden = self.sizes
+        made = split(self.graph, self.node, value, [hidden] * count)
+        self.graph.insert_before(self.node, made)
+        for part in made.outputs:
+            part.shape, part.type = ir.Shape((batch, hidden)), self.node.outputs[0].type
+        return list(made.outputs)
+
+
+def _layer(graph: ir.Graph, node: ir.Node) -> _Layer | None:
+    x, shape = node.inputs[0], g.static_shape(node.inputs[0])
+    arrays = [g.constant(g.input_at(node, place)) for place in (1, 2, 3)]
+    others = {"clip", "activations", "activation_alpha", "activation_beta"} & set(node.attributes)
+    if x is None or shape is None or shape[0] > MOST_STEPS or others or g.int_attribute(node, "layout", 0):
+        return None
+    if g.input_at(node, 4) is not None or g.input_at(node, 7) is not None or g.int_attribute(node, "input_forget", 0):
+        return None
+    weights, recurrent, biases = arrays
+    if weights is None or recurrent is None or (biases is None and g.input_at(node, 3) is not None):
+        return None
+    if biases is None:
+        biases = np.zeros((len(weights), 2 * weights.shape[1]), np.float32)
+    return _Layer(graph, node, x, weights, recurrent, biases, (shape[0], shape[1], recurrent.shape[2]))
+
+
+def _written_out(graph: ir.Graph, node: ir.Node) -> bool:
+    layer = _layer(graph, node) if _is_needed(node) else None
+    if layer is None:
+        return False
+    steps, batch, hidden = layer.sizes
+    directions = len(layer.weights)
+    runs = [_run(layer, number, backwards=number == 1 or _direction(node) == "reverse") for number in range(directions)]
+    sequences = [[state for state, _ in run] for run in runs]
+    lasts = [run[0 if number == 1 or _direction(node) == "reverse" else -1] for number, run in enumerate(runs)]
+    if _is_read(node.outputs[0]):
+        rows = [
+            reshaped(graph, node, state, (1, 1, batch, hidden))
+            for step in range(steps)
+            for state in (sequence[step] for sequence in sequences)
+        ]
+        flat = layer.put("Concat", *rows, shape=(steps * directions, 1, batch, hidden), axis=0)
+        _take(layer, node.outputs[0], reshaped(graph, node, flat, (steps, directions, batch, hidden)))
+    for place, value in enumerate(node.outputs[1:]):
+        if _is_read(value):
+            ends = [reshaped(graph, node, last[place], (1, batch, hidden)) for last in lasts]
+            joined = layer.put("Concat", *ends, shape=(directions, batch, hidden), axis=0)
+            _take(layer, value, joined)
+    remove(node)
+    return True
+
+
+def _take(layer: _Layer, old: ir.Value, new: ir.Value) -> None:
+    name, new.shape, new.type = old.name, old.shape or new.shape, old.type
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    old.name, new.name = None, name
+
+
+def _run(layer: _Layer, number: int, *, backwards: bool) -> list[States]:
+    """State and cell state of every step of one direction, in the order of the steps."""
+    steps, batch, _ = layer.sizes
+    gates = layer.weights.shape[1]
+    bias, late = _biases(layer, number)
+    matrix = layer.constant(f"weights_{number}", np.ascontiguousarray(layer.weights[number].T))
+    product = layer.put("MatMul", layer.x, matrix, shape=(steps, batch, gates))
+    summed = layer.put("Add", product, layer.constant(f"bias_{number}", bias), shape=(steps, batch, gates))
+    advance = _lstm(layer, number) if layer.node.op_type == "LSTM" else _gru(layer, number, late)
+    state = cell = _initial(layer, 5, number)
+    if layer.node.op_type == "LSTM":
+        cell = _initial(layer, 6, number)
+    found: list[States] = []
+    for time in range(steps)[:: -1 if backwards else 1]:
+        index = layer.constant(f"step_{time}", np.array(time, np.int64))
+        row = layer.put("Gather", summed, index, shape=(batch, gates), axis=0)
+        state, cell = advance(row, state, cell)
+        found.append((state, cell))
+    return found[:: -1 if backwards else 1]
+
+
+def _initial(layer: _Layer, place: int, number: int) -> ir.Value:
+    _, batch, hidden = layer.sizes
+    given = g.input_at(layer.node, place)
+    if given is None:
+        return layer.constant(f"start_{place}_{number}", np.zeros((batch, hidden), np.float32))
+    index = layer.constant(f"direction_{number}", np.array(number, np.int64))
+    return layer.put("Gather", given, index, axis=0)
+
+
+def _biases(layer: _Layer, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What is added to the input's product, and what only to the state's product of a GRU that resets behind it."""
+    of_input, of_state = np.split(layer.biases[number], 2)
+    late = np.zeros_like(of_state)
+    if layer.node.op_type == "GRU" and g.int_attribute(layer.node, "linear_before_reset", 0):
+        hidden = layer.sizes[2]
+        late[2 * hidden :] = of_state[2 * hidden :]
+    return of_input + of_state - late, late
+
+
+def _lstm(layer: _Layer, number: int) -> Step:
+    """Gates in ONNX' order: input, output, forget, cell."""
+    _, batch, hidden = layer.sizes
+    matrix = layer.constant(f"recurrent_{number}", np.ascontiguousarray(layer.recurrent[number].T))
+
+    def advance(row: ir.Value, state: ir.Value, cell: ir.Value) -> States:
+        product = layer.put("MatMul", state, matrix, shape=(batch, 4 * hidden))
+        gates = layer.parts(layer.put("Add", row, product, shape=(batch, 4 * hidden)), 4)
+        entering, leaving, kept = (layer.put("Sigmoid", gate) for gate in gates[:3])
+        new = layer.put("Mul", entering, layer.put("Tanh", gates[3]))
+        cell = layer.put("Add", layer.put("Mul", kept, cell), new)
+        return layer.put("Mul", leaving, layer.put("Tanh", cell)), cell
+
+    return advance
+
+
+def _gru(layer: _Layer, number: int, late: NDArray[np.float32]) -> Step:
+    """Gates in ONNX' order: update, reset, hidden."""
+    _, batch, hidden = layer.sizes
+    turned = np.ascontiguousarray(layer.recurrent[number].T)
+    of_gates = layer.constant(f"recurrent_{number}", np.ascontiguousarray(turned[:, : 2 * hidden]))
+    of_hidden = layer.constant(f"recurrent_hidden_{number}", np.ascontiguousarray(turned[:, 2 * hidden :]))
+    behind = bool(g.int_attribute(layer.node, "linear_before_reset", 0))
+    bias = layer.constant(f"bias_hidden_{number}", late[2 * hidden :]) if behind else None
+
+    def advance(row: ir.Value, state: ir.Value, cell: ir.Value) -> States:
+        own = layer.parts(row, 3)
+        product = layer.put("MatMul", state, of_gates, shape=(batch, 2 * hidden))
+        sums = (layer.put("Add", *pair) for pair in zip(own[:2], layer.parts(product, 2), strict=True))
+        update, reset = (layer.put("Sigmoid", gate) for gate in sums)
+        if bias is not None:
+            inner = layer.put("Mul", reset, layer.put("Add", layer.put("MatMul", state, of_hidden), bias))
+        else:
+            inner = layer.put("MatMul", layer.put("Mul", reset, state), of_hidden)
+        new = layer.put("Tanh", layer.put("Add", own[2], inner))
+        return layer.put("Add", new, layer.put("Mul", update, layer.put("Sub", state, new))), cell
+
+    return advance
