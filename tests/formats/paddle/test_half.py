@@ -370,6 +370,16 @@ def test_what_float16_kernels_distort_stays_float32_with_the_reason() -> None:
     assert any("more than 256" in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("channels", "attributes", "expected"), [(16, "", True), (8, "", False), (16, "<strides=[2,2]>", False)]
+)
+def test_a_note_says_what_the_proof_cannot_hold(channels: int, attributes: str, expected: bool) -> None:
+    size = "3,3" if attributes else "6,6"
+    text = f"g (float[1,{channels},8,8] x) => (float[1,{channels},{size}] y) {{ y = Conv{attributes}(x, w) }}"
+    notes = to_half(float_file(graph(text, w=random(channels, channels, 3, 3))))[1]
+    assert any("1 convolutions of 3 x 3 run in a Winograd form" in note for note in notes) == expected
+
+
 def output(model: ir.Model, x: np.ndarray) -> np.ndarray:
     return run(model, {"x": x})[0]
 
