@@ -10,7 +10,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 import onnx_ir.passes.common as library
 
-from converter_lite.errors import UsageError
+from converter_lite.errors import ModelError, UsageError
 from converter_lite.graph import all_nodes, assign_names, known_names
 from converter_lite.passes import common
 from converter_lite.passes.activation import recognize_relu
@@ -39,6 +39,9 @@ Pass = Callable[[ir.Model], int]
 
 LEVELS = ("none", "general", "gpu_oriented", "ascend_oriented")
 """Values of ``--optimize``. All but ``none`` run the same rules: none of them depends on the device."""
+
+MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError)
+"""What nodes that are not as their operators say make of a rule."""
 
 MAX_ROUNDS = 20
 """Rounds over all rules; each round of a real model enables few new matches, three are usual."""
@@ -146,12 +149,27 @@ def optimize(
         infer_shapes(model)
     else:
         _optimize(run, tuple(rule for name, rule in FUSIONS.items() if name in fused_operators))
-    if run.apply_each(tuple(rule for name, rule in SPELLED_OUT.items() if name in spelled_out)):
+    if _spell_out(run, tuple(rule for name, rule in SPELLED_OUT.items() if name in spelled_out)):
         infer_shapes(model)
     assign_names(model)
     after = sum(1 for _ in all_nodes(model.graph))
     vanished = frozenset(names - known_names(model.graph))
     return OptimizeResult(model, before, after, tuple(run.changes.items()), vanished)
+
+
+def _spell_out(run: _Run, rules: tuple[Pass, ...]) -> int:
+    """Apply rules that rely on what an operator's definition says of its inputs.
+
+    Raises:
+        ModelError: A node is not what its operator says.
+    """
+    try:
+        return run.apply_each(rules)
+    except MISFITS as error:
+        raise ModelError(
+            f"a node has inputs or attributes that do not fit its operator ({error})",
+            hint="check the model with onnx.checker",
+        ) from error
 
 
 def settle(model: ir.Model) -> OptimizeResult:

@@ -80,6 +80,12 @@ def comparison(c: Cases) -> None:
             onnx.helper.make_node(op, ["a", "b"], ["h"], name="compare"),
             onnx.helper.make_node("Cast", ["h"], ["y"], name="cast", to=1),
         ]
+        for name, first in (("a number", np.ones(1, np.float32)), ("a row", right[0, 0])):
+            c.graph(f"{op} of {name} with a tensor", nodes, {"a": first, "b": left}, [], ["y"])
+        nodes = [
+            onnx.helper.make_node(op, ["a", "b"], ["h"], name="compare"),
+            onnx.helper.make_node("Cast", ["h"], ["y"], name="cast", to=1),
+        ]
         c.graph(op, nodes, {"a": left, "b": right}, [], ["y"])
     nodes = [
         onnx.helper.make_node("Equal", ["a", "b"], ["h"], name="compare"),

@@ -18,7 +18,7 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_padding,
     spell_out_scatter,
 )
-from converter_lite.passes.spelled_out.logic import spell_out_is_nan
+from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_round
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 
@@ -33,6 +33,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "MatMul": spell_out_vector_products,
         "MaxPool": spell_out_pooling_of_rows,
         "Pad": spell_out_padding,
+        "Round": spell_out_round,
         "ScatterND": spell_out_scatter,
     }
 )

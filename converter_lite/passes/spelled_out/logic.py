@@ -9,6 +9,9 @@ from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert
 
+ROUNDED = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
+"""Types that Round knows."""
+
 FIRST_OPSET = 12
 """The first operator set with LessOrEqual."""
 
@@ -30,4 +33,37 @@ def _is_nan(graph: ir.Graph, node: ir.Node) -> bool:
     infinity = g.add_initializer(graph, f"{node.name}_infinity", np.array(np.inf, x.dtype.numpy()))
     numbers = insert(graph, node, "LessOrEqual", [x, infinity], g.static_shape(x))
     replace([node], ir.node("Not", [numbers]))
+    return True
+
+
+def spell_out_round(model: ir.Model) -> int:
+    """Replace Round, whose ties go to the even neighbour, by Floor and what is added; runtimes round ties away from zero."""
+    return sum(_round(model.graph, node) for node in list(model.graph) if is_op(node, "Round"))
+
+
+def _round(graph: ir.Graph, node: ir.Node) -> bool:
+    x = node.inputs[0]
+    if x is None or x.dtype not in ROUNDED:
+        return False
+    shape, kind = g.static_shape(x), x.dtype
+
+    def constant(name: str, number: float) -> ir.Value:
+        return g.add_initializer(graph, f"{node.name}_{name}", np.array(number, kind.numpy()))
+
+    def put(op_type: str, *inputs: ir.Value) -> ir.Value:
+        return insert(graph, node, op_type, inputs, shape)
+
+    def holds(op_type: str, *inputs: ir.Value) -> ir.Value:
+        """1 where a comparison holds, else 0."""
+        compared = put(op_type, *inputs)
+        compared.type = ir.TensorType(ir.DataType.BOOL)
+        return insert(graph, node, "Cast", [compared], shape, to=kind.value)
+
+    half, two = constant("half", 0.5), constant("two", 2)
+    floor = put("Floor", x)
+    rest = put("Sub", x, floor)
+    parity = put("Sub", floor, put("Mul", put("Floor", put("Mul", floor, half)), two))
+    to_even = put("Mul", holds("Equal", rest, half), holds("Greater", parity, half))
+    added = put("Add", holds("Greater", rest, half), to_even)
+    replace([node], ir.node("Add", [floor, added]))
     return True

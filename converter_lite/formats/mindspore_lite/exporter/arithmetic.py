@@ -107,7 +107,22 @@ def _pow(ctx: Lowering, node: ir.Node) -> None:
         square = ctx.emit("MulFusion", [source, source], dims)
         ctx.bind(node.outputs[0], ctx.emit("MulFusion", [square, source], dims), perm)
         return
-    broadcast(ctx, node, "PowFusion")
+    _power(ctx, node)
+
+
+def _power(ctx: Lowering, node: ir.Node) -> None:
+    """The kernel computes with float32 of equal shapes, or with one exponent."""
+    x, exponent, out = required(node, 0), required(node, 1), node.outputs[0]
+    if ctx.dtype(x) is not DataType.FLOAT32:
+        raise Unsupported("powers of integers")
+    shape = ctx.shape(out)
+    perm = ctx.best_perm([x, exponent], len(shape))
+    inputs = [ctx.cast(ctx.operand(value, len(shape), perm), DataType.FLOAT32) for value in (x, exponent)]
+    dims = pm.permute(shape, perm)
+    inputs[0] = expanded(ctx, inputs[0], dims)
+    if ctx.shape(exponent) not in ((), (1,)):
+        inputs[1] = expanded(ctx, inputs[1], dims)
+    ctx.bind(out, ctx.emit("PowFusion", inputs, dims), perm)
 
 
 def _compare(op: str) -> Lower:

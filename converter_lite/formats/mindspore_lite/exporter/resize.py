@@ -64,6 +64,8 @@ def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence
     """Scale of every axis: as written, or from the sizes."""
     place = 2 if node.op_type == "Resize" and len(node.inputs) > 2 else 1
     given = constant(input_at(node, place))
+    if given is None and input_at(node, place) is not None:
+        raise Unsupported("its scales are not constant")
     plain = [b / a for a, b in zip(before, after, strict=True)]
     written = given.reshape(-1) if given is not None else attribute(node, "scales", None)
     if written is None or len(written) == 0:  # type: ignore[arg-type]

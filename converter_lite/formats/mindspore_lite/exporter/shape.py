@@ -20,7 +20,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.permutation import Perm
-from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute, is_constant
+from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute, is_constant, scalar
 
 
 def _relabel(ctx: Lowering, node: ir.Node) -> None:
@@ -62,6 +62,13 @@ def _transpose(ctx: Lowering, node: ir.Node) -> None:
 def _identity(ctx: Lowering, node: ir.Node) -> None:
     x = required(node, 0)
     ctx.alias(node.outputs[0], x, pm.identity(len(ctx.shape(x))))
+
+
+def _dropout(ctx: Lowering, node: ir.Node) -> None:
+    training = input_at(node, 2)
+    if training is not None and scalar(training) != 0:
+        raise Unsupported("dropout for training")
+    _identity(ctx, node)
 
 
 def _concat(ctx: Lowering, node: ir.Node) -> None:
@@ -234,7 +241,7 @@ TABLE: dict[str, Lower] = {
     "Unsqueeze": _relabel,
     "Transpose": _transpose,
     "Identity": _identity,
-    "Dropout": _identity,
+    "Dropout": _dropout,
     "Concat": _concat,
     "Split": _split,
     "Slice": _empty_is_unsupported(_slice),

@@ -105,7 +105,18 @@ def _lower_all(ctx: Lowering) -> list[Problem]:
     return problems
 
 
+MOVING = frozenset(
+    {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"}
+) | {*("Tile", "Transpose", "Unsqueeze")}
+"""Operators that move elements of any type; kernels that compute know none of 8 and 16 bits without scales."""
+
+NARROW = frozenset({ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16})
+
+
 def _lowering(node: ir.Node) -> Lower:
+    narrow = [str(value.name) for value in node.inputs if value is not None and value.dtype in NARROW]
+    if narrow and node.op_type not in MOVING:
+        raise Unsupported(f"it computes with integers of 8 or 16 bits ({narrow[0]}), for which there is no kernel")
     lowering = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if lowering is None:
         name = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type

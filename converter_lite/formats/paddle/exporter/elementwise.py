@@ -17,7 +17,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     element_type,
 )
 from converter_lite.formats.paddle.exporter.reshaping import copy
-from converter_lite.formats.paddle.program import attr
+from converter_lite.formats.paddle.program import VarType, attr
 
 ARITHMETIC = {
     "Add": "elementwise_add",
@@ -65,6 +65,9 @@ def _mod(lowering: Lowering, node: ir.Node) -> None:
 
 def _pow(lowering: Lowering, node: ir.Node) -> None:
     exponent = g.constant(node.inputs[1])
+    computed = [value for value in node.inputs if value is not None and not g.is_constant(value)]
+    if any(element_type(value) is not VarType.FP32 for value in computed):
+        raise Unsupported("powers of integers, and integers as exponents")
     value, name = node.outputs[0], lowering.tensor(node.inputs[0])
     outputs = {"Out": [lowering.result(value)]}
     if exponent is not None and exponent.size == 1:

@@ -163,6 +163,8 @@ def _top_k(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _arg_max(lowering: Lowering, node: ir.Node) -> None:
+    if g.int_attribute(node, "select_last_index", 0):
+        raise Unsupported("select_last_index: which of equal elements is taken depends on the release")
     name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
     dtype = dtype_name(node.inputs[0])
     if node.op_type == "ArgMin":

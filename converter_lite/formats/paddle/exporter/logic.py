@@ -42,7 +42,14 @@ def _compare(lowering: Lowering, node: ir.Node) -> None:
     if negation is not None and negation.op_type == "Not":
         lowering.done.add(negation)
         operator, result = "not_equal", negation.outputs[0]
-    sides = {"X": [lowering.tensor(node.inputs[0])], "Y": [lowering.tensor(node.inputs[1])]}
+    first, wanted = node.inputs[0], dims(result)
+    if first is None or dims(first) == wanted:
+        left = lowering.tensor(first)
+    elif wanted and -1 not in wanted:  # kernels repeat the second operand only, and read past the end of the first
+        left = _expanded(lowering, first, wanted)
+    else:
+        raise Unsupported("a comparison whose first operand has fewer elements needs known shapes", "give --inputShape")
+    sides = {"X": [left], "Y": [lowering.tensor(node.inputs[1])]}
     attributes = {"axis": attr(-1), "force_cpu": attr(False)}
     dtype = dtype_name(node.inputs[0])
     lowering.emit(operator, sides, {"Out": [lowering.result(result)]}, attributes, dtype=dtype)

@@ -20,6 +20,8 @@ from converter_lite.formats.paddle.program import attr
 
 
 def _batch_normalization(lowering: Lowering, node: ir.Node) -> None:
+    if g.int_attribute(node, "training_mode", 0):
+        raise Unsupported("batch normalization for training")
     slots = ("X", "Scale", "Bias", "Mean", "Variance")
     inputs = {slot: [lowering.tensor(value)] for slot, value in zip(slots, node.inputs, strict=True)}
     attributes = {

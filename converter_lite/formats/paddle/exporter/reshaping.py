@@ -41,6 +41,15 @@ def copy(lowering: Lowering, node: ir.Node) -> None:
     lowering.emit("assign", {"X": [lowering.tensor(source)]}, {"Out": [lowering.result(value)]})
 
 
+def _dropout(lowering: Lowering, node: ir.Node) -> None:
+    training = g.input_at(node, 2)
+    if training is not None and g.scalar(training) != 0:
+        raise Unsupported("dropout for training")
+    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
+        raise Unsupported("the mask of a dropout")
+    copy(lowering, node)
+
+
 def _reshape(lowering: Lowering, node: ir.Node) -> None:
     source, value = node.inputs[0], node.outputs[0]
     assert source is not None
@@ -117,5 +126,5 @@ HANDLERS: dict[str, Handler] = {
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Identity": copy,
-    "Dropout": copy,
+    "Dropout": _dropout,
 }

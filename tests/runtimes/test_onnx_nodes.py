@@ -1,0 +1,162 @@
+"""ONNX's own tests of single operators: what can be written runs in the released runtimes and gives onnxruntime's numbers."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from converter_lite.errors import ConverterError
+from converter_lite.formats.mindspore_lite.format import MsFormat
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.paddle.format import NbFormat
+from converter_lite.pipeline.prepare import optimized
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.runtimes.conftest import Tally
+from tests.runtimes.ms_runtime import PLATFORMS, Platform
+from tests.runtimes.paddle import Case, require, run_cases
+from tests.support import since
+
+pytestmark = [pytest.mark.runtime, since("onnx", 1, 19, reason="its tests need a module that is not installed")]
+
+Array = NDArray[np.generic]
+
+TIES = {f"test_argmax_{kind}_example" for kind in ("no_keepdims", "keepdims", "negative_axis_keepdims")}
+"""Of equal elements Paddle-Lite 2.12 takes the last one (docs/formats/paddle_nb.md)."""
+
+FED_INDICES = {"test_gather_negative_indices", "test_gather_elements_negative_indices"}
+"""Negative indices that come as an input: runtimes do not know them, and the converter does not see them."""
+
+NO_NORM = {"test_l2normalization_axis_0"}
+"""A row of zeros divided by its norm is 0 in onnxruntime and not a number elsewhere."""
+
+PASSED_ON = {"test_clip_default_int8_inbounds_expanded"}
+"""An int8 input that is handed on: the runtime refuses such a file."""
+
+
+@dataclass(frozen=True)
+class NodeCase:
+    """One of the tests."""
+
+    name: str
+    model: bytes
+    feed: dict[str, Array]
+    results: dict[str, Array]
+
+
+@functools.cache
+def node_cases() -> tuple[NodeCase, ...]:
+    """Those with numbers that onnxruntime runs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case.node import collect_testcases
+
+        found = collect_testcases(None)
+    made = []
+    for case in found:
+        if case.model is None or not case.data_sets:
+            continue
+        given, expected = case.data_sets[0]
+        if not all(isinstance(array, np.ndarray | np.generic) for array in (*given, *expected)):
+            continue
+        arrays = [np.asarray(array) for array in given]
+        feed = {value.name: array for value, array in zip(case.model.graph.input, arrays, strict=False)}
+        is_cube = any(array.ndim == 4 and len(set(array.shape[1:])) == 1 for array in arrays)  # of which layout?
+        if is_cube or len(feed) != len(arrays) or any(array.dtype == object or array.size == 0 for array in arrays):
+            continue
+        try:
+            results = DEFAULT_ENGINE.session(case.model.SerializeToString(), threads=1).run(feed)
+        except (ConverterError, RuntimeError):
+            continue
+        made.append(NodeCase(case.name, case.model.SerializeToString(), feed, results))
+    return tuple(made)
+
+
+def written(case: NodeCase, made: MsFormat | NbFormat, folder: Path) -> tuple[bytes, list[str]] | None:
+    """The file and its inputs; ``None`` where the format refuses the operator."""
+    path = folder / "node.onnx"
+    path.write_bytes(case.model)
+    try:
+        source = read_onnx(path, input_shapes={name: array.shape for name, array in case.feed.items()})
+        graph, _ = optimized(source, made.requirements)
+        made.check(graph)
+        out = folder / f"node{made.suffix}"
+        made.write(QuantizedModel(graph, QuantPlan("FLOAT")), out)
+    except ConverterError:
+        return None
+    return out.read_bytes(), [str(value.name) for value in graph.graph.inputs]
+
+
+def problem(found: Array, wanted: Array) -> str:
+    if found.size != wanted.size:
+        return f"shape {found.shape}, not {wanted.shape}"
+    a, b = found.reshape(-1).astype(np.float64), wanted.reshape(-1).astype(np.float64)
+    if not np.allclose(
+        a, b, rtol=1e-3, atol=1e-3 * max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0))), equal_nan=True
+    ):
+        return f"{a[:4]}, not {b[:4]}"
+    return ""
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
+def test_nodes_in_mindspore_lite(platform: Platform, tally: Tally, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    cases = {f"c{number}": case for number, case in enumerate(node_cases())}
+    files = {key: made for key, case in cases.items() if (made := written(case, MsFormat(), tmp_path)) is not None}
+    work = tmp_path / "run"
+    work.mkdir()
+    found = platform.run({key: (data, cases[key].feed) for key, (data, _) in files.items()}, work)
+    wrong = {}
+    for key in files:
+        case, outcome = cases[key], found[key]
+        texts = (
+            [problem(outcome.outputs[name], array) for name, array in case.results.items()] if not outcome.error else []
+        )
+        if outcome.error or any(texts):
+            wrong[case.name] = outcome.error or next(filter(None, texts))
+    counts = {"tried": len(cases), "refused": len(cases) - len(files), "wrong": len(wrong)}
+    tally(f"MindSpore Lite 2.0.0, {platform.name}", "ONNX node tests", **counts)
+    assert wrong.keys() <= FED_INDICES | NO_NORM | PASSED_ON, wrong
+    assert len(files) > 450
+
+
+@pytest.mark.parametrize("release", ["2.12", "2.13rc0"])
+def test_nodes_in_paddle_lite(release: str, tally: Tally, tmp_path: Path) -> None:
+    """Truth values cannot be fed or fetched in Python."""
+    require(release)
+    cases = [
+        case
+        for case in node_cases()
+        if not any(array.dtype == bool for array in (*case.feed.values(), *case.results.values()))
+    ]
+    files = [(case, made) for case in cases if (made := written(case, NbFormat("x86"), tmp_path)) is not None]
+    work = tmp_path / "run"
+    work.mkdir()
+    given = []
+    for case, (data, names) in files:
+        feed = [case.feed[name] for name in names]
+        feed = [array.astype(np.float32) if array.dtype in (np.float16, np.float64) else array for array in feed]
+        given.append(Case(data, feed, len(case.results)))
+    wrong = {}
+    for (case, _), outputs in zip(files, run_cases(release, given, work), strict=True):
+        if isinstance(outputs, str):
+            wrong[case.name] = outputs
+            continue
+        texts = [problem(array, wanted) for array, wanted in zip(outputs, case.results.values(), strict=True)]
+        if any(texts):
+            wrong[case.name] = next(filter(None, texts))
+    tally(
+        f"Paddle-Lite {release}, x86",
+        "ONNX node tests",
+        tried=len(cases),
+        refused=len(cases) - len(files),
+        wrong=len(wrong),
+    )
+    assert wrong.keys() <= FED_INDICES | TIES, wrong
+    assert len(files) > 330
