@@ -133,3 +133,7 @@ def one_of(value: str, allowed: Sequence[str], flag: str) -> str:
         near = did_you_mean(str(value), allowed)
         raise UsageError(f"{value!r} is not one of {', '.join(allowed)}{near}", where=flag)
     return value
+
+
+MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError, AttributeError)
+"""What inputs and attributes that do not fit their operator make of code that relies on its definition."""

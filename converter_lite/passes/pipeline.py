@@ -10,7 +10,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 import onnx_ir.passes.common as library
 
-from converter_lite.errors import ModelError, UsageError
+from converter_lite.errors import MISFITS, ModelError, UsageError
 from converter_lite.graph import all_nodes, assign_names, known_names
 from converter_lite.passes import common
 from converter_lite.passes.activation import recognize_relu
@@ -39,9 +39,6 @@ Pass = Callable[[ir.Model], int]
 
 LEVELS = ("none", "general", "gpu_oriented", "ascend_oriented")
 """Values of ``--optimize``. All but ``none`` run the same rules: none of them depends on the device."""
-
-MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError)
-"""What nodes that are not as their operators say make of a rule."""
 
 MAX_ROUNDS = 20
 """Rounds over all rules; each round of a real model enables few new matches, three are usual."""

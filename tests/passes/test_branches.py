@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from converter_lite.passes.branches import inline_branches
+from converter_lite.passes.common import remove_unused
 from tests.support import assert_applies, assert_refuses, build, normal, operators, random_feed
 
 BRANCHES = """<
@@ -43,6 +44,17 @@ def test_a_branch_within_a_branch_is_reached_next() -> None:
     assert inline_branches(model) == 1
     assert_applies(inline_branches, model, 1, random_feed(model))
     assert set(operators(model)) == {"Abs", "Identity"}
+
+
+def test_what_only_the_other_branch_needed_goes() -> None:
+    text = f"g (float[2,4] x) => (float[2,4] y) {{ a = Neg(x) big = Mul(a, w) y = If(yes) {BRANCHES} }}".replace(
+        "Mul(s, w)", "Mul(s, big)"
+    )
+    model = build(text, yes=np.array(True), w=normal(2, 4))
+    assert inline_branches(model) == 1
+    remove_unused(model)
+    assert "w" not in model.graph.initializers
+    assert not {"Mul", "Neg"} & set(operators(model))
 
 
 def test_a_condition_that_is_computed_stays() -> None:

@@ -103,13 +103,6 @@ def var_type(dtype: np.dtype[Any]) -> VarType:
         raise FormatError(f"Paddle has no tensors of {dtype}") from None
 
 
-MISFITS = (
-    *(IndexError, KeyError, ValueError, TypeError, AttributeError),
-    *(ZeroDivisionError, OverflowError),
-)
-"""What code raises when attributes, inputs or shapes contradict their operator."""
-
-
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """A typed attribute value; lists are tuples."""

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.errors import TargetError
+from converter_lite.errors import MISFITS, TargetError
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsModel, MsTensor, to_bytes
 from converter_lite.formats.mindspore_lite.enums import DataType, Format
@@ -19,9 +19,7 @@ from converter_lite.formats.mindspore_lite.exporter.unsharing import give_each_u
 from converter_lite.formats.mindspore_lite.options import MsOptions, Problem
 from converter_lite.graph import is_constant
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-
-MISFITS = (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError)
-"""What conversion rules raise for a node whose inputs, shapes or attributes contradict its operator."""
+from converter_lite.targets.rules import computes_narrow
 
 _IMAGE_CHANNELS = (1, 3, 4)
 
@@ -105,18 +103,9 @@ def _lower_all(ctx: Lowering) -> list[Problem]:
     return problems
 
 
-MOVING = frozenset(
-    {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"}
-) | {*("Tile", "Transpose", "Unsqueeze")}
-"""Operators that move elements of any type; kernels that compute know none of 8 and 16 bits without scales."""
-
-NARROW = frozenset({ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16})
-
-
 def _lowering(node: ir.Node) -> Lower:
-    narrow = [str(value.name) for value in node.inputs if value is not None and value.dtype in NARROW]
-    if narrow and node.op_type not in MOVING:
-        raise Unsupported(f"it computes with integers of 8 or 16 bits ({narrow[0]}), for which there is no kernel")
+    if reason := computes_narrow(node):
+        raise Unsupported(reason)
     lowering = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if lowering is None:
         name = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.errors import ConverterError, TargetError
+from converter_lite.errors import MISFITS, ConverterError, TargetError
 from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.paddle.exporter.table import HANDLERS
 from converter_lite.formats.paddle.kernels import Target
-from converter_lite.formats.paddle.program import MISFITS, NbFile
+from converter_lite.formats.paddle.program import NbFile
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.targets.rules import computes_narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +118,11 @@ def _lower(quantized: QuantizedModel, target: Target) -> tuple[Lowering, list[Pr
     return lowering, problems
 
 
-MOVING = frozenset(
-    {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"}
-) | {*("Tile", "Transpose", "Unsqueeze", "DequantizeLinear", "QuantizeLinear")}
-"""Operators that move elements of any type; kernels that compute know none of 8 and 16 bits without scales."""
-
-NARROW = frozenset({ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16})
-
-
 def _refuse_types(node: ir.Node) -> None:
     """Refuse what kernels would read as numbers of another type, or as nothing."""
+    if reason := computes_narrow(node):
+        raise Unsupported(reason)
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    narrow = [str(value.name) for value in values if value.dtype in NARROW]
-    if narrow and node.op_type not in MOVING:
-        raise Unsupported(f"it computes with integers of 8 or 16 bits ({narrow[0]}), for which there is no kernel")
     empty = [str(value.name) for value in values if 0 in (g.static_shape(value) or ())]
     if empty:
         raise Unsupported(f"{empty[0]} holds no element")

@@ -16,9 +16,9 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.errors import ConverterError, ModelError
+from converter_lite.errors import MISFITS, ConverterError, ModelError
 from converter_lite.formats.paddle.importer.weights import are_finite, products
-from converter_lite.formats.paddle.program import MISFITS, Operator, numpy_type
+from converter_lite.formats.paddle.program import Operator, numpy_type
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan

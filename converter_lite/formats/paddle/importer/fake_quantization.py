@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from converter_lite.errors import ModelError
-from converter_lite.formats.paddle.program import MISFITS, Operator, Program, attr, floats
+from converter_lite.errors import MISFITS, ModelError
+from converter_lite.formats.paddle.program import Operator, Program, attr, floats
 from converter_lite.kernels.quantize import along_axis, round_half_away
 
 FAKE_QUANTIZE = ("fake_quantize_range_abs_max", "fake_quantize_moving_average_abs_max", "fake_quantize_abs_max")

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from converter_lite.errors import ModelError, UsageError
+from converter_lite.errors import MISFITS, ModelError, UsageError
 from converter_lite.formats.paddle.importer.fake_quantization import fold_quantization
 from converter_lite.formats.paddle.importer.graph import to_quantized_model
 from converter_lite.formats.paddle.importer.simplification import simplify
@@ -19,7 +19,7 @@ from converter_lite.formats.paddle.inference_model.files import (
     read_program,
     read_separate,
 )
-from converter_lite.formats.paddle.program import MISFITS, Program
+from converter_lite.formats.paddle.program import Program
 from converter_lite.quantization.plan import QuantizedModel
 
 
