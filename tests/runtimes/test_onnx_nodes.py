@@ -36,6 +36,9 @@ FED_INDICES = {"test_gather_negative_indices", "test_gather_elements_negative_in
 NO_NORM = {"test_l2normalization_axis_0"}
 """A row of zeros divided by its norm is 0 in onnxruntime and not a number elsewhere."""
 
+EDGES = {f"test_mod_float_edge_cases_fmod_0_float{bits}" for bits in (16, 32, 64)}
+"""Remainders of infinite divisors, and zeros with a sign."""
+
 PASSED_ON = {"test_clip_default_int8_inbounds_expanded"}
 """An int8 input that is handed on: the runtime refuses such a file."""
 
@@ -122,7 +125,7 @@ def test_nodes_in_mindspore_lite(platform: Platform, tally: Tally, tmp_path: Pat
             wrong[case.name] = outcome.error or next(filter(None, texts))
     counts = {"tried": len(cases), "refused": len(cases) - len(files), "wrong": len(wrong)}
     tally(f"MindSpore Lite 2.0.0, {platform.name}", "ONNX node tests", **counts)
-    assert wrong.keys() <= FED_INDICES | NO_NORM | PASSED_ON, wrong
+    assert wrong.keys() <= FED_INDICES | NO_NORM | PASSED_ON | EDGES, wrong
     assert len(files) > 450
 
 

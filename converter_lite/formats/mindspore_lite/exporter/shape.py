@@ -220,6 +220,8 @@ def _depth_to_space(ctx: Lowering, node: ir.Node) -> None:
 def _space_to_depth(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     block = int_attribute(node, "blocksize", 2)
+    if attribute(node, "mode", "DCR") not in ("DCR", b"DCR"):
+        raise Unsupported("mode CRD")
     dims = pm.permute(ctx.shape(out), pm.NHWC)
     index = ctx.emit("SpaceToDepth", [as_image(ctx, x)], dims, block_size=block, format=int(Format.NHWC))
     ctx.bind(out, index, pm.NHWC)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.fusion import Activation, recognise, take_activation
@@ -19,6 +21,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     text_attribute,
 )
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, keep
+from converter_lite.formats.paddle.kernels import Target
 from converter_lite.formats.paddle.program import Attribute, Operator, attr, floats, ints
 from converter_lite.quantization.plan import NodeMode
 
@@ -27,6 +30,17 @@ FUSABLE = ("relu", "relu6", "brelu", "leaky_relu")
 
 LARGEST = 127
 """The largest integer of an activation."""
+
+
+DENSE_LIMIT = 1 << 24
+"""Elements up to which depthwise filters are written as dense ones, zero but for one channel."""
+
+
+def _dense(filters: NDArray[Any]) -> NDArray[Any]:
+    """Depthwise filters ``(C, 1, kH, kW)`` as ``(C, C, kH, kW)``."""
+    made = np.zeros((len(filters), len(filters), *filters.shape[2:]), filters.dtype)
+    made[np.arange(len(filters)), np.arange(len(filters))] = filters[:, 0]
+    return made
 
 
 def _conv(lowering: Lowering, node: ir.Node) -> None:
@@ -197,15 +211,20 @@ def _conv_transpose(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("the runtime does not dequantize weights of a transposed convolution", "leave it float")
     if text_attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID") or "output_shape" in node.attributes:
         raise Unsupported("auto_pad or output_shape of a transposed convolution", "write explicit pads")
+    transform, crashes = keep(1), filters[:2] == (groups, 1) and groups > 1 and lowering.target is Target.X86
+    if crashes:  # the x86 kernel for depthwise filters reads memory that is free already
+        if groups * groups * filters[2] * filters[3] > DENSE_LIMIT:
+            raise Unsupported(f"a depthwise transposed convolution of {groups} channels", "use --nbTarget=arm")
+        transform = Transform("dense", _dense, 1)
     attributes = {
         **_geometry(node, filters[2:]),
-        "groups": attr(groups),
+        "groups": attr(1 if crashes else groups),
         "output_padding": ints(g.ints_attribute(node, "output_padding")),
         "output_size": ints(()),
     }
     activation, result = take_activation(lowering, node.outputs[0], FUSABLE)
     attributes |= activation.on_convolution()
-    weight = lowering.weight(node, node.inputs[1], keep(1))
+    weight = lowering.weight(node, node.inputs[1], transform)
     inputs = {"Filter": [weight.name], **_bias(lowering, node, filters[1] * groups, needed=False)}
     if lowering.mode(node) is NodeMode.INTEGER:
         _emit_integer(lowering, node, weight, Operator("conv2d_transpose", inputs, {}, attributes), result)

@@ -59,6 +59,8 @@ def _mod(lowering: Lowering, node: ir.Node) -> None:
     dtype = dtype_name(node.inputs[0])
     if dtype == "float32":
         raise Unsupported("Mod of floats")
+    if g.int_attribute(node, "fmod", 0):
+        raise Unsupported("Mod with the sign of the dividend (fmod)")
     left, right = (lowering.tensor(value) for value in node.inputs)
     _pair(lowering, "elementwise_mod", left, right, lowering.result(node.outputs[0]), dtype)
 

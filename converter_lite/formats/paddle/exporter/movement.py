@@ -209,7 +209,8 @@ def _space_to_depth(lowering: Lowering, node: ir.Node) -> None:
     split = (batch, channels, height // block, block, width // block, block)
     joined = (batch, channels * block**2, height // block, width // block)
     name, result = lowering.tensor(node.inputs[0]), lowering.result(node.outputs[0])
-    _through_transpose(lowering, name, result, split, [0, 3, 5, 1, 2, 4], joined)
+    axes = [0, 1, 3, 5, 2, 4] if text_attribute(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
+    _through_transpose(lowering, name, result, split, axes, joined)
 
 
 def _through_transpose(
