@@ -52,7 +52,7 @@ def as_it_is(path: Path) -> Run:
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda feed: session.run(None, feed)
+    return lambda feed: session.run(None, _as_asked(feed, session.get_inputs()))
 
 
 def exact(path: Path) -> Run | None:
@@ -61,7 +61,20 @@ def exact(path: Path) -> Run | None:
     if changed is None:
         return None
     session = changed.session(DEFAULT_ENGINE, threads=1)
-    return lambda feed: list(session.run(feed).values())
+    inputs = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).get_inputs()
+    return lambda feed: list(session.run(_as_asked(feed, inputs)).values())
+
+
+def _as_asked(feed: Feed, inputs: Sequence[Any]) -> Feed:
+    """The feed under the names of a file's inputs, in its layout: models of other frameworks and ``.ms`` files have their own."""
+    found = {}
+    for given, placed in zip(inputs, feed.values(), strict=True):
+        array = feed.get(given.name, placed)
+        turns = (
+            array.ndim == 4 and array.shape[1] in (1, 3) and given.shape[1] not in (1, 3) and given.shape[3] in (1, 3)
+        )
+        found[given.name] = array.transpose(0, 2, 3, 1) if turns else array
+    return found
 
 
 def _samples(task: str, shared: Path) -> tuple[list[Feed], NDArray[np.int64] | None]:
