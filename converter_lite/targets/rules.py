@@ -55,30 +55,3 @@ def _is_row(bias: ir.Value, output: ir.Value) -> bool:
     shape, out = g.static_shape(bias), output.shape
     channels = out[-1] if out is not None and len(out) else None
     return shape is not None and len(shape) > 0 and shape[-1] == channels and all(d == 1 for d in shape[:-1])
-
-
-MOVING = frozenset(
-    {
-        "Cast",
-        "Concat",
-        "DequantizeLinear",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "QuantizeLinear",
-        "Reshape",
-        "Slice",
-    }
-) | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
-"""Operators that move or convert elements of any type."""
-
-NARROW = frozenset({ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16})
-
-
-def computes_narrow(node: ir.Node) -> str:
-    """Why device runtimes cannot run a node of a float graph: they compute with 8 and 16 bits only where there are scales."""
-    narrow = [str(value.name) for value in (*node.inputs, *node.outputs) if value is not None and value.dtype in NARROW]
-    if not narrow or node.op_type in MOVING:
-        return ""
-    return f"it computes with integers of 8 or 16 bits ({narrow[0]}), for which there is no kernel"

@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from converter_lite.passes.pipeline import optimize
@@ -11,7 +12,7 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_padding,
     spell_out_scatter,
 )
-from converter_lite.passes.spelled_out.logic import spell_out_is_nan
+from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from tests.support import (
@@ -202,6 +203,22 @@ def test_nan_is_what_is_not_at_most_infinite() -> None:
     text = "g (float[2,3] x) => (float[2,3] y) { b = IsNaN(x) y = Cast<to=1>(b) }"
     feed = {"x": np.array([[1, np.nan, np.inf], [np.nan, 0, -np.inf]], np.float32)}
     assert_applies(spell_out_is_nan, build(text), 1, feed)
+
+
+@pytest.mark.parametrize(
+    "moved",
+    ["Transpose<perm=[1,0]>(b)", "Gather<axis=1>(b, places)", "Slice(b, first, first)", "Expand(b, cube)"],
+)
+def test_truth_values_move_as_floats(moved: str) -> None:
+    text = f"g (float[2,3] x) => (float[M,N] y) {{ b = Greater(x, zero) m = {moved} y = Cast<to=1>(m) }}"
+    if "Expand" in moved:
+        text = text.replace("M,N", "2,2,3")
+    constants = {"zero": np.float32(0), "places": np.array([2, 0]), "first": np.array([1]), "cube": np.array([2, 2, 3])}
+    model = build(text, **{name: array for name, array in constants.items() if name in text})
+    assert_applies(spell_out_moved_truths, model, 1)
+    (node,) = (n for n in model.graph if n.op_type == moved.split("<")[0].split("(")[0])
+    assert node.inputs[0] is not None
+    assert node.inputs[0].dtype is ir.DataType.FLOAT
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU, linear_before_reset=1"])

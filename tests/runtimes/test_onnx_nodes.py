@@ -21,9 +21,8 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.runtimes.paddle import Case, require, run_cases
-from tests.support import since
 
-pytestmark = [pytest.mark.runtime, since("onnx", 1, 19, reason="its tests need a module that is not installed")]
+pytestmark = pytest.mark.runtime
 
 Array = NDArray[np.generic]
 
@@ -33,14 +32,8 @@ TIES = {f"test_argmax_{kind}_example" for kind in ("no_keepdims", "keepdims", "n
 FED_INDICES = {"test_gather_negative_indices", "test_gather_elements_negative_indices"}
 """Negative indices that come as an input: runtimes do not know them, and the converter does not see them."""
 
-NO_NORM = {"test_l2normalization_axis_0"}
-"""A row of zeros divided by its norm is 0 in onnxruntime and not a number elsewhere."""
-
 EDGES = {f"test_mod_float_edge_cases_fmod_0_float{bits}" for bits in (16, 32, 64)}
 """Remainders of infinite divisors, and zeros with a sign."""
-
-PASSED_ON = {"test_clip_default_int8_inbounds_expanded"}
-"""An int8 input that is handed on: the runtime refuses such a file."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +118,7 @@ def test_nodes_in_mindspore_lite(platform: Platform, tally: Tally, tmp_path: Pat
             wrong[case.name] = outcome.error or next(filter(None, texts))
     counts = {"tried": len(cases), "refused": len(cases) - len(files), "wrong": len(wrong)}
     tally(f"MindSpore Lite 2.0.0, {platform.name}", "ONNX node tests", **counts)
-    assert wrong.keys() <= FED_INDICES | NO_NORM | PASSED_ON | EDGES, wrong
+    assert wrong.keys() <= FED_INDICES | EDGES, wrong
     assert len(files) > 450
 
 

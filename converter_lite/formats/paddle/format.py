@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 NB_REQUIREMENTS = GraphRequirements(
     fused=DEVICE_FUSED,
     opset=DEVICE_OPSET,
-    spelled_out=frozenset({"GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}),
+    spelled_out=frozenset(
+        {"Expand", "GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}
+    ),
 )
 
 PROTOBUF_NAMES = ("model", "params")

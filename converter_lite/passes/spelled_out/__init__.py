@@ -18,13 +18,14 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_padding,
     spell_out_scatter,
 )
-from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_round
+from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_round
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
         "ConvTranspose": spell_out_grouped_deconvolution,
+        "Expand": spell_out_moved_truths,
         "GRU": spell_out_recurrent,
         "Gather": spell_out_negative_indices,
         "GatherND": spell_out_batched_gather,
@@ -37,4 +38,5 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "ScatterND": spell_out_scatter,
     }
 )
-"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling with MaxPool."""
+"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling with MaxPool,
+all that moves truth values with Expand."""

@@ -21,12 +21,17 @@ from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Un
 from converter_lite.formats.mindspore_lite.exporter.reduce import reduce_tensor
 from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute
 
+SMALLEST_NORM = 1e-30
+"""What a smaller norm is taken for, so that a row of zeros stays one."""
+
 
 def _number(node: ir.Node, name: str, default: float) -> float:
     return float(attribute(node, name, default))  # type: ignore[arg-type]
 
 
 def _batch_norm(ctx: Lowering, node: ir.Node) -> None:
+    if int_attribute(node, "training_mode", 0):
+        raise Unsupported("batch normalization for training")
     x, out = required(node, 0), node.outputs[0]
     shape, rank = ctx.shape(x), len(ctx.shape(x))
     gamma, beta, mean, var = (np.asarray(ctx.array(required(node, i), "a parameter"), np.float64) for i in range(1, 5))
@@ -143,7 +148,8 @@ def _lp_norm(ctx: Lowering, node: ir.Node) -> None:
         norm = reduce_tensor(ctx, source, ReduceMode.L2, [perm.index(axis)], keep_dims=True)
     else:
         norm = reduce_tensor(ctx, ctx.emit("Abs", [source], dims), ReduceMode.SUM, [perm.index(axis)], keep_dims=True)
-    ctx.bind(out, ctx.emit("DivFusion", [source, norm], dims), perm)
+    least = ctx.emit("Maximum", [norm, ctx.float_constant(SMALLEST_NORM)], ctx.ms.tensors[norm].dims)
+    ctx.bind(out, ctx.emit("DivFusion", [source, least], dims), perm)
 
 
 def _lrn(ctx: Lowering, node: ir.Node) -> None:

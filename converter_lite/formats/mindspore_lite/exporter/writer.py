@@ -15,11 +15,11 @@ from converter_lite.formats.mindspore_lite.enums import DataType, Format
 from converter_lite.formats.mindspore_lite.exporter.common import Lower
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.table import LOWERINGS
+from converter_lite.formats.mindspore_lite.exporter.types import COPIED, refused_type
 from converter_lite.formats.mindspore_lite.exporter.unsharing import give_each_use_its_weight
 from converter_lite.formats.mindspore_lite.options import MsOptions, Problem
 from converter_lite.graph import is_constant
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.targets.rules import computes_narrow
 
 _IMAGE_CHANNELS = (1, 3, 4)
 
@@ -104,7 +104,7 @@ def _lower_all(ctx: Lowering) -> list[Problem]:
 
 
 def _lowering(node: ir.Node) -> Lower:
-    if reason := computes_narrow(node):
+    if reason := refused_type(node):
         raise Unsupported(reason)
     lowering = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if lowering is None:
@@ -155,6 +155,8 @@ def _output(ctx: Lowering, value: ir.Value) -> int:
     if tensor.is_constant:
         raise Unsupported("the output is constant")
     if index in ctx.ms.inputs or index in ctx.ms.outputs:
+        if value.dtype in COPIED:
+            raise Unsupported(f"there is no kernel that copies {value.dtype.name}")
         target = ctx.int_constant(tensor.dims, "shape")
         made = [(tensor.dims, tensor.dtype)]
         (index,) = ctx.emit_many("Reshape", [index, target], made, name=f"{value.name}_copy")

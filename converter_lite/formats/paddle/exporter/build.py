@@ -11,10 +11,10 @@ from converter_lite import graph as g
 from converter_lite.errors import MISFITS, ConverterError, TargetError
 from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.paddle.exporter.table import HANDLERS
+from converter_lite.formats.paddle.exporter.types import refused_type
 from converter_lite.formats.paddle.kernels import Target
 from converter_lite.formats.paddle.program import NbFile
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.targets.rules import computes_narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,9 @@ def _lower(quantized: QuantizedModel, target: Target) -> tuple[Lowering, list[Pr
     return lowering, problems
 
 
-def _refuse_types(node: ir.Node) -> None:
+def _refuse_types(node: ir.Node, target: Target) -> None:
     """Refuse what kernels would read as numbers of another type, or as nothing."""
-    if reason := computes_narrow(node):
+    if reason := refused_type(node, target):
         raise Unsupported(reason)
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     empty = [str(value.name) for value in values if 0 in (g.static_shape(value) or ())]
@@ -138,7 +138,7 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
             yield Problem(name, node.op_type, "Paddle-Lite has no equal of this operator")
         else:
             try:
-                _refuse_types(node)
+                _refuse_types(node, lowering.target)
                 handler(lowering, node)
                 continue
             except Unsupported as error:

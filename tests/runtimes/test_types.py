@@ -1,0 +1,128 @@
+"""Operators that move elements, with elements of every type: each is refused, or right in the runtimes."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import helper
+
+from converter_lite.formats.mindspore_lite.format import MsFormat
+from converter_lite.formats.paddle.format import NbFormat
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.runtimes.conftest import Tally
+from tests.runtimes.ms_runtime import PLATFORMS, Platform
+from tests.runtimes.paddle import Case, require, run_cases
+from tests.runtimes.paddle_arm import ARM64, NAMES, require_arm, run_on_arm
+from tests.runtimes.test_onnx_nodes import NodeCase, problem, written
+
+pytestmark = pytest.mark.runtime
+
+FORM = "types of elements"
+TYPES = (np.int8, np.uint8, np.int16, np.int32, np.int64, np.bool_)
+OPERATORS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "Cast": ({}, {"to": 1}),
+    "Concat": ({"b": None}, {"axis": 1}),
+    "Expand": ({"b": [2, 3, 4]}, {}),
+    "Flatten": ({}, {}),
+    "Gather": ({"b": [2, 0]}, {"axis": 1}),
+    "Identity": ({}, {}),
+    "Reshape": ({"b": [4, 3]}, {}),
+    "Slice": ({"b": [0, 1], "c": [1, 3]}, {}),
+    "Split": ({}, {"axis": 1, "num_outputs": 3}),
+    "Squeeze": ({"b": [0]}, {}),
+    "Tile": ({"b": [1, 2, 1]}, {}),
+    "Transpose": ({}, {"perm": [0, 2, 1]}),
+    "Unsqueeze": ({"b": [0]}, {}),
+}
+"""Operator -> constant inputs (``None``: the tensor once more), attributes."""
+
+
+@functools.cache
+def cases() -> tuple[NodeCase, ...]:
+    """Every operator for every type, and casts of floats to it and back."""
+    found = []
+    for kind in TYPES:
+        x = (np.arange(12).reshape(1, 3, 4) % 5).astype(kind)
+        for operator, (constants, attributes) in OPERATORS.items():
+            names = ["x" if value is None else name for name, value in constants.items()]
+            outputs = [f"y{i}" for i in range(attributes.get("num_outputs", 1))]
+            node = helper.make_node(operator, ["x", *names], outputs, **attributes)
+            stored = {name: np.array(value, np.int64) for name, value in constants.items() if value is not None}
+            found.append(case(f"{operator}_{x.dtype}", [node], {"x": x}, stored))
+        there = helper.make_node("Cast", ["x"], ["n"], to=helper.np_dtype_to_tensor_dtype(x.dtype))
+        back = helper.make_node("Cast", ["n"], ["y0"], to=onnx.TensorProto.FLOAT)
+        found.append(case(f"through_{x.dtype}", [there, back], {"x": x.astype(np.float32)}, {}))
+    return tuple(found)
+
+
+def case(name: str, nodes: list[onnx.NodeProto], feed: dict[str, Any], constants: dict[str, NDArray[Any]]) -> NodeCase:
+    inputs = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feed.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(output) for output in nodes[-1].output]
+    stored = [onnx.numpy_helper.from_array(array, key) for key, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    results = DEFAULT_ENGINE.session(model.SerializeToString()).run(feed)
+    for output in model.graph.output:
+        array = results[output.name]
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        output.CopyFrom(helper.make_tensor_value_info(output.name, kind, array.shape))
+    return NodeCase(name, model.SerializeToString(), feed, results)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
+def test_types_in_mindspore_lite(platform: Platform, tally: Tally, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    files = {c.name: made[0] for c in cases() if (made := written(c, MsFormat(), tmp_path)) is not None}
+    tried = {c.name: c for c in cases() if c.name in files}
+    work = tmp_path / "run"
+    work.mkdir()
+    found = platform.run({name: (files[name], c.feed) for name, c in tried.items()}, work)
+    wrong = {}
+    for name, c in tried.items():
+        texts = [problem(found[name].outputs[key], array) for key, array in c.results.items() if not found[name].error]
+        if found[name].error or any(texts):
+            wrong[name] = found[name].error or texts
+    counts = {"tried": len(cases()), "refused": len(cases()) - len(files), "wrong": len(wrong)}
+    tally(f"MindSpore Lite 2.0.0, {platform.name}", FORM, **counts)
+    assert wrong == {}
+    assert len(files) >= 50
+
+
+@pytest.mark.parametrize("target", ["x86", "arm"])
+def test_types_in_paddle_lite(target: str, tally: Tally, tmp_path: Path) -> None:
+    """Truth values cannot be fed or fetched in Python."""
+    if target == "x86":
+        require("2.12")
+    else:
+        require_arm()
+    tried = [
+        c
+        for c in cases()
+        if target == "arm" or not any(a.dtype == bool for a in (*c.feed.values(), *c.results.values()))
+    ]
+    files = {c.name: made[0] for c in tried if (made := written(c, NbFormat(target), tmp_path)) is not None}
+    wrong = {}
+    for c in (c for c in tried if c.name in files):
+        feed, work = list(c.feed.values()), tmp_path / c.name
+        work.mkdir()
+        assert all(array.dtype in NAMES for array in feed), c.name
+        one = [Case(files[c.name], feed, len(c.results))]
+        found = run_on_arm(files[c.name], feed, work) if target == "arm" else run_cases("2.12", one, work)[0]
+        if isinstance(found, str):
+            wrong[c.name] = found
+            continue
+        texts = [problem(array, wanted) for array, wanted in zip(found, c.results.values(), strict=True)]
+        if any(texts):
+            wrong[c.name] = str(texts)
+    counts = {"tried": len(tried), "refused": len(tried) - len(files), "wrong": len(wrong)}
+    tally(ARM64 if target == "arm" else "Paddle-Lite 2.12, x86", FORM, **counts)
+    assert wrong == {}
+    assert len(files) >= 30
