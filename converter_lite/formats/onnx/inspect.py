@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.formats.base import Block
+from converter_lite.formats.onnx.at_load import recognize_dequantizers
 from converter_lite.formats.onnx.qdq import GRIDS
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights
@@ -29,6 +30,7 @@ def describe(path: Path, *, confined: bool) -> Iterator[Block]:
     model = read_onnx(path, confined=confined)
     yield f"ONNX model {model.graph.name or ''!r}, operator set {g.opset(model)}, {path.stat().st_size:,} bytes"
     yield _operators(model)
+    recognize_dequantizers(model)
     yield _tensors(model)
     if has_integer_weights(model):
         found = _saturating(model)
