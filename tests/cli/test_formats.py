@@ -302,3 +302,19 @@ def test_the_strategy_decides_and_files_of_both_kinds_keep_their_plan(workshop: 
     workshop.succeed(config=None, output="again")
     assert operators(ir.load("again.onnx")) == operators(ir.load("out.onnx"))
     assert strategy or Path("again.onnx").read_bytes() == first
+
+
+def test_inspect_says_whether_weights_of_quantized_models_can_saturate(workshop: Workshop) -> None:
+    full_grid = changed(FULL, common_quant_param={"portable": "false"})
+    said = {}
+    for name, flags, config in (
+        ("grid", [], full_grid),
+        ("uint8", ["--uint8Weights=on"], full_grid),
+        ("pairs", [], FULL),
+    ):
+        workshop.succeed(*flags, config=config, output=name)
+        said[name] = command("inspect", f"{name}.onnx").out
+    assert "saturating on x86" in said["grid"]
+    sentence = "no integer kernel of an x86 processor can saturate"
+    assert [sentence in said[name] for name in ("grid", "uint8", "pairs")] == [False, True, True]
+    assert "saturate" not in command("inspect", "model.onnx").out
