@@ -69,12 +69,13 @@ class Format:
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
 PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
+CAFFE = Format("caffe", ".prototxt", has_weight_file=True)
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
         "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
-        "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
+        "CAFFE": CAFFE,
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
         "MSLITE": MINDSPORE_LITE,

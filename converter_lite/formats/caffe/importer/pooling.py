@@ -1,0 +1,95 @@
+"""Pooling, whose output sizes are rounded up.
+
+Source: ``pooling_layer.cpp`` of BVLC/caffe.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.errors import ModelError
+from converter_lite.formats.caffe.importer.context import Kind, Step
+
+FIELDS = (
+    "pool pad pad_h pad_w kernel_size kernel_h kernel_w stride stride_h stride_w engine global_pooling round_mode ceil_mode"
+)
+
+
+def _pooling(step: Step) -> None:
+    method = step.parameters.word("pool", "MAX", ("MAX", "AVE", "STOCHASTIC"))
+    if method == "STOCHASTIC":
+        raise ModelError("stochastic pooling has no equal in ONNX")
+    if len(step.layer.tops) > 1:
+        raise ModelError("its second top, the places of the maxima, has no equal in ONNX")
+    value, rank = step.input(), len(step.shape())
+    if rank != 4:
+        raise ModelError(f"'{step.layer.bottoms[0]}' has {rank} dimensions, and not 4")
+    if step.parameters.flag("global_pooling", False):
+        if any(step.parameters.has(name) for name in ("kernel_size", "kernel_h", "kernel_w")):
+            raise ModelError("global pooling with a kernel")
+        step.finish("GlobalAveragePool" if method == "AVE" else "GlobalMaxPool", value)
+        return
+    kernel, strides, pads = (_pair(step, *names) for names in (("kernel", None), ("stride", 1), ("pad", 0)))
+    if min((*kernel, *strides)) < 1 or any(p >= k for p, k in zip(pads, kernel, strict=True)):
+        raise ModelError(f"kernel {kernel}, stride {strides}, pad {pads}")
+    ends = [_end(step, axis, kernel[axis], strides[axis], pads) for axis in range(2)]
+    if method == "MAX":
+        step.finish("MaxPool", value, kernel_shape=kernel, strides=strides, pads=[*pads, *ends])
+    else:
+        value, total, counts = _counted(step, value, pads, ends)
+        step.finish(
+            "AveragePool", value, kernel_shape=kernel, strides=strides, pads=total, count_include_pad=int(counts)
+        )
+
+
+def _pair(step: Step, stem: str, default: int | None) -> list[int]:
+    """Numbers for height and width."""
+    parameters = step.parameters
+    both, name = [f"{stem}_h", f"{stem}_w"], "kernel_size" if stem == "kernel" else stem
+    if any(map(parameters.has, both)):
+        if not all(map(parameters.has, both)) or parameters.has(name):
+            raise ModelError(f"{' and '.join(both)} belong together, and {name} does not stand beside them")
+        return [parameters.size(field) for field in both]
+    if default is None and not parameters.has(name):
+        raise ModelError("it has no kernel")
+    return [parameters.size(name, default or 0)] * 2
+
+
+def _end(step: Step, axis: int, kernel: int, stride: int, pads: list[int]) -> int:
+    """How far the last window reaches over the end, at least 0: with this pad sizes rounded down are Caffe's.
+
+    A window that begins behind the image is left out where there is padding.
+    """
+    size, pad = step.shape()[2 + axis], pads[axis]
+    rounds_up = step.parameters.word("round_mode", "CEIL", ("CEIL", "FLOOR")) == "CEIL"
+    span = size + 2 * pad - kernel
+    if span < 0:
+        raise ModelError(f"a window of {kernel} is larger than {size} with pads of {pad}")
+    last = -(-span // stride) if rounds_up and step.parameters.flag("ceil_mode", True) else span // stride
+    if any(pads) and last * stride >= size + pad:
+        last -= 1
+    if last * stride >= size + pad:
+        raise ModelError(f"its last window of {kernel} begins behind the end of {size}: Caffe's result has no meaning")
+    return max(last * stride + kernel - size - pad, 0)
+
+
+def _counted(
+    step: Step, value: ir.Value, pads: list[int], ends: list[int]
+) -> tuple[ir.Value, list[int], bool]:
+    """The input of an average, the pads of the pooling itself, and whether it counts them.
+
+    Caffe counts padding, but not what the last window reads beyond it. Where there is both, the padding is a node of its own.
+    """
+    if not any(pads) or all(end <= pad for end, pad in zip(ends, pads, strict=True)):
+        return value, [*pads, *ends], any(pads)
+    inner = [min(end, pad) for end, pad in zip(ends, pads, strict=True)]
+    padded = step.emit("Pad", value, step.constant("pads", [0, 0, *pads, 0, 0, *inner], np.int64))
+    return padded, [0, 0, *(end - pad for end, pad in zip(ends, inner, strict=True))], False
+
+
+KINDS: dict[str, Kind] = {
+    "Pooling": Kind(
+        _pooling, "MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, Pad", "pooling_param", FIELDS, tops=(1, 2)
+    ),
+}
