@@ -138,7 +138,9 @@ def read_network(data: bytes, *, where: str = "") -> Network:
                 hint="--modelFile names the .prototxt, --weightFile the .caffemodel",
             )
         if len(data) > MAX_BYTES:
-            raise ModelError(f"a description of {len(data):,} bytes", hint=f"those of networks have less than {MAX_BYTES:,}")
+            raise ModelError(
+                f"a description of {len(data):,} bytes", hint=f"those of networks have less than {MAX_BYTES:,}"
+            )
         return _network(parse(data.decode("utf-8-sig", "replace")), where)
 
 
@@ -215,7 +217,7 @@ def _declared_inputs(root: Message) -> list[tuple[str, list[int]]]:
     sizes = root.sizes("input_dim")
     if sizes and not shapes:
         shapes = [sizes[start : start + 4] for start in range(0, len(sizes), 4)]
-    if names and shapes and len(shapes) != len(names) or (sizes and len(sizes) != 4 * len(names)):
+    if (shapes and len(shapes) != len(names)) or len(sizes) not in (0, 4 * len(names)):
         raise ModelError(f"it has {len(names)} inputs and shapes for {len(sizes) / 4 if sizes else len(shapes):g}")
     return [(name, shapes[index] if shapes else []) for index, name in enumerate(names)]
 

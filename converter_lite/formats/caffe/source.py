@@ -50,8 +50,11 @@ def find_weights(description: Path, given: Path | None) -> Path:
     if beside.is_file():
         return beside
     others = sorted(path.name for path in description.parent.glob(f"*{WEIGHT_SUFFIX}"))
-    hint = f"--weightFile={description.parent / others[0]}?" if len(others) == 1 else "give it with --weightFile"
-    raise UsageError(f"a Caffe model has its weights in a second file, and {beside.name} does not exist", where=str(description), hint=hint)
+    raise UsageError(
+        f"a Caffe model has its weights in a second file, and {beside.name} does not exist",
+        where=str(description),
+        hint=f"--weightFile={description.with_name(others[0])}?" if len(others) == 1 else "give it with --weightFile",
+    )
 
 
 def add_weights(network: Network, path: Path) -> None:

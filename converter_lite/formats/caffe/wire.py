@@ -1,8 +1,9 @@
 """Weights in a ``.caffemodel``: a ``NetParameter`` in protobuf's wire format.
 
-Only names of layers and their blobs are read, straight from the bytes: numbers stay where they are in the file, where a message
-class would hold a second copy and hand them out one Python object each. Field numbers and types: ``caffe.proto`` of BVLC/caffe; ``raw_data`` is of
-NVIDIA's fork, which stores float16 in it.
+Only names of layers and their blobs are read, straight from the bytes: numbers stay where they are in the file, while a message
+class would hold a second copy and hand them out one Python object each.
+
+Source: ``caffe.proto`` of BVLC/caffe. ``raw_data`` is of NVIDIA's fork, which stores float16 in it; OpenCV writes it, too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +26,8 @@ LEGACY_SHAPE = (1, 2, 3, 4)
 """num, channels, height, width: the shape of blobs in older files."""
 
 DATA, DOUBLE_DATA, RAW_TYPE, RAW_DATA = 5, 8, 10, 12
-RAW_TYPES = {0: np.dtype("<f8"), 1: np.dtype("<f4"), 2: np.dtype("<f2")}
-PLAIN = {DATA: np.dtype("<f4"), DOUBLE_DATA: np.dtype("<f8")}
+RAW_TYPES: dict[int, np.dtype[Any]] = {0: np.dtype("<f8"), 1: np.dtype("<f4"), 2: np.dtype("<f2")}
+PLAIN: dict[int, np.dtype[Any]] = {DATA: np.dtype("<f4"), DOUBLE_DATA: np.dtype("<f8")}
 
 MOST_DIMS = 32
 """Dimensions of a blob, ``kMaxBlobAxes`` in Caffe."""
@@ -155,7 +157,7 @@ class Weights:
         return found
 
     def _numbers(
-        self, dtype: np.dtype[np.floating], kind: int, first: int, last: int, end: int
+        self, dtype: np.dtype[Any], kind: int, first: int, last: int, end: int
     ) -> tuple[NDArray[np.floating], int]:
         """Packed numbers, or a run of single ones, each behind its tag; with the position behind them."""
         if kind == BYTES:
@@ -172,7 +174,9 @@ class Weights:
 
     def _raw(self, kind: int, span: tuple[int, int], what: str) -> NDArray[np.floating]:
         if kind not in RAW_TYPES:
-            raise ModelError(f"{what} has numbers of type {kind}", where=self._where, hint="save the weights as float32")
+            raise ModelError(
+                f"{what} has numbers of type {kind}", where=self._where, hint="save the weights as float32"
+            )
         return self._numbers(RAW_TYPES[kind], BYTES, *span, span[1])[0]
 
     def _fields(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -69,7 +69,11 @@ def _arg_max(step: Step) -> None:
     Without an axis each image is one row, and its places lie in a blob of three dimensions or more.
     """
     parameters, shape, value = step.parameters, step.shape(), step.input()
-    count, wants_values, has_axis = parameters.size("top_k", 1), parameters.flag("out_max_val", False), parameters.has("axis")
+    count, wants_values, has_axis = (
+        parameters.size("top_k", 1),
+        parameters.flag("out_max_val", False),
+        parameters.has("axis"),
+    )
     axis = step.axis("axis", 0) if has_axis else 1
     if not has_axis:
         value = step.emit("Flatten", value, axis=1)
@@ -93,7 +97,10 @@ def _largest(step: Step, value: ir.Value, axis: int, count: int) -> tuple[ir.Val
         places = step.emit("ArgMax", value, axis=axis, keepdims=1, select_last_index=1)
         return step.emit("ReduceMax", value, step.constant("axes", [axis], np.int64), keepdims=1), places
     last = shape_of(value)[axis] - 1
-    ends = [step.constant(name, [number], np.int64) for name, number in (("start", last), ("end", -last - 2), ("axis", axis))]
+    ends = [
+        step.constant(name, [number], np.int64)
+        for name, number in (("start", last), ("end", -last - 2), ("axis", axis))
+    ]
     backward = step.emit("Slice", value, *ends, step.constant("step", [-1], np.int64))
     values, places = step.emit_many(
         "TopK", [backward, step.constant("count", [count], np.int64)], 2, axis=axis, largest=1, sorted=1

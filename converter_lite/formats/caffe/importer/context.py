@@ -118,7 +118,7 @@ class Importer:
             self._unread.pop(name, None)
         for index, name in enumerate(layer.tops):
             in_place = index < len(layer.bottoms) and layer.bottoms[index] == name
-            if name in self._values and not in_place or name in layer.tops[:index]:
+            if (name in self._values and not in_place) or name in layer.tops[:index]:
                 raise ModelError(f"it writes '{name}', which another layer writes, and not in place")
             self._unread[name] = None
 
@@ -145,7 +145,7 @@ class Importer:
     def constant(self, hint: str, array: Array) -> ir.Value:
         """A constant of the graph, as it is: weights stay views of the file."""
         name = self.fresh(hint)
-        tensor = ir.Tensor(np.ascontiguousarray(array), name=name)
+        tensor = ir.Tensor(np.asarray(array, order="C"), name=name)
         value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
         self.initializers[name] = value
         return value
@@ -158,12 +158,19 @@ class Importer:
         """
         self.filled_left -= elements
         if self.filled_left < 0:
-            raise ModelError(f"{elements} numbers that are in no file: more than a network has", hint="check the sizes of the inputs")
+            raise ModelError(
+                f"{elements} numbers that are in no file: more than a network has", hint="check the sizes of the inputs"
+            )
 
     # Nodes.
 
     def node(
-        self, op_type: str, inputs: Sequence[ir.Value | None], names: Sequence[str], label: str, attributes: Mapping[str, Any]
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        names: Sequence[str],
+        label: str,
+        attributes: Mapping[str, Any],
     ) -> list[ir.Value]:
         """Append a node whose outputs have these names; returns them with their shapes.
 
@@ -241,7 +248,9 @@ class Importer:
         used = {value for node in self.nodes for value in node.inputs}
         kept = [value for value in self.initializers.values() if value in used]
         title = self.network.name or "caffe"
-        graph = ir.Graph(self.inputs, results, nodes=self.nodes, initializers=kept, opset_imports={"": OPSET}, name=title)
+        graph = ir.Graph(
+            self.inputs, results, nodes=self.nodes, initializers=kept, opset_imports={"": OPSET}, name=title
+        )
         return ir.Model(graph, ir_version=9)
 
 
@@ -296,7 +305,9 @@ class Step:
         """
         if index >= len(self.layer.blobs):
             found = len(self.layer.blobs)
-            raise ModelError(f"the weight file has {found} blob{'s' * (found != 1)} for it, and not at least {index + 1}")
+            raise ModelError(
+                f"the weight file has {found} blob{'s' * (found != 1)} for it, and not at least {index + 1}"
+            )
         blob = self.layer.blobs[index]
         if [size for size in blob.shape if size != 1] != [size for size in shape if size != 1]:
             raise ModelError(
@@ -321,7 +332,9 @@ class Step:
         """A node in the middle of a layer."""
         return self.emit_many(op_type, inputs, 1, **attributes)[0]
 
-    def emit_many(self, op_type: str, inputs: Sequence[ir.Value | None], count: int, **attributes: Any) -> list[ir.Value]:
+    def emit_many(
+        self, op_type: str, inputs: Sequence[ir.Value | None], count: int, **attributes: Any
+    ) -> list[ir.Value]:
         """A node in the middle of a layer, with several outputs."""
         importer, hint = self.importer, f"{self.layer.name}.{op_type.lower()}"
         names = [importer.fresh(hint) for _ in range(count)]
@@ -362,7 +375,9 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
 
 def _check_size(value: ir.Value) -> None:
     if value.shape is not None and value.shape.is_static() and math.prod(value.shape.numpy()) > MOST_ELEMENTS:
-        raise ModelError(f"'{value.name}' has the shape {list(value.shape.numpy())}: more elements than a blob can have")
+        raise ModelError(
+            f"'{value.name}' has the shape {list(value.shape.numpy())}: more elements than a blob can have"
+        )
 
 
 def _fresh(hint: str, taken: dict[str, int]) -> str:

@@ -60,7 +60,9 @@ def _check_kinds(network: Network) -> None:
         others = [f"'{layer.name}' ({layer.type})" for layer in unknown[1 : SHOWN + 1]]
         more = f"; neither can {', '.join(others)}{' and others' * (len(unknown) > SHOWN + 1)}" if others else ""
         raise ModelError(
-            f"this layer cannot be translated: {reason}{more}", where=f"{network.where} {first.place}".strip(), hint=hint
+            f"this layer cannot be translated: {reason}{more}",
+            where=f"{network.where} {first.place}".strip(),
+            hint=hint,
         )
     bare = [layer for layer in network.layers if _needs_weights(KINDS[layer.type], layer) and not layer.blobs]
     if bare:

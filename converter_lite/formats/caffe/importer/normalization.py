@@ -24,7 +24,8 @@ def _batch_norm(step: Step) -> None:
     mean, variance = (step.blob(index, (channels,)) * inverse for index in range(2))
     has_scale = len(step.layer.blobs) == 5
     scale, bias = (
-        step.blob(3 + index, (channels,)) if has_scale else np.full(channels, 1 - index, np.float32) for index in range(2)
+        step.blob(3 + index, (channels,)) if has_scale else np.full(channels, 1 - index, np.float32)
+        for index in range(2)
     )
     constants = [
         step.constant(name, array)
@@ -134,9 +135,7 @@ def _mvn(step: Step) -> None:
     centred = step.emit("Sub", value, mean)
     variance = step.emit("ReduceMean", step.emit("Mul", centred, centred), axes, keepdims=1)
     deviation = step.emit("Sqrt", variance)
-    step.finish(
-        "Div", centred, step.emit("Add", deviation, step.constant("eps", step.parameters.number("eps", 1e-9)))
-    )
+    step.finish("Div", centred, step.emit("Add", deviation, step.constant("eps", step.parameters.number("eps", 1e-9))))
 
 
 def _normalize(step: Step) -> None:
@@ -169,12 +168,8 @@ KINDS: dict[str, Kind] = {
         weighted=True,
     ),
     "Bias": Kind(_bias, "Add, Reshape", "bias_param", "axis num_axes filler", bottoms=(1, 2), weighted=True),
-    "LRN": Kind(
-        _lrn, "LRN, Mul, AveragePool, Add, Pow", "lrn_param", "local_size alpha beta norm_region k engine"
-    ),
-    "MVN": Kind(
-        _mvn, "ReduceMean, Sub, Mul, Sqrt, Add, Div", "mvn_param", "normalize_variance across_channels eps"
-    ),
+    "LRN": Kind(_lrn, "LRN, Mul, AveragePool, Add, Pow", "lrn_param", "local_size alpha beta norm_region k engine"),
+    "MVN": Kind(_mvn, "ReduceMean, Sub, Mul, Sqrt, Add, Div", "mvn_param", "normalize_variance across_channels eps"),
     "Normalize": Kind(
         _normalize,
         "ReduceSumSquare, Add, Sqrt, Div, Mul",

@@ -11,9 +11,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.caffe.importer.context import Kind, Step
 
-FIELDS = (
-    "pool pad pad_h pad_w kernel_size kernel_h kernel_w stride stride_h stride_w engine global_pooling round_mode ceil_mode"
-)
+FIELDS = "pool pad pad_h pad_w kernel_size kernel_h kernel_w stride stride_h stride_w engine global_pooling round_mode ceil_mode"
 
 
 def _pooling(step: Step) -> None:
@@ -74,9 +72,7 @@ def _end(step: Step, axis: int, kernel: int, stride: int, pads: list[int]) -> in
     return max(last * stride + kernel - size - pad, 0)
 
 
-def _counted(
-    step: Step, value: ir.Value, pads: list[int], ends: list[int]
-) -> tuple[ir.Value, list[int], bool]:
+def _counted(step: Step, value: ir.Value, pads: list[int], ends: list[int]) -> tuple[ir.Value, list[int], bool]:
     """The input of an average, the pads of the pooling itself, and whether it counts them.
 
     Caffe counts padding, but not what the last window reads beyond it. Where there is both, the padding is a node of its own.

@@ -33,9 +33,7 @@ def _interp(step: Step) -> None:
     if min(target) < 1:
         raise ModelError(f"the size {target[0]} x {target[1]}")
     sizes = step.constant("sizes", (*shape_of(value)[:2], *target), np.int64)
-    step.finish(
-        "Resize", value, None, None, sizes, mode="linear", coordinate_transformation_mode="align_corners"
-    )
+    step.finish("Resize", value, None, None, sizes, mode="linear", coordinate_transformation_mode="align_corners")
 
 
 def _cropped(step: Step, value: ir.Value, start: int, size: tuple[int, int]) -> ir.Value:

@@ -37,7 +37,7 @@ def _reshape(step: Step) -> None:
     if first == 0 and last == len(shape):
         target = wanted  # as it is: ONNX means the same by 0 and -1
     else:
-        kept = [shape[first + place] if not size else size for place, size in enumerate(wanted)]
+        kept = [size or shape[first + place] for place, size in enumerate(wanted)]
         target = [*shape[:first], *kept, *shape[last:]]
     if not target:
         raise ModelError("it gives no dimensions")

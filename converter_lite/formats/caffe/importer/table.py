@@ -6,9 +6,11 @@ from converter_lite.formats.caffe.importer import (
     activation,
     arithmetic,
     convolution,
+    detection,
     linear,
     normalization,
     pooling,
+    prior_box,
     resizing,
     shape,
 )
@@ -24,6 +26,8 @@ KINDS: dict[str, Kind] = joined(
     arithmetic.KINDS,
     shape.KINDS,
     resizing.KINDS,
+    prior_box.KINDS,
+    detection.KINDS,
 )
 """Type of a layer -> how it is translated."""
 
