@@ -29,12 +29,14 @@ class Format:
         suffix: End of file names.
         flags: The user's options for a file.
         has_weight_file: A model may have its parameters in a separate file.
+        weight_suffix: End of the names of such files, where they have one.
     """
 
     folder: str
     suffix: str
     flags: type[FormatFlags] = FormatFlags
     has_weight_file: bool = False
+    weight_suffix: str = ""
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -68,8 +70,8 @@ class Format:
 
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
-PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
-CAFFE = Format("caffe", ".prototxt", has_weight_file=True)
+PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True, weight_suffix=".pdiparams")
+CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
@@ -112,3 +114,25 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 def by_suffix(path: Path) -> str | None:
     """Name of the format whose files have this suffix."""
     return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)
+
+
+READ: Mapping[str, Format] = MappingProxyType({name: f for name, f in FRAMEWORKS.items() if not isinstance(f, str)})
+"""Values of ``--fmk`` that are not refused -> the format."""
+
+INSPECTED: Mapping[str, Format] = MappingProxyType(
+    {
+        **{known.suffix: known for known in (*FORMATS.values(), *READ.values())},
+        CAFFE.weight_suffix: CAFFE,
+    }
+)
+"""Ends of the names of files that can be described -> the format."""
+
+
+def framework_of(model: Path) -> str:
+    """Value of ``--fmk`` for a file by its name, ``ONNX`` for names that say nothing."""
+    return next((name for name, known in READ.items() if model.suffix == known.suffix), "ONNX")
+
+
+def holds_weights_only(path: Path) -> bool:
+    """Whether a file is by its name the second one of a model."""
+    return path.suffix in {known.weight_suffix for known in READ.values()} - {""}

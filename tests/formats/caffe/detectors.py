@@ -156,11 +156,29 @@ def ssd() -> tuple[str, dict[str, tuple[Array, ...]]]:
 
     def head(name: str, kind: str, size: int, depth: int) -> str:
         weights[f"{name}_{kind}"] = (rng.normal(0, 0.2, (size, depth, 1, 1)), rng.normal(0, 0.1, size))
-        made = layer("Convolution", f"convolution_param {{ num_output: {size} kernel_size: 1 }}", name, f"{name}_{kind}", f"{name}_{kind}")
-        made += layer("Permute", "permute_param { order: [0, 2, 3, 1] }", f"{name}_{kind}", f"{name}_{kind}_perm", f"{name}_{kind}_perm")
-        return made + layer("Flatten", "flatten_param { axis: 1 }", f"{name}_{kind}_perm", f"{name}_{kind}_flat", f"{name}_{kind}_flat")
+        made = layer(
+            "Convolution",
+            f"convolution_param {{ num_output: {size} kernel_size: 1 }}",
+            name,
+            f"{name}_{kind}",
+            f"{name}_{kind}",
+        )
+        made += layer(
+            "Permute",
+            "permute_param { order: [0, 2, 3, 1] }",
+            f"{name}_{kind}",
+            f"{name}_{kind}_perm",
+            f"{name}_{kind}_perm",
+        )
+        return made + layer(
+            "Flatten", "flatten_param { axis: 1 }", f"{name}_{kind}_perm", f"{name}_{kind}_flat", f"{name}_{kind}_flat"
+        )
 
-    text += block("conv0", "data", 8, 3, stride=2) + block("conv1/dw", "conv0", 8, 8, group=8) + block("conv1", "conv1/dw", 16, 8, kernel=1)
+    text += (
+        block("conv0", "data", 8, 3, stride=2)
+        + block("conv1/dw", "conv0", 8, 8, group=8)
+        + block("conv1", "conv1/dw", 16, 8, kernel=1)
+    )
     text += layer("Pooling", "pooling_param { pool: MAX kernel_size: 3 stride: 2 }", "conv1", "pool1", "pool1")
     text += block("conv2", "pool1", 16, 16, stride=2) + block("conv3", "conv2", 24, 16, stride=2)
     for name, depth, sizes in (("conv2", 16, "min_size: 12"), ("conv3", 24, "min_size: 24 max_size: 40")):
@@ -171,10 +189,13 @@ def ssd() -> tuple[str, dict[str, tuple[Array, ...]]]:
     text += layer("Concat", "concat_param { axis: 1 }", "conv2_loc_flat conv3_loc_flat", "mbox_loc", "mbox_loc")
     text += layer("Concat", "concat_param { axis: 1 }", "conv2_conf_flat conv3_conf_flat", "mbox_conf", "mbox_conf")
     text += layer("Concat", "concat_param { axis: 2 }", "conv2_prior conv3_prior", "mbox_prior", "mbox_prior")
-    text += layer("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 5 } }", "mbox_conf", "conf_reshape", "conf_reshape")
+    text += layer(
+        "Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 5 } }", "mbox_conf", "conf_reshape", "conf_reshape"
+    )
     text += layer("Softmax", "softmax_param { axis: 2 }", "conf_reshape", "conf_softmax", "conf_softmax")
     text += layer("Flatten", "flatten_param { axis: 1 }", "conf_softmax", "conf_flat", "conf_flat")
-    words = "num_classes: 5 share_location: true background_label_id: 0 code_type: CENTER_SIZE keep_top_k: 100 confidence_threshold: 0.25"
+    words = "num_classes: 5 share_location: true background_label_id: 0 code_type: CENTER_SIZE "
+    words += "keep_top_k: 100 confidence_threshold: 0.25"
     return text + layer(
         "DetectionOutput",
         f"detection_output_param {{ {words} nms_param {{ nms_threshold: 0.45 top_k: 100 }} }} include {{ phase: TEST }}",
