@@ -63,6 +63,10 @@ def _reduction(step: Step) -> None:
         step.finish("Mul", step.emit(operator, *operands, keepdims=0), step.constant("coeff", factor))
 
 
+BEFORE_ALL = -(1 << 31) + 1
+"""End of a slice that goes backward to the first element."""
+
+
 def _arg_max(step: Step) -> None:
     """Places of the largest numbers, as floats; of equal ones Caffe takes the last.
 
@@ -80,32 +84,43 @@ def _arg_max(step: Step) -> None:
     length = shape_of(value)[axis]
     if not 1 <= count <= length:
         raise ModelError(f"the {count} largest of {length}")
-    values, places = _largest(step, value, axis, count)
     if has_axis:
-        step.bind(values if wants_values else step.emit("Cast", places, to=int(ir.DataType.FLOAT)))
+        step.bind(_values(step, value, axis, count) if wants_values else _places(step, value, axis, count))
         return
-    found = step.emit("Cast", places, to=int(ir.DataType.FLOAT))
+    found = _places(step, value, axis, count)
     if wants_values:
-        found = step.emit("Concat", found, values, axis=1)
+        found = step.emit("Concat", found, _values(step, value, axis, count), axis=1)
     target = (shape[0], 1 + wants_values, count, *(1,) * (len(shape) - 3))
     step.finish("Reshape", found, step.constant("shape", target, np.int64))
 
 
-def _largest(step: Step, value: ir.Value, axis: int, count: int) -> tuple[ir.Value, ir.Value]:
-    """The largest numbers along an axis and their places, the last place of equal ones first."""
+def _values(step: Step, value: ir.Value, axis: int, count: int) -> ir.Value:
+    """The largest numbers along an axis."""
     if count == 1:
-        places = step.emit("ArgMax", value, axis=axis, keepdims=1, select_last_index=1)
-        return step.emit("ReduceMax", value, step.constant("axes", [axis], np.int64), keepdims=1), places
-    last = shape_of(value)[axis] - 1
+        return step.emit("ReduceMax", value, step.constant("axes", [axis], np.int64), keepdims=1)
+    return _top(step, value, axis, count)[0]
+
+
+def _places(step: Step, value: ir.Value, axis: int, count: int) -> ir.Value:
+    """Their places as floats, the last place of equal ones first.
+
+    ONNX takes the first one, so the axis is turned round: ArgMax could take the last one itself, but not on devices.
+    """
     ends = [
-        step.constant(name, [number], np.int64)
-        for name, number in (("start", last), ("end", -last - 2), ("axis", axis))
+        step.constant(name, [number], np.int64) for name, number in (("start", -1), ("end", BEFORE_ALL), ("axis", axis))
     ]
     backward = step.emit("Slice", value, *ends, step.constant("step", [-1], np.int64))
-    values, places = step.emit_many(
-        "TopK", [backward, step.constant("count", [count], np.int64)], 2, axis=axis, largest=1, sorted=1
-    )
-    return values, step.emit("Sub", step.constant("last", [last], np.int64), places)
+    if count == 1:
+        places = step.emit("ArgMax", backward, axis=axis, keepdims=1)
+    else:
+        places = _top(step, backward, axis, count)[1]
+    last = step.constant("last", [shape_of(value)[axis] - 1], np.int64)
+    return step.emit("Cast", step.emit("Sub", last, places), to=int(ir.DataType.FLOAT))
+
+
+def _top(step: Step, value: ir.Value, axis: int, count: int) -> list[ir.Value]:
+    wanted = step.constant("count", [count], np.int64)
+    return step.emit_many("TopK", [value, wanted], 2, axis=axis, largest=1, sorted=1)
 
 
 _SEVERAL = (2, 1 << 20)

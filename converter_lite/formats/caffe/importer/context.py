@@ -54,6 +54,7 @@ class Importer:
         inputs: Inputs of the graph.
         initializers: Constants by name.
         filled_left: Elements that further constants may have which are in no file.
+        blobs_used: How many blobs the present layer has used.
     """
 
     network: Network
@@ -61,6 +62,7 @@ class Importer:
     inputs: list[ir.Value] = field(default_factory=list)
     initializers: dict[str, ir.Value] = field(default_factory=dict)
     filled_left: int = FILLED_LIMIT
+    blobs_used: int = 0
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: dict[str, int] = field(default_factory=dict)
     _labels: dict[str, int] = field(default_factory=dict)
@@ -308,6 +310,7 @@ class Step:
             raise ModelError(
                 f"the weight file has {found} blob{'s' * (found != 1)} for it, and not at least {index + 1}"
             )
+        self.importer.blobs_used = max(self.importer.blobs_used, index + 1)
         blob = self.layer.blobs[index]
         if [size for size in blob.shape if size != 1] != [size for size in shape if size != 1]:
             raise ModelError(

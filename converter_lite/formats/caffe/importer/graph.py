@@ -110,10 +110,16 @@ def _translate(importer: Importer, layer: Layer) -> None:
     if kind.message:
         _check_fields(parameters.fields, kind)
     importer.advance(layer)
+    importer.blobs_used = 0
     try:
         kind.translate(Step(importer, layer, parameters))
     except MISFITS as error:
         raise ModelError(f"its parameters or inputs make no sense: {error}") from None
+    if len(layer.blobs) != importer.blobs_used:
+        raise ModelError(
+            f"the weight file has {len(layer.blobs)} blobs for it, and its parameters ask for {importer.blobs_used}",
+            hint="the description and the weights are of different networks",
+        )
 
 
 def _check_fields(given: Mapping[str, object], kind: Kind) -> None:

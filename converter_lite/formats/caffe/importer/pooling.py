@@ -24,8 +24,9 @@ def _pooling(step: Step) -> None:
     if rank != 4:
         raise ModelError(f"'{step.layer.bottoms[0]}' has {rank} dimensions, and not 4")
     if step.parameters.flag("global_pooling", False):
-        if any(step.parameters.has(name) for name in ("kernel_size", "kernel_h", "kernel_w")):
-            raise ModelError("global pooling with a kernel")
+        has_kernel = any(step.parameters.has(name) for name in ("kernel_size", "kernel_h", "kernel_w"))
+        if has_kernel or any(_pair(step, "pad", 0)) or _pair(step, "stride", 1) != [1, 1]:
+            raise ModelError("global pooling with a kernel, a pad or a stride")
         step.finish("GlobalAveragePool" if method == "AVE" else "GlobalMaxPool", value)
         return
     kernel, strides, pads = (_pair(step, *names) for names in (("kernel", None), ("stride", 1), ("pad", 0)))
