@@ -5,15 +5,19 @@ Source: ``caffe.proto``, ``net.cpp`` and ``upgrade_proto.cpp`` of BVLC/caffe.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from converter_lite.errors import ConverterError, ModelError, did_you_mean
+from converter_lite.errors import FormatError, ModelError, did_you_mean
 from converter_lite.formats.caffe.text import Message, parse
 from converter_lite.formats.caffe.wire import Blob
 
 PHASES = ("TRAIN", "TEST")
+
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+"""What no text holds."""
 
 MAX_BYTES = 1 << 22
 """Bytes of a description; those of the largest networks have a tenth of it."""
@@ -120,7 +124,7 @@ def naming(where: str) -> Iterator[None]:
     """
     try:
         yield
-    except ConverterError as error:
+    except (ModelError, FormatError) as error:
         place = f"{where} {error.where}".strip() if error.where not in where else where
         raise ModelError(error.message, where=place, hint=error.hint) from None
 
@@ -132,7 +136,7 @@ def read_network(data: bytes, *, where: str = "") -> Network:
         ModelError: It is no text of that format, or it describes something else, or in a way that Caffe refuses.
     """
     with naming(where):
-        if b"\0" in data:
+        if _BINARY.search(data):
             raise ModelError(
                 "this is a binary file, not the description of a network",
                 hint="--modelFile names the .prototxt, --weightFile the .caffemodel",

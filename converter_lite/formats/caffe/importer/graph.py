@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import MISFITS, ModelError, UsageError, did_you_mean, nearest
@@ -112,7 +113,8 @@ def _translate(importer: Importer, layer: Layer) -> None:
     importer.advance(layer)
     importer.blobs_used = 0
     try:
-        kind.translate(Step(importer, layer, parameters))
+        with np.errstate(all="ignore"):  # weights of a damaged file may be any numbers
+            kind.translate(Step(importer, layer, parameters))
     except MISFITS as error:
         raise ModelError(f"its parameters or inputs make no sense: {error}") from None
     if len(layer.blobs) != importer.blobs_used:
