@@ -25,14 +25,12 @@ class Case:
         expected: From the input to what Caffe gives for ``y``.
         weights: By layer.
         x: The input.
-        by_opencv: OpenCV computes the same.
     """
 
     text: str
     expected: Callable[[Array], Array]
     weights: Mapping[str, Blobs] = field(default_factory=dict)
     x: Array = field(default_factory=lambda: normal(2, 3, 6, 7, seed=5))
-    by_opencv: bool = True
 
 
 W, B = normal(4, 3, 3, 3, seed=1), normal(4, seed=2)
@@ -50,10 +48,9 @@ def one(kind: str, parameters: str, expected: Callable[[Array], Array], *blobs: 
 def conv(parameters: str, weight: Array = W, bias: Array | None = B, kind: str = "Convolution", **options: Any) -> Case:
     blobs = (weight,) if bias is None else (weight, bias)
     words = f"num_output: {len(weight)} {parameters}" + ("" if bias is not None else " bias_term: false")
-    by_opencv = options.pop("by_opencv", True)
     x = options.pop("x", normal(2, weight.shape[1] * options.get("group", 1), 6, 7, seed=5))
     text = f"convolution_param {{ {words} }}"
-    return one(kind, text, lambda x: caffe.convolution(x, weight, bias, **options), *blobs, x=x, by_opencv=by_opencv)
+    return one(kind, text, lambda x: caffe.convolution(x, weight, bias, **options), *blobs, x=x)
 
 
 CONVOLUTIONS = {
@@ -66,22 +63,21 @@ CONVOLUTIONS = {
         pad=(2, 1),
         stride=(1, 2),
     ),
-    "one pad": conv("kernel_size: 3 pad_w: 1", pad=(0, 1), by_opencv=False),
+    "one pad": conv("kernel_size: 3 pad_w: 1", pad=(0, 1)),
     "lists": conv(
         "kernel_size: [3, 2] pad: 0 pad: 1 stride: 2 stride: 1",
         normal(4, 3, 3, 2),
         pad=(0, 1),
         stride=(2, 1),
-        by_opencv=False,
     ),
     "dilation": conv("kernel_size: 3 dilation: 2 pad: 2", dilation=(2, 2), pad=(2, 2)),
     "groups": conv("kernel_size: 1 group: 2", normal(6, 2, 1, 1), normal(6), group=2),
     "depthwise": conv("kernel_size: 3 group: 3", normal(3, 1, 3, 3), CHANNELS, group=3),
     "DepthwiseConvolution": conv(
-        "kernel_size: 3 group: 3", normal(3, 1, 3, 3), CHANNELS, "DepthwiseConvolution", group=3, by_opencv=False
+        "kernel_size: 3 group: 3", normal(3, 1, 3, 3), CHANNELS, "DepthwiseConvolution", group=3
     ),
     "ConvolutionDepthwise without a group": conv(
-        "kernel_size: 3 pad: 1", normal(3, 1, 3, 3), None, "ConvolutionDepthwise", group=3, pad=(1, 1), by_opencv=False
+        "kernel_size: 3 pad: 1", normal(3, 1, 3, 3), None, "ConvolutionDepthwise", group=3, pad=(1, 1)
     ),
     "two bottoms with the same weights": Case(
         net(
@@ -91,7 +87,6 @@ CONVOLUTIONS = {
         ),
         lambda x: np.concatenate([caffe.convolution(s * x, W, B) for s in (1, 2)], 1),
         {"convolution": (W, B)},
-        by_opencv=False,
     ),
 }
 
@@ -113,15 +108,12 @@ DECONVOLUTIONS = {
 }
 
 
-def pool(
-    parameters: str, method: str, *sizes: Any, rounds_up: bool = True, by_opencv: bool = True, **options: Any
-) -> Case:
+def pool(parameters: str, method: str, *sizes: Any, rounds_up: bool = True, **options: Any) -> Case:
     text = f"pooling_param {{ pool: {method} {parameters} }}"
     return one(
         "Pooling",
         text,
         lambda x: caffe.pooling(x, method, *sizes, rounds_up=rounds_up),
-        by_opencv=by_opencv,
         **options,
     )
 
@@ -132,21 +124,16 @@ POOLINGS = {
     for name, made in {
         "even": pool("kernel_size: 2 stride: 2", method, (2, 2), (2, 2), x=normal(1, 2, 6, 8)),
         "rounded up": pool("kernel_size: 3 stride: 2", method, (3, 3), (2, 2)),
-        "rounded up, padded": pool(
-            "kernel_size: 3 stride: 2 pad: 1", method, (3, 3), (2, 2), (1, 1), by_opencv=method == "MAX"
-        ),
+        "rounded up, padded": pool("kernel_size: 3 stride: 2 pad: 1", method, (3, 3), (2, 2), (1, 1)),
         "last window clipped": pool(
             "kernel_size: 2 stride: 2 pad: 1",
             method,
             (2, 2),
             (2, 2),
             (1, 1),
-            by_opencv=method == "MAX",
             x=normal(1, 2, 7, 6),
         ),
-        "much over the end": pool(
-            "kernel_size: 4 stride: 3 pad: 1", method, (4, 4), (3, 3), (1, 1), by_opencv=method == "MAX"
-        ),
+        "much over the end": pool("kernel_size: 4 stride: 3 pad: 1", method, (4, 4), (3, 3), (1, 1)),
         "one axis over the end, one clipped": pool(
             "kernel_h: 4 kernel_w: 2 stride_h: 3 stride_w: 2 pad: 1",
             method,
@@ -154,7 +141,6 @@ POOLINGS = {
             (3, 2),
             (1, 1),
             x=normal(1, 2, 6, 7),
-            by_opencv=method == "MAX",
         ),
         "window smaller than the stride": pool(
             "kernel_size: 1 stride: 3", method, (1, 1), (3, 3), x=normal(1, 2, 7, 10)
@@ -166,12 +152,9 @@ POOLINGS = {
             (3, 3),
             (1, 1),
             x=normal(1, 2, 8, 7),
-            by_opencv=method == "MAX",
         ),
         "sizes of two axes": pool("kernel_h: 2 kernel_w: 3 stride_h: 1 stride_w: 2", method, (2, 3), (1, 2)),
-        "rounded down": pool(
-            "kernel_size: 3 stride: 2 round_mode: FLOOR", method, (3, 3), (2, 2), rounds_up=False, by_opencv=False
-        ),
+        "rounded down": pool("kernel_size: 3 stride: 2 round_mode: FLOOR", method, (3, 3), (2, 2), rounds_up=False),
         "rounded down, padded": pool(
             "kernel_size: 3 stride: 2 pad: 1 ceil_mode: false",
             method,
@@ -179,7 +162,6 @@ POOLINGS = {
             (2, 2),
             (1, 1),
             rounds_up=False,
-            by_opencv=False,
         ),
     }.items()
 }
@@ -229,14 +211,12 @@ LINEAR = {
         lambda x: x.reshape(2, 3, 42) @ FLAT[:4, :42].T + B,
         FLAT[:4, :42],
         B,
-        by_opencv=False,
     ),
     "axis from the back": one(
         "InnerProduct",
         "inner_product_param { num_output: 4 axis: -1 bias_term: false }",
         lambda x: x @ FLAT[:4, :7].T,
         FLAT[:4, :7],
-        by_opencv=False,
     ),
     "Embed": one(
         "Embed",
@@ -245,7 +225,6 @@ LINEAR = {
         FLAT[:5, :4],
         B,
         x=np.array([[0, 4, 2], [1, 1, 3]], np.float32),
-        by_opencv=False,
     ),
     "Embed without bias": one(
         "Embed",
@@ -253,7 +232,6 @@ LINEAR = {
         lambda x: FLAT[:5, :4][x.astype(int)],
         FLAT[:5, :4],
         x=np.array([0, 4, 2], np.float32),
-        by_opencv=False,
     ),
 }
 
@@ -272,7 +250,7 @@ ACTIVATIONS = {
     "ReLU": one("ReLU", "", lambda x: np.maximum(x, 0)),
     "leaky": one("ReLU", "relu_param { negative_slope: 0.1 }", lambda x: np.where(x > 0, x, 0.1 * x)),
     "ReLU6": one("ReLU6", "", lambda x: np.clip(x, 0, 6), x=normal(2, 3, 4) * 6),
-    "Clip": one("Clip", "clip_param { min: -0.5 max: 0.75 }", lambda x: np.clip(x, -0.5, 0.75), by_opencv=False),
+    "Clip": one("Clip", "clip_param { min: -0.5 max: 0.75 }", lambda x: np.clip(x, -0.5, 0.75)),
     "PReLU": one("PReLU", "", lambda x: np.where(x > 0, x, caffe.along(SLOPES, 4) * x), SLOPES),
     "PReLU of a matrix": one("PReLU", "", lambda x: np.where(x > 0, x, SLOPES * x), SLOPES, x=normal(4, 3)),
     "PReLU with one slope": one(
@@ -286,9 +264,9 @@ ACTIVATIONS = {
     "TanH": one("TanH", "", np.tanh),
     "AbsVal": one("AbsVal", "", np.abs),
     "BNLL": one("BNLL", "", lambda x: np.log1p(np.exp(x.astype(np.float64)))),
-    "Mish": one("Mish", "", lambda x: x * np.tanh(np.log1p(np.exp(x.astype(np.float64)))), by_opencv=False),
-    "Swish": one("Swish", "", lambda x: x * sigmoid(x), by_opencv=False),
-    "Swish with beta": one("Swish", "swish_param { beta: 1.5 }", lambda x: x * sigmoid(1.5 * x), by_opencv=False),
+    "Mish": one("Mish", "", lambda x: x * np.tanh(np.log1p(np.exp(x.astype(np.float64))))),
+    "Swish": one("Swish", "", lambda x: x * sigmoid(x)),
+    "Swish with beta": one("Swish", "swish_param { beta: 1.5 }", lambda x: x * sigmoid(1.5 * x)),
     "Power as a sum": one("Power", "power_param { scale: 0.5 shift: -2 }", lambda x: 0.5 * x - 2),
     "Power as a product": one("Power", "power_param { scale: -0.25 }", lambda x: -0.25 * x),
     "Power as a shift": one("Power", "power_param { shift: 1.5 }", lambda x: x + 1.5),
@@ -300,11 +278,9 @@ ACTIVATIONS = {
     "Exp": one("Exp", "", np.exp),
     "Exp with scale and shift": one("Exp", "exp_param { scale: 0.5 shift: 1 }", lambda x: np.exp(0.5 * x + 1)),
     "Exp to a base": one("Exp", "exp_param { base: 2 scale: 3 shift: -1 }", lambda x: 2.0 ** (3 * x - 1)),
-    "Log": of_positive("Log", "", np.log, by_opencv=False),
-    "Log to a base": of_positive(
-        "Log", "log_param { base: 10 scale: 2 shift: 1 }", lambda x: np.log10(2 * x + 1), by_opencv=False
-    ),
-    "Threshold": one("Threshold", "threshold_param { threshold: 0.25 }", lambda x: x > 0.25, by_opencv=False),
+    "Log": of_positive("Log", "", np.log),
+    "Log to a base": of_positive("Log", "log_param { base: 10 scale: 2 shift: 1 }", lambda x: np.log10(2 * x + 1)),
+    "Threshold": one("Threshold", "threshold_param { threshold: 0.25 }", lambda x: x > 0.25),
     "Softmax": one("Softmax", "", lambda x: caffe.softmax(x, 1)),
     "Softmax of the last axis": one("Softmax", "softmax_param { axis: -1 }", lambda x: caffe.softmax(x, 3)),
 }
@@ -342,7 +318,6 @@ NORMALIZATIONS = {
         np.ones(1),
         SLOPES,
         CHANNELS,
-        by_opencv=False,
     ),
     "BatchNorm and Scale": Case(
         net(layer("BatchNorm") + layer("Scale", "scale_param { bias_term: true }", "y", "y")),
@@ -363,7 +338,6 @@ NORMALIZATIONS = {
         ),
         lambda x: normalized(x, MEAN, VARIANCE) * (1 + caffe.along(SLOPES, 4)),
         {"batchnorm": (MEAN, VARIANCE, np.ones(1)), "scale": (SLOPES,)},
-        by_opencv=False,
     ),
     "Scale": one("Scale", "", lambda x: x * caffe.along(SLOPES, 4), SLOPES),
     "Scale with bias": one(
@@ -378,7 +352,6 @@ NORMALIZATIONS = {
         "scale_param { axis: 1 num_axes: 2 }",
         lambda x: x * FLAT[0, :18].reshape(3, 6, 1),
         FLAT[0, :18].reshape(3, 6),
-        by_opencv=False,
     ),
     "Scale along all axes": one(
         "Scale",
@@ -386,11 +359,8 @@ NORMALIZATIONS = {
         lambda x: x * FLAT[0, :42].reshape(6, 7) + FLAT[1, :42].reshape(6, 7),
         FLAT[0, :42].reshape(6, 7),
         FLAT[1, :42].reshape(6, 7),
-        by_opencv=False,
     ),
-    "Scale by one number": one(
-        "Scale", "scale_param { num_axes: 0 }", lambda x: x * np.float32(1.7), np.float32(1.7), by_opencv=False
-    ),
+    "Scale by one number": one("Scale", "scale_param { num_axes: 0 }", lambda x: x * np.float32(1.7), np.float32(1.7)),
     "Scale by a blob": Case(
         net(
             layer("Pooling", "pooling_param { pool: AVE global_pooling: true }", tops="p")
@@ -403,23 +373,18 @@ NORMALIZATIONS = {
         ),
         lambda x: x * x.mean(axis=(2, 3), keepdims=True) + FLAT[0, :6].reshape(2, 3, 1, 1),
         {"scale": (FLAT[0, :6].reshape(2, 3),)},
-        by_opencv=False,
     ),
-    "Bias": one("Bias", "", lambda x: x + caffe.along(CHANNELS, 4), CHANNELS, by_opencv=False),
-    "Bias along the last axis": one(
-        "Bias", "bias_param { axis: 3 }", lambda x: x + FLAT[0, :7], FLAT[0, :7], by_opencv=False
-    ),
+    "Bias": one("Bias", "", lambda x: x + caffe.along(CHANNELS, 4), CHANNELS),
+    "Bias along the last axis": one("Bias", "bias_param { axis: 3 }", lambda x: x + FLAT[0, :7], FLAT[0, :7]),
     "Bias by a blob": Case(
         net(layer("Power", "power_param { scale: 3 }", tops="b") + layer("Bias", "bias_param { axis: 0 }", "x b", "y")),
         lambda x: 4 * x,
-        by_opencv=False,
     ),
     "LRN": one(
         "LRN",
         "lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 k: 2 }",
         lambda x: caffe.lrn_across(x, 3, 0.5, 0.6, 2),
         x=normal(2, 7, 4, 5),
-        by_opencv=False,
     ),
     "LRN as in AlexNet": one(
         "LRN", "lrn_param { alpha: 0.0001 }", lambda x: caffe.lrn_across(x, 5, 1e-4, 0.75, 1), x=normal(2, 7, 4, 5) * 30
@@ -428,7 +393,6 @@ NORMALIZATIONS = {
         "LRN",
         "lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 k: 5 norm_region: WITHIN_CHANNEL }",
         lambda x: caffe.lrn_within(x, 3, 0.5, 0.6),
-        by_opencv=False,
     ),
     "MVN": one(
         "MVN",
@@ -439,7 +403,6 @@ NORMALIZATIONS = {
         "MVN",
         "mvn_param { across_channels: true eps: 0.5 }",
         lambda x: (x - x.mean(axis=(1, 2, 3), keepdims=True)) / (x.std(axis=(1, 2, 3), keepdims=True) + 0.5),
-        by_opencv=False,
     ),
     "MVN of the mean": one(
         "MVN", "mvn_param { normalize_variance: false }", lambda x: x - x.mean(axis=(2, 3), keepdims=True)
@@ -487,7 +450,6 @@ ARITHMETIC = {
             + layer("Axpy", "", "p x b")
         ),
         lambda x: x.mean(axis=(2, 3), keepdims=True) * x - 2 * x,
-        by_opencv=False,
     ),
     "Axpy with flat factors": Case(
         net(
@@ -496,14 +458,12 @@ ARITHMETIC = {
             + layer("Axpy", "", "f x x")
         ),
         lambda x: (1 + x.mean(axis=(2, 3), keepdims=True)) * x,
-        by_opencv=False,
     ),
     **{
         f"Reduction {operation} from axis {axis}": one(
             "Reduction",
             f"reduction_param {{ operation: {operation} axis: {axis} coeff: {coeff} }}",
             lambda x, work=work, axis=axis, coeff=coeff: coeff * work(x.reshape(*x.shape[:axis], -1)),
-            by_opencv=False,
         )
         for operation, work in {
             "SUM": lambda x: x.sum(axis=-1),
@@ -513,39 +473,34 @@ ARITHMETIC = {
         }.items()
         for axis, coeff in ((1, 1), (2, 0.5), (0, 1))
     },
-    "ArgMax": one("ArgMax", "", lambda x: caffe.arg_max(x.reshape(2, 1, -1, 1), 2, 1)[1], by_opencv=False),
+    "ArgMax": one("ArgMax", "", lambda x: caffe.arg_max(x.reshape(2, 1, -1, 1), 2, 1)[1]),
     "the three largest": one(
         "ArgMax",
         "argmax_param { top_k: 3 out_max_val: true }",
         lambda x: np.concatenate(caffe.arg_max(x.reshape(2, 1, -1, 1), 2, 3)[::-1], 1),
-        by_opencv=False,
     ),
     "ArgMax of an axis": one(
         "ArgMax",
         "argmax_param { axis: 1 }",
         lambda x: caffe.arg_max(x, 1, 1)[1],
         x=np.round(normal(2, 5, 4, 3)),
-        by_opencv=False,
     ),
     "values of an axis": one(
         "ArgMax",
         "argmax_param { axis: -1 top_k: 2 out_max_val: true }",
         lambda x: caffe.arg_max(x, 3, 2)[0],
-        by_opencv=False,
     ),
     "places of an axis among equals": one(
         "ArgMax",
         "argmax_param { axis: 2 top_k: 4 }",
         lambda x: caffe.arg_max(x, 2, 4)[1],
         x=np.round(normal(2, 3, 6, 2)),
-        by_opencv=False,
     ),
     "the largest of a matrix": one(
         "ArgMax",
         "argmax_param { out_max_val: true }",
         lambda x: np.concatenate(caffe.arg_max(x[:, None], 2, 1)[::-1], 1),
         x=normal(4, 9),
-        by_opencv=False,
     ),
 }
 
@@ -560,21 +515,16 @@ SHAPES = {
         "Reshape",
         "reshape_param { shape { dim: 0 dim: -1 } axis: -3 num_axes: 2 }",
         lambda x: x,
-        by_opencv=False,
     ),
     "Reshape that adds one": one(
-        "Reshape", "reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }", lambda x: x[..., None], by_opencv=False
+        "Reshape", "reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }", lambda x: x[..., None]
     ),
     "Flatten": one("Flatten", "", lambda x: x.reshape(2, -1)),
-    "Flatten of some axes": one(
-        "Flatten", "flatten_param { axis: 1 end_axis: 2 }", lambda x: x.reshape(2, 18, 7), by_opencv=False
-    ),
+    "Flatten of some axes": one("Flatten", "flatten_param { axis: 1 end_axis: 2 }", lambda x: x.reshape(2, 18, 7)),
     "Permute": one(
         "Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }", lambda x: x.transpose(0, 2, 3, 1)
     ),
-    "Permute of the first axes": one(
-        "Permute", "permute_param { order: 2 }", lambda x: x.transpose(2, 0, 1, 3), by_opencv=False
-    ),
+    "Permute of the first axes": one("Permute", "permute_param { order: 2 }", lambda x: x.transpose(2, 0, 1, 3)),
     "Concat": several(TWICE, "", "Concat", "x b", lambda x: np.concatenate([x, -2 * x], 1)),
     "Concat of the last axis": several(
         TWICE, "concat_param { axis: -1 }", "Concat", "x b", lambda x: np.concatenate([x, -2 * x], 3)
@@ -585,7 +535,6 @@ SHAPES = {
         "Concat",
         "x b",
         lambda x: np.concatenate([x, -2 * x], 0),
-        by_opencv=False,
     ),
     "Slice": Case(
         net(layer("Slice", "", tops="a b c") + layer("Eltwise", "eltwise_param { operation: PROD }", "a c")),
@@ -601,7 +550,6 @@ SHAPES = {
     "Slice by its old name": Case(
         net(layer("Slice", "slice_param { slice_dim: 0 }", tops="a b") + layer("Eltwise", "", "a b")),
         lambda x: x[:1] + x[1:],
-        by_opencv=False,
     ),
     "Crop": Case(
         net(
@@ -621,10 +569,8 @@ SHAPES = {
         net(layer("Pooling", "pooling_param { kernel_size: 3 }", tops="p") + layer("Crop", "", "x p")),
         lambda x: x[:, :, :4, :5],
     ),
-    "Tile": one("Tile", "tile_param { tiles: 3 }", lambda x: np.tile(x, (1, 3, 1, 1)), by_opencv=False),
-    "Tile of the first axis": one(
-        "Tile", "tile_param { axis: 0 tiles: 2 }", lambda x: np.tile(x, (2, 1, 1, 1)), by_opencv=False
-    ),
+    "Tile": one("Tile", "tile_param { tiles: 3 }", lambda x: np.tile(x, (1, 3, 1, 1))),
+    "Tile of the first axis": one("Tile", "tile_param { axis: 0 tiles: 2 }", lambda x: np.tile(x, (2, 1, 1, 1))),
     "ShuffleChannel": one(
         "ShuffleChannel",
         "shuffle_channel_param { group: 2 }",
@@ -640,36 +586,24 @@ SHAPES = {
         lambda x: 3 * x,
     ),
     "Dropout": one("Dropout", "dropout_param { dropout_ratio: 0.4 }", lambda x: x),
-    "Silence": Case(
-        net(layer("Slice", "", tops="a y b") + layer("Silence", "", "a b", "")), lambda x: x[:, 1:2], by_opencv=False
-    ),
-    "Interp by a factor": one(
-        "Interp", "interp_param { zoom_factor: 2 }", lambda x: caffe.interp(x, 11, 13), by_opencv=True
-    ),
+    "Silence": Case(net(layer("Slice", "", tops="a y b") + layer("Silence", "", "a b", "")), lambda x: x[:, 1:2]),
+    "Interp by a factor": one("Interp", "interp_param { zoom_factor: 2 }", lambda x: caffe.interp(x, 11, 13)),
     "Interp to a size": one("Interp", "interp_param { height: 9 width: 4 }", lambda x: caffe.interp(x, 9, 4)),
-    "Interp that shrinks": one(
-        "Interp", "interp_param { shrink_factor: 2 }", lambda x: caffe.interp(x, 3, 4), by_opencv=False
-    ),
+    "Interp that shrinks": one("Interp", "interp_param { shrink_factor: 2 }", lambda x: caffe.interp(x, 3, 4)),
     "Interp by both factors": one(
-        "Interp", "interp_param { shrink_factor: 2 zoom_factor: 3 }", lambda x: caffe.interp(x, 7, 10), by_opencv=False
+        "Interp", "interp_param { shrink_factor: 2 zoom_factor: 3 }", lambda x: caffe.interp(x, 7, 10)
     ),
     "Interp of the middle": one(
         "Interp",
         "interp_param { height: 5 width: 6 pad_beg: -1 pad_end: -2 }",
         lambda x: caffe.interp(x[:, :, 1:4, 1:5], 5, 6),
-        by_opencv=False,
     ),
-    "Interp to one place": one(
-        "Interp", "interp_param { height: 1 width: 1 }", lambda x: x[:, :, :1, :1], by_opencv=False
-    ),
+    "Interp to one place": one("Interp", "interp_param { height: 1 width: 1 }", lambda x: x[:, :, :1, :1]),
     "Interp to the size of a blob": Case(
         net(layer("Pooling", "pooling_param { kernel_size: 3 }", tops="p") + layer("Interp", "", "x p")),
         lambda x: caffe.interp(x, 4, 5),
-        by_opencv=False,
     ),
-    "Upsample": one(
-        "Upsample", "upsample_param { scale: 3 }", lambda x: x.repeat(3, axis=2).repeat(3, axis=3), by_opencv=False
-    ),
+    "Upsample": one("Upsample", "upsample_param { scale: 3 }", lambda x: x.repeat(3, axis=2).repeat(3, axis=3)),
 }
 
 CASES: dict[str, Case] = {
