@@ -136,3 +136,10 @@ def framework_of(model: Path) -> str:
 def holds_weights_only(path: Path) -> bool:
     """Whether a file is by its name the second one of a model."""
     return path.suffix in {known.weight_suffix for known in READ.values()} - {""}
+
+
+def weight_files_beside(model: Path, framework: str) -> list[Path]:
+    """The second file of a model of a framework, if it has the model's name."""
+    known = READ.get(framework)
+    beside = model.with_suffix(known.weight_suffix) if known is not None and known.weight_suffix else None
+    return [beside] if beside is not None and beside != model and beside.is_file() else []

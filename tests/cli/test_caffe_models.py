@@ -115,3 +115,13 @@ def test_a_batch_takes_a_folder_of_files_of_several_frameworks() -> None:
     outcome = command("batch", "models/*", "--outputDir=out", "--set", "saveType=ONNX")
     assert outcome.status == 0, outcome
     assert sorted(path.name for path in Path("out").iterdir()) == ["net.onnx", "other.onnx", "small.onnx"]
+
+
+def test_a_batch_converts_again_what_has_other_weights_beside_it() -> None:
+    text = net(layer("PReLU"))
+    save(Path("models"), text, {"prelu": (np.zeros(3),)})
+    line = ("batch", "models/net.prototxt", "--outputDir=out", "--set", "saveType=ONNX", "--resume")
+    assert "1 converted, 0 as before" in command(*line).out
+    assert "0 converted, 1 as before" in command(*line).out
+    save(Path("models"), text, {"prelu": (np.ones(3),)})
+    assert "1 converted, 0 as before" in command(*line).out

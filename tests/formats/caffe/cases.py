@@ -585,7 +585,15 @@ SHAPES = {
         ),
         lambda x: 3 * x,
     ),
-    "Dropout": one("Dropout", "dropout_param { dropout_ratio: 0.4 }", lambda x: x),
+    "Dropout": one("Dropout", "dropout_param { dropout_ratio: 0.4 scale_train: true }", lambda x: x),
+    "Dropout that scales here": Case(
+        net(
+            layer("Dropout", "", tops="x")
+            + layer("Dropout", "dropout_param { dropout_ratio: 0.2 scale_train: false }", "x", "x", "second")
+            + layer("ReLU")
+        ),
+        lambda x: np.float32(0.8) * np.maximum(x, 0),
+    ),
     "Silence": Case(net(layer("Slice", "", tops="a y b") + layer("Silence", "", "a b", "")), lambda x: x[:, 1:2]),
     "Interp by a factor": one("Interp", "interp_param { zoom_factor: 2 }", lambda x: caffe.interp(x, 11, 13)),
     "Interp to a size": one("Interp", "interp_param { height: 9 width: 4 }", lambda x: caffe.interp(x, 9, 4)),

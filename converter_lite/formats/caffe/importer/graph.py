@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import MISFITS, ModelError, UsageError, did_you_mean, nearest
 from converter_lite.formats.caffe.importer.context import Importer, Kind, Step
-from converter_lite.formats.caffe.importer.shape import SAME
+from converter_lite.formats.caffe.importer.shape import is_idle
 from converter_lite.formats.caffe.importer.table import KINDS, REFUSED
 from converter_lite.formats.caffe.network import Layer, Network, naming
 
@@ -31,7 +31,7 @@ def to_model(network: Network, *, input_shapes: Mapping[str, Sequence[int]] | No
     """
     shapes = dict(input_shapes or {})
     _check_kinds(network)
-    network = replace(network, layers=[layer for layer in network.layers if not _is_idle(layer)])
+    network = replace(network, layers=[layer for layer in network.layers if not is_idle(layer)])
     importer = Importer(network)
     with naming(network.where):
         for name, declared in network.inputs:
@@ -77,11 +77,6 @@ def _check_kinds(network: Network) -> None:
 
 def _needs_weights(kind: Kind, layer: Layer) -> bool:
     return kind.weighted and not (layer.type in ("Scale", "Bias") and len(layer.bottoms) > 1)
-
-
-def _is_idle(layer: Layer) -> bool:
-    """Whether it passes a blob on in place."""
-    return layer.type in SAME and layer.bottoms == layer.tops
 
 
 def _input_shape(name: str, given: Sequence[int] | None, declared: Sequence[int], where: str) -> Sequence[int]:

@@ -11,14 +11,27 @@ import numpy as np
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.caffe.importer.context import Kind, Step
-
-SAME = ("Dropout", "Split")
-"""Layers whose tops are their bottom."""
+from converter_lite.formats.caffe.network import Layer
 
 
-def _same(step: Step) -> None:
+def _split(step: Step) -> None:
     for index in range(len(step.layer.tops)):
         step.bind(step.input(), top=index)
+
+
+def _dropout(step: Step) -> None:
+    """Nothing, unless a fork has not scaled what was left in the training."""
+    if step.parameters.flag("scale_train", True):
+        step.bind(step.input())
+        return
+    left = 1.0 - step.parameters.number("dropout_ratio", 0.5)
+    step.finish("Mul", step.input(), step.constant("left", left))
+
+
+def is_idle(layer: Layer) -> bool:
+    """Whether a layer passes a blob on in place."""
+    in_place = layer.type in ("Dropout", "Split") and layer.bottoms == layer.tops
+    return in_place and not layer.message.message("dropout_param").has("scale_train")
 
 
 def _silence(step: Step) -> None:
@@ -137,8 +150,8 @@ def _shuffle_channel(step: Step) -> None:
 _MANY = (1, 1 << 20)
 
 KINDS: dict[str, Kind] = {
-    "Dropout": Kind(_same, "nothing", "dropout_param", "dropout_ratio scale_train engine"),
-    "Split": Kind(_same, "nothing", tops=_MANY),
+    "Dropout": Kind(_dropout, "nothing; Mul", "dropout_param", "dropout_ratio scale_train engine"),
+    "Split": Kind(_split, "nothing", tops=_MANY),
     "Silence": Kind(_silence, "nothing", bottoms=_MANY, tops=(0, 0)),
     "Reshape": Kind(_reshape, "Reshape", "reshape_param", "shape axis num_axes"),
     "Flatten": Kind(_flatten, "Flatten, Reshape", "flatten_param", "axis end_axis"),
