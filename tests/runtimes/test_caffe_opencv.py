@@ -106,6 +106,7 @@ DETECTED = (
     "boxes of each class",
     "another background",
     "two images",
+    "clipped",
 )
 """Settings of which OpenCV leaves none out; it needs nms_threshold and keep_top_k."""
 

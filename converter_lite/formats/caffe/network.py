@@ -107,12 +107,14 @@ class Network:
         inputs: Name and sizes of each input, no sizes where the description gives none.
         layers: Layers of the TEST phase, in the order in which they run; none of type ``Input``.
         where: Its file.
+        left_out: Blobs that layers of other phases write.
     """
 
     name: str
     inputs: list[tuple[str, list[int]]]
     layers: list[Layer]
     where: str = ""
+    left_out: frozenset[str] = frozenset()
 
 
 @contextmanager
@@ -150,18 +152,19 @@ def read_network(data: bytes, *, where: str = "") -> Network:
 
 def _network(root: Message, where: str) -> Network:
     _check_top_level(root)
-    state, inputs, layers = root.message("state"), _declared_inputs(root), []
+    state, inputs, layers, left_out = root.message("state"), _declared_inputs(root), [], set[str]()
     for message in (*root.messages("layer"), *root.messages("layers")):
         with naming(f"line {message.line}"):
             layer = _old_layer(message) if root.has("layers") else _layer(message)
         with naming(layer.place):
             if not _runs(message, state):
+                left_out.update(layer.tops)
                 continue
             if layer.type == "Input":
                 inputs += _inputs_of(layer)
             else:
                 layers.append(layer)
-    return Network(root.text("name"), inputs, layers, where)
+    return Network(root.text("name"), inputs, layers, where, frozenset(left_out))
 
 
 def _check_top_level(root: Message) -> None:

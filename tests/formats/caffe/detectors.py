@@ -68,6 +68,7 @@ DETECTIONS: dict[str, dict[str, Any]] = {
     "no background": {"code": "CENTER_SIZE", "background": -1, "threshold": 0.4},
     "two images": {"images": 2, "code": "CENTER_SIZE", "threshold": 0.3, "keep": 4},
     "three images, one with nothing": {"images": 3, "code": "CENTER_SIZE", "threshold": 0.3, "quiet": (1,)},
+    "clipped": {"code": "CENTER_SIZE", "threshold": 0.2, "nms": 0.45, "keep": 60, "clip": True},
     "nothing": {"code": "CENTER_SIZE", "threshold": 0.99, "keep": 10},
     "nothing in two images": {"images": 2, "code": "CENTER_SIZE", "threshold": 0.3, "quiet": (0, 1)},
 }
@@ -84,6 +85,7 @@ def detector_text(settings: dict[str, Any]) -> str:
         "share_location": "true" if shared else "false",
         "background_label_id": settings.get("background", 0),
         "variance_encoded_in_target": "true" if settings.get("encoded") else "false",
+        **({"clip": "true"} if settings.get("clip") else {}),
         **({"keep_top_k": settings["keep"]} if "keep" in settings else {}),
         **({"confidence_threshold": settings["threshold"]} if "threshold" in settings else {}),
     }

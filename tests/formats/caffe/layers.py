@@ -228,6 +228,7 @@ def detection_output(
     nms: float = 0.3,
     top_k: int = -1,
     keep: int = -1,
+    clip: bool = False,
 ) -> Array:
     """As the loops of detection_output_layer.cpp and bbox_util.cpp."""
     images, count = loc.shape[0], priors.size // 8
@@ -244,6 +245,7 @@ def detection_output(
                 decode(offsets[image, p, 0 if shared else label], prior[p], variance[p], code, encoded=encoded)
                 for p in range(count)
             ]
+            boxes = [np.clip(box, 0, 1) if clip else box for box in boxes]
             order = sorted(range(count), key=lambda p: (-scores[image, p, label], p))
             order = [p for p in order if scores[image, p, label] > threshold][: None if top_k < 0 else top_k]
             kept: list[int] = []

@@ -94,6 +94,13 @@ def test_a_network_may_have_stages_and_a_level(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, 2 * np.maximum(x, 0))
 
 
+def test_a_blob_of_another_phase_is_missing_with_a_remedy(tmp_path: Path) -> None:
+    text = layer("Data", "include { phase: TRAIN }", "", "x label") + layer("ReLU")
+    with pytest.raises(ModelError, match="it reads 'x', which no layer before it writes") as caught:
+        read(save(tmp_path, text))
+    assert "deploy.prototxt" in caught.value.hint
+
+
 OLD = """
 name: "old" input: "x" input_dim: [1, 2, 4, 4]
 layers { name: "conv" type: CONVOLUTION bottom: "x" top: "conv" blobs_lr: 1 weight_decay: 1

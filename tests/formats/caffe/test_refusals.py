@@ -40,6 +40,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a loss": (layer("SoftmaxWithLoss", bottoms="x x"), "it is for training"),
     "a program": (layer("Python"), "it runs a program of its own"),
     "an LSTM": (layer("LSTM", bottoms="x x"), "recurrent layers"),
+    "detections of YOLO": (layer("Yolov3DetectionOutput", bottoms="x x"), "detections of YOLO"),
     "regions": (layer("ROIPooling", bottoms="x x"), "regions that are known at run time"),
     "a field of a fork": (conv(f"{CONV} pad_type: 1"), "a field that is not known here: pad_type"),
     "a misspelt field": (conv(f"{CONV} dilatoin: 1"), "did you mean dilation?"),
@@ -128,6 +129,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         detect("num_classes: 2", "soft: 1", "p"),
         "nms_param has a field that is not known here: soft",
     ),
+    "boxes in pixels": (detect("num_classes: 2 normalized_bbox: false", "", "p"), "its boxes are in pixels"),
     "other counts": (detect("num_classes: 2", "", "p"), "boxes for 2 images"),
     "boxes at run time": (
         layer("Reshape", "reshape_param { shape { dim: [1, 2, 126] } }", tops="p")

@@ -107,7 +107,11 @@ class Importer:
             ModelError: No layer before has written it.
         """
         if blob not in self._values:
-            raise ModelError(f"it reads '{blob}', which no layer before it writes")
+            trained = "a layer of another phase writes it: convert the deploy.prototxt"
+            raise ModelError(
+                f"it reads '{blob}', which no layer before it writes",
+                hint=trained if blob in self.network.left_out else "",
+            )
         return self._values[blob]
 
     def advance(self, layer: Layer) -> None:

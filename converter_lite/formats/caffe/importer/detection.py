@@ -82,6 +82,8 @@ def _settings(step: Step) -> Settings:
     unknown = [name for name in suppression.fields if name not in ("nms_threshold", "top_k", "eta")]
     if unknown:
         raise ModelError(f"nms_param has a field that is not known here: {unknown[0]}")
+    if not parameters.flag("normalized_bbox", True):
+        raise ModelError("its boxes are in pixels (normalized_bbox)")
     images, priors, classes = step.shape()[0], step.shape(2)[-1] // 4, parameters.size("num_classes")
     shared, background = parameters.flag("share_location", True), parameters.integer("background_label_id", 0)
     kept = tuple(label for label in range(min(classes, 1 << 16)) if label != background)
@@ -139,6 +141,8 @@ def _decoded(step: Step, settings: Settings) -> ir.Value:
         if code == "CORNER_SIZE":
             value = step.emit("Mul", value, step.constant("sizes", np.concatenate([size, size], 2)))
         value = step.emit("Add", value, step.constant("priors", priors))
+    if parameters.flag("clip", False):  # of OpenCV
+        value = step.emit("Clip", value, step.constant("lowest", 0.0), step.constant("highest", 1.0))
     if settings.shared:
         return step.emit("Reshape", value, step.constant("boxes", (settings.images, settings.priors, 4), np.int64))
     return step.emit("Transpose", value, perm=[0, 2, 1, 3])
@@ -225,7 +229,7 @@ KINDS: dict[str, Kind] = {
         "Exp, Mul, Add, TopK, Gather, NonMaxSuppression, GatherND and others",
         "detection_output_param",
         "num_classes share_location background_label_id nms_param save_output_param code_type keep_top_k "
-        "variance_encoded_in_target confidence_threshold visualize visualize_threshold save_file",
+        "variance_encoded_in_target confidence_threshold visualize visualize_threshold save_file clip normalized_bbox",
         bottoms=(3, 4),
     ),
 }

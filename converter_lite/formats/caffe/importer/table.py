@@ -59,6 +59,7 @@ REFUSED: dict[str, tuple[str, str]] = {
             "SoftmaxWithLoss",
             "MultiBoxLoss",
             "SmoothL1Loss",
+            "SegAccuracy",
             "DetectionEvaluate",
             "HDF5Output",
         ),
@@ -68,6 +69,17 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("Proposal", "ROIPooling", "PSROIPooling", "ROIAlign"),
         ("regions that are known at run time only", "cut the network before it"),
+    ),
+    **dict.fromkeys(
+        ("Yolov3DetectionOutput", "YoloDetectionOutput", "YoloV3DetectionOutput", "Region", "Yolo", "Reorg"),
+        (
+            "detections of YOLO have no definition that forks share",
+            "cut the network before it, and decode in the application",
+        ),
+    ),
+    **dict.fromkeys(
+        ("BN", "SyncBN"),
+        ("forks store its statistics in different ways", "save the network with BatchNorm and Scale layers"),
     ),
     **dict.fromkeys(
         ("LSTM", "RNN", "Recurrent", "LSTMUnit"),
