@@ -324,6 +324,11 @@ NORMALIZATIONS = {
         lambda x: normalized(x, MEAN, VARIANCE) * caffe.along(SLOPES, 4) + caffe.along(CHANNELS, 4),
         {"batchnorm": (MEAN, VARIANCE, np.ones(1)), "scale": (SLOPES, CHANNELS)},
     ),
+    "BatchNorm and a Scale along two axes": Case(
+        net(layer("BatchNorm") + layer("Scale", "scale_param { num_axes: 2 }", "y", "y")),
+        lambda x: normalized(x, MEAN, VARIANCE) * FLAT[0, :18].reshape(3, 6, 1),
+        {"batchnorm": (MEAN, VARIANCE, np.ones(1)), "scale": (FLAT[0, :18].reshape(3, 6),)},
+    ),
     "BatchNorm that two layers read, and Scale": Case(
         net(layer("BatchNorm", tops="n") + layer("Scale", "", "n", "s") + layer("Eltwise", "", "n s", "y")),
         lambda x: normalized(x, MEAN, VARIANCE) * (1 + caffe.along(SLOPES, 4)),

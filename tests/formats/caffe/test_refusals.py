@@ -31,6 +31,7 @@ def detect(words: str, nms: str = "", priors: str = "map image") -> str:
     )
 
 
+VECTOR = layer("Reshape", "reshape_param { shape { dim: -1 } }", tops="v", name="vector")
 PAIR = layer("Slice", "slice_param { slice_point: 1 }", tops="a b")
 
 REFUSED: dict[str, tuple[str, str]] = {
@@ -39,7 +40,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "training data": (layer("Data", bottoms=""), "it reads training data"),
     "a loss": (layer("SoftmaxWithLoss", bottoms="x x"), "it is for training"),
     "a program": (layer("Python"), "it runs a program of its own"),
-    "an LSTM": (layer("LSTM", bottoms="x x"), "recurrent layers"),
+    "an LSTM": (layer("LSTM", bottoms="x x"), "it keeps its state from one call to the next"),
     "detections of YOLO": (layer("Yolov3DetectionOutput", bottoms="x x"), "detections of YOLO"),
     "regions": (layer("ROIPooling", bottoms="x x"), "regions that are known at run time"),
     "a field of a fork": (conv(f"{CONV} pad_type: 1"), "a field that is not known here: pad_type"),
@@ -124,6 +125,63 @@ REFUSED: dict[str, tuple[str, str]] = {
         layer("PriorBox", "prior_box_param { fixed_size: 8 density: 2 }", "x x"),
         "not known here: fixed_size",
     ),
+    "a slope of no channels": (VECTOR + layer("PReLU", "", "v"), "'v' has 1 dimensions, and not at least 2"),
+    "a normalized vector": (VECTOR + layer("BatchNorm", "", "v"), "'v' has 1 dimensions, and not at least 2"),
+    "a norm of a vector": (VECTOR + layer("Normalize", "", "v"), "'v' has 1 dimensions, and not at least 2"),
+    "a mean of a matrix": (layer("Flatten", tops="f") + layer("MVN", "", "f"), "'f' has 2 dimensions"),
+    "boxes of a matrix": (
+        layer("Flatten", tops="f") + layer("PriorBox", "prior_box_param { min_size: 8 }", "f x"),
+        "'f' has 2 dimensions, and not 4",
+    ),
+    "boxes in a matrix": (
+        layer("Flatten", tops="f") + layer("PriorBox", "prior_box_param { min_size: 8 }", "x f"),
+        "'f' has 2 dimensions, and not 4",
+    ),
+    "boxes in no image": (layer("PriorBox", "prior_box_param { min_size: 8 }", "x"), "it needs 2 bottoms"),
+    "a resized matrix": (layer("Flatten", tops="f") + layer("Upsample", "", "f"), "'f' has 2 dimensions, and not 4"),
+    "a size of 0": (layer("Interp", "interp_param { height: 0 width: 3 }"), "the size 0 x 3"),
+    "a factor of 0": (layer("Interp", "interp_param { zoom_factor: 0 }"), "zoom factor 0"),
+    "a scale of 0": (layer("Upsample", "upsample_param { scale: 0 }"), "scale 0"),
+    "a crop like a matrix": (layer("Flatten", tops="f") + layer("Crop", "", "x f"), "from axis 2 on"),
+    "a table without rows": (layer("Embed", "embed_param { num_output: 3 }"), "0 rows of 3"),
+    "factors of other channels": (PAIR + layer("Axpy", "", "a x x"), "factors"),
+    "bottoms of other channels": (
+        PAIR + layer("Convolution", f"convolution_param {{ {CONV} }}", "x a", "y z"),
+        "different numbers of channels",
+    ),
+    "layers behind detections": (
+        net("", 1, 8, name="l")
+        + net("", 1, 4, name="c")
+        + layer("PriorBox", "prior_box_param { min_size: 4 }", "q q", "p")
+        + net("", 1, 1, 1, 2, name="q")
+        + layer("DetectionOutput", "detection_output_param { num_classes: 2 }", "l c p", "d")
+        + layer("InnerProduct", "inner_product_param { num_output: 2 }", "d"),
+        "the shape of 'd' is known at run time only",
+    ),
+    "no candidates": (
+        net("", 1, 8, name="l")
+        + net("", 1, 4, name="c")
+        + net("", 1, 1, 1, 2, name="q")
+        + layer("PriorBox", "prior_box_param { min_size: 4 }", "q q", "p")
+        + layer("DetectionOutput", "detection_output_param { num_classes: 2 nms_param { top_k: 0 } }", "l c p"),
+        "top_k 0",
+    ),
+    "many images": (
+        net("", 17, 8, name="l")
+        + net("", 17, 4, name="c")
+        + net("", 1, 1, 1, 2, name="q")
+        + layer("PriorBox", "prior_box_param { min_size: 4 }", "q q", "p")
+        + layer("DetectionOutput", "detection_output_param { num_classes: 2 }", "l c p"),
+        "17 images with 2 priors",
+    ),
+    "boxes without an extent": (
+        net("", 1, 8, name="l")
+        + net("", 1, 4, name="c")
+        + net("", 1, 1, 1, 2, name="q")
+        + layer("PriorBox", "prior_box_param { min_size: 4 img_size: 1 step: 100 clip: true }", "q q", "p")
+        + layer("DetectionOutput", "detection_output_param { num_classes: 2 code_type: CENTER_SIZE }", "l c p"),
+        "a prior box is empty",
+    ),
     "a falling overlap": (detect("num_classes: 2", "eta: 0.9", "p"), "its overlap falls"),
     "another suppression": (
         detect("num_classes: 2", "soft: 1", "p"),
@@ -147,6 +205,7 @@ def test_a_layer_is_refused_with_its_line_and_the_reason(name: str, tmp_path: Pa
     layers, sentence = REFUSED[name]
     ones = np.ones(3)
     weights: dict[str, Blobs] = {"convolution": (W, B), "batchnorm": (ones, ones, ones[:1]), "scale": (ones,)}
+    weights |= dict.fromkeys(("prelu", "normalize", "embed", "innerproduct"), (ones,))
     path = save(tmp_path, net(layers), weights)
     with pytest.raises(ModelError, match=sentence) as caught:
         read(path)

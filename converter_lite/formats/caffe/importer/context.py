@@ -281,7 +281,7 @@ class Step:
             ModelError: It has no such bottom, or nothing has written it.
         """
         if index >= len(self.layer.bottoms):
-            raise ModelError(f"it has {len(self.layer.bottoms)} bottoms")
+            raise ModelError(f"it needs {index + 1} bottoms")
         return self.importer.read(self.layer.bottoms[index])
 
     def shape(self, index: int = 0) -> tuple[int, ...]:

@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("LSTM", "RNN", "Recurrent", "LSTMUnit"),
         (
-            "recurrent layers with a marker of where sequences begin are not translated",
+            "it keeps its state from one call to the next, which no graph does",
             "build it in another framework with these weights, and export that",
         ),
     ),
