@@ -14,7 +14,7 @@ from tests.cli.workshop import Outcome, command, ini
 from tests.formats.caffe.cases import CASES
 from tests.formats.caffe.detectors import ssd
 from tests.formats.caffe.networks import layer, net, read, run, save
-from tests.support import normal
+from tests.support import normal, since
 
 ALL = "--saveType=MINDIR_LITE,ONNX,NAIVE_BUFFER"
 
@@ -36,7 +36,27 @@ def without_detection(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if "DetectionOutput" not in line and "_prior" not in line)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in NO_SCALARS])
+COUNTED = (
+    "AVE last window clipped",
+    "AVE clipped, window smaller than the stride",
+    "AVE rounded down, padded",
+    "LRN within channels",
+)
+"""Averages that count their padding, which a .ms file has as an operator of its own."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=since("onnxruntime", 1, 21, reason="it fuses Pad into averages that count it, wrongly")
+        )
+        if name.endswith(COUNTED)
+        else name
+        for name in CASES
+        if name not in NO_SCALARS
+    ],
+)
 def test_every_layer_goes_into_every_format(name: str) -> None:
     save(Path(), CASES[name].text, CASES[name].weights)
     outcome = convert(ALL, "--json=r.json", "--minCosine=0.9999")

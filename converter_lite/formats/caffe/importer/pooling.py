@@ -5,11 +5,15 @@ Source: ``pooling_layer.cpp`` of BVLC/caffe.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.caffe.importer.context import Kind, Step
+from converter_lite.formats.caffe.importer.context import Kind, Step, shape_of
 
 FIELDS = "pool pad pad_h pad_w kernel_size kernel_h kernel_w stride stride_h stride_w engine global_pooling round_mode ceil_mode"
 
@@ -33,13 +37,16 @@ def _pooling(step: Step) -> None:
     if min((*kernel, *strides)) < 1 or any(p >= k for p, k in zip(pads, kernel, strict=True)):
         raise ModelError(f"kernel {kernel}, stride {strides}, pad {pads}")
     ends = [_end(step, axis, kernel[axis], strides[axis], pads) for axis in range(2)]
+    window: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *ends]}
     if method == "MAX":
-        step.finish("MaxPool", value, kernel_shape=kernel, strides=strides, pads=[*pads, *ends])
+        step.finish("MaxPool", value, **window)
+    elif not any(pads) or all(end <= pad for end, pad in zip(ends, pads, strict=True)):
+        step.finish("AveragePool", value, **window, count_include_pad=int(any(pads)))
     else:
-        value, total, counts = _counted(step, value, pads, ends)
-        step.finish(
-            "AveragePool", value, kernel_shape=kernel, strides=strides, pads=total, count_include_pad=int(counts)
-        )
+        mean = step.emit("AveragePool", value, **window)
+        step.importer.take(math.prod(shape_of(mean)[2:]))
+        shares = _shares(step.shape()[2:], kernel, strides, pads, ends)
+        step.finish("Mul", mean, step.constant("shares", shares))
 
 
 def _pair(step: Step, stem: str, default: int | None) -> list[int]:
@@ -73,20 +80,23 @@ def _end(step: Step, axis: int, kernel: int, stride: int, pads: list[int]) -> in
     return max(last * stride + kernel - size - pad, 0)
 
 
-def _counted(step: Step, value: ir.Value, pads: list[int], ends: list[int]) -> tuple[ir.Value, list[int], bool]:
-    """The input of an average, the pads of the pooling itself, and whether it counts them.
+def _shares(
+    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int], ends: Sequence[int]
+) -> NDArray[np.float32]:
+    """Image elements of each window by the elements that it is divided by, ``(rows, columns)``.
 
-    Caffe counts padding, but not what the last window reads beyond it. Where there is both, the padding is a node of its own.
+    Caffe counts padding, but not what the last window reads beyond it, and no operator does so.
     """
-    if not any(pads) or all(end <= pad for end, pad in zip(ends, pads, strict=True)):
-        return value, [*pads, *ends], any(pads)
-    inner = [min(end, pad) for end, pad in zip(ends, pads, strict=True)]
-    padded = step.emit("Pad", value, step.constant("pads", [0, 0, *pads, 0, 0, *inner], np.int64))
-    return padded, [0, 0, *(end - pad for end, pad in zip(ends, inner, strict=True))], False
+    shares = []
+    for size, length, stride, pad, end in zip(sizes, kernel, strides, pads, ends, strict=True):
+        starts = np.arange((size + pad + end - length) // stride + 1) * stride - pad
+        inside = np.minimum(starts + length, size) - np.maximum(starts, 0)
+        shares.append(inside / (np.minimum(starts + length, size + pad) - starts))
+    return np.outer(*shares).astype(np.float32)
 
 
 KINDS: dict[str, Kind] = {
     "Pooling": Kind(
-        _pooling, "MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, Pad", "pooling_param", FIELDS, tops=(1, 2)
+        _pooling, "MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, Mul", "pooling_param", FIELDS, tops=(1, 2)
     ),
 }
