@@ -194,7 +194,8 @@ def _matching(pattern: str, folder: Path) -> list[str]:
 
 
 def _job(name: str, folder: Path, flags: Mapping[str, str], output_dir: str) -> Job:
-    complete = {"fmk": framework_of(Path(flags["modelFile"])), "outputFile": str(Path(output_dir) / name), **flags}
+    framework = framework_of(Path(flags.get("modelFile", ""))) or "ONNX"
+    complete = {"fmk": framework, "outputFile": str(Path(output_dir) / name), **flags}
     return Job(name, folder, tuple(sorted(complete.items())))
 
 

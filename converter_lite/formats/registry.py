@@ -29,7 +29,7 @@ class Format:
         suffix: End of file names.
         flags: The user's options for a file.
         has_weight_file: A model may have its parameters in a separate file.
-        weight_suffix: End of the names of such files, where they have one.
+        weight_suffix: End of the names of such files, if ``inspect`` describes them, too.
     """
 
     folder: str
@@ -70,7 +70,7 @@ class Format:
 
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
-PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True, weight_suffix=".pdiparams")
+PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
@@ -111,35 +111,29 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
     raise UsageError(f"unknown output format {name!r}{did_you_mean(name, FORMATS)}", where="--saveType")
 
 
-def by_suffix(path: Path) -> str | None:
-    """Name of the format whose files have this suffix."""
-    return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)
+def framework_of(path: Path) -> str | None:
+    """Value of ``--fmk`` for files with this suffix, ``None`` for a suffix that says nothing."""
+    suffix = path.suffix
+    return next((name for name, f in readable().items() if suffix and suffix in (f.suffix, f.weight_suffix)), None)
 
 
-READ: Mapping[str, Format] = MappingProxyType({name: f for name, f in FRAMEWORKS.items() if not isinstance(f, str)})
-"""Values of ``--fmk`` that are not refused -> the format."""
-
-INSPECTED: Mapping[str, Format] = MappingProxyType(
-    {
-        **{known.suffix: known for known in (*FORMATS.values(), *READ.values())},
-        CAFFE.weight_suffix: CAFFE,
-    }
-)
-"""Ends of the names of files that can be described -> the format."""
-
-
-def framework_of(model: Path) -> str:
-    """Value of ``--fmk`` for a file by its name, ``ONNX`` for names that say nothing."""
-    return next((name for name, known in READ.items() if model.suffix == known.suffix), "ONNX")
+def readable() -> Mapping[str, Format]:
+    """Values of ``--fmk`` whose files are read -> the format."""
+    return {name: known for name, known in FRAMEWORKS.items() if isinstance(known, Format)}
 
 
 def holds_weights_only(path: Path) -> bool:
     """Whether a file is by its name the second one of a model."""
-    return path.suffix in {known.weight_suffix for known in READ.values()} - {""}
+    return any(known.weight_suffix == path.suffix != "" for known in readable().values())
 
 
 def weight_files_beside(model: Path, framework: str) -> list[Path]:
     """The second file of a model of a framework, if it has the model's name."""
-    known = READ.get(framework)
+    known = readable().get(framework)
     beside = model.with_suffix(known.weight_suffix) if known is not None and known.weight_suffix else None
     return [beside] if beside is not None and beside != model and beside.is_file() else []
+
+
+def by_suffix(path: Path) -> str | None:
+    """Name of the written format whose files have this suffix."""
+    return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)

@@ -106,6 +106,16 @@ def test_a_network_is_quantized_for_every_format() -> None:
     assert min(plan["quantized_nodes"] for plan in plans.values()) > 3
 
 
+def test_a_network_is_compared_layer_by_layer_with_what_was_made_of_it() -> None:
+    text, weights = ssd()
+    save(Path(), without_detection(text), weights)
+    assert convert(ALL).status == 0
+    for ending in ("onnx", "ms", "nb"):
+        outcome = command("compare", "net.prototxt", f"out.{ending}", "--samples=2", "--minCosine=0.9999", "--shown=0")
+        assert outcome.status == 0, outcome
+        assert "conv3" in outcome.out
+
+
 def test_a_missing_weight_file_is_an_error_with_the_flag() -> None:
     save(Path(), net(layer("PReLU"))).with_suffix(".caffemodel").unlink()
     outcome = convert("--saveType=ONNX")
