@@ -69,6 +69,13 @@ DETECTIONS: dict[str, dict[str, Any]] = {
     "two images": {"images": 2, "code": "CENTER_SIZE", "threshold": 0.3, "keep": 4},
     "three images, one with nothing": {"images": 3, "code": "CENTER_SIZE", "threshold": 0.3, "quiet": (1,)},
     "clipped": {"code": "CENTER_SIZE", "threshold": 0.2, "nms": 0.45, "keep": 60, "clip": True},
+    "scores at the threshold, and many equal ones": {
+        "code": "CENTER_SIZE",
+        "threshold": 0.25,
+        "top_k": 9,
+        "keep": 12,
+        "grid": 8,
+    },
     "nothing": {"code": "CENTER_SIZE", "threshold": 0.99, "keep": 10},
     "nothing in two images": {"images": 2, "code": "CENTER_SIZE", "threshold": 0.3, "quiet": (0, 1)},
 }
@@ -119,6 +126,8 @@ def detector_feed(settings: dict[str, Any]) -> dict[str, Array]:
     images, classes = settings.get("images", 1), 1 if settings.get("shared", True) else CLASSES
     rng = np.random.default_rng(3)
     scores = np.round(rng.random((images, COUNT * CLASSES)) ** 2, 2).astype(np.float32) * np.float32(0.95)
+    if "grid" in settings:
+        scores = np.round(scores * settings["grid"]) / np.float32(settings["grid"])
     scores[list(settings.get("quiet", ()))] = 0
     return {
         "loc": normal(images, COUNT * 4 * classes, seed=11),
@@ -132,7 +141,7 @@ def detected(settings: dict[str, Any]) -> Array:
     """What Caffe gives."""
     feed = detector_feed(settings)
     priors = caffe.prior_box(PLACES, IMAGE, smallest=[9], ratios=[2], flip=False, variance=[0.1, 0.1, 0.2, 0.2])
-    options = {name: value for name, value in settings.items() if name not in ("images", "quiet")}
+    options = {name: value for name, value in settings.items() if name not in ("images", "quiet", "grid")}
     return caffe.detection_output(feed["loc"], feed["conf"], priors, classes=CLASSES, **options)
 
 

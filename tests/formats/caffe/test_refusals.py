@@ -188,6 +188,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "nms_param has a field that is not known here: soft",
     ),
     "boxes in pixels": (detect("num_classes: 2 normalized_bbox: false", "", "p"), "its boxes are in pixels"),
+    "a fourth bottom": (detect("num_classes: 2", "", "p x"), "its fourth bottom 'x'"),
     "other counts": (detect("num_classes: 2", "", "p"), "boxes for 2 images"),
     "boxes at run time": (
         layer("Reshape", "reshape_param { shape { dim: [1, 2, 126] } }", tops="p")

@@ -84,6 +84,8 @@ def _settings(step: Step) -> Settings:
         raise ModelError(f"nms_param has a field that is not known here: {unknown[0]}")
     if not parameters.flag("normalized_bbox", True):
         raise ModelError("its boxes are in pixels (normalized_bbox)")
+    if len(step.layer.bottoms) > 3 and not parameters.flag("visualize", False):
+        raise ModelError(f"its fourth bottom '{step.layer.bottoms[3]}' has a meaning that only a fork knows")
     images, priors, classes = step.shape()[0], step.shape(2)[-1] // 4, parameters.size("num_classes")
     shared, background = parameters.flag("share_location", True), parameters.integer("background_label_id", 0)
     kept = tuple(label for label in range(min(classes, 1 << 16)) if label != background)
