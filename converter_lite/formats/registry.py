@@ -29,12 +29,14 @@ class Format:
         suffix: End of file names.
         flags: The user's options for a file.
         has_weight_file: A model may have its parameters in a separate file.
+        weight_suffix: End of the names of such files, if ``inspect`` describes them, too.
     """
 
     folder: str
     suffix: str
     flags: type[FormatFlags] = FormatFlags
     has_weight_file: bool = False
+    weight_suffix: str = ""
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -69,12 +71,13 @@ class Format:
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
 PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
+CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
         "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
-        "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
+        "CAFFE": CAFFE,
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
         "MSLITE": MINDSPORE_LITE,
@@ -108,6 +111,29 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
     raise UsageError(f"unknown output format {name!r}{did_you_mean(name, FORMATS)}", where="--saveType")
 
 
+def framework_of(path: Path) -> str | None:
+    """Value of ``--fmk`` for files with this suffix, ``None`` for a suffix that says nothing."""
+    suffix = path.suffix
+    return next((name for name, f in readable().items() if suffix and suffix in (f.suffix, f.weight_suffix)), None)
+
+
+def readable() -> Mapping[str, Format]:
+    """Values of ``--fmk`` whose files are read -> the format."""
+    return {name: known for name, known in FRAMEWORKS.items() if isinstance(known, Format)}
+
+
+def holds_weights_only(path: Path) -> bool:
+    """Whether a file is by its name the second one of a model."""
+    return any(known.weight_suffix == path.suffix != "" for known in readable().values())
+
+
+def weight_files_beside(model: Path, framework: str) -> list[Path]:
+    """The second file of a model of a framework, if it has the model's name."""
+    known = readable().get(framework)
+    beside = model.with_suffix(known.weight_suffix) if known is not None and known.weight_suffix else None
+    return [beside] if beside is not None and beside != model and beside.is_file() else []
+
+
 def by_suffix(path: Path) -> str | None:
-    """Name of the format whose files have this suffix."""
+    """Name of the written format whose files have this suffix."""
     return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)
