@@ -66,7 +66,7 @@ def _is_identity(op: Operator) -> bool:
     if op.type == "scale":
         plain = not op.inputs.get("ScaleTensor") and not op.get("activation_type") and not op.get("fuse_scaleact")
         return plain and op.get("scale", 1.0) == 1.0 and op.get("bias", 0.0) == 0.0
-    if op.type == "dropout":
+    if op.type == "dropout" and op.get("is_test", True):
         return bool(op.get("dropout_implementation", "") == "upscale_in_train" or op.get("dropout_prob", 0.5) == 0)
     return op.type == "assign"
 
