@@ -61,7 +61,9 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     if kind is None:
         return ir.convenience.convert_attribute(name, value)
     single, several = kind
-    return several(name, value) if first is not value else single(name, value)
+    if isinstance(first, float):  # as the file will hold it
+        value = np.asarray(value, np.float32).tolist()
+    return several(name, value) if isinstance(value, (list, tuple)) else single(name, value)
 
 
 @dataclass(slots=True)
@@ -148,7 +150,8 @@ class Importer:
 
     def initializer(self, hint: str, array: Array) -> ir.Value:
         """A constant of the graph under a fresh name."""
-        return self._initializer(hint, ir.Tensor(np.ascontiguousarray(array, array.dtype.newbyteorder("="))))
+        native = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+        return self._initializer(hint, ir.Tensor(native))
 
     def _initializer(self, hint: str, tensor: ir.TensorProtocol) -> ir.Value:
         name = self.fresh(hint)

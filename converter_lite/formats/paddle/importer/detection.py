@@ -32,7 +32,7 @@ def _nms(importer: Importer, op: Operator) -> None:
     boxes, scores = importer.value(op.input("BBoxes")), importer.value(op.input("Scores"))
     _check_nms(importer, op, boxes, scores)
     scores = _candidates(importer, op, _without_background(importer, op, scores))
-    shifted = boxes if op.get("normalized", True) else _closed(importer, boxes)
+    shifted = _without_area(importer, boxes, boxes if op.get("normalized", True) else _closed(importer, boxes))
     numbers = (float(op.get("nms_threshold", 0.3)), float(op.get("score_threshold", 0.0)))
     limits = [importer.add_constant("limit", [number], np.float32) for number in numbers]
     selected = importer.compute(
@@ -81,6 +81,15 @@ def _candidates(importer: Importer, op: Operator, scores: ir.Value) -> ir.Value:
 def _closed(importer: Importer, boxes: ir.Value) -> ir.Value:
     """Corners that belong to their boxes: a side is one longer than its ends are apart."""
     return importer.compute("Add", boxes, importer.add_constant("closed", [0, 0, 1, 1], np.float32))
+
+
+def _without_area(importer: Importer, boxes: ir.Value, sides: ir.Value) -> ir.Value:
+    """Boxes whose corners are exchanged overlap nothing; ONNX would put their corners into order."""
+    low, high = (_last(importer, boxes, first, first + 2) for first in (0, 2))
+    lengths = importer.compute("Sub", high, low)
+    shortest = importer.compute("ReduceMin", lengths, importer.add_constant("axes", [-1]), keepdims=1)
+    is_turned = importer.compute("Less", shortest, importer.add_constant("zero", 0, np.float32))
+    return importer.compute("Where", is_turned, importer.compute("Concat", low, low, axis=-1), sides)
 
 
 def _best(importer: Importer, scores: ir.Value, selected: ir.Value, count: int) -> ir.Value:

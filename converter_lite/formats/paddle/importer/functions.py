@@ -10,7 +10,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
-from converter_lite.formats.paddle.importer.sizes import axis_of, known, scalar
+from converter_lite.formats.paddle.importer.sizes import axis_of, known, like, scalar
 from converter_lite.formats.paddle.program import Operator
 
 EXACT_SOFTPLUS = 15.0
@@ -21,12 +21,6 @@ LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 def _value(importer: Importer, op: Operator) -> ir.Value:
     return importer.value(op.input("X"))
-
-
-def like(importer: Importer, value: ir.Value, number: float, hint: str = "number") -> ir.Value:
-    """A constant of the same element type as a tensor."""
-    dtype = value.dtype.numpy().type if value.dtype is not None else np.float32
-    return importer.add_constant(hint, number, dtype)
 
 
 def _round(importer: Importer, op: Operator) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle.importer.context import Handler, Importer
+from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
 from converter_lite.formats.paddle.importer.elementwise import output
-from converter_lite.formats.paddle.importer.sizes import constant_number, integers, known, scalar, sizes
+from converter_lite.formats.paddle.importer.sizes import constant_number, integers, known, like, scalar, sizes
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
 LONG = int(ir.DataType.INT64)
@@ -26,7 +26,15 @@ def _lookup(importer: Importer, op: Operator) -> None:
     table, index = importer.weight(op, "W", 1), importer.value(op.input("Ids"))
     if op.type == "lookup_table":
         index = importer.compute("Squeeze", index, importer.add_constant("axes", [-1]))
-    value = importer.node("Gather", [table, index], {"axis": 0}, names=[output(op)])[0]
+    padding = int(op.get("padding_idx", -1))
+    rows = None if padding < 0 else importer.array(op.input("W"))
+    is_masked = padding >= 0 and (rows is None or padding >= len(rows) or bool(np.any(rows[padding])))
+    names = step_names(output(op), is_masked)
+    value = importer.node("Gather", [table, index], {"axis": 0}, names=[next(names)])[0]
+    if is_masked:
+        is_padding = importer.compute("Equal", index, like(importer, index, padding, "padding"))
+        shown = importer.compute("Unsqueeze", is_padding, importer.add_constant("axes", [-1]))
+        value = importer.node("Where", [shown, like(importer, value, 0.0, "zero"), value], names=[next(names)])[0]
     importer.bind(output(op), value)
     importer.mark(op, "Ids", table, index, value, out="Out")
 

@@ -10,7 +10,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
 from converter_lite.formats.paddle.importer.sizes import as_vector, axis_of, known, sizes
-from converter_lite.formats.paddle.program import Operator, numpy_type
+from converter_lite.formats.paddle.program import Operator, VarType, numpy_type
 
 REDUCTIONS = {
     "reduce_mean": "ReduceMean",
@@ -23,12 +23,16 @@ REDUCTIONS = {
     "logsumexp": "ReduceLogSumExp",
     "mean": "ReduceMean",
 }
+SHORT = (ir.DataType.BOOL, ir.DataType.INT32)
 LOGICAL = {"reduce_any": "ReduceMax", "reduce_all": "ReduceMin"}
 
 
 def _reduce(importer: Importer, op: Operator) -> None:
-    """``mean`` is the mean of everything."""
-    value = _of_type(importer, importer.value(op.input("X")), int(op.get("out_dtype", -1)))
+    """``mean`` is the mean of everything. Sums of truth values and of int32 are int64 in Paddle itself."""
+    value, wanted = importer.value(op.input("X")), int(op.get("out_dtype", -1))
+    if op.type == "reduce_sum" and wanted < 0 and importer.has_scalars and value.dtype in SHORT:
+        wanted = VarType.INT64
+    value = _of_type(importer, value, wanted)
     importer.bind(output(op), _reduced(importer, op, REDUCTIONS[op.type], value, output(op)))
 
 

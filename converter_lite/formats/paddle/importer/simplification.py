@@ -24,9 +24,9 @@ FOLDABLE = 1e15
 
 
 def simplify(program: Program, parameters: Parameters) -> tuple[Program, Parameters]:
-    """The same function with fewer operators: identities removed, batch_norm and bias folded into convolutions."""
+    """The same function with fewer operators: identities removed, parameters reshaped, batch_norm and bias folded in."""
     parameters = dict(parameters)
-    operators = _without_identities(program.main.operators)
+    operators = _reshape_parameters(_without_identities(program.main.operators), parameters)
     operators = _fold_into_convolutions(operators, parameters)
     main = program.main
     block = type(main)(main.index, main.parent, main.variables, operators, main.forward)
@@ -59,6 +59,29 @@ def _without_identities(operators: list[Operator]) -> list[Operator]:
                 continue
         kept.append(copy)
         producers.update({name: copy for names in copy.outputs.values() for name in names})
+    return kept
+
+
+def _reshape_parameters(operators: list[Operator], parameters: Parameters) -> list[Operator]:
+    """Reshape parameters beforehand. One that nothing else reads keeps its name."""
+    readers = Counter(name for op in operators for names in op.inputs.values() for name in names)
+    writers = Counter(name for op in operators for names in op.outputs.values() for name in names)
+    kept, renamed = [], {}
+    for op in operators:
+        op.inputs = {slot: [renamed.get(name, name) for name in names] for slot, names in op.inputs.items()}
+        name, result, shape = op.input("X"), op.output("Out"), op.get("shape", ())
+        array = parameters.get(name or "")
+        is_plain = (
+            op.type in ("reshape", "reshape2") and not op.inputs.get("Shape") and not op.inputs.get("ShapeTensor")
+        )
+        if not is_plain or name is None or result is None or array is None or writers[result] != 1 or 0 in shape:
+            kept.append(op)
+            continue
+        if readers[name] > 1:
+            parameters[result] = array.reshape(shape)
+        else:
+            parameters[name] = array.reshape(shape)
+            renamed[result] = name
     return kept
 
 

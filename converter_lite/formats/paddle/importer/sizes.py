@@ -95,6 +95,12 @@ def scalar(importer: Importer, value: ir.Value) -> ir.Value:
     return importer.compute("Reshape", value, importer.add_constant("shape", np.zeros(0, np.int64)))
 
 
+def like(importer: Importer, value: ir.Value, number: float, hint: str = "number") -> ir.Value:
+    """A constant of the same element type as a tensor."""
+    dtype = value.dtype.numpy().type if value.dtype is not None else np.float32
+    return importer.add_constant(hint, number, dtype)
+
+
 def axis_of(axis: int, rank: int) -> int:
     """An axis counted from the front.
 

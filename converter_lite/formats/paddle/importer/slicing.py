@@ -45,6 +45,7 @@ def _slice(importer: Importer, op: Operator) -> None:
     inputs = [value, *bounds, integers(importer, axes, "axes")]
     if op.type == "strided_slice":
         inputs.append(list_of(importer, op, "strides", "StridesTensor", "StridesTensorList"))
+        inputs[2] = _backwards(importer, inputs[2], inputs[4])
     if not dropped:
         importer.finish(output(op), "Slice", *inputs)
         return
@@ -53,6 +54,14 @@ def _slice(importer: Importer, op: Operator) -> None:
         importer.finish(output(op), "Reshape", part, importer.add_constant("shape", [1]))
     else:
         importer.finish(output(op), "Squeeze", part, integers(importer, dropped, "axes"))
+
+
+def _backwards(importer: Importer, ends: ir.Value, strides: ir.Value) -> ir.Value:
+    """Ends as ONNX counts them: -1 of a slice that runs backwards is the place before the first, not the last place."""
+    found = [None if value.const_value is None else value.const_value.numpy() for value in (ends, strides)]
+    if found[0] is None or found[1] is None or not np.any((found[0] == -1) & (found[1] < 0)):
+        return ends
+    return integers(importer, np.where((found[0] == -1) & (found[1] < 0), -END - 1, found[0]), "ends")
 
 
 def _split(importer: Importer, op: Operator) -> None:

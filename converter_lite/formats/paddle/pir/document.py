@@ -180,7 +180,7 @@ def _operation(made: Any) -> Operation:
         raise Damage("an operation has no name")
     name = text_of(made["#"])
     if name == "p":
-        attributes = {"parameter_name": text_of(made["A"][3])}
+        attributes = {"parameter_name": text_of(made["A"][3]), "persistable": bool(made.get("OA", [1])[0])}
         return Operation(PARAMETER, results=(_result(made["O"]),), attributes=attributes)
     dialect, dot, rest = name.partition(".")
     attributes = {text_of(item["N"]): _attribute(item["AT"]) for item in made.get("A", ())}

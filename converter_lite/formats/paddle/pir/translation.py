@@ -49,6 +49,9 @@ TYPED = ("dtype", "out_dtype")
 IGNORED = ("place", "struct_name", "op_callstack", "stop_gradient", "persistable")
 """Attributes about devices and training."""
 
+NOT_KEPT = "__non_persistable"
+"""End of the names of parameters that have no value in a file."""
+
 INPUTS = ("pd_op.data", "pd_op.feed")
 OUTPUTS = {"pd_op.fetch": "name", "builtin.shadow_output": "output_name"}
 """Operation that makes a value an output -> its attribute with the name."""
@@ -225,9 +228,10 @@ class _Translation:
         self.operators.append(Operator(name, {"X": inputs}, {"Out": outputs}))
 
     def parameter(self, operation: Operation) -> None:
-        """A variable whose value is in the other file."""
+        """A variable whose value is in the other file, unless it is a state of training."""
         result, name = operation.results[0], str(operation.attributes["parameter_name"])
-        self._declare(result, name, persistable=True)
+        kept = bool(operation.attributes.get("persistable", True)) and not name.endswith(NOT_KEPT)
+        self._declare(result, name, persistable=kept)
 
     def input(self, operation: Operation) -> None:
         """An input; the order of operations is that of inputs unless they have a column."""
