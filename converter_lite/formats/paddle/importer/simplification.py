@@ -45,7 +45,7 @@ def _without_identities(operators: list[Operator]) -> list[Operator]:
         inputs = {slot: [renamed.get(name, name) for name in names] for slot, names in op.inputs.items()}
         copy = Operator(op.type, inputs, {s: list(n) for s, n in op.outputs.items()}, dict(op.attributes))
         source, result = copy.input("X"), copy.output("Out")
-        if source and result and _is_identity(op) and written[result] == 1 and written[source] == 1:
+        if source and result and _is_identity(op) and written[result] == 1 and written[source] <= 1:
             if result not in fetched:
                 renamed[result] = source
                 continue
@@ -69,20 +69,33 @@ def _reshape_parameters(operators: list[Operator], parameters: Parameters) -> li
     kept, renamed = [], {}
     for op in operators:
         op.inputs = {slot: [renamed.get(name, name) for name in names] for slot, names in op.inputs.items()}
-        name, result, shape = op.input("X"), op.output("Out"), op.get("shape", ())
+        name, result = op.input("X"), op.output("Out")
         array = parameters.get(name or "")
-        is_plain = (
-            op.type in ("reshape", "reshape2") and not op.inputs.get("Shape") and not op.inputs.get("ShapeTensor")
-        )
-        if not is_plain or name is None or result is None or array is None or writers[result] != 1 or 0 in shape:
+        reshaped = None if array is None or writers[str(result)] != 1 else _reshaped(op, array)
+        if name is None or result is None or reshaped is None:
             kept.append(op)
-            continue
-        if readers[name] > 1:
-            parameters[result] = array.reshape(shape)
+        elif readers[name] > 1:
+            parameters[result] = reshaped
         else:
-            parameters[name] = array.reshape(shape)
+            parameters[name] = reshaped
             renamed[result] = name
     return kept
+
+
+def _reshaped(op: Operator, array: NDArray[Any]) -> NDArray[Any] | None:
+    """A parameter as an operator reshapes it; ``None`` if that is not all it does, or its shape is computed."""
+    if any(op.inputs.get(slot) for slot in ("Shape", "ShapeTensor", "AxesTensor", "AxesTensorList")):
+        return None
+    if op.type in ("reshape", "reshape2") and 0 not in op.get("shape", (0,)):
+        return array.reshape(op.get("shape"))
+    if op.type in ("unsqueeze", "unsqueeze2") and _are_places(op.get("axes", ())):
+        return np.expand_dims(array, op.get("axes"))
+    return None
+
+
+def _are_places(axes: tuple[int, ...]) -> bool:
+    """Whether inserting axes one by one and all at once are the same."""
+    return len(axes) == 1 or (len(axes) > 1 and min(axes) >= 0 and list(axes) == sorted(set(axes)))
 
 
 def _is_identity(op: Operator) -> bool:
