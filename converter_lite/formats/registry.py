@@ -29,12 +29,14 @@ class Format:
         suffix: End of file names.
         flags: The user's options for a file.
         has_weight_file: A model may have its parameters in a separate file.
+        other_suffixes: Ends of the names of other files that it reads.
     """
 
     folder: str
     suffix: str
     flags: type[FormatFlags] = FormatFlags
     has_weight_file: bool = False
+    other_suffixes: tuple[str, ...] = ()
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -68,7 +70,7 @@ class Format:
 
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
-PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
+PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"))
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
@@ -111,3 +113,18 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 def by_suffix(path: Path) -> str | None:
     """Name of the format whose files have this suffix."""
     return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)
+
+
+READ: Mapping[str, Format] = MappingProxyType({name: f for name, f in FRAMEWORKS.items() if not isinstance(f, str)})
+"""Values of ``--fmk`` that are not refused -> the format."""
+
+INSPECTED: Mapping[str, Format] = MappingProxyType(
+    {suffix: known for known in (*FORMATS.values(), *READ.values()) for suffix in (known.suffix, *known.other_suffixes)}
+)
+"""Ends of the names of files that can be described -> the format."""
+
+
+def framework_of(model: Path) -> str:
+    """Value of ``--fmk`` for a file by its name, ``ONNX`` for names that say nothing."""
+    known = INSPECTED.get(model.suffix)
+    return next((name for name, framework in READ.items() if framework is known), "ONNX")

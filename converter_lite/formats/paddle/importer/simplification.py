@@ -66,7 +66,8 @@ def _reshape_parameters(operators: list[Operator], parameters: Parameters) -> li
     """Reshape parameters beforehand. One that nothing else reads keeps its name."""
     readers = Counter(name for op in operators for names in op.inputs.values() for name in names)
     writers = Counter(name for op in operators for names in op.outputs.values() for name in names)
-    kept, renamed = [], {}
+    kept: list[Operator] = []
+    renamed: dict[str, str] = {}
     for op in operators:
         op.inputs = {slot: [renamed.get(name, name) for name in names] for slot, names in op.inputs.items()}
         name, result = op.input("X"), op.output("Out")

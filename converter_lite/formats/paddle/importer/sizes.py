@@ -32,8 +32,9 @@ def sizes(importer: Importer, value: ir.Value, first: int = 0, behind: int | Non
     found = importer.shape(value)
     if found is not None and all(size >= 0 for size in found[first:behind]):
         return integers(importer, found[first:behind], "sizes")
-    whole: dict[str, int] = {} if behind is None else {"end": behind}
-    return importer.compute("Shape", value, start=first, **whole)
+    if behind is None:
+        return importer.compute("Shape", value, start=first)
+    return importer.compute("Shape", value, start=first, end=behind)
 
 
 def as_vector(importer: Importer, value: ir.Value) -> ir.Value:

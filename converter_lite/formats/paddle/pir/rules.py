@@ -13,7 +13,7 @@ Source: the declarations of both kinds of operators in Paddle 3.3, and what 2.6 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -36,10 +36,12 @@ class Rule:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _rule(
-    kind: str, operands: str = "X", results: str = "Out", *, fixed: Mapping[str, Any] | None = None, **renamed: str
-) -> Rule:
-    return Rule(kind, tuple(operands.split()), tuple(results.split()), renamed, fixed or {})
+def _rule(kind: str, operands: str = "X", results: str = "Out", **renamed: str) -> Rule:
+    return Rule(kind, tuple(operands.split()), tuple(results.split()), renamed)
+
+
+def _with(rule: Rule, **fixed: Any) -> Rule:
+    return replace(rule, fixed=fixed)
 
 
 _SAME = (
@@ -227,7 +229,7 @@ RULES: Mapping[str, Rule] = {
         "set_value", "Input ValueTensor #starts:StartsTensor #ends:EndsTensor #steps:StepsTensor"
     ),
     "shape": _rule("shape", "Input"),
-    "shape64": _rule("shape", "Input", fixed={"wide": True}),
+    "shape64": _with(_rule("shape", "Input"), wide=True),
     "slice": _rule("slice", "Input #starts:StartsTensor #ends:EndsTensor"),
     "split": _rule("split", "X #sections:SectionsTensor @axis:AxisTensor", "Out*"),
     "split_with_num": _rule("split", "X @axis:AxisTensor", "Out*"),
@@ -236,8 +238,8 @@ RULES: Mapping[str, Rule] = {
     "strided_slice": _rule("strided_slice", "Input #starts:StartsTensor #ends:EndsTensor #strides:StridesTensor"),
     "tile": _rule("tile", "X #repeat_times:RepeatTimes"),
     "transpose": _rule("transpose2", perm="axis"),
-    "tril": _rule("tril_triu", fixed={"lower": True}),
-    "triu": _rule("tril_triu", fixed={"lower": False}),
+    "tril": _with(_rule("tril_triu"), lower=True),
+    "triu": _with(_rule("tril_triu"), lower=False),
     "unbind": _rule("unbind", "X", "Out*"),
     "unfold": _rule("unfold", "X", "Y"),
     "unsqueeze": _rule("unsqueeze2", "X #axes:AxesTensor"),
@@ -264,8 +266,8 @@ RULES: Mapping[str, Rule] = {
     "full_like": _rule("fill_any_like", "X @value:ValueTensor"),
     "full_with_tensor": _rule("fill_constant", "@value:ValueTensor #shape:ShapeTensor"),
     "linspace": _rule("linspace", "Start Stop Num"),
-    "ones_like": _rule("fill_any_like", fixed={"value": 1.0}),
-    "zeros_like": _rule("fill_any_like", fixed={"value": 0.0}),
+    "ones_like": _with(_rule("fill_any_like"), value=1.0),
+    "zeros_like": _with(_rule("fill_any_like"), value=0.0),
     # Pictures and boxes.
     "affine_grid": _rule("affine_grid", "Theta #output_shape:OutputShape", "Output"),
     "box_coder": _rule("box_coder", "PriorBox PriorBoxVar TargetBox", "OutputBox"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from converter_lite.errors import MISFITS, ModelError
-from converter_lite.formats.paddle.pir.document import PARAMETER, Operation, Result, read_operations
+from converter_lite.formats.paddle.pir.document import PARAMETER, Operation, Result, Tensor, read_operations
 from converter_lite.formats.paddle.pir.rules import Rule, rule_of
 from converter_lite.formats.paddle.program import (
     FIRST_SCALARS,
@@ -56,6 +56,13 @@ INPUTS = ("pd_op.data", "pd_op.feed")
 OUTPUTS = {"pd_op.fetch": "name", "builtin.shadow_output": "output_name"}
 """Operation that makes a value an output -> its attribute with the name."""
 
+KINDS: dict[type, tuple[AttrType, AttrType]] = {
+    bool: (AttrType.BOOLEAN, AttrType.BOOLEANS),
+    float: (AttrType.FLOAT64, AttrType.FLOAT64S),
+    str: (AttrType.STRING, AttrType.STRINGS),
+}
+"""Type of a value -> attribute with one, attribute with several; integers are LONG."""
+
 Constant = bool | int | float | tuple[Any, ...]
 
 
@@ -84,7 +91,7 @@ class _Translation:
     """What is known of the values so far.
 
     Attributes:
-        variables: Inputs and parameters.
+        variables: All that the program declares.
         operators: The program.
         names: Value -> its variable.
         members: List of values -> those in it.
@@ -165,12 +172,13 @@ class _Translation:
             if not result.number:
                 return []
             name = self.outputs.get(result.number) or self.fresh(f"{kind}_{result.number}")
-            self.names[result.number] = name
+            self._declare(result.number, name, result.tensors[0])
             return [name]
         hint = f"{kind}_{result.number}"
         places = range(len(result.tensors))
         made = [self.outputs.get((result.number, place)) or self.fresh(f"{hint}.{place}") for place in places]
         self.members[result.number] = tuple(made)
+        self.variables += [_variable(name, tensor) for name, tensor in zip(made, result.tensors, strict=True)]
         return made
 
     def variable(self, number: int | str) -> str:
@@ -231,22 +239,20 @@ class _Translation:
         """A variable whose value is in the other file, unless it is a state of training."""
         result, name = operation.results[0], str(operation.attributes["parameter_name"])
         kept = bool(operation.attributes.get("persistable", True)) and not name.endswith(NOT_KEPT)
-        self._declare(result, name, persistable=kept)
+        self._declare(result.number, name, result.tensors[0], persistable=kept)
 
     def input(self, operation: Operation) -> None:
         """An input; the order of operations is that of inputs unless they have a column."""
         result, name = operation.results[0], str(operation.attributes["name"])
         if result.tensors[0].element < 0:
             raise ModelError(f"the input {name} has element type {result.tensors[0].dtype}, which is not read")
-        self._declare(result, name)
+        self._declare(result.number, name, result.tensors[0])
         column = operation.attributes.get("col", sum(op.type == "feed" for op in self.operators))
         self.operators.append(Operator("feed", {"X": ["feed"]}, {"Out": [name]}, {"col": _attribute(column)}))
 
-    def _declare(self, result: Result, name: str, *, persistable: bool = False) -> None:
-        (tensor,) = result.tensors
-        self.names[result.number] = name
-        kind = VarType.LOD_TENSOR
-        self.variables.append(Variable(name, kind, tensor.element, tensor.dims, persistable=persistable))
+    def _declare(self, number: int, name: str, tensor: Tensor, *, persistable: bool = False) -> None:
+        self.names[number] = name
+        self.variables.append(_variable(name, tensor, persistable=persistable))
 
     def output(self, operation: Operation) -> None:
         """An output. A value that has another name already is copied."""
@@ -320,6 +326,10 @@ class _Translation:
         """What has no effect on outputs."""
 
 
+def _variable(name: str, tensor: Tensor, *, persistable: bool = False) -> Variable:
+    return Variable(name, VarType.LOD_TENSOR, tensor.element, tensor.dims, persistable)
+
+
 def _given_names(operations: Iterable[Operation]) -> Iterator[str]:
     for operation in operations:
         if operation.kind == PARAMETER:
@@ -367,9 +377,7 @@ def _scalar(value: Any) -> Any:
 def _attribute(value: Any) -> Attribute:
     """An attribute with the widest type of its kind."""
     first = value[0] if isinstance(value, tuple) and value else value
-    kinds = {bool: (AttrType.BOOLEAN, AttrType.BOOLEANS), float: (AttrType.FLOAT64, AttrType.FLOAT64S)}
-    kinds[str] = (AttrType.STRING, AttrType.STRINGS)
-    single, several = kinds.get(type(first), (AttrType.LONG, AttrType.LONGS))
+    single, several = KINDS.get(type(first), (AttrType.LONG, AttrType.LONGS))
     return Attribute(several if isinstance(value, tuple) else single, value)
 
 
