@@ -135,8 +135,23 @@ def _sparse_convolution(importer: Importer, op: Operator) -> None:
     _convolution(importer, replace(op, type="conv2d", inputs={**op.inputs, "Filter": [filters]}))
 
 
+def _deformable(importer: Importer, op: Operator) -> None:
+    """Both take the offsets as pairs of row and column for each place of the filter."""
+    data, filters, offset = (importer.value(op.input(slot)) for slot in ("Input", "Filter", "Offset"))
+    attributes = window(op, 2) | {"group": int(op.get("groups", 1))}
+    attributes["dilations"] = [int(size) for size in op.get("dilations", (1, 1))]
+    attributes["offset_group"] = int(op.get("deformable_groups", 1))
+    mask = op.input("Mask")
+    inputs = [data, filters, offset] if mask is None else [data, filters, offset, None, importer.value(mask)]
+    name = op.output("Output")
+    if name is None:
+        raise ModelError("it has no output")
+    importer.finish(name, "DeformConv", *inputs, **attributes)
+
+
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d", "conv2d_transpose", "depthwise_conv2d_transpose"), _convolution),
     **dict.fromkeys(("conv3d", "conv3d_transpose"), _convolution),
     "sparse_conv2d": _sparse_convolution,
+    **dict.fromkeys(("deformable_conv", "deformable_conv_v1"), _deformable),
 }

@@ -31,7 +31,7 @@ def _nms(importer: Importer, op: Operator) -> None:
     """
     boxes, scores = importer.value(op.input("BBoxes")), importer.value(op.input("Scores"))
     _check_nms(importer, op, boxes, scores)
-    scores = _candidates(importer, op, _without_background(importer, op, scores))
+    scores = _candidates(importer, op, without_background(importer, op, scores))
     shifted = _without_area(importer, boxes, boxes if op.get("normalized", True) else _closed(importer, boxes))
     numbers = (float(op.get("nms_threshold", 0.3)), float(op.get("score_threshold", 0.0)))
     limits = [importer.add_constant("limit", [number], np.float32) for number in numbers]
@@ -52,7 +52,7 @@ def _check_nms(importer: Importer, op: Operator, boxes: ir.Value, scores: ir.Val
         raise ModelError("a threshold that changes from box to box (nms_eta)")
 
 
-def _without_background(importer: Importer, op: Operator, scores: ir.Value) -> ir.Value:
+def without_background(importer: Importer, op: Operator, scores: ir.Value) -> ir.Value:
     """Scores with those of the background class below every threshold."""
     label, classes = int(op.get("background_label", 0)), known(importer, scores)[1]
     if label < 0 or label >= classes > 0:
@@ -85,7 +85,7 @@ def _closed(importer: Importer, boxes: ir.Value) -> ir.Value:
 
 def _without_area(importer: Importer, boxes: ir.Value, sides: ir.Value) -> ir.Value:
     """Boxes whose corners are exchanged overlap nothing; ONNX would put their corners into order."""
-    low, high = (_last(importer, boxes, first, first + 2) for first in (0, 2))
+    low, high = (last_numbers(importer, boxes, first, first + 2) for first in (0, 2))
     lengths = importer.compute("Sub", high, low)
     shortest = importer.compute("ReduceMin", lengths, importer.add_constant("axes", [-1]), keepdims=1)
     is_turned = importer.compute("Less", shortest, importer.add_constant("zero", 0, np.float32))
@@ -125,11 +125,17 @@ def _write(importer: Importer, op: Operator, boxes: ir.Value, scores: ir.Value, 
         offset = importer.compute("Mul", picture, sizes(importer, boxes, 1, 2))
         importer.finish(output(op, "Index"), "Cast", importer.compute("Add", offset, box), to=small)
     if op.output("NmsRoisNum") is not None:
-        pictures = importer.compute("Reshape", picture, importer.add_constant("shape", [1, -1]))
-        batch = importer.compute("Range", *_counting(importer, boxes))
-        same = importer.compute("Equal", importer.compute("Unsqueeze", batch, axes), pictures)
-        number = importer.compute("Cast", same, to=small)
-        importer.finish(output(op, "NmsRoisNum"), "ReduceSum", number, axes, keepdims=0)
+        pictures_of(importer, picture, boxes, output(op, "NmsRoisNum"))
+
+
+def pictures_of(importer: Importer, picture: ir.Value, boxes: ir.Value, name: str) -> None:
+    """How many rows each picture has, from a column with the picture of each row."""
+    axes = importer.add_constant("axes", [1])
+    pictures = importer.compute("Reshape", picture, importer.add_constant("shape", [1, -1]))
+    batch = importer.compute("Range", *_counting(importer, boxes))
+    same = importer.compute("Equal", importer.compute("Unsqueeze", batch, axes), pictures)
+    number = importer.compute("Cast", same, to=int(ir.DataType.INT32))
+    importer.finish(name, "ReduceSum", number, axes, keepdims=0)
 
 
 def _counting(importer: Importer, boxes: ir.Value) -> list[ir.Value]:
@@ -272,13 +278,13 @@ def _box_coder(importer: Importer, op: Operator) -> None:
     target, axis = importer.value(op.input("TargetBox")), int(op.get("axis", 0))
     place = importer.add_constant("axes", [axis])
     prior = importer.compute("Unsqueeze", importer.value(op.input("PriorBox")), place)
-    low, high = (_last(importer, prior, first, first + 2) for first in (0, 2))
+    low, high = (last_numbers(importer, prior, first, first + 2) for first in (0, 2))
     one = importer.add_constant("one", 0.0 if op.get("box_normalized", True) else 1.0, np.float32)
     two = importer.add_constant("two", 2, np.float32)
     sides = importer.compute("Add", importer.compute("Sub", high, low), one)
     center = importer.compute("Add", low, importer.compute("Div", sides, two))
     spread = _spread(importer, op, target, place)
-    moved, scaled = (_last(importer, spread, first, first + 2) for first in (0, 2))
+    moved, scaled = (last_numbers(importer, spread, first, first + 2) for first in (0, 2))
     middle = importer.compute("Add", importer.compute("Mul", moved, sides), center)
     half = importer.compute("Div", importer.compute("Mul", importer.compute("Exp", scaled), sides), two)
     ends = importer.compute("Sub", importer.compute("Add", middle, half), one)
@@ -298,7 +304,8 @@ def _spread(importer: Importer, op: Operator, target: ir.Value, place: ir.Value)
     return importer.compute("Mul", target, importer.add_constant("variance", numbers, np.float32))
 
 
-def _last(importer: Importer, value: ir.Value, first: int, last: int) -> ir.Value:
+def last_numbers(importer: Importer, value: ir.Value, first: int, last: int) -> ir.Value:
+    """Elements ``first`` to ``last`` of the last axis."""
     limits = (importer.add_constant("part", [number]) for number in (first, last, -1))
     return importer.compute("Slice", value, *limits)
 
@@ -320,8 +327,26 @@ def _roi_align(importer: Importer, op: Operator) -> None:
     importer.finish(output(op), "RoiAlign", value, boxes, pictures, **attributes)
 
 
+def _nms_plain(importer: Importer, op: Operator) -> None:
+    """Boxes in the order in which they are given, the first the best; what remains, in that order."""
+    boxes = importer.value(op.input("Boxes"))
+    count = known(importer, boxes)[0]
+    if count < 1:
+        raise ModelError("the number of boxes is not known")
+    importer.filled_left -= check_filled(importer, [count])
+    falling = np.arange(count, 0, -1, dtype=np.float32).reshape(1, 1, count)
+    limits = [
+        importer.add_constant("most", [ALL]),
+        importer.add_constant("limit", [op.get("iou_threshold", 1.0)], np.float32),
+    ]
+    whole = importer.compute("Unsqueeze", boxes, importer.add_constant("axes", [0]))
+    selected = importer.compute("NonMaxSuppression", whole, importer.initializer("scores", falling), *limits)
+    importer.finish(output(op, "KeepBoxesIdxs"), "Gather", selected, importer.add_constant("column", 2), axis=1)
+
+
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("multiclass_nms2", "multiclass_nms3"), _nms),
+    "nms": _nms_plain,
     "yolo_box": _yolo_box,
     "prior_box": _prior_box,
     "box_coder": _box_coder,

@@ -100,6 +100,32 @@ def _unfold(importer: Importer, op: Operator) -> None:
     importer.finish(output(op, "Y"), "Reshape", columns, shape)
 
 
+def _temporal_shift(importer: Importer, op: Operator) -> None:
+    """The first channels are those of the picture before, the next ones those of the picture behind."""
+    name, layout, count = output(op), "data_format", int(op.get("seg_num", 1))
+    value = planar(importer, op, importer.value(op.input("X")), layout)
+    channels, (height, width) = _channels(importer, value), known(importer, value)[2:]
+    if min(height, width, count) < 1:
+        raise ModelError("the size of its pictures is not known")
+    share = float(op.get("shift_ratio", 0.25))
+    parts = [int(channels * share), int(channels * 2 * share)]
+    series = importer.compute("Reshape", value, importer.add_constant("shape", [-1, count, channels, height, width]))
+    zero = importer.add_constant("zero", 0, np.float32)
+    moved = []
+    for first, last, shift in ((0, parts[0], -1), (parts[0], parts[1], 1), (parts[1], channels, 0)):
+        limits = (importer.add_constant("part", [number]) for number in (first, last, 2))
+        part = importer.compute("Slice", series, *limits)
+        pads = [0, max(-shift, 0), 0, 0, 0, 0, max(shift, 0), 0, 0, 0]
+        wide = importer.compute("Pad", part, importer.add_constant("pads", pads), zero) if shift else part
+        start = max(shift, 0)
+        ends = (importer.add_constant("part", [number]) for number in (start, start + count, 1))
+        moved.append(importer.compute("Slice", wide, *ends) if shift else part)
+    joined = importer.compute("Concat", *moved, axis=2)
+    shape = importer.add_constant("shape", [-1, channels, height, width])
+    made = importer.node("Reshape", [joined, shape], names=[inner(op, layout, name)])[0]
+    back(importer, op, made, layout, name)
+
+
 def _grid(importer: Importer, op: Operator) -> None:
     mode = str(op.get("mode", "bilinear"))
     attributes = {
@@ -191,6 +217,7 @@ HANDLERS: dict[str, Handler] = {
     "pixel_unshuffle": _pixel_unshuffle,
     **dict.fromkeys(("shuffle_channel", "channel_shuffle"), _shuffle_channel),
     "unfold": _unfold,
+    "temporal_shift": _temporal_shift,
     "grid_sampler": _grid,
     "affine_grid": _affine_grid,
     **{f"{kind}_interp{end}": _resize for kind in RESIZED for end in ("", "_v2")},

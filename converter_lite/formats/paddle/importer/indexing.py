@@ -8,7 +8,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
 from converter_lite.formats.paddle.importer.elementwise import output
-from converter_lite.formats.paddle.importer.sizes import constant_number, integers, known, like, scalar, sizes
+from converter_lite.formats.paddle.importer.sizes import axis_of, constant_number, integers, known, like, scalar, sizes
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
 LONG = int(ir.DataType.INT64)
@@ -101,6 +101,28 @@ def _scatter_add(importer: Importer, op: Operator) -> None:
     importer.finish(output(op), "ScatterND", value, index, updates, reduction="add")
 
 
+def _index_add(importer: Importer, op: Operator) -> None:
+    value, rows, added = (importer.value(op.input(slot)) for slot in ("X", "Index", "AddValue"))
+    if axis_of(int(op.get("axis", 0)), importer.rank(value)) != 0:
+        raise ModelError("sums along another axis than the first")
+    rows = importer.compute("Unsqueeze", importer.compute("Cast", rows, to=LONG), importer.add_constant("axes", [1]))
+    importer.finish(output(op), "ScatterND", value, rows, added, reduction="add")
+
+
+def _sequence_mask(importer: Importer, op: Operator) -> None:
+    """1 for the places that are below a length."""
+    lengths = importer.compute("Cast", importer.value(op.input("X")), to=LONG)
+    longest = constant_number(importer, op, "maxlen", "MaxLenTensor", -1)
+    if longest < 0:
+        end = importer.compute("ReduceMax", lengths, keepdims=0)
+    else:
+        end = importer.add_constant("end", longest)
+    places = importer.compute("Range", importer.add_constant("start", 0), end, importer.add_constant("step", 1))
+    last = importer.compute("Unsqueeze", lengths, importer.add_constant("axes", [-1]))
+    dtype = ir.DataType.from_numpy(numpy_type(int(op.get("out_dtype", 3))))
+    importer.finish(output(op, "Y"), "Cast", importer.compute("Less", places, last), to=int(dtype))
+
+
 def _where_index(importer: Importer, op: Operator) -> None:
     found = importer.compute("NonZero", importer.value(op.input("Condition")))
     importer.finish(output(op), "Transpose", found, perm=[1, 0])
@@ -153,6 +175,8 @@ HANDLERS: dict[str, Handler] = {
     "put_along_axis": _put_along,
     "scatter": _scatter,
     "scatter_nd_add": _scatter_add,
+    "index_add": _index_add,
+    "sequence_mask": _sequence_mask,
     "where_index": _where_index,
     "masked_select": _masked,
     "index_put": _index_put,
