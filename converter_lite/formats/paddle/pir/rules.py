@@ -283,7 +283,6 @@ RULES: Mapping[str, Rule] = {
     # Quantization.
     "dequantize_linear": _rule("dequantize_linear", "X Scale ZeroPoint - -", "Y - - -"),
     "fake_channel_wise_dequantize_max_abs": _rule("fake_channel_wise_dequantize_max_abs", "X Scales*"),
-    "fake_channel_wise_quantize_abs_max": _rule("fake_channel_wise_quantize_abs_max", "X", "Out OutScale"),
     "fake_channel_wise_quantize_dequantize_abs_max": _rule(
         "fake_channel_wise_quantize_dequantize_abs_max", "X", "Out OutScale"
     ),
