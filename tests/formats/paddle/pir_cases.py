@@ -69,8 +69,10 @@ POSITIVE = np.abs(random(3, 4)) + np.float32(0.1)
 INSIDE = np.clip(random(3, 4) / 4, -0.95, 0.95)
 PICTURE = random(2, 4, 7, 6, seed=3)
 CUBE = random(2, 3, 4, seed=4)
+LONG, VOLUME = random(2, 3, 8, seed=31), random(1, 2, 4, 5, 6, seed=24)
 ONE, OTHER = random(3, 4, seed=5), random(3, 4, seed=6)
-COUNTS = np.random.default_rng(7).integers(-9, 9, (3, 4))
+COUNTS = np.random.default_rng(7).integers(-9, 9, (3, 4)) * (np.arange(12).reshape(3, 4) % 5 > 0)
+ODD = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
 DIVISORS = np.random.default_rng(8).integers(1, 5, (3, 4)) * np.array([1, -1, 1, -1])
 TRUTH, OTHER_TRUTH = random(3, 4, seed=9) > 0, random(3, 4, seed=10) > 0
 
@@ -96,7 +98,7 @@ FUNCTIONS = {
         name: unary(name, getattr(np, name)) for name in ("abs", "ceil", "cos", "cosh", "exp", "expm1", "floor", "sign")
     },
     **{name: unary(name, getattr(np, name)) for name in ("sin", "sinh", "square", "tan", "tanh", "trunc")},
-    **{name: unary(name, getattr(np, name)) for name in ("isfinite", "isinf", "isnan")},
+    **{name: unary(name, getattr(np, name), ODD) for name in ("isfinite", "isinf", "isnan")},
     **{
         name: unary(name, getattr(np, name), POSITIVE)
         for name in ("log", "log10", "log1p", "log2", "reciprocal", "sqrt")

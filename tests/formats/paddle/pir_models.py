@@ -53,6 +53,10 @@ def attribute_value(value: Any) -> dict[str, Any]:
     return {"#": f"0.{kinds[type(value)]}", "D": value}
 
 
+VECTOR: dict[str, Any] = {"#": "0.t_vec", "D": [{"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [], "NCHW", [], 0]}] * 2}
+"""Type of a list of two tensors."""
+
+
 class PirProgram:
     """A program in the making; values are numbers, as in the file."""
 

@@ -15,8 +15,10 @@ from converter_lite.formats.paddle.pir.rules import RULES, rule_of
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.pir_cases import CASES_OF_FUNCTIONS
 from tests.formats.paddle.pir_cases_layers import CASES_OF_LAYERS
+from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
+from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
 
-CASES = {**CASES_OF_FUNCTIONS, **CASES_OF_LAYERS}
+CASES = {**CASES_OF_FUNCTIONS, **CASES_OF_LAYERS, **CASES_OF_PICTURES, **CASES_OF_SHAPES}
 
 OF_QUANTIZED = {name for name, rule in RULES.items() if rule.kind in FOLDED}
 """Operations that leave no node; test_pir.py reads models with them."""

@@ -209,6 +209,8 @@ def _result(value: Any) -> Result:
 
 
 def _attribute(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise Damage("the value of an attribute makes no sense")
     if isinstance(value, list):
         return tuple(_attribute(item) for item in value)
     return text_of(value) if isinstance(value, str) else value

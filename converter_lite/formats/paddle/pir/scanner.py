@@ -21,6 +21,9 @@ KEPT = 6
 DEEPEST = 48
 """Levels of nesting; programs have about ten, control flow adds a few for each block."""
 
+MEMBER = 160
+"""Bytes that a member of an object takes beside its name and value."""
+
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
@@ -96,7 +99,7 @@ class Scanner:
                 raise
         kind = self._text[start]
         if kind == "{":
-            return self._shorten({key: self._counted(depth) for key in self.members()})
+            return self._shorten({key: self._counted(depth, MEMBER + len(key)) for key in self.members()})
         if kind == "[":
             return [self._counted(depth) for _ in self.items()]
         return self._long_string(start)
@@ -128,9 +131,9 @@ class Scanner:
             raise Damage(f"the number at character {start} is too long")
         return value, start + length
 
-    def _counted(self, depth: int) -> Any:
+    def _counted(self, depth: int, more: int = 0) -> Any:
         value = self.value(depth + 1)
-        self.keep(weight(value))
+        self.keep(weight(value) + more)
         return value
 
     def _long_string(self, start: int) -> str:

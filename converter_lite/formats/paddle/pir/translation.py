@@ -121,22 +121,24 @@ class _Translation:
                 if name in self.taken:
                     raise ModelError(f"two inputs or parameters are called {name}", where=where)
                 self.taken.add(name)
-            fetched = [(op.operands[0], str(op.attributes[key])) for op in operations if (key := OUTPUTS.get(op.kind))]
+            for op in operations:
+                if op.kind in OUTPUTS and op.operands[0] not in self.outputs:
+                    self.outputs[op.operands[0]] = self.fresh(str(op.attributes[OUTPUTS[op.kind]]))
+            for op in operations:
+                if op.kind == "builtin.split":
+                    places = enumerate(op.results)
+                    named = {place: self.outputs[r.number] for place, r in places if r.number in self.outputs}
+                    self.outputs.update({(op.operands[0], place): name for place, name in named.items()})
         except MISFITS as error:
             raise ModelError(f"the Paddle program is damaged: {error}", where=where) from None
         missing = [] if any(op.kind in INPUTS for op in operations) else ["no input"]
-        missing += [] if fetched else ["no output"]
+        missing += [] if self.outputs else ["no output"]
         if missing:
-            hint = "save it with paddle.jit.save or paddle.static.save_inference_model"
             raise ModelError(
-                f"the program has {' and '.join(missing)}; it is not an inference model", where=where, hint=hint
+                f"the program has {' and '.join(missing)}; it is not an inference model",
+                where=where,
+                hint="save it with paddle.jit.save or paddle.static.save_inference_model",
             )
-        self.outputs = {number: self.fresh(name) for number, name in dict(reversed(fetched)).items()}
-        for op in operations:
-            if op.kind == "builtin.split":
-                for place, result in enumerate(op.results):
-                    if result.number in self.outputs:
-                        self.outputs[op.operands[0], place] = self.outputs[result.number]
 
     def add(self, operation: Operation) -> None:
         """One operation.
@@ -247,8 +249,8 @@ class _Translation:
         if result.tensors[0].element < 0:
             raise ModelError(f"the input {name} has element type {result.tensors[0].dtype}, which is not read")
         self._declare(result.number, name, result.tensors[0])
-        column = operation.attributes.get("col", sum(op.type == "feed" for op in self.operators))
-        self.operators.append(Operator("feed", {"X": ["feed"]}, {"Out": [name]}, {"col": _attribute(column)}))
+        column = _column(operation, sum(op.type == "feed" for op in self.operators))
+        self.operators.append(Operator("feed", {"X": ["feed"]}, {"Out": [name]}, {"col": column}))
 
     def _declare(self, number: int, name: str, tensor: Tensor, *, persistable: bool = False) -> None:
         self.names[number] = name
@@ -263,8 +265,8 @@ class _Translation:
         if name != wanted or name in fetched:
             wanted = wanted if wanted not in fetched else self.fresh(str(operation.attributes[OUTPUTS[operation.kind]]))
             self.operators.append(Operator("assign", {"X": [name]}, {"Out": [wanted]}))
-        column = operation.attributes.get("col", len(fetched))
-        self.operators.append(Operator("fetch", {"X": [wanted]}, {"Out": ["fetch"]}, {"col": _attribute(column)}))
+        column = _column(operation, len(fetched))
+        self.operators.append(Operator("fetch", {"X": [wanted]}, {"Out": ["fetch"]}, {"col": column}))
 
     def combine(self, operation: Operation) -> None:
         """Several tensors as a list."""
@@ -349,6 +351,13 @@ def _attributes(operation: Operation, rule: Rule) -> Iterator[tuple[str, Attribu
             hint = "older versions of Paddle 3 write infinity and NaN so; save the model with version 3.2 or newer"
             raise ModelError(f"its attribute {name} is a number that JSON lacks", hint=hint)
         yield renamed, _attribute(int(_element(value)) if name in TYPED and isinstance(value, str) else value)
+
+
+def _column(operation: Operation, default: int) -> Attribute:
+    column = operation.attributes.get("col", default)
+    if type(column) is not int:
+        raise ModelError("its column is no number")
+    return _attribute(column)
 
 
 def _element(name: Any) -> int:
