@@ -285,6 +285,12 @@ PRODUCTS = {
     ),
     "bmm": both("bmm", np.matmul, BATCH, random(2, 5, 3)),
     "mv": both("mv", np.matmul, LEFT, RIGHT[:, 0].copy()),
+    "multi_dot": Case(
+        "multi_dot",
+        lambda p, x, y, z: p.op("multi_dot", p.combine(x, y, z)),
+        [LEFT, RIGHT, random(5, 2)],
+        [LEFT @ RIGHT @ random(5, 2)],
+    ),
     "dot": both("dot", lambda x, y: (x * y).sum(-1)),
     "addmm": simple("addmm", [random(3, 5), LEFT, RIGHT], 0.5 * random(3, 5) + 2 * LEFT @ RIGHT, beta=0.5, alpha=2.0),
     "baddbmm": simple(

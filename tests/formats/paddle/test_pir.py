@@ -225,11 +225,11 @@ def test_an_attribute_without_a_number_is_refused_with_a_remedy() -> None:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("1.if", r"operator 0 \(if -> fetch_name_0\): control flow depends on numbers"),
-        ("1.while", r"operator 0 \(while -> fetch_name_0\): control flow depends on numbers"),
+        ("1.if", r"operator 0 \(pd_op.if -> fetch_name_0\): control flow depends on numbers"),
+        ("1.while", r"operator 0 \(pd_op.while -> fetch_name_0\): control flow depends on numbers"),
         ("2.tuple_push", r"\(cf.tuple_push -> fetch_name_0\): this operator cannot be translated"),
         ("3.my_op", r"\(custom_op.my_op -> fetch_name_0\): this operator cannot be translated"),
-        ("1.viterbi_decode", r"\(viterbi_decode -> fetch_name_0\): this operator cannot be translated"),
+        ("1.viterbi_decode", r"\(pd_op.viterbi_decode -> fetch_name_0\): this operator cannot be translated"),
         ("onednn_op.conv2d", r"\(onednn_op.conv2d -> fetch_name_0\): this operator cannot be translated"),
     ],
 )
@@ -247,7 +247,9 @@ def test_all_operators_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> 
     made = PirProgram()
     x = made.op("cholesky", made.input("x", (2, 2)))
     made.output(made.op("erfinv", made.op("bincount", made.op("erfinv", x))))
-    with pytest.raises(ModelError, match=r"operator 0 \(cholesky .*cannot be translated; nor can bincount, erfinv"):
+    with pytest.raises(
+        ModelError, match=r"operator 0 \(pd_op.cholesky .*cannot be translated; nor can pd_op.bincount, pd_op.erfinv"
+    ):
         read(made, tmp_path)
 
 

@@ -385,7 +385,9 @@ _BRANCHES = (
 )
 
 REFUSED: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("if", "while", "conditional_block", "select_input", "select_output"), _BRANCHES),
+    **dict.fromkeys(
+        ("while", "conditional_block", "select_input", "select_output", "pd_op.if", "pd_op.while"), _BRANCHES
+    ),
 }
 """Operators of which more can be said than that they are unknown: reason and remedy."""
 

@@ -174,6 +174,7 @@ RULES: Mapping[str, Rule] = {
     "fc": _rule("fc", "Input W Bias"),
     "matmul": _rule("matmul_v2", "X Y", transpose_x="trans_x", transpose_y="trans_y"),
     "matmul_with_flatten": _rule("mul", "X Y"),
+    "multi_dot": _rule("multi_dot", "X*"),
     "mv": _rule("mv", "X Vec"),
     # Convolutions and pooling.
     "conv2d": _rule("conv2d", "Input Filter", "Output"),

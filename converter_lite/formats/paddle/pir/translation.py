@@ -153,7 +153,7 @@ class _Translation:
         dialect, _, name = operation.kind.partition(".")
         rule = rule_of(name) if dialect == "pd_op" and not operation.has_blocks else None
         if rule is None:
-            self._unknown(operation, name if dialect == "pd_op" else operation.kind)
+            self._unknown(operation)
         else:
             self._translate(operation, rule)
 
@@ -231,11 +231,11 @@ class _Translation:
         else:
             raise ModelError(f"its {name} is computed at run time", hint="it has to be a constant of the model")
 
-    def _unknown(self, operation: Operation, name: str) -> None:
-        """An operator that no table has; whoever needs its meaning refuses it by this name."""
+    def _unknown(self, operation: Operation) -> None:
+        """An operator that no table has; whoever needs its meaning refuses it by its whole name."""
         inputs = [variable for number in operation.operands if number for variable in self.several(number)]
         outputs = [made for result in operation.results for made in self.define(operation, result)]
-        self.operators.append(Operator(name, {"X": inputs}, {"Out": outputs}))
+        self.operators.append(Operator(operation.kind, {"X": inputs}, {"Out": outputs}))
 
     def parameter(self, operation: Operation) -> None:
         """A variable whose value is in the other file, unless it is a state of training."""
