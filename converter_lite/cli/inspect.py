@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from converter_lite.errors import ModelError, UsageError
-from converter_lite.formats.registry import INSPECTED
+from converter_lite.formats.registry import framework_of, readable
 
 WIDEST = 48
 """Characters of a cell; longer names end with an ellipsis."""
@@ -26,11 +26,12 @@ def inspect(path: Path, *, confined: bool = True) -> str:
         UsageError: The file name has another ending.
         ConverterError: The file cannot be read.
     """
-    known = INSPECTED.get(path.suffix)
-    if known is None:
-        raise UsageError(f"only files that end with {', '.join(INSPECTED)} are inspected", where=str(path))
+    name = framework_of(path)
+    if name is None:
+        endings = ", ".join(ending for known in readable().values() for ending in known.suffixes)
+        raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
     try:
-        blocks = list(known.describe(path, confined=confined))
+        blocks = list(readable()[name].describe(path, confined=confined))
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
     return "\n\n".join(block if isinstance(block, str) else "\n".join(columns(block)) for block in blocks)

@@ -30,6 +30,7 @@ class Format:
         flags: The user's options for a file.
         has_weight_file: A model may have its parameters in a separate file.
         other_suffixes: Ends of the names of other files that it reads.
+        weight_suffix: End of the names of such files, if ``inspect`` describes them, too.
     """
 
     folder: str
@@ -37,6 +38,12 @@ class Format:
     flags: type[FormatFlags] = FormatFlags
     has_weight_file: bool = False
     other_suffixes: tuple[str, ...] = ()
+    weight_suffix: str = ""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Ends of the names of models."""
+        return self.suffix, *self.other_suffixes
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -70,13 +77,16 @@ class Format:
 
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
-PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"))
+PADDLE = Format(
+    "paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"), weight_suffix=".pdiparams"
+)
+CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
         "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
-        "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
+        "CAFFE": CAFFE,
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
         "MSLITE": MINDSPORE_LITE,
@@ -110,21 +120,32 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
     raise UsageError(f"unknown output format {name!r}{did_you_mean(name, FORMATS)}", where="--saveType")
 
 
+def framework_of(path: Path) -> str | None:
+    """Value of ``--fmk`` for files with this suffix, ``None`` for a suffix that says nothing."""
+    suffix = path.suffix
+    return next(
+        (name for name, f in readable().items() if suffix and suffix in (*f.suffixes, f.weight_suffix)),
+        None,
+    )
+
+
+def readable() -> Mapping[str, Format]:
+    """Values of ``--fmk`` whose files are read -> the format."""
+    return {name: known for name, known in FRAMEWORKS.items() if isinstance(known, Format)}
+
+
+def holds_weights_only(path: Path) -> bool:
+    """Whether a file is by its name the second one of a model."""
+    return any(known.weight_suffix == path.suffix != "" for known in readable().values())
+
+
+def weight_files_beside(model: Path, framework: str) -> list[Path]:
+    """The second file of a model of a framework, if it has the model's name."""
+    known = readable().get(framework)
+    beside = model.with_suffix(known.weight_suffix) if known is not None and known.weight_suffix else None
+    return [beside] if beside is not None and beside != model and beside.is_file() else []
+
+
 def by_suffix(path: Path) -> str | None:
-    """Name of the format whose files have this suffix."""
+    """Name of the written format whose files have this suffix."""
     return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)
-
-
-READ: Mapping[str, Format] = MappingProxyType({name: f for name, f in FRAMEWORKS.items() if not isinstance(f, str)})
-"""Values of ``--fmk`` that are not refused -> the format."""
-
-INSPECTED: Mapping[str, Format] = MappingProxyType(
-    {suffix: known for known in (*FORMATS.values(), *READ.values()) for suffix in (known.suffix, *known.other_suffixes)}
-)
-"""Ends of the names of files that can be described -> the format."""
-
-
-def framework_of(model: Path) -> str:
-    """Value of ``--fmk`` for a file by its name, ``ONNX`` for names that say nothing."""
-    known = INSPECTED.get(model.suffix)
-    return next((name for name, framework in READ.items() if framework is known), "ONNX")

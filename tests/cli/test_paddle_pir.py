@@ -169,10 +169,18 @@ def test_programs_of_both_kinds_can_be_inspected(maker: Maker) -> None:
 
 def test_what_cannot_be_inspected_is_reported() -> None:
     Path("damaged.json").write_text('{"base_code": 1}')
-    for name in ("damaged.json", "absent.json", "absent.pdmodel"):
+    Path("alone.pdiparams").touch()
+    for name in ("damaged.json", "absent.json", "absent.pdmodel", "alone.pdiparams"):
         outcome = command("inspect", name)
         assert (outcome.status, outcome.err[:6]) == (1, "ERROR "), outcome
         assert name in outcome.err
+
+
+def test_parameters_are_shown_with_the_program_beside_them() -> None:
+    folder = model()
+    shown = [command("inspect", str(folder / f"inference.{ending}")) for ending in ("json", "pdiparams")]
+    assert shown[0].status == 0
+    assert shown[0].out == shown[1].out
 
 
 def test_a_batch_knows_programs_of_paddle_by_their_names() -> None:
@@ -188,9 +196,30 @@ def test_a_mixed_batch_is_converted() -> None:
     for path in folder.iterdir():
         path.rename(path.with_name(f"net{path.suffix}"))
     save(Path("older"), *float_model())
-    outcome = command("batch", "model/net.json", "older/inference.pdmodel", "--outputDir=out", "--set", "saveType=ONNX")
+    outcome = command("batch", "model/*", "older/*", "--outputDir=out", "--set", "saveType=ONNX")
     assert outcome.status == 0, outcome
     assert sorted(path.name for path in Path("out").iterdir()) == ["inference.onnx", "net.onnx"]
+
+
+def test_a_batch_converts_again_what_has_other_parameters_beside_it() -> None:
+    line = ("batch", "model/inference.json", "--outputDir=out", "--set", "saveType=ONNX", "--resume")
+    program, parameters = float_model()
+    pir_twin(program, parameters).save(Path("model"))
+    assert "1 converted, 0 as before" in command(*line).out
+    assert "0 converted, 1 as before" in command(*line).out
+    pir_twin(program, {**parameters, "conv.w": 2 * parameters["conv.w"]}).save(Path("model"))
+    assert "1 converted, 0 as before" in command(*line).out
+
+
+def test_a_program_of_paddle_3_is_compared_with_what_was_made_of_it() -> None:
+    Path("q.cfg").write_text("[common_quant_param]\nquant_type=WEIGHT_QUANT\nbit_num=8\nmin_quant_weight_channel=0\n")
+    made = command(
+        *("--fmk=PADDLE", f"--modelFile={model()}", "--outputFile=out", "--saveType=ONNX", FIXED),
+        "--configFile=q.cfg",
+    )
+    assert made.status == 0, made
+    outcome = command("compare", "model/inference.json", "out.onnx", FIXED)
+    assert outcome.status == 0, outcome
 
 
 @pytest.mark.parametrize("files", [{}, {"model_filename": "inference.json", "params_filename": "inference.pdiparams"}])

@@ -25,6 +25,7 @@ REASONS = {
     "openvino": ("openvino/bin/python",),
     "paddle33": ("paddle33/bin/python",),
     "paddle26": ("paddle26/bin/python",),
+    "opencv": ("opencv/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""

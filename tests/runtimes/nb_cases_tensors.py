@@ -178,6 +178,7 @@ def indexing(c: Cases) -> None:
     c.add("Gather axis 1", "Gather", SHAPE, consts={1: ints(2, 0)}, axis=1)
     c.add("Gather axis 3 2-D index", "Gather", SHAPE, consts={1: ints(2, 0, 1, 1).reshape(2, 2)}, axis=3)
     c.add("Gather scalar", "Gather", SHAPE, consts={1: scalar(1, np.int64)}, axis=1)
+    c.add("Gather one index in a matrix", "Gather", SHAPE, consts={1: ints(1).reshape(1, 1)}, axis=1)
     c.add("Gather everything", "Gather", SHAPE, consts={1: ints(0, 1, 2)}, axis=1)
     c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})
     c.add("GatherND in batches", "GatherND", (2, 4, 5), consts={1: ints(1, 3).reshape(2, 1)}, batch_dims=1)

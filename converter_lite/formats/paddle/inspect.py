@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from converter_lite.errors import ModelError
 from converter_lite.formats.base import Block
-from converter_lite.formats.paddle.inference_model.files import find_parameters
+from converter_lite.formats.paddle.inference_model.files import PROGRAM_SUFFIXES, find_parameters
 from converter_lite.formats.paddle.inference_model.reader import load
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Precision
 from converter_lite.formats.paddle.nb.parse import parse
@@ -29,10 +30,24 @@ def describe(path: Path, *, confined: bool) -> Iterator[Block]:
     if path.suffix == ".nb":
         yield description(parse(path.read_bytes(), where=str(path)))
         return
+    path = path if path.suffix in PROGRAM_SUFFIXES else _program_beside(path)
     program, parameters = load(path, find_parameters(path), confined=confined)
     file = NbFile(program, parameters)
     sections = ((_written_by(path, program),), _operators(file), _parameters(file), _totals(file))
     yield "\n".join(line for section in sections for line in section)
+
+
+def _program_beside(parameters: Path) -> Path:
+    """The program of a file of parameters, which holds no names.
+
+    Raises:
+        ModelError: There is none.
+    """
+    for suffix in PROGRAM_SUFFIXES:
+        if (program := parameters.with_suffix(suffix)).is_file():
+            return program
+    endings = " or ".join(PROGRAM_SUFFIXES)
+    raise ModelError(f"there is no program ({endings}) with this name beside the parameters", where=str(parameters))
 
 
 def _written_by(path: Path, program: Program) -> str:
