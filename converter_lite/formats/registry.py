@@ -29,6 +29,7 @@ class Format:
         suffix: End of file names.
         flags: The user's options for a file.
         has_weight_file: A model may have its parameters in a separate file.
+        other_suffixes: Ends of the names of other files that it reads.
         weight_suffix: End of the names of such files, if ``inspect`` describes them, too.
     """
 
@@ -36,7 +37,13 @@ class Format:
     suffix: str
     flags: type[FormatFlags] = FormatFlags
     has_weight_file: bool = False
+    other_suffixes: tuple[str, ...] = ()
     weight_suffix: str = ""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Ends of the names of models."""
+        return self.suffix, *self.other_suffixes
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -70,7 +77,9 @@ class Format:
 
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
-PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
+PADDLE = Format(
+    "paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"), weight_suffix=".pdiparams"
+)
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
@@ -114,7 +123,10 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 def framework_of(path: Path) -> str | None:
     """Value of ``--fmk`` for files with this suffix, ``None`` for a suffix that says nothing."""
     suffix = path.suffix
-    return next((name for name, f in readable().items() if suffix and suffix in (f.suffix, f.weight_suffix)), None)
+    return next(
+        (name for name, f in readable().items() if suffix and suffix in (*f.suffixes, f.weight_suffix)),
+        None,
+    )
 
 
 def readable() -> Mapping[str, Format]:

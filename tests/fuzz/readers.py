@@ -50,8 +50,13 @@ from tests.formats.paddle.inference_models import (
     fake_quantized_model,
     float_model,
     linear_quantized_model,
+    trained_model,
 )
 from tests.formats.paddle.models import small_network, sparse_file
+from tests.formats.paddle.pir_cases_layers import CASES_OF_LAYERS
+from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
+from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
+from tests.formats.paddle.pir_models import pir_twin
 from tests.formats.paddle.plans import plan_weights
 from tests.support import full, samples_of, written
 
@@ -134,6 +139,25 @@ def _paddle_seeds() -> list[bytes]:
         program, parameters = maker()
         head = program_bytes(program)
         seeds.append(len(head).to_bytes(4, "little") + head + parameter_bytes(parameters))
+    return seeds
+
+
+def _read_pir(data: bytes) -> object:
+    """The first four bytes say where the program ends and the parameters begin."""
+    length = int.from_bytes(data[:4], "little")
+    program = _file("inference.json", data[4 : 4 + length])
+    return read_paddle(program, _file("pir.pdiparams", data[4 + length :]))
+
+
+def _pir_seeds() -> list[bytes]:
+    twins = [pir_twin(*maker()) for maker in (float_model, fake_quantized_model, linear_quantized_model, trained_model)]
+    seeds = []
+    for made in [
+        *twins,
+        *(case.program() for case in {**CASES_OF_LAYERS, **CASES_OF_PICTURES, **CASES_OF_SHAPES}.values()),
+    ]:
+        head = made.json()
+        seeds.append(len(head).to_bytes(4, "little") + head + parameter_bytes(made.parameters))
     return seeds
 
 
@@ -267,6 +291,7 @@ def _sample_seeds() -> list[bytes]:
 READERS: Mapping[str, Reader] = {
     "onnx": Reader(_read_onnx, _onnx_seeds),
     "paddle": Reader(_read_paddle, _paddle_seeds),
+    "pir": Reader(_read_pir, _pir_seeds),
     "caffe": Reader(_read_caffe, _caffe_seeds),
     "ms": Reader(to_quantized_model, _ms_seeds),
     "nb": Reader(read_nb, _nb_seeds),

@@ -18,5 +18,11 @@ command -v qemu-aarch64-static >/dev/null && command -v aarch64-linux-gnu-g++ >/
 for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
   "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo openvino opencv && break
 done
+for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
+  "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo paddle33 && break
+done
+for candidate in python3 python3.12 python3.11 python3.10; do
+  "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && echo paddle26 && break
+done
 [ "$(uname -m)" = x86_64 ] && command -v qemu-x86_64-static >/dev/null && echo haswell
 exit 0
