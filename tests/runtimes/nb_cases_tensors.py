@@ -175,7 +175,8 @@ def indexing(c: Cases) -> None:
     for kind in (np.int32, np.int64):
         dividends, divisors = (np.array(n, kind) for n in ((-4, 7, 5, 4, -7, 8), (2, -3, 8, -2, 3, 5)))
         c.add(f"Mod of {np.dtype(kind)} of both signs", "Mod", dividends, consts={1: divisors})
-        c.add(f"Mod of {np.dtype(kind)} with a number", "Mod", dividends.reshape(2, 3), consts={1: np.array([3], kind)})
+        three = np.array([3], kind)
+        c.add(f"Mod of {np.dtype(kind)} with a number", "Mod", dividends.reshape(2, 3), consts={1: three}, releases=NEW)
     c.add("Gather rows", "Gather", rows, consts={0: table}, releases=NEW)
     c.add("Gather rows 2-D index", "Gather", rows.reshape(2, 2), consts={0: table}, releases=NEW)
     c.add("Gather constant index", "Gather", SHAPE, consts={1: ints(1, 0)})
