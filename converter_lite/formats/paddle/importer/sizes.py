@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.paddle.importer.contents import numbers_of
 from converter_lite.formats.paddle.importer.context import Importer
 from converter_lite.formats.paddle.program import Operator
 
@@ -48,7 +49,11 @@ def as_vector(importer: Importer, value: ir.Value) -> ir.Value:
 def vector(importer: Importer, names: Sequence[str]) -> ir.Value:
     """Integers that are computed at run time as one int64 vector: one tensor, or several numbers."""
     parts = [as_vector(importer, importer.value(name)) for name in names]
-    return parts[0] if len(parts) == 1 else importer.compute("Concat", *parts, axis=0)
+    made = parts[0] if len(parts) == 1 else importer.compute("Concat", *parts, axis=0)
+    found = numbers_of(made, importer.contents)
+    if found is None or None in found or made.const_value is not None:
+        return made
+    return integers(importer, found, "sizes")
 
 
 def list_of(importer: Importer, op: Operator, attribute: str, *slots: str) -> ir.Value:

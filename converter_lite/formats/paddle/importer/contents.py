@@ -1,0 +1,148 @@
+"""Numbers of small integer tensors, as far as they are known: sizes that are read from tensors, counted with and put together.
+
+Programs that take batches of any size compute every shape from that of their input. Most of those numbers are known all the same.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, MutableMapping, Sequence
+
+import onnx_ir as ir
+
+Numbers = tuple[int | None, ...]
+"""Elements of a tensor; ``None`` for one that is not known."""
+
+Contents = MutableMapping[ir.Value, Numbers]
+"""Numbers of what nodes have computed."""
+
+MOST = 64
+"""Elements of a tensor that is looked at."""
+
+LARGEST = 1 << 62
+"""Magnitude of numbers beyond which nothing is counted."""
+
+INTEGERS = (ir.DataType.INT64, ir.DataType.INT32)
+
+
+def numbers_of(value: ir.Value | None, contents: Contents) -> Numbers | None:
+    """What is known of a tensor of at most one dimension; ``None``: nothing."""
+    if value is None or value.dtype not in INTEGERS:
+        return None
+    tensor = value.const_value
+    if tensor is None:
+        return contents.get(value)
+    if tensor.size > MOST or len(tensor.shape) > 1:
+        return None
+    return tuple(int(number) for number in tensor.numpy().reshape(-1))
+
+
+def follow(node: ir.Node, contents: Contents) -> None:
+    """Remember what is known of the output of a node."""
+    rule = _RULES.get(node.op_type)
+    result = node.outputs[0]
+    if rule is None or result.dtype not in INTEGERS or result.shape is None or len(result.shape) > 1:
+        return
+    found = rule(node, contents)
+    if found is not None and len(found) <= MOST and any(number is not None for number in found):
+        contents[result] = tuple(n if n is not None and abs(n) < LARGEST else None for n in found)
+
+
+def _inputs(node: ir.Node, contents: Contents) -> list[Numbers] | None:
+    found = [numbers_of(value, contents) for value in node.inputs]
+    return None if None in found else [numbers for numbers in found if numbers is not None]
+
+
+def _shape(node: ir.Node, contents: Contents) -> Numbers | None:
+    value, attributes = node.inputs[0], node.attributes
+    if value is None or value.shape is None:
+        return None
+    bounds = [attributes[key].as_int() if key in attributes else None for key in ("start", "end")]
+    return tuple(size if isinstance(size, int) else None for size in value.shape.dims)[slice(*bounds)]
+
+
+def _same(node: ir.Node, contents: Contents) -> Numbers | None:
+    return numbers_of(node.inputs[0], contents)
+
+
+def _concat(node: ir.Node, contents: Contents) -> Numbers | None:
+    parts = []
+    for value in node.inputs:
+        assert value is not None
+        found = numbers_of(value, contents)
+        if found is None:  # nothing is known but how many there are
+            sizes = value.shape.dims if value.shape is not None else (None,)
+            if len(sizes) != 1 or not isinstance(sizes[0], int) or sizes[0] > MOST:
+                return None
+            found = (None,) * sizes[0]
+        parts.append(found)
+    return tuple(number for part in parts for number in part)
+
+
+def _picked(node: ir.Node, contents: Contents) -> Numbers | None:
+    given = _inputs(node, contents)
+    if given is None or any(place is None or not -len(given[0]) <= place < len(given[0]) for place in given[1]):
+        return None
+    return tuple(given[0][place] for place in given[1] if place is not None)
+
+
+def _slice(node: ir.Node, contents: Contents) -> Numbers | None:
+    given = _inputs(node, contents)
+    if given is None or any(len(part) != 1 or part[0] is None for part in given[1:]):
+        return None
+    start, end, *rest = (part[0] for part in given[1:])
+    step = rest[1] if len(rest) > 1 else 1
+    if step is None or step < 1:
+        return None
+    return given[0][start:end:step]
+
+
+def _counted(function: Callable[[int, int], int]) -> Callable[[ir.Node, Contents], Numbers | None]:
+    def rule(node: ir.Node, contents: Contents) -> Numbers | None:
+        given = _inputs(node, contents)
+        if given is None or len(given) != 2:
+            return None
+        length = max(len(part) for part in given)
+        if any(len(part) not in (1, length) for part in given):
+            return None
+        left, right = (part * (length // len(part)) for part in given)
+        return tuple(_of_two(function, *pair) for pair in zip(left, right, strict=True))
+
+    return rule
+
+
+def _of_two(function: Callable[[int, int], int], left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return None
+    try:
+        return function(left, right)
+    except ZeroDivisionError:
+        return None
+
+
+def _quotient(left: int, right: int) -> int:
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def open_as_rest(numbers: Sequence[int | None]) -> list[int] | None:
+    """A shape with -1, the size that follows from the others, for one that is not known; ``None`` if there are several."""
+    unknown = sum(number is None for number in numbers)
+    if unknown > 1 or (unknown and -1 in numbers):
+        return None
+    return [-1 if number is None else number for number in numbers]
+
+
+_RULES: dict[str, Callable[[ir.Node, Contents], Numbers | None]] = {
+    "Shape": _shape,
+    **dict.fromkeys(("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze"), _same),
+    "Concat": _concat,
+    "Gather": _picked,
+    "Slice": _slice,
+    "Add": _counted(operator.add),
+    "Sub": _counted(operator.sub),
+    "Mul": _counted(operator.mul),
+    "Div": _counted(_quotient),
+    "Max": _counted(max),
+    "Min": _counted(min),
+}
