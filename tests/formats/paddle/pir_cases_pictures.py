@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,21 @@ def priors() -> list[Array]:
     return [np.clip(made, 0, 1), np.broadcast_to(VARIANCES, made.shape)]
 
 
+YOLO = simple(
+    "yolo_box",
+    [HEAD, PICTURE_SIZE],
+    *ref.yolo_boxes(HEAD, (96, 128), (10, 13, 16, 30), 4, 0.3),
+    results=2,
+    anchors=[10, 13, 16, 30],
+    class_num=4,
+    conf_thresh=0.3,
+    downsample_ratio=32,
+    clip_bbox=True,
+    scale_x_y=1.0,
+    iou_aware=False,
+)
+
+
 DETECTED = {
     "multiclass_nms3": suppressed(BOXES, SCORES),
     "multiclass_nms3 of the best": suppressed(BOXES, SCORES, keep_top_k=5),
@@ -213,19 +229,8 @@ DETECTED = {
     "matrix_nms": decayed(gaussian=False),
     "matrix_nms by a Gaussian": decayed(gaussian=True),
     "nms": simple("nms", [BOXES[0]], remaining(), threshold=0.3),
-    "yolo_box": simple(
-        "yolo_box",
-        [HEAD, PICTURE_SIZE],
-        *ref.yolo_boxes(HEAD, (96, 128), (10, 13, 16, 30), 4, 0.3),
-        results=2,
-        anchors=[10, 13, 16, 30],
-        class_num=4,
-        conf_thresh=0.3,
-        downsample_ratio=32,
-        clip_bbox=True,
-        scale_x_y=1.0,
-        iou_aware=False,
-    ),
+    "yolo_box": YOLO,
+    "yolo_box of an open grid": replace(YOLO, open=[(-1, HEAD.shape[1], -1, -1)]),
     "prior_box": Case(
         "prior_box",
         lambda p, x, i: all_of(
