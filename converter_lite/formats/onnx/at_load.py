@@ -47,7 +47,7 @@ def dequantize_at_load(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> i
         if stored is None or stored.const_value is None or stored.dtype not in INTEGERS:
             continue
         if stored.dtype not in known:
-            known[stored.dtype] = _can_cast(stored.const_value, model, engine)
+            known[stored.dtype] = can_cast(stored.dtype, g.opset(model), engine)
         if known[stored.dtype]:
             _spell_out(graph, node, stored)
             count += 1
@@ -68,9 +68,10 @@ def recognize_dequantizers(model: ir.Model) -> int:
     return count
 
 
-def _can_cast(stored: ir.TensorProtocol, model: ir.Model, engine: Engine) -> bool:
-    sample = ir.Tensor(np.zeros((1, 4), stored.dtype.numpy()), dtype=stored.dtype)
-    return is_known("Cast", [sample], opset=g.opset(model), attributes={"to": FLOAT.value}, engine=engine)
+def can_cast(dtype: ir.DataType, opset: int, engine: Engine = DEFAULT_ENGINE) -> bool:
+    """Whether the engine turns integers of a type into floats: four bits are newer than the oldest supported one."""
+    sample = ir.Tensor(np.zeros((1, 4), dtype.numpy()), dtype=dtype)
+    return is_known("Cast", [sample], opset=opset, attributes={"to": FLOAT.value}, engine=engine)
 
 
 def _spell_out(graph: ir.Graph, node: ir.Node, stored: ir.Value) -> None:

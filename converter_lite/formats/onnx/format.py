@@ -12,6 +12,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
 from converter_lite.formats.requirements import GraphRequirements
+from converter_lite.kernels.params import QuantSpec
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization.choice import Choice
@@ -96,7 +97,7 @@ class OnnxFormat:
             per_channel=choice is not None and choice.is_per_channel,
             integer_bias=choice is not None and choice.target.quantize_bias,
             input_scales=weights.input_scales and weights.rounding.is_fitted,
-            at_load=isinstance(settings, WeightSettings) and not self._dequantizes_on_the_fly(),
+            at_load=isinstance(settings, WeightSettings) and self._dequantizes_at_load(weights.bits),
         )
         return forecast_bytes(quantized.model, quantized.plan, stored_as)
 
@@ -133,6 +134,13 @@ class OnnxFormat:
         elif said:
             notes = (said, *notes)
         return Written(writer.save(model, path, log), notes)
+
+    def _dequantizes_at_load(self, bits: int) -> bool:
+        from converter_lite.formats.onnx.at_load import can_cast
+        from converter_lite.quantization.qdq.materialize import storage_type
+
+        is_narrow = bits < 8  # others are known everywhere
+        return not self._dequantizes_on_the_fly() and (not is_narrow or can_cast(storage_type(QuantSpec(bits)), 21))
 
     def _dequantizes_on_the_fly(self) -> bool:
         config = self.options.config

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import sys
+import textwrap
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,16 @@ OPERATORS = [
 START = b'{"base_code":{"magic":"pir","version":1},"program":{"regions":[{"blocks":[{"ops":['
 OPERATION = b'{"#":"1.relu","A":[{"N":"ab","AT":"xy"}],"I":[{"%":1}],"O":[]}'
 WIDE = 200_000
+
+
+class Garbage:
+    """What only the garbage collector ends, and not without calling a function."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        textwrap.dedent(str(self.itself))
 
 
 @pytest.mark.parametrize("part", ["inference.json", "inference.pdiparams"])
@@ -95,6 +108,27 @@ def test_a_hostile_text_is_refused_in_little_memory(name: str) -> None:
     with pytest.raises(ModelError, match=r"damaged|no input"):
         read_pir(data, where="m.json")
     assert traced_peak(partial(read_pir, data)) <= reading_limit(data)
+
+
+@pytest.mark.parametrize("name", ["nesting", "nesting of lists"])
+def test_finalizers_work_while_a_nested_text_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", failed.append)
+    before = gc.get_threshold()
+    try:
+        for threshold in range(100, 1500, 20):
+            gc.collect()
+            gc.disable()
+            for _ in range(20):
+                Garbage()
+            gc.set_threshold(threshold, 1, 1)
+            gc.enable()
+            with pytest.raises(ModelError):
+                read_pir(HOSTILE[name][:40_000])
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+    assert not failed
 
 
 def test_a_program_of_thousands_of_operations_is_read_in_little_memory() -> None:

@@ -17,6 +17,7 @@ from tests.formats.paddle.pir_cases import CASES_OF_FUNCTIONS
 from tests.formats.paddle.pir_cases_layers import CASES_OF_LAYERS
 from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
 from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
+from tests.support import is_since
 
 CASES = {**CASES_OF_FUNCTIONS, **CASES_OF_LAYERS, **CASES_OF_PICTURES, **CASES_OF_SHAPES}
 
@@ -27,6 +28,8 @@ OF_QUANTIZED = {name for name, rule in RULES.items() if rule.kind in FOLDED}
 @pytest.mark.parametrize("name", CASES)
 def test_an_operation_computes_what_numpy_says(name: str, tmp_path: Path) -> None:
     case = CASES[name]
+    if name == "deformable_conv" and not is_since("onnxruntime", 1, 31):
+        pytest.skip("older onnxruntime does not compute DeformConv (tried: 1.19)")
     model = read_paddle(case.program().save(tmp_path / "m")).model
     feed = {f"x{place}": array for place, array in enumerate(case.feed)}
     given = {key: feed[key] for key in (str(value.name) for value in model.graph.inputs)}

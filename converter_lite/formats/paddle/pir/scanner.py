@@ -13,10 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 PIECE = 8192
-"""Characters that the decoder is given at once."""
+"""Most characters that the decoder is given at once."""
 
 KEPT = 6
 """Most bytes of memory that are kept for each byte of the file."""
+
+NESTED = 256
+"""Most opening brackets in a piece, so that the decoder stays far from Python's limit of recursion: finalizers that run while it
+is near that limit fail, whoever made them."""
 
 DEEPEST = 48
 """Levels of nesting; programs have about ten, control flow adds a few for each block."""
@@ -95,7 +99,7 @@ class Scanner:
             value, self._position = self._decode(start)
             return value
         except Damage:
-            if len(self._text) - start <= PIECE or depth >= DEEPEST:
+            if depth >= DEEPEST or start + len(self._piece(start)) == len(self._text):
                 raise
         kind = self._text[start]
         if kind == "{":
@@ -120,16 +124,20 @@ class Scanner:
             raise Damage(f"there is text behind the program, from character {self._position} on")
 
     def _decode(self, start: int) -> tuple[Any, int]:
-        piece = self._text[start : start + PIECE]
+        piece = self._piece(start)
         try:
             value, length = self._decoder.raw_decode(piece)
-        except RecursionError:
-            raise Damage("it is nested too deeply") from None
         except ValueError as error:
             raise Damage(f"no JSON at character {start}: {str(error)[:60]}") from None
-        if length == PIECE and piece[-1] not in '"}]':
+        if length == len(piece) and piece[-1] not in '"}]':
             raise Damage(f"the number at character {start} is too long")
         return value, start + length
+
+    def _piece(self, start: int) -> str:
+        piece = self._text[start : start + PIECE]
+        while piece.count("[") + piece.count("{") > NESTED:
+            piece = piece[: len(piece) // 2]
+        return piece
 
     def _counted(self, depth: int, more: int = 0) -> Any:
         value = self.value(depth + 1)
