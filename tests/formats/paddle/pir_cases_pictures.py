@@ -157,11 +157,11 @@ def suppressed(boxes: Array, scores: Array, *, normalized: bool = True, **change
     return Case("multiclass_nms3", build, [boxes, scores], want)
 
 
-def decayed(*, gaussian: bool) -> Case:
+def decayed(*, gaussian: bool = False, threshold: float = 0.1, most: int | None = None) -> Case:
     def build(p: PirProgram, b: int, s: int) -> list[int]:
         numbers = {
-            "score_threshold": 0.1,
-            "nms_top_k": -1,
+            "score_threshold": threshold,
+            "nms_top_k": -1 if most is None else most,
             "keep_top_k": 9,
             "post_threshold": 0.05,
             "gaussian_sigma": 2.0,
@@ -169,9 +169,8 @@ def decayed(*, gaussian: bool) -> Case:
         flags = {"use_gaussian": gaussian, "background_label": -1, "normalized": True}
         return all_of(p.op("matrix_nms", b, s, results=3, **numbers, **flags), 3)
 
-    return Case(
-        "matrix_nms", build, [BOXES[:1], SCORES[:1]], ref.matrix_nms(BOXES[:1], SCORES[:1], gaussian=gaussian, keep=9)
-    )
+    want = ref.matrix_nms(BOXES[:1], SCORES[:1], gaussian=gaussian, keep=9, threshold=threshold, most=most)
+    return Case("matrix_nms", build, [BOXES[:1], SCORES[:1]], want)
 
 
 def remaining() -> Array:
@@ -226,8 +225,11 @@ DETECTED = {
     "multiclass_nms3 of few candidates": suppressed(BOXES, SCORES, nms_top_k=3),
     "multiclass_nms3 with a background": suppressed(BOXES, SCORES, background_label=1),
     "multiclass_nms3 of pixels": suppressed(np.round(BOXES), SCORES, normalized=False),
-    "matrix_nms": decayed(gaussian=False),
+    "matrix_nms": decayed(),
     "matrix_nms by a Gaussian": decayed(gaussian=True),
+    "matrix_nms of the best": decayed(most=4),
+    "matrix_nms of few": decayed(threshold=0.8, most=9),
+    "matrix_nms of none": decayed(threshold=2.0),
     "nms": simple("nms", [BOXES[0]], remaining(), threshold=0.3),
     "yolo_box": YOLO,
     "yolo_box of an open grid": replace(YOLO, open=[(-1, HEAD.shape[1], -1, -1)]),
