@@ -181,6 +181,8 @@ def remaining() -> Array:
     return np.array(kept)
 
 
+NMS = simple("nms", [BOXES[0]], remaining(), threshold=0.3)
+
 HEAD, PICTURE_SIZE = random(1, 18, 3, 4, seed=36), np.array([[96, 128]], np.int32)
 REGIONS = np.array([[0.5, 1, 9, 10], [2, 2, 7, 9.5]], np.float32)
 PRIORS, TARGETS = BOXES[0, :5], random(2, 5, 4, seed=37)
@@ -230,7 +232,9 @@ DETECTED = {
     "matrix_nms of the best": decayed(most=4),
     "matrix_nms of few": decayed(threshold=0.8, most=9),
     "matrix_nms of none": decayed(threshold=2.0),
-    "nms": simple("nms", [BOXES[0]], remaining(), threshold=0.3),
+    "nms": NMS,
+    "nms of an open number of boxes": replace(NMS, open=[(-1, 4)]),
+    "nms of no boxes": simple("nms", [BOXES[0, :0]], remaining()[:0], threshold=0.3),
     "yolo_box": YOLO,
     "yolo_box of an open grid": replace(YOLO, open=[(-1, HEAD.shape[1], -1, -1)]),
     "prior_box": Case(

@@ -187,11 +187,6 @@ CASES: dict[str, tuple[Sequence[int], Build, str]] = {
         lambda p, x: p.op("matrix_nms", p.input("b", (5, 4)), x, results=3, background_label=-1),
         "boxes that are not rectangles, or of several pictures",
     ),
-    "an open number of boxes": (
-        (-1, 4),
-        lambda p, x: p.op("nms", x, threshold=0.5),
-        "the number of boxes is not known",
-    ),
     "no anchors": (
         (1, 18, -1, -1),
         lambda p, x: p.op("yolo_box", x, p.input("s", (1, 2), "int32"), results=2, anchors=[], class_num=4),

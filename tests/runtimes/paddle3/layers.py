@@ -198,4 +198,8 @@ BOXES = {
         (f32(1, 2, 8, 8), np.array([[0, 0, 10, 10], [2, 2, 12, 9]], np.float32), np.array([2], np.int32)),
     ),
     "nms_plain": Case(lambda b: V.nms(b, 0.4), (CORNERS[0],)),
+    "nms_scores": Case(lambda b, s: V.nms(b, 0.4, s), (CORNERS[0], SCORES[0, 0]), [[None, 4], [None]]),
+    "nms_classes": Case(
+        lambda b, s, c: V.nms(b, 0.4, s, c, [0, 1], top_k=4), (CORNERS[0], SCORES[0, 0], np.arange(5) % 2)
+    ),
 }

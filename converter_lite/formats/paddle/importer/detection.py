@@ -10,7 +10,7 @@ from converter_lite.formats.paddle.importer.boxes import last_numbers
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
 from converter_lite.formats.paddle.importer.filled import check_filled
-from converter_lite.formats.paddle.importer.sizes import known, sizes
+from converter_lite.formats.paddle.importer.sizes import known, scalar, sizes
 from converter_lite.formats.paddle.program import Operator
 
 LONG = int(ir.DataType.INT64)
@@ -163,18 +163,26 @@ def _roi_align(importer: Importer, op: Operator) -> None:
 def _nms_plain(importer: Importer, op: Operator) -> None:
     """Boxes in the order in which they are given, the first the best; what remains, in that order."""
     boxes = importer.value(op.input("Boxes"))
-    count = known(importer, boxes)[0]
-    if count < 1:
-        raise ModelError("the number of boxes is not known")
-    importer.filled_left -= check_filled(importer, [count])
-    falling = np.arange(count, 0, -1, dtype=np.float32).reshape(1, 1, count)
     limits = [
         importer.add_constant("most", [ALL]),
         importer.add_constant("limit", [op.get("iou_threshold", 1.0)], np.float32),
     ]
     whole = importer.compute("Unsqueeze", boxes, importer.add_constant("axes", [0]))
-    selected = importer.compute("NonMaxSuppression", whole, importer.initializer("scores", falling), *limits)
+    selected = importer.compute("NonMaxSuppression", whole, _falling(importer, boxes), *limits)
     importer.finish(output(op, "KeepBoxesIdxs"), "Gather", selected, importer.add_constant("column", 2), axis=1)
+
+
+def _falling(importer: Importer, boxes: ir.Value) -> ir.Value:
+    """Scores for boxes in their order: (1, 1, boxes)."""
+    count = known(importer, boxes)[0]
+    if count >= 0:
+        importer.filled_left -= check_filled(importer, [count])
+        return importer.initializer("scores", np.arange(count, 0, -1, dtype=np.float32).reshape(1, 1, count))
+    number = importer.compute("Cast", scalar(importer, sizes(importer, boxes, 0, 1)), to=int(ir.DataType.FLOAT))
+    ends = [importer.add_constant("end", number, np.float32) for number in (0, -1)]
+    return importer.compute(
+        "Unsqueeze", importer.compute("Range", number, *ends), importer.add_constant("axes", [0, 1])
+    )
 
 
 HANDLERS: dict[str, Handler] = {
