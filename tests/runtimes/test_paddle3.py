@@ -41,13 +41,13 @@ OF_SIZES = {
         "reshape_dyn",
         "shape",
     ),
-    *("tile_dyn", "zeros_dyn", "lstm_dyn", "recognizer", "std", "slice_tensor"),
+    *("tile_dyn", "tile_number", "zeros_dyn", "lstm_dyn", "recognizer", "std", "slice_tensor"),
 }
 """Paddle 3 counts sizes in int64, Paddle 2 in int32."""
 
 WRITTEN_OTHERWISE = {
-    *("add_scalar", "bool_index", "deconv1d", "deconv3d", "deform", "gn_noaffine", "masked_fill", "outer", "setitem"),
-    *("setitem_mask", "setitem_t", "slice", "strided", "where_idx"),
+    *("add_scalar", "bool_index", "deconv1d", "deconv3d", "deform", "gn_noaffine", "masked_fill", "nms_classes"),
+    *("outer", "setitem", "setitem_mask", "setitem_t", "slice", "strided", "where_idx"),
 }
 """Functions that the two releases make of other operators, or with other constants."""
 

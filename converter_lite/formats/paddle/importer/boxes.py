@@ -106,9 +106,9 @@ def _grid(importer: Importer, value: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Column and row of each cell as (1, 1, 2, height, width), and the numbers of columns and rows as (1, 1, 2, 1, 1)."""
     height, width = known(importer, value)[2:]
     if min(height, width) > 0:
-        places = np.stack(np.meshgrid(np.arange(width), np.arange(height))).astype(np.float32)
-        cells = np.asarray([width, height], np.float32).reshape(1, 1, 2, 1, 1)
-        return importer.initializer("places", places[None, None]), importer.initializer("cells", cells)
+        grid = np.stack(np.meshgrid(np.arange(width), np.arange(height))).astype(np.float32)
+        numbers = np.asarray([width, height], np.float32).reshape(1, 1, 2, 1, 1)
+        return importer.initializer("places", grid[None, None]), importer.initializer("cells", numbers)
     parts, limits = [], [importer.add_constant("limit", number) for number in (0, 1)]
     whole = _in_front(importer, [1, 1, 1], value)
     for axis, shape in ((3, [1, 1, 1, 1, -1]), (2, [1, 1, 1, -1, 1])):
