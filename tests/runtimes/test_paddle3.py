@@ -30,20 +30,8 @@ NETWORKS = (
     *("recognizer", "recognizer_fixed", "text_detector", "text_encoder", "detector"),
 )
 
-OF_SIZES = {
-    *(
-        "arange_dyn",
-        "bilinear_shape",
-        "expand_dyn",
-        "full_dyn",
-        "nearest_list",
-        "nearest_shape",
-        "reshape_dyn",
-        "shape",
-    ),
-    *("tile_dyn", "tile_number", "zeros_dyn", "lstm_dyn", "recognizer", "std", "slice_tensor"),
-}
-"""Paddle 3 counts sizes in int64, Paddle 2 in int32."""
+OF_SIZES = {"arange_dyn", "nearest_list", "shape", "slice_tensor", "std"}
+"""Paddle 3 counts with sizes in int64, Paddle 2 in int32."""
 
 WRITTEN_OTHERWISE = {
     *("add_scalar", "bool_index", "deconv1d", "deconv3d", "deform", "gn_noaffine", "masked_fill", "nms_classes"),

@@ -88,6 +88,41 @@ def test_two_sizes_that_are_not_known_stay_computed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["fetch_name_0"], PICTURE.reshape(2, 4, 48))
 
 
+def directly(p: PirProgram, x: int) -> int:
+    return stacked(p, size(p, x, 0), p.full(4, "int64", []), size(p, x, 2), size(p, x, 3))
+
+
+def in_narrow_integers(p: PirProgram, x: int) -> int:
+    narrow = p.op("cast", p.op("shape64", x), dtype="int32")
+    parts = [p.op("slice", narrow, p.ints(a), p.ints(b), axes=[0], infer_flags=[1]) for a, b in ((0, 1), (2, 4))]
+    return p.op("concat", p.combine(parts[0], p.full(4, "int32"), parts[1]), p.full(0, "int32"))
+
+
+@pytest.mark.parametrize("shape", [directly, in_narrow_integers])
+def test_sizes_are_put_together_in_one_way(shape: Callable[[PirProgram, int], int], tmp_path: Path) -> None:
+    """The two kinds of files count with integers of other widths."""
+    program = PirProgram()
+    x = program.input("x", (-1, 4, -1, -1))
+    program.output(program.op("reshape", program.op("transpose", x, perm=[3, 2, 1, 0]), shape(program, x)))
+    model = read_paddle(program.save(tmp_path / "m")).model
+    assert {node.op_type for node in model.graph} == {"Transpose", "Shape", "Slice", "Concat", "Reshape"}
+    found = DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), threads=1).run({"x": PICTURE})
+    np.testing.assert_array_equal(found["fetch_name_0"], PICTURE.transpose(3, 2, 1, 0).reshape(PICTURE.shape))
+
+
+def test_a_shape_that_was_taken_apart_is_taken_whole(tmp_path: Path) -> None:
+    program = PirProgram()
+    x = program.input("x", (-1, -1, -1))
+    whole = program.op("shape64", x)
+    parts = [
+        program.op("slice", whole, program.ints(n), program.ints(n + 1), axes=[0], infer_flags=[1]) for n in range(3)
+    ]
+    shape = program.op("concat", program.combine(*parts), program.full(0, "int32"))
+    program.output(program.op("reshape", program.op("transpose", x, perm=[2, 1, 0]), shape))
+    model = read_paddle(program.save(tmp_path / "m")).model
+    assert [node.op_type for node in model.graph] == ["Shape", "Transpose", "Reshape"]
+
+
 @pytest.mark.parametrize(
     ("numbers", "shape"),
     [

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
-Numbers = tuple[int | None, ...]
-"""Elements of a tensor; ``None`` for one that is not known."""
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size that is known at run time only: one element of what a Shape node computes."""
+
+    shape: ir.Value
+    place: int
+
+
+Number = int | Size | None
+Numbers = tuple[Number, ...]
+"""Elements of a tensor; ``None`` for one of which nothing is known."""
 
 Contents = MutableMapping[ir.Value, Numbers]
 """Numbers of what nodes have computed."""
@@ -45,7 +56,12 @@ def follow(node: ir.Node, contents: Contents) -> None:
         return
     found = rule(node, contents)
     if found is not None and len(found) <= MOST and any(number is not None for number in found):
-        contents[result] = tuple(n if n is not None and abs(n) < LARGEST else None for n in found)
+        contents[result] = tuple(None if isinstance(n, int) and abs(n) >= LARGEST else n for n in found)
+
+
+def is_counting(node: ir.Node) -> bool:
+    """Whether a node computes nothing but integers of the kind that is followed."""
+    return node.op_type in _RULES and node.outputs[0].dtype in INTEGERS
 
 
 def _inputs(node: ir.Node, contents: Contents) -> list[Numbers] | None:
@@ -58,7 +74,8 @@ def _shape(node: ir.Node, contents: Contents) -> Numbers | None:
     if value is None or value.shape is None:
         return None
     bounds = [attributes[key].as_int() if key in attributes else None for key in ("start", "end")]
-    return tuple(size if isinstance(size, int) else None for size in value.shape.dims)[slice(*bounds)]
+    sizes = value.shape.dims[slice(*bounds)]
+    return tuple(size if isinstance(size, int) else Size(node.outputs[0], place) for place, size in enumerate(sizes))
 
 
 def _same(node: ir.Node, contents: Contents) -> Numbers | None:
@@ -81,20 +98,21 @@ def _concat(node: ir.Node, contents: Contents) -> Numbers | None:
 
 def _picked(node: ir.Node, contents: Contents) -> Numbers | None:
     given = _inputs(node, contents)
-    if given is None or any(place is None or not -len(given[0]) <= place < len(given[0]) for place in given[1]):
+    if given is None:
         return None
-    return tuple(given[0][place] for place in given[1] if place is not None)
+    places = [place for place in given[1] if isinstance(place, int) and -len(given[0]) <= place < len(given[0])]
+    return tuple(given[0][place] for place in places) if len(places) == len(given[1]) else None
 
 
 def _slice(node: ir.Node, contents: Contents) -> Numbers | None:
     given = _inputs(node, contents)
-    if given is None or any(len(part) != 1 or part[0] is None for part in given[1:]):
+    if given is None:
         return None
-    start, end, *rest = (part[0] for part in given[1:])
-    step = rest[1] if len(rest) > 1 else 1
-    if step is None or step < 1:
+    limits = [number for part in given[1:] if len(part) == 1 for number in part if isinstance(number, int)]
+    step = limits[3] if len(limits) > 3 else 1
+    if len(limits) != len(given) - 1 or step < 1:
         return None
-    return given[0][start:end:step]
+    return given[0][limits[0] : limits[1] : step]
 
 
 def _counted(function: Callable[[int, int], int]) -> Callable[[ir.Node, Contents], Numbers | None]:
@@ -111,8 +129,8 @@ def _counted(function: Callable[[int, int], int]) -> Callable[[ir.Node, Contents
     return rule
 
 
-def _of_two(function: Callable[[int, int], int], left: int | None, right: int | None) -> int | None:
-    if left is None or right is None:
+def _of_two(function: Callable[[int, int], int], left: Number, right: Number) -> int | None:
+    if not isinstance(left, int) or not isinstance(right, int):
         return None
     try:
         return function(left, right)
@@ -125,12 +143,10 @@ def _quotient(left: int, right: int) -> int:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def open_as_rest(numbers: Sequence[int | None]) -> list[int] | None:
+def open_as_rest(numbers: Sequence[Number]) -> list[int] | None:
     """A shape with -1, the size that follows from the others, for one that is not known; ``None`` if there are several."""
-    unknown = sum(number is None for number in numbers)
-    if unknown > 1 or (unknown and -1 in numbers):
-        return None
-    return [-1 if number is None else number for number in numbers]
+    shape = [number if isinstance(number, int) else -1 for number in numbers]
+    return shape if shape.count(-1) <= 1 else None
 
 
 _RULES: dict[str, Callable[[ir.Node, Contents], Numbers | None]] = {

@@ -17,7 +17,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import MISFITS, ConverterError, ModelError
-from converter_lite.formats.paddle.importer.contents import Numbers, follow
+from converter_lite.formats.paddle.importer.contents import Numbers, follow, is_counting
 from converter_lite.formats.paddle.importer.weights import are_finite, products
 from converter_lite.formats.paddle.program import Operator, numpy_type
 from converter_lite.kernels.params import QuantParams, QuantSpec
@@ -246,7 +246,7 @@ class Importer:
                 self._read_type(value, found[value.name])
 
     def _add_contents(self, value: ir.Value, data: dict[str, onnx.TensorProto]) -> None:
-        numbers = [number for number in self.contents[value] if number is not None]
+        numbers = [number for number in self.contents[value] if isinstance(number, int)]
         if len(numbers) == len(self.contents[value]) and value.dtype is not None:
             shape = (len(numbers),) if self.rank(value) else ()
             data[str(value.name)] = onnx.helper.make_tensor(str(value.name), int(value.dtype), shape, numbers)
@@ -367,6 +367,7 @@ class Importer:
                 value = self.node("Identity", [value], names=[f"{name}.output"])[0]
             self._rename(value, name)
             results.append(value)
+        self._remove_counting(results)
         used = {value for node in self.nodes for value in node.inputs}
         kept = [value for value in self.initializers.values() if value in used]
         graph = ir.Graph(
@@ -379,6 +380,17 @@ class Importer:
         self.plan.weights = {name: params for name, params in self.plan.weights.items() if name in names}
         self.q_weights = {name: array for name, array in self.q_weights.items() if name in names}
         return QuantizedModel(ir.Model(graph, ir_version=9), self.plan, self.q_weights)
+
+    def _remove_counting(self, results: Sequence[ir.Value]) -> None:
+        """Remove the nodes of which only numbers were needed."""
+        kept = []
+        for node in reversed(self.nodes):
+            if is_counting(node) and not any(value.uses() or value in results for value in node.outputs):
+                for place in range(len(node.inputs)):
+                    node.replace_input_with(place, None)
+            else:
+                kept.append(node)
+        self.nodes[:] = reversed(kept)
 
     def _rename(self, value: ir.Value, name: str) -> None:
         old = str(value.name)
