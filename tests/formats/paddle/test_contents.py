@@ -193,12 +193,21 @@ def test_what_is_not_known_is_not_guessed() -> None:
     product, _ = node_of("Mul", [VECTOR, VECTOR], {})
     picked, _ = node_of("Gather", [VECTOR, np.array([1])], {"axis": 0})
     contents: dict[ir.Value, Numbers] = {}
-    numbers = {division: np.array([0]), product: np.array([LARGEST, 1, 1, 1, 1]), picked: np.array([9])}
+    limit = LARGEST[ir.DataType.INT64]
+    numbers = {division: np.array([0]), product: np.array([limit, 1, 1, 1, 1]), picked: np.array([9])}
     for node, array in numbers.items():
         assert node.inputs[1] is not None
         node.inputs[1].const_value = ir.Tensor(np.asarray(array, np.int64))
         follow(node, contents)
     assert contents == {product.outputs[0]: (None, -7, 0, 3, 12)}
+
+
+def test_what_does_not_fit_into_narrow_integers_is_not_known() -> None:
+    node, _ = node_of("Cast", [np.array([1 << 31, 1 << 30])], {"to": onnx.TensorProto.INT32})
+    node.outputs[0].dtype = ir.DataType.INT32
+    contents: dict[ir.Value, Numbers] = {}
+    follow(node, contents)
+    assert contents == {node.outputs[0]: (None, 1 << 30)}
 
 
 def test_long_tensors_and_matrices_are_not_followed() -> None:

@@ -30,10 +30,10 @@ Contents = MutableMapping[ir.Value, Numbers]
 MOST = 64
 """Elements of a tensor that is looked at."""
 
-LARGEST = 1 << 62
-"""Magnitude of numbers beyond which nothing is counted."""
+LARGEST = {ir.DataType.INT64: 1 << 62, ir.DataType.INT32: (1 << 31) - 1}
+"""Magnitude of numbers beyond which nothing is counted, by element type."""
 
-INTEGERS = (ir.DataType.INT64, ir.DataType.INT32)
+INTEGERS = tuple(LARGEST)
 
 
 def numbers_of(value: ir.Value | None, contents: Contents) -> Numbers | None:
@@ -56,7 +56,8 @@ def follow(node: ir.Node, contents: Contents) -> None:
         return
     found = rule(node, contents)
     if found is not None and len(found) <= MOST and any(number is not None for number in found):
-        contents[result] = tuple(None if isinstance(n, int) and abs(n) >= LARGEST else n for n in found)
+        limit = LARGEST[result.dtype]
+        contents[result] = tuple(None if isinstance(n, int) and abs(n) > limit else n for n in found)
 
 
 def is_counting(node: ir.Node) -> bool:
