@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,12 +109,13 @@ def jobs_of_models(patterns: Iterable[str], flags: Mapping[str, str], output_dir
         UsageError: A pattern matches nothing.
         ConfigError: Two models would have the same name.
     """
-    jobs = []
+    models = []
     for pattern in patterns:
-        models = _matching(pattern, Path())
-        if not models:
+        found = _matching(pattern, Path())
+        if not found:
             raise UsageError("no file fits", where=pattern, hint="check the path; put quotes around a pattern")
-        jobs += [_job(Path(model).stem, Path(), {**flags, "modelFile": model}, output_dir) for model in models]
+        models += found
+    jobs = _jobs(models, Path(), flags, output_dir)
     problems = _conflicts(jobs, "the models")
     if problems:
         raise ConfigError(problems[0], problems=tuple(problems))
@@ -171,7 +172,20 @@ def _expanded(
     models = _matching(str(pattern), folder)
     if not models:
         problems.append(f"{where}: no file fits {str(folder / str(pattern))!r}")
-    return [_job(Path(found).stem, folder, {**flags, "modelFile": found}, output_dir) for found in models]
+    return _jobs(models, folder, flags, output_dir)
+
+
+def _jobs(models: Sequence[str], folder: Path, flags: Mapping[str, str], output_dir: str) -> list[Job]:
+    """A job for each model, named after its file, or its folder where files of several folders have one name."""
+    named: dict[str, list[str]] = {}
+    for model in models:
+        named.setdefault(Path(model).stem, []).append(model)
+    names: dict[str, str] = {}
+    for stem, group in named.items():
+        folders = [Path(model).parent.name for model in group]
+        is_told_apart = len(group) > 1 and all(folders) and len(set(folders)) == len(folders)
+        names.update(zip(group, folders if is_told_apart else [stem] * len(group), strict=True))
+    return [_job(names[model], folder, {**flags, "modelFile": model}, output_dir) for model in models]
 
 
 def _matching(pattern: str, folder: Path) -> list[str]:
