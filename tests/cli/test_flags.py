@@ -150,6 +150,14 @@ def test_an_empty_value_never_switches_off_what_was_asked_for(workshop: Workshop
     assert f"--{flag}: the value is empty" in message
 
 
+@pytest.mark.parametrize("flag", ["--outputFile", "--configFile", "--savePlan"])
+def test_a_flag_without_a_value_does_not_take_the_next_flag_for_it(workshop: Workshop, flag: str) -> None:
+    given = ["--fmk=ONNX", f"--modelFile={workshop.model}", flag, "--saveType=ONNX"]
+    outcome = command(*given)
+    assert outcome.status == 2
+    assert f"{flag}: the value is missing: --saveType=ONNX follows" in outcome.err
+
+
 @pytest.mark.parametrize("flag", ["--fmk=ONNX", "--threads=1", "--dryRun"])
 def test_a_repeated_flag_is_refused(workshop: Workshop, flag: str) -> None:
     message = workshop.fail(2, *([flag] if "fmk" in flag else [flag, flag]))
