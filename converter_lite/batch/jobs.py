@@ -10,6 +10,7 @@ from typing import Any
 
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
 from converter_lite.formats.registry import framework_of, holds_weights_only
+from converter_lite.system.files import open_regular
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -124,7 +125,7 @@ def jobs_of_models(patterns: Iterable[str], flags: Mapping[str, str], output_dir
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise ConfigError(f"the job file is larger than {MAX_BYTES >> 20} MiB", where=str(path))
