@@ -1,0 +1,44 @@
+"""Operators of TensorFlow Lite as ONNX nodes, one module per family."""
+
+from __future__ import annotations
+
+from converter_lite.formats.registration import joined
+from converter_lite.formats.tflite.importer import (
+    activation,
+    arithmetic,
+    blocks,
+    convolution,
+    grids,
+    linear,
+    normalization,
+    padding,
+    pooling,
+    reduction,
+    resizing,
+    shaping,
+    slicing,
+)
+from converter_lite.formats.tflite.importer.context import Handler
+
+HANDLERS: dict[str, Handler] = joined(
+    activation.HANDLERS,
+    arithmetic.HANDLERS,
+    blocks.HANDLERS,
+    convolution.HANDLERS,
+    grids.HANDLERS,
+    linear.HANDLERS,
+    normalization.HANDLERS,
+    padding.HANDLERS,
+    pooling.HANDLERS,
+    reduction.HANDLERS,
+    resizing.HANDLERS,
+    shaping.HANDLERS,
+    slicing.HANDLERS,
+)
+"""Operator -> function that translates it."""
+
+REASONS: dict[str, str] = {
+    "WHILE": "a loop has no counterpart; recurrent layers of Keras are converted without one by unroll=True, or when TensorFlow "
+    "finds the whole layer",
+}
+"""Operators that are known and not translated -> what can be done."""
