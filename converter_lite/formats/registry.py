@@ -69,11 +69,12 @@ class Format:
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
 PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
+TFLITE = Format("tflite", ".tflite")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
-        "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
+        "TFLITE": TFLITE,
         "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
@@ -108,6 +109,17 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
     raise UsageError(f"unknown output format {name!r}{did_you_mean(name, FORMATS)}", where="--saveType")
 
 
+def read_by_suffix(path: Path) -> Format | None:
+    """The format, written or read only, whose files have this suffix."""
+    return next((known for known in readable() if path.suffix == known.suffix), None)
+
+
+def readable() -> tuple[Format, ...]:
+    """Every format that is read, those that are written first."""
+    read = [known for known in FRAMEWORKS.values() if isinstance(known, Format)]
+    return tuple(dict.fromkeys((*FORMATS.values(), *read)))
+
+
 def by_suffix(path: Path) -> str | None:
-    """Name of the format whose files have this suffix."""
+    """Name of the written format whose files have this suffix."""
     return next((name for name, folder in FORMATS.items() if path.suffix == folder.suffix), None)
