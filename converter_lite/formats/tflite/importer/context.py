@@ -51,6 +51,7 @@ class Importer:
         self.builder = builder
         self.where = where
         self.callers = callers
+        self.operators = list(graph.operators)
         self._forms: list[dict[Order, ir.Value]] = [{} for _ in graph.tensors]
         self._stored: dict[int, Stored] = {}
         self._params: dict[int, QuantParams | None] = {}

@@ -12,6 +12,7 @@ from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import Padding
 from converter_lite.formats.tflite.importer.activation import activated
 from converter_lite.formats.tflite.importer.context import Handler, Importer, shape_of
+from converter_lite.formats.tflite.importer.merging import BORDER, DILATIONS
 from converter_lite.formats.tflite.importer.weights import bias, product_mode
 from converter_lite.formats.tflite.importer.windows import numbers, padding, same_padding
 from converter_lite.formats.tflite.orders import Order
@@ -85,8 +86,8 @@ def _depthwise(ctx: Importer, op: Operator) -> None:
 
 
 def _spread(op: Operator) -> dict[str, Any]:
-    """What replaces padding and dilation where an operator stands for several (:mod:`.dilation`)."""
-    return {key: op.options[key] for key in ("dilations", "border") if key in op.options}
+    """What replaces padding and dilation where an operator stands for several (:mod:`.merging`)."""
+    return {key: op.options[key] for key in (DILATIONS, BORDER) if key in op.options}
 
 
 def _conv_3d(ctx: Importer, op: Operator) -> None:

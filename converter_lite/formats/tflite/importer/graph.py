@@ -10,7 +10,7 @@ from converter_lite.errors import MISFITS, ConverterError, FormatError, ModelErr
 from converter_lite.formats.tflite.container import Operator, Subgraph, TfliteModel, parse
 from converter_lite.formats.tflite.importer.builder import IR_VERSION, Builder
 from converter_lite.formats.tflite.importer.context import Importer
-from converter_lite.formats.tflite.importer.dilation import merged
+from converter_lite.formats.tflite.importer.merging import merged
 from converter_lite.formats.tflite.importer.table import HANDLERS, REASONS
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.quantization.plan import QuantizedModel
