@@ -135,6 +135,7 @@ _TABLES: dict[str, str] = {
     "ResizeNearestNeighborOptions": "align_corners:bool half_pixel_centers:bool",
     "CallOptions": "subgraph:uint",
     "IfOptions": "then_subgraph_index:int else_subgraph_index:int",
+    "WhileOptions": "cond_subgraph_index:int body_subgraph_index:int",
     "ReshapeOptions": "new_shape:ints",
     "SpaceToDepthOptions": "block_size:int",
     "DepthToSpaceOptions": "block_size:int",

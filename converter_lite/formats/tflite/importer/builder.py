@@ -24,10 +24,15 @@ IR_VERSION = 9
 SEEN_INTEGERS, SEEN_FLOATS = 4096, 16
 """Most elements of a constant that the inference of shapes looks at: sizes and indices; bounds and scales."""
 
+MOST_INLINED = 100_000
+"""Most operators of subgraphs that are called: a few bytes could ask for any number."""
+
 UNNAMED = "unnamed"
 """Key of a value's ``meta`` as long as it has no name of a tensor."""
 
 FLOAT_REASON = "it is float in the file"
+
+_BRANCHES = ("then_branch", "else_branch")
 
 _INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
 """Operators that are functions of others and have no inference of their own in older versions of the library."""
@@ -83,6 +88,17 @@ class Builder:
         self._taken: set[str] = set()
         self._node_names: set[str] = set()
         self._types: dict[ir.Value, onnx.TypeProto] = {}
+        self._inlined = 0
+
+    def count(self, operators: int) -> None:
+        """Count operators of subgraphs, which may be used many times.
+
+        Raises:
+            ModelError: They are too many.
+        """
+        self._inlined += operators
+        if self._inlined > MOST_INLINED:
+            raise ModelError(f"the graphs that it calls have more than {MOST_INLINED} operators, with all repetitions")
 
     # Names
 
@@ -181,10 +197,28 @@ class Builder:
 
     @staticmethod
     def _folded_type(op_type: str, inputs: Sequence[ir.Value | None], attributes: dict[str, Any]) -> ir.DataType:
+        if op_type in folding.TRUTHS:
+            return ir.DataType.BOOL
         if op_type == "Cast":
             return ir.DataType(attributes["to"])
         first = inputs[0].dtype if op_type != "Shape" and inputs[0] is not None else None
         return first or ir.DataType.INT64
+
+    def choose(self, condition: ir.Value, branches: Sequence[ir.Graph], name: str) -> list[ir.Value]:
+        """An If with two branches of equal results."""
+        node_name = unique_among(name, self._node_names)
+        outputs = [ir.Value(name=self.unique(f"{node_name}:{index}")) for index in range(len(branches[0].outputs))]
+        for value, one, other in zip(outputs, branches[0].outputs, branches[1].outputs, strict=True):
+            value.meta[UNNAMED] = True
+            value.type = one.type
+            if one.shape is not None and other.shape is not None and len(one.shape) == len(other.shape):
+                pairs = zip(one.shape, other.shape, strict=True)
+                value.shape = ir.Shape([a if isinstance(a, int) and a == b else None for a, b in pairs])
+        attributes = [ir.AttrGraph(key, graph) for key, graph in zip(_BRANCHES, branches, strict=True)]
+        node = ir.Node("", "If", [condition], attributes, outputs=outputs, name=node_name)
+        self.nodes.append(node)
+        self._decide(node, NodeMode.FLOAT)
+        return outputs
 
     @contextmanager
     def branch(self) -> Iterator[list[ir.Node]]:

@@ -28,6 +28,9 @@ from converter_lite.quantization.plan import NodeMode
 PICTURE = 4
 """Axes of a tensor of pictures."""
 
+DEEPEST = 32
+"""Most subgraphs inside of one another."""
+
 INSIDE_OTHER = "part of a node that computes with floats"
 """Why a node is float that stands beside one with integer weights."""
 
@@ -39,18 +42,17 @@ class Importer:
         file: The whole file.
         graph: The subgraph.
         builder: Makes the nodes.
+        translate: Translates all operators of a subgraph.
         where: Name of the file, for messages.
-        callers: Numbers of the subgraphs that are being inlined around this one.
     """
 
-    def __init__(
-        self, file: TfliteModel, graph: Subgraph, builder: Builder, where: str = "", callers: tuple[int, ...] = (0,)
-    ) -> None:
+    def __init__(self, file: TfliteModel, graph: Subgraph, builder: Builder, translate: Translate, where: str = "") -> None:
         self.file = file
         self.graph = graph
         self.builder = builder
         self.where = where
-        self.callers = callers
+        self.callers: tuple[int, ...] = (0,)
+        self._translate = translate
         self.operators = list(graph.operators)
         self._forms: list[dict[Order, ir.Value]] = [{} for _ in graph.tensors]
         self._stored: dict[int, Stored] = {}
@@ -306,6 +308,45 @@ class Importer:
         if params is not None and value.const_value is None and value.name:
             self.builder.plan.activations.setdefault(value.name, params)
 
+    # Other subgraphs
+
+    def inlined(self, number: int, inputs: Sequence[Binding]) -> Importer:
+        """Another subgraph with these inputs, in the place of the current operator.
+
+        Raises:
+            ModelError: It does not exist, calls itself, or has other inputs.
+        """
+        if not 0 <= number < len(self.file.subgraphs):
+            raise ModelError(f"there is no graph {number}")
+        if number in self.callers or len(self.callers) > DEEPEST:
+            raise ModelError("a graph that calls itself")
+        graph = self.file.subgraphs[number]
+        if len(graph.inputs) != len(inputs):
+            raise ModelError(f"graph {number} has {len(graph.inputs)} inputs, not {len(inputs)}")
+        self.builder.count(len(graph.operators))
+        inner = Importer(self.file, graph, self.builder, self._translate)
+        inner.callers = (*self.callers, number)
+        for index, given in zip(graph.inputs, inputs, strict=True):
+            inner.bring(index, given)
+        state = self.builder.name, self.builder.mode, self.builder.reason
+        self._translate(inner)
+        self.builder.name, self.builder.mode, self.builder.reason = state
+        return inner
+
+    def binding(self, index: int) -> Binding:
+        """What a tensor is, for another subgraph."""
+        if self._is_stored(index):
+            return self.stored(index)
+        self.any_value(index)
+        return dict(self._forms[index])
+
+    def bring(self, index: int, given: Binding) -> None:
+        """Make a tensor what one of another subgraph is."""
+        if isinstance(given, Stored):
+            self.store(index, given)
+        else:
+            self._forms[index] = dict(given)
+
     # Constants
 
     def constant(self, index: int, order: Order) -> ir.Value:
@@ -401,6 +442,12 @@ def _constant_shape(value: ir.Value, sizes: Sequence[folding.Size]) -> list[int]
         return None
     return [-1 if size is None else size for size in found]
 
+
+Translate = Callable[["Importer"], None]
+"""Translates all operators of a subgraph."""
+
+Binding = Stored | dict[Order, ir.Value]
+"""What a tensor is: a constant of the file, or values by their order of axes."""
 
 Handler = Callable[[Importer, Operator], None]
 """Translates an operator; raises :class:`ModelError` without naming it."""

@@ -28,6 +28,9 @@ KEY = "known"
 
 INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
+FOLLOWED = (*INTEGERS, ir.DataType.BOOL)
+"""Types of elements that are followed."""
+
 
 def known(value: ir.Value | None) -> Known | None:
     """What is known of a value of whole numbers; ``None`` for others."""
@@ -35,7 +38,7 @@ def known(value: ir.Value | None) -> Known | None:
         return None
     if KEY not in value.meta:
         tensor = value.const_value
-        if tensor is None or tensor.dtype not in INTEGERS or tensor.size > LARGEST:
+        if tensor is None or tensor.dtype not in FOLLOWED or tensor.size > LARGEST:
             return None
         value.meta[KEY] = _objects(tensor.numpy())
     found: Known = value.meta[KEY]
@@ -110,10 +113,10 @@ def _squeeze(_: Any, x: Known, axes: Known | None = None) -> Known:
     return np.squeeze(x, None if axes is None else tuple(_ints(axes)))
 
 
-def _arithmetic(function: Callable[[int, int], int | None]) -> Callable[..., Any]:
+def _arithmetic(function: Callable[[int, int], int | bool | None]) -> Callable[..., Any]:
     """A function of two numbers; nothing is known where one of them is not."""
 
-    def of_two(a: Size, b: Size) -> int | None:
+    def of_two(a: Size, b: Size) -> int | bool | None:
         return function(a, b) if isinstance(a, int) and isinstance(b, int) else None
 
     pairwise = np.frompyfunc(of_two, 2, 1)
@@ -187,9 +190,20 @@ _RULES: dict[str, Callable[..., Any]] = {
     "Mod": _arithmetic(lambda a, b: None if b == 0 else a % b),
     "Max": _arithmetic(max),
     "Min": _arithmetic(min),
+    "Less": _arithmetic(lambda a, b: a < b),
+    "LessOrEqual": _arithmetic(lambda a, b: a <= b),
+    "Greater": _arithmetic(lambda a, b: a > b),
+    "GreaterOrEqual": _arithmetic(lambda a, b: a >= b),
+    "Equal": _arithmetic(lambda a, b: a == b),
+    "And": _arithmetic(lambda a, b: bool(a and b)),
+    "Or": _arithmetic(lambda a, b: bool(a or b)),
+    "Not": lambda _, x: np.frompyfunc(lambda a: not a if isinstance(a, int) else None, 1, 1)(x),
     "ReduceProd": _reduce(_product),
     "ReduceSum": _reduce(sum),
     "ReduceMax": _reduce(max),
     "ReduceMin": _reduce(min),
 }
 """Operator -> function of its attributes and of what is known of its inputs."""
+
+TRUTHS = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "And", "Or", "Not"})
+"""Operators that give truth values."""

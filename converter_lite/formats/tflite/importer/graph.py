@@ -44,7 +44,7 @@ def to_quantized_model(
     _refuse_choices(file, where)
     graph, builder = file.subgraphs[0], Builder(TARGET)
     _refuse_operators(graph, where)
-    ctx = Importer(file, graph, builder, where)
+    ctx = Importer(file, graph, builder, run, where)
     _add_inputs(ctx, input_shapes or {})
     run(ctx)
     results = _at_interface(ctx, builder, where)

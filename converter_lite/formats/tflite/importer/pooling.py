@@ -15,6 +15,9 @@ from converter_lite.formats.tflite.importer.windows import numbers, padding
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
 
+NARROW = 8
+"""Bits of integers of which a half is worth the trouble."""
+
 EQUAL = 64
 """Integer of every weight of an average: two products of it with an activation stay within 16 bits."""
 
@@ -45,7 +48,7 @@ def _average(ctx: Importer, op: Operator, value: ir.Value, kernel: list[int], **
     distance from a half, in proportion to the integer.
     """
     params, count = ctx.params(op.outputs[0]), kernel[0] * kernel[1]
-    if params is None or count % 2:
+    if params is None or count % 2 or params.spec.bits > NARROW:
         return ctx.add("AveragePool", [value], **window)
     share = 1 / (4 * count * (params.spec.qmax - params.spec.qmin))
     if "auto_pad" not in window and not any(window.get("pads", ())) and shape_of(value)[1] > 0:

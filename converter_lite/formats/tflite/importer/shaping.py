@@ -106,12 +106,28 @@ def _rank(ctx: Importer, op: Operator) -> None:
 
 
 def _concatenation(ctx: Importer, op: Operator) -> None:
-    if len(op.inputs) == 1 and not op.get("activation"):
-        ctx.same(op.outputs[0], op.inputs[0])
+    axis = axis_of(int(op.get("axis")), ctx.rank(op.inputs[0]))
+    given = [index for index in op.inputs if ctx.shape(index)[axis] != 0] or list(op.inputs[:1])
+    if len(given) == 1 and not op.get("activation"):
+        ctx.same(op.outputs[0], given[0])
         return
-    values, order = aligned(ctx, op.inputs)
-    place = place_of(order, axis_of(int(op.get("axis")), rank_of(values[0])))
-    ctx.bind(op.outputs[0], activated(ctx, op, ctx.add("Concat", values, axis=place)), order)
+    values, order = aligned(ctx, given)
+    ctx.bind(op.outputs[0], activated(ctx, op, concatenated(ctx, values, place_of(order, axis))), order)
+
+
+def concatenated(ctx: Importer, values: Sequence[ir.Value], place: int) -> ir.Value:
+    """Values behind one another; those that are concatenations themselves are taken apart."""
+    parts = [part for value in values for part in pieces(ctx, value, place) or [value]]
+    return parts[0] if len(parts) == 1 else ctx.add("Concat", parts, axis=place)
+
+
+def pieces(ctx: Importer, value: ir.Value, place: int) -> list[ir.Value]:
+    """What a value is a concatenation of along an axis; nothing if it is none, or rounded to a grid of its own."""
+    node = value.producer()
+    is_whole = node is not None and node.op_type == "Concat" and node.attributes["axis"].as_int() == place
+    if node is None or not is_whole or value.name in ctx.builder.plan.activations:
+        return []
+    return [part for part in node.inputs if part is not None]
 
 
 def _pack(ctx: Importer, op: Operator) -> None:

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
-from converter_lite.formats.tflite.importer.context import Handler, Importer
-from converter_lite.formats.tflite.importer.shaping import place_of, squeezed
+from converter_lite.formats.tflite.importer.context import Handler, Importer, shape_of
+from converter_lite.formats.tflite.importer.shaping import concatenated, pieces, place_of, squeezed
 
 LAST, FIRST = 2**31 - 1, -(2**31)
 """Beyond the end of every axis, and before its beginning."""
@@ -29,8 +29,27 @@ def sliced(
     ]
     if not kept:
         return value
+    if len(kept) == 1:
+        inside = _inside(ctx, value, *kept[0])
+        if inside is not None:
+            return inside
     lists = [ctx.int64(numbers, name) for numbers, name in zip(zip(*kept, strict=True), _NAMES, strict=True)]
     return ctx.add("Slice", [value, *lists])
+
+
+def _inside(ctx: Importer, value: ir.Value, start: int, end: int, place: int, stride: int) -> ir.Value | None:
+    """Some whole parts of a concatenation, which need not be put together first."""
+    parts, found, at = pieces(ctx, value, place), list[ir.Value](), 0
+    if not parts or start < 0 or end <= start or stride != 1:
+        return None
+    for part in parts:
+        size = shape_of(part)[place]
+        if size < 0 or at < start < at + size or at < end < at + size:
+            return None
+        if start <= at and at + size <= end and size:
+            found.append(part)
+        at += size
+    return concatenated(ctx, found, place) if found else None
 
 
 _NAMES = ("starts", "ends", "axes", "steps")

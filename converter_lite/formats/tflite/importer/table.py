@@ -7,6 +7,7 @@ from converter_lite.formats.tflite.importer import (
     activation,
     arithmetic,
     blocks,
+    control,
     convolution,
     detection,
     grids,
@@ -27,6 +28,7 @@ HANDLERS: dict[str, Handler] = joined(
     activation.HANDLERS,
     arithmetic.HANDLERS,
     blocks.HANDLERS,
+    control.HANDLERS,
     convolution.HANDLERS,
     detection.HANDLERS,
     grids.HANDLERS,
@@ -43,8 +45,11 @@ HANDLERS: dict[str, Handler] = joined(
 )
 """Operator -> function that translates it."""
 
+_STATE = "it keeps a state between runs, which an ONNX graph has not"
+
 REASONS: dict[str, str] = {
-    "WHILE": "a loop has no counterpart; recurrent layers of Keras are converted without one by unroll=True, or when TensorFlow "
-    "finds the whole layer",
+    **dict.fromkeys(("RNN", "SVDF", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"), _STATE),
+    **dict.fromkeys(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), "random numbers cannot be proven"),
+    **dict.fromkeys(("RFFT2D", "REAL", "IMAG", "COMPLEX_ABS"), "complex numbers are not read"),
 }
-"""Operators that are known and not translated -> what can be done."""
+"""Operators that are known and not translated -> why."""
