@@ -18,7 +18,7 @@ from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator
 from converter_lite.formats.tflite.enums import Activation
 from converter_lite.formats.tflite.importer.activation import apply
-from converter_lite.formats.tflite.importer.context import INSIDE_OTHER, Handler, Importer
+from converter_lite.formats.tflite.importer.context import INSIDE_OTHER, Handler, Importer, same_grid
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode
@@ -28,6 +28,9 @@ MAX_STEPS = 512
 
 INPUT, FORGET, CELL, OUTPUT = range(4)
 """Gates in the order of the file."""
+
+HIDDEN = 4
+"""Place of what is in front of the projection among the inner tensors of an operator."""
 
 ONNX_GATES = (INPUT, OUTPUT, FORGET, CELL)
 
@@ -95,7 +98,27 @@ def _sequence_lstm(ctx: Importer, op: Operator) -> None:
         raise ModelError("recurrent weights that are diagonals of matrices")
     layer = _layer(op, 1, 18, 20)
     steps = _ordered(ctx, op, op.inputs[0])
-    ctx.bind(op.outputs[0], _run(ctx, op, layer, steps, reverse=False), _order(op))
+    result = _run(ctx, op, layer, steps, reverse=False)
+    ctx.bind(op.outputs[0], _relabelled(ctx, result, _stored_grid(ctx, op, layer), ctx.params(op.outputs[0])), _order(op))
+
+
+def _stored_grid(ctx: Importer, op: Operator, layer: Layer) -> QuantParams | None:
+    """The grid of the integers that a step gives: that of the inner value in front of a projection, if there is none."""
+    inner = op.intermediates[HIDDEN] if len(op.intermediates) > HIDDEN else NOT_GIVEN
+    if layer.projection[0] == NOT_GIVEN and inner != NOT_GIVEN and ctx.params(inner) is not None:
+        return ctx.params(inner)
+    return ctx.params(layer.states[0]) if layer.states[0] != NOT_GIVEN else None
+
+
+def _relabelled(ctx: Importer, value: ir.Value, own: QuantParams | None, named: QuantParams | None) -> ir.Value:
+    """Integers of one grid, taken for those of another one, as the runtime does where a file gives them two."""
+    if own is None or named is None or same_grid(own, named):
+        return value
+    rounded = ctx.add("Identity", [value])
+    ctx.builder.plan.activations[str(rounded.name)] = own
+    value = ctx.add("Mul", [rounded, ctx.number(float(named.scale / own.scale))])
+    shift = (int(own.zero_point) - int(named.zero_point)) * float(named.scale)
+    return ctx.add("Add", [value, ctx.number(shift)]) if shift else value
 
 
 def _order(op: Operator) -> tuple[int, ...] | None:
@@ -156,6 +179,9 @@ def _fits_operator(ctx: Importer, op: Operator, layer: Layer, length: int | None
     is_bounded = bound > 0 and not (length is not None and length <= bound and starts_with_zero)
     plain = layer.projection[0] == NOT_GIVEN and all(index == NOT_GIVEN for index in layer.normalized)
     known = op.get("activation", Activation.TANH) in _FUNCTIONS
+    own, state = _stored_grid(ctx, op, layer), ctx.params(layer.states[0]) if layer.states[0] != NOT_GIVEN else None
+    if own is not None and state is not None and not same_grid(own, state):
+        return False
     return plain and known and not (is_bounded or (bound > 0 and op.get("activation") != Activation.TANH))
 
 
@@ -256,8 +282,9 @@ def _unrolled(ctx: Importer, op: Operator, layer: Layer, steps: ir.Value, length
     outputs: list[ir.Value] = []
     for part in reversed(parts) if reverse else parts:
         x = ctx.add("Squeeze", [part, ctx.int64([0], "axes")])
-        state = _step(ctx, op, layer, x, *state)
-        outputs.append(ctx.add("Unsqueeze", [state[0], ctx.int64([0], "axes")]))
+        output, cell = _step(ctx, op, layer, x, *state)
+        state = _read_back(ctx, op, layer, output), cell
+        outputs.append(ctx.add("Unsqueeze", [output, ctx.int64([0], "axes")]))
     if reverse:
         outputs.reverse()
     return outputs[0] if length == 1 else ctx.add("Concat", outputs, axis=0)
@@ -298,6 +325,12 @@ def _step(
         output = _product(ctx, output, weight, bias)
         output = _bounded(ctx, output, float(op.get("proj_clip")))
     return output, cell
+
+
+def _read_back(ctx: Importer, op: Operator, layer: Layer, output: ir.Value) -> ir.Value:
+    """The output of a step as the next one reads it."""
+    state = ctx.params(layer.states[0]) if layer.states[0] != NOT_GIVEN else None
+    return _relabelled(ctx, output, _stored_grid(ctx, op, layer), state)
 
 
 def _bounded(ctx: Importer, value: ir.Value, bound: float) -> ir.Value:
