@@ -14,8 +14,8 @@ from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
 from converter_lite.formats.onnx.versions import fit_to_engine
-from converter_lite.formats.registry import FORMATS, by_suffix, output_format
-from converter_lite.formats.source import Source
+from converter_lite.formats.registry import FORMATS, by_suffix, framework_of, output_format, readable
+from converter_lite.formats.source import ModelFiles, Source
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.pipeline.prepare import Preparation
@@ -42,7 +42,7 @@ def read_pair(
     """Read both files.
 
     Args:
-        float_file: ONNX.
+        float_file: Of any format that is read.
         quantized_file: ``.onnx``, ``.ms`` or ``.nb``.
         input_shapes: Sizes of open dimensions.
         confined: Refuse external data outside the folder of a file.
@@ -52,14 +52,12 @@ def read_pair(
         ModelError: A file cannot be read, or the models have different inputs or outputs.
         FormatError: A ``.ms`` or ``.nb`` file is damaged.
     """
-    if float_file.suffix != ".onnx":
-        raise UsageError("the float model is an ONNX file", where=str(float_file))
     name = by_suffix(quantized_file)
     if name is None:
         endings = ", ".join(known.suffix for known in FORMATS.values())
         raise UsageError(f"the file does not end with {endings}", where=str(quantized_file))
-    model = fit_to_engine(read_onnx(float_file, input_shapes=input_shapes, confined=confined), float_file)
-    if is_quantized(model):
+    model, quantized_already = _reference(ModelFiles(float_file, None, input_shapes, confined))
+    if quantized_already:
         raise UsageError(
             "the first model is quantized already", where=str(float_file), hint="the float model comes first"
         )
@@ -72,6 +70,25 @@ def read_pair(
         fix_input_shapes(quantized, {n: shape for n, shape in input_shapes.items() if n in open_inputs})
     _check_interface(model, quantized, quantized_file)
     return ModelPair(model, optimized, quantized)
+
+
+def _reference(files: ModelFiles) -> tuple[ir.Model, bool]:
+    """The first model, and whether it holds integers.
+
+    Raises:
+        UsageError: Its file has an unknown ending.
+    """
+    path = files.path
+    name = framework_of(path)
+    if name is None:
+        endings = ", ".join(known.suffix for known in readable().values())
+        raise UsageError(f"the file does not end with {endings}", where=str(path))
+    if path.suffix != ".onnx":
+        source = readable()[name].read_source(files)
+        infer_shapes(source.model)
+        return source.model, source.is_quantized
+    model = fit_to_engine(read_onnx(path, input_shapes=files.input_shapes, confined=files.confined), path)
+    return model, is_quantized(model)
 
 
 def _runnable(path: Path, runnable: Callable[..., bytes | Path], like: ir.Model, *, confined: bool) -> ir.Model:

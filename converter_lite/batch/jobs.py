@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
+from converter_lite.formats.registry import framework_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -186,7 +187,8 @@ def _matching(pattern: str, folder: Path) -> list[str]:
 
 
 def _job(name: str, folder: Path, flags: Mapping[str, str], output_dir: str) -> Job:
-    complete = {"fmk": "ONNX", "outputFile": str(Path(output_dir) / name), **flags}
+    framework = framework_of(Path(flags.get("modelFile", ""))) or "ONNX"
+    complete = {"fmk": framework, "outputFile": str(Path(output_dir) / name), **flags}
     return Job(name, folder, tuple(sorted(complete.items())))
 
 

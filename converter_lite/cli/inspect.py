@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from converter_lite.errors import ModelError, UsageError
-from converter_lite.formats.registry import read_by_suffix, readable
+from converter_lite.formats.registry import framework_of, readable
 
 WIDEST = 48
 """Characters of a cell; longer names end with an ellipsis."""
@@ -26,12 +26,12 @@ def inspect(path: Path, *, confined: bool = True) -> str:
         UsageError: The file name has another ending.
         ConverterError: The file cannot be read.
     """
-    known = read_by_suffix(path)
-    if known is None:
-        endings = ", ".join(each.suffix for each in readable())
+    name = framework_of(path)
+    if name is None:
+        endings = ", ".join(known.suffix for known in readable().values())
         raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
     try:
-        blocks = list(known.describe(path, confined=confined))
+        blocks = list(readable()[name].describe(path, confined=confined))
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
     return "\n\n".join(block if isinstance(block, str) else "\n".join(columns(block)) for block in blocks)

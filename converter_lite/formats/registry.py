@@ -109,15 +109,14 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
     raise UsageError(f"unknown output format {name!r}{did_you_mean(name, FORMATS)}", where="--saveType")
 
 
-def read_by_suffix(path: Path) -> Format | None:
-    """The format, written or read only, whose files have this suffix."""
-    return next((known for known in readable() if path.suffix == known.suffix), None)
+def framework_of(path: Path) -> str | None:
+    """Value of ``--fmk`` for files with this suffix, ``None`` for a suffix that says nothing."""
+    return next((name for name, known in readable().items() if path.suffix == known.suffix), None)
 
 
-def readable() -> tuple[Format, ...]:
-    """Every format that is read, those that are written first."""
-    read = [known for known in FRAMEWORKS.values() if isinstance(known, Format)]
-    return tuple(dict.fromkeys((*FORMATS.values(), *read)))
+def readable() -> Mapping[str, Format]:
+    """Values of ``--fmk`` whose files are read -> the format."""
+    return {name: known for name, known in FRAMEWORKS.items() if isinstance(known, Format)}
 
 
 def by_suffix(path: Path) -> str | None:

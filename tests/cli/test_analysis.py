@@ -68,7 +68,8 @@ def test_compare_fails_below_the_gate_and_still_writes(converted: Workshop) -> N
     ("arguments", "status", "words"),
     [
         (("model.onnx", "out.txt"), 2, "does not end with .ms, .onnx, .nb"),
-        (("out.ms", "out.onnx"), 2, "the float model is an ONNX file"),
+        (("out.ms", "out.onnx"), 2, "the float model comes first"),
+        (("absent.cfg", "out.onnx"), 2, "does not end with"),
         (("out.onnx", "model.onnx"), 2, "the float model comes first"),
         (("model.onnx", "absent.ms"), 1, "does not exist"),
         (("model.onnx", "out.onnx", "--extract-worst=1"), 2, "belong together"),

@@ -47,7 +47,7 @@ BAD = [
 ]
 
 REFUSED = [
-    *((f"--fmk={name}", "ONNX") for name in ("TF", "TFLITE", "CAFFE", "MINDIR", "PYTORCH", "OM")),
+    *((f"--fmk={name}", "ONNX") for name in ("TF", "CAFFE", "MINDIR", "PYTORCH", "OM")),
     ("--trainModel=true", "training models"),
     ("--decryptKey=00112233", "encrypted models"),
     ("--decryptMode=AES-CBC", "encrypted models"),
