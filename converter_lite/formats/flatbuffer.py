@@ -3,12 +3,13 @@
 A table is a line of ``name:kind[=default][!]`` items; the position is the field id, ``-`` skips one, ``!`` marks a required
 field. Kinds are
 
-* scalars: ``bool byte ubyte ushort int uint long float double``, and vectors of them (``ints`` and so on), which are NumPy arrays;
+* scalars: ``bool byte ubyte ushort int uint long float double``, and vectors of them (``ints`` and so on), which are NumPy
+  arrays;
 * ``bytes`` (an array of uint8), ``string``, ``strings``;
 * ``Table`` and ``[Table]`` for tables and vectors of them; ``{Table}`` for a vector of tables of scalars that is held as columns,
   one array per field, since a model has thousands;
-* ``union``, a type and a table in two ids: a pair of the table's name and its dictionary; ``<Name>`` is one of several unions, whose
-  field has no key where the file leaves it empty, and an empty name where its type is newer than the schema.
+* ``union``, a type and a table in two ids: a pair of the table's name and its dictionary; ``<Name>`` is one of several
+  unions, whose field has no key where the file leaves it empty, and an empty name where its type is newer than the schema.
 
 Writing uses the ``flatbuffers`` builder; fields that equal their default are left out. Reading is our own: every offset is
 checked, and the work is bounded by the size of the buffer, because offsets of a hostile file may point at the same bytes over and

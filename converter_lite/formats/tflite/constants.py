@@ -133,7 +133,9 @@ def reals(stored: Stored) -> NDArray[Any]:
     rows = max(1, _BLOCK // max(1, array[:1].size)) if array.ndim else 1
     for start in range(0, len(array) if array.ndim else 1, rows):
         part = (slice(start, start + rows),) if array.ndim else ()
-        scales, zeros = (c[part] if c.ndim == array.ndim and c.shape[:1] == array.shape[:1] else c for c in (scale, zero))
+        scales, zeros = (
+            c[part] if c.ndim == array.ndim and c.shape[:1] == array.shape[:1] else c for c in (scale, zero)
+        )
         real[part] = (array[part].astype(np.float64) - zeros) * scales
     return real
 
@@ -212,7 +214,9 @@ def activation_params(tensor: Tensor) -> QuantParams | None:
     bits, signed = GRIDS[tensor.type]
     params = _params(quant, QuantSpec(bits, signed=signed, symmetric=signed and int(quant.zero_point[0]) == 0))
     if params is None:
-        raise FormatError(f"the file is damaged: scale {quant.scale[0]}, zero point {quant.zero_point[0]}", where=tensor.name)
+        raise FormatError(
+            f"the file is damaged: scale {quant.scale[0]}, zero point {quant.zero_point[0]}", where=tensor.name
+        )
     return params
 
 

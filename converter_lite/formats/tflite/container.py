@@ -226,16 +226,22 @@ def _operator(data: bytes, item: dict[str, Any], codes: Sequence[tuple[str, bool
     if number >= len(codes):
         raise FormatError(f"the file is damaged: operator code {number} does not exist")
     kind, is_custom = codes[number]
-    options = item.get("options") or item.get("options_2") or ("", {})
+    name_and_options: tuple[str, dict[str, Any]] = item.get("options") or item.get("options_2") or ("", {})
     start, size = item["custom_offset"], item["custom_size"]
     custom = bytes(item.get("custom_options", b""))
     if start > _OUTSIDE:
         if size < 0 or start + size > len(data):
             raise FormatError("the file is damaged: options of an operator reach over its end", where=kind)
         custom = data[start : start + size]
-    ends = (_numbers(item.get(name), tensors, f"{kind}: one of its {name}") for name in ("inputs", "outputs"))
-    inside = _numbers(item.get("intermediates"), tensors, f"{kind}: one of its inner tensors")
-    return Operator(kind, is_custom, *ends, options[1], custom, inside)
+    return Operator(
+        kind,
+        is_custom,
+        _numbers(item.get("inputs"), tensors, f"{kind}: one of its inputs"),
+        _numbers(item.get("outputs"), tensors, f"{kind}: one of its outputs"),
+        name_and_options[1],
+        custom,
+        _numbers(item.get("intermediates"), tensors, f"{kind}: one of its inner tensors"),
+    )
 
 
 def _signature(item: dict[str, Any]) -> Signature:

@@ -42,7 +42,9 @@ def _space_to_batch(ctx: Importer, op: Operator) -> None:
     value, rest = ctx.value(op.inputs[0]), len(shape) - len(block) - 1
     if any(map(any, pairs)):
         before, behind = ([0, *(pair[side] for pair in pairs), *[0] * rest] for side in (0, 1))
-        value = ctx.takes(ctx.add("Pad", [value, ctx.int64(before + behind), ctx.number(0.0)], mode="constant"), op.inputs[0])
+        value = ctx.takes(
+            ctx.add("Pad", [value, ctx.int64(before + behind), ctx.number(0.0)], mode="constant"), op.inputs[0]
+        )
     sizes = [size + sum(pair) for size, pair in zip(shape[1:], pairs, strict=False)]
     if any(size % step for size, step in zip(sizes, block, strict=True)):
         raise ModelError(f"{sizes} elements cannot be divided by {block}")

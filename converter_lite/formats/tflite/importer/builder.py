@@ -271,7 +271,13 @@ class Builder:
 
     def finish(self, outputs: Sequence[ir.Value], name: str) -> QuantizedModel:
         """The graph with what it uses, and the plan for it."""
-        main = ir.Graph(self.inputs, outputs, nodes=_needed(self.nodes, outputs), opset_imports={"": OPSET}, name=name or "main_graph")
+        main = ir.Graph(
+            self.inputs,
+            outputs,
+            nodes=_needed(self.nodes, outputs),
+            opset_imports={"": OPSET},
+            name=name or "main_graph",
+        )
         used = {value for node in ir.traversal.RecursiveGraphIterator(main) for value in node.inputs}
         kept = [value for value in self._initializers.values() if value in used]
         for value in kept:

@@ -28,6 +28,9 @@ from converter_lite.quantization.plan import NodeMode
 PICTURE = 4
 """Axes of a tensor of pictures."""
 
+_SUFFIXES: dict[Order, str] = {(0, 3, 1, 2): "nchw", (0, 2, 3, 1): "nhwc"}
+"""Transpose of pictures -> how its result is called."""
+
 DEEPEST = 32
 """Most subgraphs inside of one another."""
 
@@ -46,7 +49,9 @@ class Importer:
         where: Name of the file, for messages.
     """
 
-    def __init__(self, file: TfliteModel, graph: Subgraph, builder: Builder, translate: Translate, where: str = "") -> None:
+    def __init__(
+        self, file: TfliteModel, graph: Subgraph, builder: Builder, translate: Translate, where: str = ""
+    ) -> None:
         self.file = file
         self.graph = graph
         self.builder = builder
@@ -242,8 +247,10 @@ class Importer:
         mode = NodeMode.INTEGER if base in self.builder.plan.activations else NodeMode.FLOAT
         if value.const_value is not None:
             return self.builder.constant(np.transpose(value.const_value.numpy(), permutation), None, base)
-        suffix = {(0, 3, 1, 2): "nchw", (0, 2, 3, 1): "nhwc"}.get(permutation, "transposed")
-        (turned,) = self.builder.add("Transpose", [value], name=f"{base}_{suffix}", decision=mode, perm=list(permutation))
+        suffix = _SUFFIXES.get(permutation, "transposed")
+        (turned,) = self.builder.add(
+            "Transpose", [value], name=f"{base}_{suffix}", decision=mode, perm=list(permutation)
+        )
         self.builder.rename(turned, f"{base}_{suffix}")
         self._take_params(index, turned)
         return turned
@@ -350,14 +357,17 @@ class Importer:
     # Constants
 
     def constant(self, index: int, order: Order) -> ir.Value:
-        """A constant in another order of axes, behind axes of length 1 where the order has more; integers stay in the plan
-        where the current operator computes with them.
+        """A constant in another order of axes, behind axes of length 1 where the order has more.
+
+        Its integers are in the plan where the current operator computes with them.
         """
         stored = self.stored(index)
         axis = None if stored.axis is None else order.index(stored.axis + len(order) - len(stored.dims))
         return self._planned(index, stored, axis, order, None, planned=self.is_integer)
 
-    def weight(self, index: int, order: Order, *, shape: tuple[int, ...] | None = None, axis: int | None = None) -> ir.Value:
+    def weight(
+        self, index: int, order: Order, *, shape: tuple[int, ...] | None = None, axis: int | None = None
+    ) -> ir.Value:
         """A weight, with its integers and parameters in the plan if it has such.
 
         Args:
@@ -374,7 +384,14 @@ class Importer:
         return self._planned(index, stored, axis, order, shape, planned=True)
 
     def _planned(
-        self, index: int, stored: Stored, axis: int | None, order: Order, shape: tuple[int, ...] | None, *, planned: bool
+        self,
+        index: int,
+        stored: Stored,
+        axis: int | None,
+        order: Order,
+        shape: tuple[int, ...] | None,
+        *,
+        planned: bool,
     ) -> ir.Value:
         builder = self.builder
         params = constants.weight_params(stored, axis) if planned else None

@@ -41,7 +41,9 @@ def _if(ctx: Importer, op: Operator) -> None:
     branches = [_branch(ctx, op, number, inputs) for number in numbers]
     if len({len(branch.outputs) for branch in branches} | {len(op.outputs)}) != 1:
         raise ModelError("its branches have different results")
-    for index, value in zip(op.outputs, ctx.builder.choose(ctx.value(op.inputs[0]), branches, ctx.builder.name), strict=True):
+    for index, value in zip(
+        op.outputs, ctx.builder.choose(ctx.value(op.inputs[0]), branches, ctx.builder.name), strict=True
+    ):
         ctx.bind(index, value)
 
 

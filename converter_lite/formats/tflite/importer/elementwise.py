@@ -62,5 +62,3 @@ def _wide_constant(ctx: Importer, index: int, order: Order) -> ir.Value:
         wide = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
         return ctx.builder.constant(np.transpose(wide, order), array.dtype, str(value.name))
     return ctx.constant(index, natural(len(stored.dims)) if stored.size == 1 else order)
-
-

@@ -7,6 +7,7 @@ will tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -121,10 +122,8 @@ def _arithmetic(function: Callable[[int, int], int | bool | None]) -> Callable[.
 
     pairwise = np.frompyfunc(of_two, 2, 1)
 
-    def rule(_: Any, first: Known, *others: Known) -> Any:
-        for other in others:
-            first = pairwise(first, other)
-        return first
+    def rule(_: Any, *numbers: Known) -> Any:
+        return reduce(pairwise, numbers)
 
     return rule
 

@@ -67,7 +67,9 @@ def _kept(ctx: Importer, op: Operator) -> None:
 
 def _batch_matmul(ctx: Importer, op: Operator) -> None:
     """Either operand may be transposed in its last two axes."""
-    operands = [_turned(ctx, index, turn=bool(op.get(name))) for index, name in zip(op.inputs, ("adj_x", "adj_y"), strict=True)]
+    operands = [
+        _turned(ctx, index, turn=bool(op.get(name))) for index, name in zip(op.inputs, ("adj_x", "adj_y"), strict=True)
+    ]
     mode = None
     if ctx.is_planned(operands[1]) and len(shape_of(operands[1])) == MATRIX:
         mode = dynamic_mode(ctx, op.inputs[1], operands[1])

@@ -8,8 +8,8 @@
 
        PAD ─ CONV_2D | DEPTHWISE_CONV_2D (without padding)      becomes      one with padding
 
-Refused: other readers of what is between (1), a stride or dilation of the convolution itself (1), blocks that differ (1), borders that
-would be cut off more than they were added (1), and a border around other axes than height and width (2).
+Refused: other readers of what is between (1), a stride or dilation of the convolution itself (1), blocks that differ (1), borders
+that would be cut off more than they were added (1), and a border around other axes than height and width (2).
 """
 
 from __future__ import annotations

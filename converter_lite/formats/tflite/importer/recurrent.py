@@ -1,7 +1,7 @@
 """Recurrent layers: one ONNX operator where it computes the same, otherwise step by step.
 
-Gates of the file are in the order input, forget, cell, output; those of ONNX in the order input, output, forget, cell. States that
-the file keeps from run to run are zero at the beginning of each run, as after a reset.
+Gates of the file are in the order input, forget, cell, output; those of ONNX in the order input, output, forget, cell. States
+that the file keeps from run to run are zero at the beginning of each run, as after a reset.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def _sequence_lstm(ctx: Importer, op: Operator) -> None:
     layer = _layer(op, 1, 18, 20)
     steps = _ordered(ctx, op, op.inputs[0])
     result = _run(ctx, op, layer, steps, reverse=False)
-    ctx.bind(op.outputs[0], _relabelled(ctx, result, _stored_grid(ctx, op, layer), ctx.params(op.outputs[0])), _order(op))
+    ctx.bind(
+        op.outputs[0], _relabelled(ctx, result, _stored_grid(ctx, op, layer), ctx.params(op.outputs[0])), _order(op)
+    )
 
 
 def _stored_grid(ctx: Importer, op: Operator, layer: Layer) -> QuantParams | None:
@@ -230,11 +232,15 @@ def _gates(ctx: Importer, group: Sequence[int], name: str) -> ir.Value:
         return np.concatenate(found)[None]
 
     label = f"{ctx.builder.name}_{name}"
-    made = ctx.builder.initializer(lazy_tensor(reals, ir.DataType.FLOAT, (1, 4 * rows, columns), keep_small=True), label)
+    made = ctx.builder.initializer(
+        lazy_tensor(reals, ir.DataType.FLOAT, (1, 4 * rows, columns), keep_small=True), label
+    )
     params = [constants.weight_params(part, part.axis) for part in stored]
     if all(p is not None and p.spec.signed and p.spec.symmetric and p.spec.axis in (None, 0) for p in params):
         scales = [np.broadcast_to(p.scale, (rows,)) for p in params if p is not None]
-        integers = np.concatenate([sign * part.array.astype(np.int16) for sign, part in zip(signs, stored, strict=True)])
+        integers = np.concatenate(
+            [sign * part.array.astype(np.int16) for sign, part in zip(signs, stored, strict=True)]
+        )
         spec = QuantSpec(8, symmetric=True, narrow_range=bool(integers.min(initial=0) > -128), axis=1)
         if integers.max(initial=0) <= spec.qmax and all(p is not None and p.spec.bits <= 8 for p in params):
             scale = np.concatenate(scales).astype(np.float32)

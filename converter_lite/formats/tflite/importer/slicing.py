@@ -191,8 +191,14 @@ def _cut_computed(ctx: Importer, op: Operator, part: _Part, strides: Sequence[in
     if op.get("offset"):
         end = ctx.add("Add", [begin, end])
     steps = [1 if axis in part.shrunk else strides[p] for axis, p in zip(part.axes, part.positions, strict=True)]
-    starts = [None if not _masked(op, "begin", p) else 0 if s > 0 else LAST for p, s in zip(part.positions, steps, strict=True)]
-    stops = [None if not _masked(op, "end", p) else LAST if s > 0 else FIRST for p, s in zip(part.positions, steps, strict=True)]
+    starts = [
+        None if not _masked(op, "begin", p) else 0 if s > 0 else LAST
+        for p, s in zip(part.positions, steps, strict=True)
+    ]
+    stops = [
+        None if not _masked(op, "end", p) else LAST if s > 0 else FIRST
+        for p, s in zip(part.positions, steps, strict=True)
+    ]
     begin, end = _replaced(ctx, begin, starts), _replaced(ctx, end, stops)
     if part.shrunk:
         behind = ctx.add("Add", [begin, ctx.int64([1])])
