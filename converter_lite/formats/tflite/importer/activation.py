@@ -15,31 +15,22 @@ from converter_lite.formats.tflite.importer.elementwise import aligned
 
 
 def activated(ctx: Importer, op: Operator, value: ir.Value) -> ir.Value:
-    """The activation that an operator computes on its own result.
+    """The activation that an operator computes on its own result: a bound, since the runtime leaves others out.
 
     Raises:
-        ModelError: It has no counterpart.
+        ModelError: It is none.
     """
-    return apply(ctx, int(op.get("activation")), value)
-
-
-def apply(ctx: Importer, kind: int, value: ir.Value) -> ir.Value:
-    """A fused activation function.
-
-    Raises:
-        ModelError: It has no counterpart.
-    """
+    kind = int(op.get("activation"))
     if kind == Activation.NONE:
         return value
+    if kind == Activation.RELU:
+        return ctx.add("Relu", [value])
     if kind in _BOUNDS:
         return clipped(ctx, value, *_BOUNDS[kind])
-    if kind in _FUSED:
-        return ctx.add(_FUSED[kind], [value])
     name = Activation(kind).name if kind in list(Activation) else f"number {kind}"
-    raise ModelError(f"the fused activation {name} cannot be translated")
+    raise ModelError(f"the fused activation {name}, which the runtime does not compute")
 
 
-_FUSED = {int(Activation.RELU): "Relu", int(Activation.TANH): "Tanh"}
 _BOUNDS = {int(Activation.RELU6): (0.0, 6.0), int(Activation.RELU_N1_TO_1): (-1.0, 1.0)}
 
 

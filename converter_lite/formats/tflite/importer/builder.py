@@ -157,6 +157,7 @@ class Builder:
         *,
         name: str = "",
         decision: NodeMode | None = None,
+        computes: bool = True,
         **attributes: Any,
     ) -> list[ir.Value]:
         """A node, or a constant where its result is known.
@@ -167,6 +168,7 @@ class Builder:
             count: Number of outputs.
             name: Of the node; that of the current operator by default.
             decision: That of the plan, if not :attr:`mode`.
+            computes: Give a constant where the result is known.
             attributes: Its attributes; ``None`` leaves one out.
 
         Raises:
@@ -175,7 +177,7 @@ class Builder:
         given = {key: value for key, value in attributes.items() if value is not None}
         numbers = folding.computed(op_type, inputs, given) if count == 1 else None
         settled = None if numbers is None else folding.whole(numbers)
-        if settled is not None:
+        if settled is not None and computes:
             kind = self._folded_type(op_type, inputs, given)
             return [self.constant(settled, kind.numpy(), f"{name or self.name}_{op_type.lower()}")]
         node_name = unique_among(name or self.name or op_type, self._node_names)

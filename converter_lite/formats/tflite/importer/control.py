@@ -62,7 +62,7 @@ def _branch(ctx: Importer, op: Operator, number: int, inputs: list[Binding]) -> 
         for index in inner.graph.outputs:
             value = inner.value(index)
             if value.producer() not in nodes or value in values:
-                value = ctx.add("Identity", [value])
+                value = ctx.add("Identity", [value], computes=False)
             values.append(value)
     return ir.Graph([], values, nodes=nodes, name=f"{ctx.builder.name}_{number}")
 

@@ -138,7 +138,7 @@ def _at_interface(ctx: Importer, builder: Builder, where: str) -> list[ir.Value]
         except ConverterError as error:
             raise type(error)(error.message, where=where, hint=error.hint) from None
         if value.producer() is None or value in results:
-            (value,) = builder.add("Identity", [value], name=name)
+            (value,) = builder.add("Identity", [value], name=name, computes=False)
         if value.name != name:
             _free(ctx, builder, name)
             builder.rename(value, name)

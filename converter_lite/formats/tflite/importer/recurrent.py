@@ -17,7 +17,6 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator
 from converter_lite.formats.tflite.enums import Activation
-from converter_lite.formats.tflite.importer.activation import apply
 from converter_lite.formats.tflite.importer.context import INSIDE_OTHER, Handler, Importer, same_grid
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
@@ -37,8 +36,8 @@ ONNX_GATES = (INPUT, OUTPUT, FORGET, CELL)
 NORMALIZING_EPSILON = 1e-8
 """Added to the variance of gates that are normalized. Source: the runtime's ``kernel_utils``."""
 
-_FUNCTIONS = {Activation.TANH: "Tanh", Activation.RELU: "Relu"}
-"""Activations of cell and output that ONNX's operator has too."""
+_FUNCTIONS = {int(Activation.TANH): "Tanh", int(Activation.RELU): "Relu"}
+"""Activations of cell and output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +179,22 @@ def _fits_operator(ctx: Importer, op: Operator, layer: Layer, length: int | None
     starts_with_zero = all(_is_zero_state(ctx, index) for index in layer.states)
     is_bounded = bound > 0 and not (length is not None and length <= bound and starts_with_zero)
     plain = layer.projection[0] == NOT_GIVEN and all(index == NOT_GIVEN for index in layer.normalized)
-    known = op.get("activation", Activation.TANH) in _FUNCTIONS
     own, state = _stored_grid(ctx, op, layer), ctx.params(layer.states[0]) if layer.states[0] != NOT_GIVEN else None
     if own is not None and state is not None and not same_grid(own, state):
         return False
-    return plain and known and not (is_bounded or (bound > 0 and op.get("activation") != Activation.TANH))
+    return plain and not (is_bounded or (bound > 0 and _function(op) != "Tanh"))
+
+
+def _function(op: Operator) -> str:
+    """What cell and output go through.
+
+    Raises:
+        ModelError: ONNX's layers do not have it.
+    """
+    kind = int(op.get("activation"))
+    if kind not in _FUNCTIONS:
+        raise ModelError(f"its activation is number {kind}; tanh and relu are translated")
+    return _FUNCTIONS[kind]
 
 
 def _is_zero_state(ctx: Importer, index: int) -> bool:
@@ -197,7 +207,7 @@ def _operator(ctx: Importer, op: Operator, layer: Layer, steps: ir.Value, *, rev
     weights = [_gates(ctx, group, name) for group, name in ((layer.inputs, "w"), (layer.recurrent, "r"))]
     peepholes = _peepholes(ctx, layer) if layer.has_peepholes else None
     states = [_state(ctx, index) for index in layer.states]
-    function = _FUNCTIONS[Activation(op.get("activation", Activation.TANH))]
+    function = _function(op)
     decision = NodeMode.FLOAT
     if any(ctx.is_planned(weight) for weight in weights) and not ctx.is_integer:
         decision, builder.reason = NodeMode.WEIGHT, INSIDE_OTHER
@@ -314,18 +324,18 @@ def _step(
     ctx: Importer, op: Operator, layer: Layer, x: ir.Value, output: ir.Value, cell: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
     """Output and cell after a step; ``x``: (batch, columns)."""
-    kind = int(op.get("activation", Activation.TANH))
+    function = _function(op)
     gates = {gate: _gate(ctx, layer, gate, x, output) for gate in range(4) if layer.inputs[gate] != NOT_GIVEN}
     forget = ctx.add("Sigmoid", [_seen(ctx, layer, FORGET, gates[FORGET], cell)])
     if layer.is_coupled:
         into = ctx.add("Sub", [ctx.number(1.0, "one"), forget])
     else:
         into = ctx.add("Sigmoid", [_seen(ctx, layer, INPUT, gates[INPUT], cell)])
-    fresh = apply(ctx, kind, _normalized(ctx, layer, CELL, gates[CELL]))
+    fresh = ctx.add(function, [_normalized(ctx, layer, CELL, gates[CELL])])
     cell = ctx.add("Add", [ctx.add("Mul", [forget, cell]), ctx.add("Mul", [into, fresh])])
     cell = _bounded(ctx, cell, float(op.get("cell_clip")))
     out = ctx.add("Sigmoid", [_seen(ctx, layer, OUTPUT, gates[OUTPUT], cell)])
-    output = ctx.add("Mul", [out, apply(ctx, kind, cell)])
+    output = ctx.add("Mul", [out, ctx.add(function, [cell])])
     weight, bias = layer.projection
     if weight != NOT_GIVEN:
         output = _product(ctx, output, weight, bias)
@@ -380,10 +390,6 @@ def _normalized(ctx: Importer, layer: Layer, gate: int, value: ir.Value) -> ir.V
 
 def _plain(ctx: Importer, op: Operator, steps: ir.Value, start: int, *, reverse: bool) -> ir.Value:
     """A layer without gates: input weights, recurrent weights, biases."""
-    kind = int(op.get("activation"))
-    names = {Activation.TANH: "Tanh", Activation.RELU: "Relu"}
-    if kind not in names:
-        raise ModelError(f"its activation is number {kind}; ONNX's layer has tanh and relu")
     weights, recurrent, bias, state = _numbers(op, start, 4)
     if not _is_zero_state(ctx, state):
         raise ModelError("its first state is computed")
@@ -399,7 +405,7 @@ def _plain(ctx: Importer, op: Operator, steps: ir.Value, start: int, *, reverse:
         2,
         hidden_size=units,
         direction="reverse" if reverse else "forward",
-        activations=[names[Activation(kind)]],
+        activations=[_function(op)],
     )
     return ctx.add("Squeeze", [made[0], ctx.int64([1], "axes")])
 
@@ -428,12 +434,14 @@ def _basic_lstm(ctx: Importer, op: Operator) -> None:
         raise ModelError("it keeps a state between runs, which an ONNX graph has not")
     x, output, weight, bias, cell = op.inputs[:5]
     joined = ctx.add("Concat", [ctx.value(x), ctx.value(output)], axis=1)
-    gates = ctx.add_many("Split", [_product(ctx, joined, weight, bias)], 4, axis=1, num_outputs=4)
+    before = _product(ctx, joined, weight, bias)
+    gates = ctx.add_many("Split", [before], 4, axis=1, num_outputs=4)
     into, forget, out = (ctx.add("Sigmoid", [gates[place]]) for place in (0, 2, 3))
     fresh = ctx.add("Tanh", [gates[1]])
     after = ctx.add("Add", [ctx.add("Mul", [into, fresh]), ctx.add("Mul", [forget, ctx.value(cell)])])
-    ctx.bind(op.outputs[0], ctx.add("Mul", [out, ctx.add("Tanh", [after])]))
-    ctx.bind(op.outputs[1], after)
+    results = [ctx.add("Mul", [out, ctx.add("Tanh", [after])]), after, joined, before]
+    for index, result in zip(op.outputs, results, strict=False):
+        ctx.bind(index, result)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -10,7 +10,6 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import TensorType
-from converter_lite.formats.tflite.importer.activation import activated
 from converter_lite.formats.tflite.importer.context import Handler, Importer, rank_of
 from converter_lite.formats.tflite.importer.elementwise import aligned
 from converter_lite.formats.tflite.importer.folding import Size
@@ -108,11 +107,13 @@ def _rank(ctx: Importer, op: Operator) -> None:
 def _concatenation(ctx: Importer, op: Operator) -> None:
     axis = axis_of(int(op.get("axis")), ctx.rank(op.inputs[0]))
     given = [index for index in op.inputs if ctx.shape(index)[axis] != 0] or list(op.inputs[:1])
-    if len(given) == 1 and not op.get("activation"):
+    if op.get("activation"):
+        raise ModelError("a fused activation, which the runtime does not compute")
+    if len(given) == 1:
         ctx.same(op.outputs[0], given[0])
         return
     values, order = aligned(ctx, given)
-    ctx.bind(op.outputs[0], activated(ctx, op, concatenated(ctx, values, place_of(order, axis))), order)
+    ctx.bind(op.outputs[0], concatenated(ctx, values, place_of(order, axis)), order)
 
 
 def concatenated(ctx: Importer, values: Sequence[ir.Value], place: int) -> ir.Value:

@@ -1,0 +1,17 @@
+"""All cases of single operators."""
+
+from __future__ import annotations
+
+from tests.formats.tflite import cases_elementwise, cases_indexing, cases_matrices, cases_pictures, cases_shapes
+from tests.formats.tflite.case import Case
+
+CASES: list[Case] = [
+    *cases_elementwise.CASES,
+    *cases_indexing.CASES,
+    *cases_matrices.CASES,
+    *cases_pictures.CASES,
+    *cases_shapes.CASES,
+]
+
+OTHER_TESTS: dict[str, str] = {}
+"""Operators that are not tried by themselves -> where they are."""
