@@ -90,9 +90,11 @@ def _add_inputs(ctx: Importer, shapes: Mapping[str, Sequence[int]]) -> None:
         value = builder.add_input(tensor.name, kind, tensor.open_shape)
         ctx.bind(index, value)
     if shapes:
-        alone = ir.Graph(builder.inputs, [], nodes=[], opset_imports={"": 1})
+        copies = [ir.Value(name=value.name, shape=value.shape, type=value.type) for value in builder.inputs]
+        alone = ir.Graph(copies, [], nodes=[], opset_imports={"": 1})
         fix_input_shapes(ir.Model(alone, ir_version=IR_VERSION), shapes)
-        for value in builder.inputs:
+        for value, copy in zip(builder.inputs, copies, strict=True):
+            value.shape = copy.shape
             builder.forget_type(value)
 
 
