@@ -13,5 +13,9 @@ CASES: list[Case] = [
     *cases_shapes.CASES,
 ]
 
-OTHER_TESTS: dict[str, str] = {}
+OTHER_TESTS: dict[str, str] = {
+    **dict.fromkeys(("CALL", "STABLEHLO_COMPOSITE", "IF", "WHILE"), "test_structure"),
+    **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), "test_quantized"),
+    "DENSIFY": "test_constants",
+}
 """Operators that are not tried by themselves -> where they are."""

@@ -126,7 +126,7 @@ def test_graphs_that_multiply_by_calling_each_other_are_refused() -> None:
             for _ in range(2):
                 (x,) = graph.op("CALL", [x], [graph.tensor((2, 3))], subgraph=number + 1)
         graph.ends_with(x if number + 1 < len(graphs) else graph.op("EXP", [x], [graph.tensor((2, 3))])[0])
-    assert "more than 100000 operators" in refused(file)
+    assert "more than 12000 operators" in refused(file)
 
 
 def test_a_branch_with_integers_needs_a_condition_that_is_known() -> None:
@@ -145,7 +145,19 @@ def test_a_layer_that_is_too_long_to_be_written_step_by_step_is_refused() -> Non
     operands = [normal(1, 600, 3), *layer(weights(4, 3)), Variable((1, 4)), Variable((1, 4))]
     expected = np.zeros((1, 600, 4), np.float32)
     case = single("", "UNIDIRECTIONAL_SEQUENCE_LSTM", operands, expected, activation=TANH, cell_clip=0.5)
-    assert "600 steps of a layer that ONNX has no operator for" in refused(case.data)
+    assert "more than 12000 operators" in refused(case.data)
+
+
+def test_a_layer_of_an_open_number_of_steps_needs_one_that_onnx_has() -> None:
+    file = File()
+    main = file.main
+    x = main.input((1, 5, 3), name="x", open_shape=(1, -1, 3))
+    operands = [-1 if array is None else main.constant(array) for array in layer(weights(4, 3))]  # type: ignore[arg-type]
+    states = [main.tensor((1, 4), variable=True) for _ in range(2)]
+    y = main.tensor((1, 5, 4), open_shape=(1, -1, 4))
+    options = {"activation": TANH, "cell_clip": 10.0}
+    main.ends_with(*main.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *operands, *states], [y], **options))
+    assert "an open number of steps" in refused(file)
 
 
 @pytest.mark.parametrize("kind", [TensorType.STRING, TensorType.COMPLEX64, TensorType.RESOURCE])

@@ -12,9 +12,10 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.formats.tflite.container import Operator
-from converter_lite.formats.tflite.importer.context import Importer, shape_of
+from converter_lite.formats.tflite.importer.context import MOST_MADE, Importer, shape_of
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.quantization.plan import Integers
 
 NARROW = 8
 """Bits of integers of which a half is worth the trouble."""
@@ -37,7 +38,8 @@ def average(ctx: Importer, op: Operator, value: ir.Value, kernel: list[int], **w
     if params is None or count % 2 or params.spec.bits > NARROW:
         return ctx.add("AveragePool", [value], **window)
     share = 1 / (4 * count * (params.spec.qmax - params.spec.qmin))
-    if "auto_pad" not in window and not any(window.get("pads", ())) and shape_of(value)[1] > 0:
+    is_plain = "auto_pad" not in window and not any(window.get("pads", ()))
+    if is_plain and 0 < shape_of(value)[1] * count <= MOST_MADE:
         return _weighted(ctx, params, value, kernel, share, **window)
     shift = share * float(params.scale) * int(params.zero_point)
     made = ctx.add("Mul", [ctx.add("AveragePool", [value], **window), ctx.number(1 + share)])
@@ -50,15 +52,18 @@ def _weighted(
     """An average as a convolution of each channel, which integer kernels compute exactly."""
     builder, channels = ctx.builder, shape_of(value)[1]
     scale = np.float32((1 + share) / (kernel[0] * kernel[1] * EQUAL))
-    equal = np.full((channels, 1, *kernel), EQUAL, np.int8)
-    weights = lazy_tensor(lambda: equal * scale, ir.DataType.FLOAT, equal.shape)
+    sizes = (channels, 1, *kernel)
+    equal = lazy_tensor(lambda: np.full(sizes, EQUAL, np.int8), ir.DataType.INT8, sizes)
+    weights = lazy_tensor(lambda: np.full(sizes, EQUAL * scale, np.float32), ir.DataType.FLOAT, sizes)
     unit = np.float32(params.scale * scale)
     shift = np.full(channels, round(share * float(params.scale) * int(params.zero_point) / float(unit)), np.int32)
-    inputs = [value]
-    for tensor, integers, step, bits in (
+    bias = ir.Tensor((shift * unit).astype(np.float32))
+    pairs: tuple[tuple[ir.TensorProtocol, Integers, np.float32, int], ...] = (
         (weights, equal, scale, 8),
-        (ir.Tensor((shift * unit).astype(np.float32)), shift, unit, 32),
-    ):
+        (bias, shift, unit, 32),
+    )
+    inputs = [value]
+    for tensor, integers, step, bits in pairs:
         made = builder.initializer(tensor, f"{builder.name}_{'weights' if bits == 8 else 'shift'}")
         spec = QuantSpec(bits, symmetric=True, narrow_range=bits == 8)
         builder.plan.weights[str(made.name)] = QuantParams(np.asarray(step), np.zeros((), np.int32), spec)

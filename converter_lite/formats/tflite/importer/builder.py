@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.importer import folding
-from converter_lite.graph import unique_among, values_read
+from converter_lite.graph import values_read
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 
 OPSET = 20
@@ -24,8 +25,9 @@ IR_VERSION = 9
 SEEN_INTEGERS, SEEN_FLOATS = 4096, 16
 """Most elements of a constant that the inference of shapes looks at: sizes and indices; bounds and scales."""
 
-MOST_INLINED = 100_000
-"""Most operators of subgraphs that are called: a few bytes could ask for any number."""
+MOST_REPEATED = 12_000
+"""Most operators of graphs that are called, turns of loops, and steps of layers that are written one by one: a few bytes could ask
+for any number."""
 
 UNNAMED = "unnamed"
 """Key of a value's ``meta`` as long as it has no name of a tensor."""
@@ -62,6 +64,24 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     return several(name, value) if many else single(name, value)
 
 
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A Concat that may not be there yet.
+
+    Attributes:
+        parts: What it puts together.
+        axis: Along which axis.
+        name: Of the node.
+        mode, reason: Its decision in the plan.
+    """
+
+    parts: tuple[ir.Value, ...]
+    axis: int
+    name: str
+    mode: NodeMode
+    reason: str
+
+
 class Builder:
     """The graph that a file becomes, as far as it is made.
 
@@ -87,28 +107,39 @@ class Builder:
         self._shared: dict[tuple[Any, ...], ir.Value] = {}
         self._taken: set[str] = set()
         self._node_names: set[str] = set()
+        self._counts: dict[tuple[int, str], int] = {}
         self._types: dict[ir.Value, onnx.TypeProto] = {}
-        self._inlined = 0
+        self._repeated = 0
+        self._joins: dict[ir.Value, Join] = {}
 
     def count(self, operators: int) -> None:
-        """Count operators of subgraphs, which may be used many times.
+        """Count what is written out, maybe many times.
 
         Raises:
-            ModelError: They are too many.
+            ModelError: It is too much.
         """
-        self._inlined += operators
-        if self._inlined > MOST_INLINED:
-            raise ModelError(f"the graphs that it calls have more than {MOST_INLINED} operators, with all repetitions")
+        self._repeated += operators
+        if self._repeated > MOST_REPEATED:
+            raise ModelError(
+                f"written out with all repetitions, it has more than {MOST_REPEATED} operators",
+                hint="convert the model again for shorter sequences",
+            )
 
     # Names
 
     def unique(self, name: str) -> str:
         """A name that no value has yet."""
-        return unique_among(name or "value", self._taken)
+        return self._next(name or "value", self._taken)
 
-    def is_taken(self, name: str) -> bool:
-        """Whether a value has it."""
-        return name in self._taken
+    def _next(self, name: str, taken: set[str]) -> str:
+        """The name, with a number behind it if it is taken: the first one since the last that was given."""
+        candidate, count = name, self._counts.get((id(taken), name), 0)
+        while candidate in taken:
+            count += 1
+            candidate = f"{name}_{count}"
+        self._counts[id(taken), name] = count
+        taken.add(candidate)
+        return candidate
 
     def rename(self, value: ir.Value, name: str) -> None:
         """Give a value a free name; the plan follows."""
@@ -180,7 +211,8 @@ class Builder:
         if settled is not None and computes:
             kind = self._folded_type(op_type, inputs, given)
             return [self.constant(settled, kind.numpy(), f"{name or self.name}_{op_type.lower()}")]
-        node_name = unique_among(name or self.name or op_type, self._node_names)
+        inputs = [None if value is None else self.made(value) for value in inputs]
+        node_name = self._next(name or self.name or op_type, self._node_names)
         outputs = [ir.Value(name=self.unique(f"{node_name}:{index}")) for index in range(count)]
         for value in outputs:
             value.meta[UNNAMED] = True
@@ -192,6 +224,33 @@ class Builder:
         if numbers is not None:
             outputs[0].meta[folding.KEY] = numbers
         return outputs
+
+    def join(self, parts: Sequence[ir.Value], axis: int) -> ir.Value:
+        """Values behind one another: a Concat that is made when something reads it.
+
+        A loop that collects rows makes a longer one in every turn, of which only the last one is read.
+        """
+        name = self._next(self.name or "Concat", self._node_names)
+        value = ir.Value(name=self.unique(f"{name}:0"))
+        value.meta[UNNAMED] = True
+        mode, reason = self.mode, self.reason
+        self._joins[value] = Join(tuple(parts), axis, name, mode, reason if mode is NodeMode.FLOAT else "")
+        _describe_join(value, parts, axis)
+        return value
+
+    def parts(self, value: ir.Value) -> Join | None:
+        """What a value is put together of."""
+        return self._joins.get(value)
+
+    def made(self, value: ir.Value) -> ir.Value:
+        """The value, whose node is there."""
+        join = self._joins.get(value)
+        if join is not None and value.producer() is None:
+            inputs = [self.made(part) for part in join.parts]
+            attributes = [ir.AttrInt64("axis", join.axis)]
+            self.nodes.append(ir.Node("", "Concat", inputs, attributes, outputs=[value], name=join.name))
+            self.plan.nodes[join.name] = NodePlan("Concat", join.mode, join.reason)
+        return value
 
     def _decide(self, node: ir.Node, mode: NodeMode) -> None:
         reason = self.reason if mode is NodeMode.FLOAT else ""
@@ -208,7 +267,7 @@ class Builder:
 
     def choose(self, condition: ir.Value, branches: Sequence[ir.Graph], name: str) -> list[ir.Value]:
         """An If with two branches of equal results."""
-        node_name = unique_among(name, self._node_names)
+        node_name = self._next(name, self._node_names)
         outputs = [ir.Value(name=self.unique(f"{node_name}:{index}")) for index in range(len(branches[0].outputs))]
         for value, one, other in zip(outputs, branches[0].outputs, branches[1].outputs, strict=True):
             value.meta[UNNAMED] = True
@@ -225,6 +284,8 @@ class Builder:
     @contextmanager
     def branch(self) -> Iterator[list[ir.Node]]:
         """Nodes made inside belong to another graph, whose list is given."""
+        for value in self._joins:  # not inside: others may read them behind it
+            self.made(value)
         outer, self.nodes = self.nodes, []
         try:
             yield self.nodes
@@ -291,6 +352,28 @@ class Builder:
         plan.weights = {name: params for name, params in plan.weights.items() if name in names}
         weights = {name: integers for name, integers in self.q_weights.items() if name in plan.weights}
         return QuantizedModel(ir.Model(main, ir_version=IR_VERSION), plan, weights)
+
+
+def _describe_join(value: ir.Value, parts: Sequence[ir.Value], axis: int) -> None:
+    """Type and shape of a Concat.
+
+    Raises:
+        ModelError: The inputs do not fit.
+    """
+    shapes = [list(part.shape) for part in parts if part.shape is not None]
+    kinds = {part.dtype for part in parts}
+    if len(shapes) != len(parts) or len({len(shape) for shape in shapes}) != 1 or len(kinds) != 1:
+        raise ModelError("its inputs do not fit: they differ in type or number of axes")
+    sizes: list[int | ir.SymbolicDim | None] = []
+    for place, column in enumerate(zip(*shapes, strict=True)):
+        known = [size for size in column if isinstance(size, int)]
+        if place == axis:
+            sizes.append(sum(known) if len(known) == len(column) else None)
+        elif len(set(known)) > 1:
+            raise ModelError(f"its inputs do not fit: axis {place} has sizes {sorted(set(known))}")
+        else:
+            sizes.append(known[0] if known else column[0])
+    value.type, value.shape = parts[0].type, ir.Shape(sizes)
 
 
 def _needed(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> list[ir.Node]:

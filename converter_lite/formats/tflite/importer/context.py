@@ -31,6 +31,9 @@ PICTURE = 4
 _SUFFIXES: dict[Order, str] = {(0, 3, 1, 2): "nchw", (0, 2, 3, 1): "nhwc"}
 """Transpose of pictures -> how its result is called."""
 
+MOST_MADE = 1 << 16
+"""Most elements of a constant that a translation makes: sizes of a file could ask for any number."""
+
 DEEPEST = 32
 """Most subgraphs inside of one another."""
 
@@ -473,6 +476,17 @@ Handler = Callable[[Importer, Operator], None]
 def _key(order: Order | None) -> Order:
     """Orders as keys: that of the file is ``()``, whatever the rank."""
     return () if order is None or order == natural(len(order)) else order
+
+
+def check_count(count: int) -> int:
+    """So many elements of a constant, if they are not too many.
+
+    Raises:
+        ModelError: They are.
+    """
+    if not 0 <= count <= MOST_MADE:
+        raise ModelError(f"it needs a constant of {count} elements, more than {MOST_MADE}")
+    return count
 
 
 def rank_of(value: ir.Value) -> int:

@@ -60,7 +60,7 @@ def _branch(ctx: Importer, op: Operator, number: int, inputs: list[Binding]) -> 
         inner = ctx.inlined(number, inputs)
         values = []
         for index in inner.graph.outputs:
-            value = inner.value(index)
+            value = ctx.builder.made(inner.value(index))
             if value.producer() not in nodes or value in values:
                 value = ctx.add("Identity", [value], computes=False)
             values.append(value)

@@ -136,7 +136,7 @@ def _at_interface(ctx: Importer, builder: Builder, where: str) -> list[ir.Value]
     for index in ctx.graph.outputs:
         name = ctx.graph.tensors[index].name
         try:
-            value, kind = ctx.value(index), ctx.element_type(index)
+            value, kind = builder.made(ctx.value(index)), ctx.element_type(index)
         except ConverterError as error:
             raise type(error)(error.message, where=where, hint=error.hint) from None
         if value.producer() is None or value in results:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
-from converter_lite.formats.tflite.importer.context import Handler, Importer, rank_of
+from converter_lite.formats.tflite.importer.context import Handler, Importer, check_count, rank_of
 from converter_lite.formats.tflite.importer.shaping import axis_of, place_of
 from converter_lite.formats.tflite.importer.slicing import FIRST, LAST
 from converter_lite.formats.tflite.importer.weights import product_mode
@@ -100,7 +100,7 @@ def _one_hot(ctx: Importer, op: Operator) -> None:
     axis = axis_of(int(op.get("axis")), rank)
     shape = [depth if place == axis else 1 for place in range(rank)]
     kind = indices.dtype.numpy() if indices.dtype is not None else np.int32
-    numbers = ctx.builder.constant(np.arange(depth).reshape(shape), kind, "numbers")
+    numbers = ctx.builder.constant(np.arange(check_count(depth)).reshape(shape), kind, "numbers")
     wide = ctx.add("Unsqueeze", [indices, ctx.int64([axis])])
     found = ctx.add("Equal", [wide, numbers])
     ctx.bind(op.outputs[0], ctx.add("Where", [found, ctx.value(op.inputs[2]), ctx.value(op.inputs[3])]))
@@ -203,7 +203,7 @@ def _inside(
     for number, axis in enumerate(axes):
         start = ctx.add("Gather", [starts, ctx.int64([number])])
         stop = ctx.add("Add", [start, ctx.int64([part[axis]])])
-        places = np.arange(shape[axis]).reshape([-1 if each == axis else 1 for each in range(len(shape))])
+        places = np.arange(check_count(shape[axis])).reshape([-1 if each == axis else 1 for each in range(len(shape))])
         numbers = ctx.builder.constant(places, np.int64, "places")
         here = ctx.add("And", [ctx.add("GreaterOrEqual", [numbers, start]), ctx.add("Less", [numbers, stop])])
         found = here if found is None else ctx.add("And", [found, here])
@@ -214,6 +214,7 @@ def _inside(
 def _diagonal(ctx: Importer, rows: int, columns: int) -> ir.Value:
     if min(rows, columns) < 1:
         raise ModelError("a size is open", hint="give the inputs fixed sizes with --inputShape")
+    check_count(rows * columns)
     return ctx.builder.constant(np.eye(rows, columns), np.bool_, "diagonal")
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import MirrorMode
-from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.context import Handler, Importer, check_count
 
 
 def _pad(ctx: Importer, op: Operator) -> None:
@@ -79,6 +79,7 @@ def _mirror_pad(ctx: Importer, op: Operator) -> None:
 def _mirrored(size: int, before: int, behind: int) -> Sequence[int]:
     if size < max(before, behind):
         raise ModelError(f"a border of {max(before, behind)} around {'an open size' if size < 0 else size}")
+    check_count(size + before + behind)
     places = np.arange(size)
     return np.concatenate([places[:before][::-1], places, places[size - behind :][::-1]]).tolist()
 

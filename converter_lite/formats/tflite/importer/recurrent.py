@@ -22,8 +22,8 @@ from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode
 
-MAX_STEPS = 512
-"""Most steps that are written one by one."""
+STEP = 25
+"""Operators of a step that is written out."""
 
 INPUT, FORGET, CELL, OUTPUT = range(4)
 """Gates in the order of the file."""
@@ -161,12 +161,12 @@ def _run(ctx: Importer, op: Operator, layer: Layer, steps: ir.Value, *, reverse:
     length = count if isinstance(count, int) else None
     if _fits_operator(ctx, op, layer, length):
         return _operator(ctx, op, layer, steps, reverse=reverse)
-    if length is None or length > MAX_STEPS:
-        what = "an open number of" if length is None else str(length)
+    if length is None:
         raise ModelError(
-            f"{what} steps of a layer that ONNX has no operator for (a bounded cell, a projection or normalized gates)",
-            hint=f"up to {MAX_STEPS} steps are written one by one; --inputShape fixes their number",
+            "an open number of steps of a layer that ONNX has no operator for (a bounded cell, a projection, normalized gates)",
+            hint="steps are written one by one; --inputShape fixes their number",
         )
+    ctx.builder.count(STEP * length)
     return _unrolled(ctx, op, layer, steps, length, reverse=reverse)
 
 

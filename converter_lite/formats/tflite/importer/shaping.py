@@ -10,6 +10,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import TensorType
+from converter_lite.formats.tflite.importer import folding
 from converter_lite.formats.tflite.importer.context import Handler, Importer, rank_of
 from converter_lite.formats.tflite.importer.elementwise import aligned
 from converter_lite.formats.tflite.importer.folding import Size
@@ -119,16 +120,17 @@ def _concatenation(ctx: Importer, op: Operator) -> None:
 def concatenated(ctx: Importer, values: Sequence[ir.Value], place: int) -> ir.Value:
     """Values behind one another; those that are concatenations themselves are taken apart."""
     parts = [part for value in values for part in pieces(ctx, value, place) or [value]]
-    return parts[0] if len(parts) == 1 else ctx.add("Concat", parts, axis=place)
+    numbers = folding.computed("Concat", parts, {"axis": place})
+    if numbers is not None:
+        return ctx.add("Concat", parts, axis=place)
+    return parts[0] if len(parts) == 1 else ctx.builder.join(parts, place)
 
 
-def pieces(ctx: Importer, value: ir.Value, place: int) -> list[ir.Value]:
+def pieces(ctx: Importer, value: ir.Value, place: int) -> tuple[ir.Value, ...]:
     """What a value is a concatenation of along an axis; nothing if it is none, or rounded to a grid of its own."""
-    node = value.producer()
-    is_whole = node is not None and node.op_type == "Concat" and node.attributes["axis"].as_int() == place
-    if node is None or not is_whole or value.name in ctx.builder.plan.activations:
-        return []
-    return [part for part in node.inputs if part is not None]
+    join = ctx.builder.parts(value)
+    is_whole = join is not None and join.axis == place and value.name not in ctx.builder.plan.activations
+    return join.parts if join is not None and is_whole else ()
 
 
 def _pack(ctx: Importer, op: Operator) -> None:

@@ -49,7 +49,15 @@ def _inside(ctx: Importer, value: ir.Value, start: int, end: int, place: int, st
         if start <= at and at + size <= end and size:
             found.append(part)
         at += size
-    return concatenated(ctx, found, place) if found else None
+    return concatenated(ctx, found, place) if found else _nothing(ctx, value, place)
+
+
+def _nothing(ctx: Importer, value: ir.Value, place: int) -> ir.Value | None:
+    """A part without elements, which no node has to cut out; ``None`` where another size is open."""
+    sizes = [0 if axis == place else size for axis, size in enumerate(shape_of(value))]
+    if min(sizes) < 0 or value.dtype is None:
+        return None
+    return ctx.builder.constant(np.zeros(sizes), value.dtype.numpy(), "nothing")
 
 
 _NAMES = ("starts", "ends", "axes", "steps")
