@@ -23,6 +23,7 @@ REASONS = {
     "pd213": ("Paddle-Lite 2.13rc0",),
     "pd212-arm64": ("pd212-arm64",),
     "openvino": ("openvino/bin/python",),
+    "litert": ("litert/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""

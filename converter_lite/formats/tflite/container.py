@@ -161,7 +161,8 @@ def _code(item: dict[str, Any]) -> tuple[str, bool]:
     number = max(old, new) if old < _LONG_CODES else new
     name = OPERATORS[number] if 0 <= number < len(OPERATORS) else f"operator number {number}"
     if name == CUSTOM:
-        return item.get("custom_code", "") or CUSTOM, True
+        own = item.get("custom_code", "") or CUSTOM
+        return f"{own} (custom)" if own in OPERATORS else own, True
     return name, False
 
 

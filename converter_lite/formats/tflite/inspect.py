@@ -12,7 +12,7 @@ import numpy as np
 from converter_lite.errors import FormatError
 from converter_lite.formats.base import Block
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, Tensor, TfliteModel, parse
-from converter_lite.formats.tflite.importer.table import HANDLERS
+from converter_lite.formats.tflite.importer.table import handler_of
 
 
 def describe(path: Path, *, confined: bool) -> Iterator[Block]:
@@ -38,8 +38,8 @@ def describe(path: Path, *, confined: bool) -> Iterator[Block]:
 def _head(file: TfliteModel, size: int) -> str:
     made = f", {file.description!r}" if file.description else ""
     names = ", ".join(f"{each.name} (graph {each.subgraph})" for each in file.signatures)
-    kinds = {op.kind for graph in file.subgraphs for op in graph.operators}
-    missing = sorted(kind for kind in kinds if kind not in HANDLERS)
+    unknown = {op.kind for graph in file.subgraphs for op in graph.operators if handler_of(op) is None}
+    missing = sorted(unknown)
     lines = [f"TensorFlow Lite model, schema version {file.version}{made}, {size:,} bytes"]
     lines += [f"signatures: {names}"] if names else []
     lines += [f"operators that are not converted: {', '.join(missing)}"] if missing else []
@@ -80,7 +80,7 @@ def _operator_row(graph: Subgraph, number: int, op: Operator) -> OperatorRow:
     given, made = ([graph.tensors[i] for i in numbers if i != NOT_GIVEN] for numbers in (op.inputs, op.outputs))
     return OperatorRow(
         number,
-        f"{op.kind} (custom)" if op.is_custom else op.kind,
+        f"{op.kind} (custom)" if op.is_custom and not op.kind.endswith(")") else op.kind,
         made[0].name if made else "",
         ", ".join(_shape(tensor) for tensor in given if tensor.data is None),
         ", ".join(_shape(tensor) for tensor in made),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from tests.formats.tflite import cases_elementwise, cases_indexing, cases_matrices, cases_pictures, cases_shapes
+from tests.formats.tflite import (
+    cases_detection,
+    cases_elementwise,
+    cases_indexing,
+    cases_matrices,
+    cases_pictures,
+    cases_shapes,
+)
 from tests.formats.tflite.case import Case
 
 CASES: list[Case] = [
+    *cases_detection.CASES,
     *cases_elementwise.CASES,
     *cases_indexing.CASES,
     *cases_matrices.CASES,

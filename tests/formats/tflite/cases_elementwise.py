@@ -76,7 +76,11 @@ def binary() -> Iterator[Case]:
     }.items():
         yield single("", kind, [Fed(X), Fed(Y)], expected)
         yield single("constant", kind, [Fed(X), Y], expected)
-    for number, function in ((1, lambda v: np.maximum(v, 0)), (2, lambda v: np.clip(v, -1, 1)), (3, lambda v: np.clip(v, 0, 6))):
+    for number, function in (
+        (1, lambda v: np.maximum(v, 0)),
+        (2, lambda v: np.clip(v, -1, 1)),
+        (3, lambda v: np.clip(v, 0, 6)),
+    ):
         yield single(f"activation {number}", "ADD", [Fed(3 * X), Fed(Y)], function(3 * X + Y), activation=number)
     yield single("", "POW", [Fed(positive(2, 3)), Fed(normal(3))], positive(2, 3) ** normal(3))
     y, x = normal(3, 4, seed=5), normal(4, seed=6)

@@ -50,7 +50,9 @@ def sequences() -> Iterator[Case]:
     plain = weights(4, 3)
     yield single("", kind, [Fed(x), *layer(plain), *states], lstm(x, plain), activation=TANH)
     clipped = {"cell_clip": 0.3}
-    yield single("bounded", kind, [Fed(x), *layer(plain), *states], lstm(x, plain, **clipped), activation=TANH, **clipped)
+    yield single(
+        "bounded", kind, [Fed(x), *layer(plain), *states], lstm(x, plain, **clipped), activation=TANH, **clipped
+    )
     far = {"cell_clip": 10.0}
     yield single("bounded far away", kind, [Fed(x), *layer(plain), *states], lstm(x, plain), activation=TANH, **far)
     turned = np.ascontiguousarray(lstm(x, plain).transpose(1, 0, 2))

@@ -115,7 +115,9 @@ def borders() -> Iterator[Case]:
     yield single("computed", "PAD", [Fed(x), Fed(pairs)], np.pad(x, pairs.tolist()))
     made = np.pad(x, pairs.tolist(), constant_values=3)
     yield single("", "PADV2", [Fed(x), pairs, np.array(3, np.float32)], made)
-    yield single("without the border", "MIRROR_PAD", [Fed(x), pairs // 2], np.pad(x, (pairs // 2).tolist(), "reflect"), mode=0)
+    yield single(
+        "without the border", "MIRROR_PAD", [Fed(x), pairs // 2], np.pad(x, (pairs // 2).tolist(), "reflect"), mode=0
+    )
     yield single("with the border", "MIRROR_PAD", [Fed(x), pairs], np.pad(x, pairs.tolist(), "symmetric"), mode=1)
     once = np.minimum(pairs, 1)
     yield single("with one of the border", "MIRROR_PAD", [Fed(x), once], np.pad(x, once.tolist(), "symmetric"), mode=1)
@@ -138,9 +140,16 @@ def dilated() -> Iterator[Case]:
         count = weight.shape[0] if kind == "CONV_2D" else 6
         inner, out = main.tensor((4, 4, 3, count)), main.tensor((1, 8, 6, count))
         bias = normal(count)
-        main.op(kind, [many, main.constant(weight), main.constant(bias)], [inner], padding=padding, depth_multiplier=1, **slopes()) if (
-            kind != "CONV_2D"
-        ) else main.op(kind, [many, main.constant(weight), main.constant(bias)], [inner], padding=padding, **slopes())
+        main.op(
+            kind,
+            [many, main.constant(weight), main.constant(bias)],
+            [inner],
+            padding=padding,
+            depth_multiplier=1,
+            **slopes(),
+        ) if (kind != "CONV_2D") else main.op(
+            kind, [many, main.constant(weight), main.constant(bias)], [inner], padding=padding, **slopes()
+        )
         main.op("BATCH_TO_SPACE_ND", [inner, block, main.constant(last)], [out])
         main.ends_with(out)
         compute = reference.conv if kind == "CONV_2D" else reference.depthwise

@@ -13,7 +13,9 @@ from converter_lite.formats.tflite.schema import IDENTIFIER, OPERATORS, SCHEMA
 
 OPTIONS = {
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), "Pool2DOptions"),
-    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"), "ReducerOptions"),
+    **dict.fromkeys(
+        ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"), "ReducerOptions"
+    ),
     **dict.fromkeys(("CONV_3D", "CONV_3D_TRANSPOSE"), "Conv3DOptions"),
     "CONV_2D": "Conv2DOptions",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
@@ -98,14 +100,15 @@ class Graph:
         return self.tensor(values.shape, kind, buffer=self.file.buffer(data), **rest)
 
     def op(self, kind: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any) -> Sequence[int]:
-        """An operator; its outputs. ``custom_code`` makes it a custom one, ``intermediates`` are inner tensors."""
+        """An operator; its outputs. ``custom_code`` and ``custom_options`` are of a custom one, ``intermediates`` inner tensors."""
         custom = options.pop("custom_code", None)
-        inner = options.pop("intermediates", None)
+        own_options, inner = options.pop("custom_options", None), options.pop("intermediates", None)
         value: dict[str, Any] = {
             "opcode_index": self.file.code(kind, custom),
             "inputs": list(inputs),
             "outputs": list(outputs),
             "intermediates": inner,
+            "custom_options": own_options,
         }
         if options:
             table = options_of(kind)

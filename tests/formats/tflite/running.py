@@ -37,7 +37,9 @@ def operators(quantized: QuantizedModel) -> Counter[str]:
     return Counter(node.op_type for node in quantized.model.graph)
 
 
-def on_grid(values: NDArray[np.floating], scale: float, zero: int, low: int = -128, high: int = 127) -> NDArray[np.int64]:
+def on_grid(
+    values: NDArray[np.floating], scale: float, zero: int, low: int = -128, high: int = 127
+) -> NDArray[np.int64]:
     """Integers of real numbers."""
     return np.clip(np.rint(np.asarray(values, np.float64) / np.float32(scale)) + zero, low, high).astype(np.int64)
 

@@ -10,6 +10,7 @@ import pytest
 from converter_lite.errors import ConverterError, FormatError, ModelError
 from converter_lite.formats.tflite.enums import TensorType
 from tests.formats.tflite.case import Variable, i32, normal, scalar, single
+from tests.formats.tflite.cases_detection import DETECTION, options
 from tests.formats.tflite.cases_matrices import TANH, layer, weights
 from tests.formats.tflite.files import File, quant
 from tests.formats.tflite.running import read
@@ -39,11 +40,11 @@ def test_all_operators_without_a_counterpart_are_named_at_once() -> None:
     main = file.main
     x = main.input((2, 3), name="x")
     (a,) = main.op("SVDF", [x], [main.tensor((2, 3), name="memory")])
-    (b,) = main.op("CUSTOM", [a], [main.tensor((2, 3), name="boxes")], custom_code="TFLite_Detection_PostProcess")
+    (b,) = main.op("CUSTOM", [a], [main.tensor((2, 3), name="boxes")], custom_code="Own")
     main.ends_with(*main.op("LSH_PROJECTION", [b], [main.tensor((2, 3), name="hash")]))
     message = refused(file)
     assert "SVDF (memory)" in message
-    assert "custom operator TFLite_Detection_PostProcess (boxes)" in message
+    assert "custom operator Own (boxes)" in message
     assert "LSH_PROJECTION (hash)" in message
     assert "keeps a state between runs" in message
 
@@ -276,3 +277,38 @@ def test_a_buffer_that_does_not_exist_is_refused() -> None:
     file = one("EXP")
     file.main.tensors[0]["buffer"] = 5
     assert "buffer 5 does not exist" in refused(file, FormatError)
+
+
+def detector(custom_options: bytes) -> File:
+    file = File()
+    main = file.main
+    inputs = [main.input((1, 12, 4)), main.input((1, 12, 3)), main.constant(normal(12, 4))]
+    shapes: tuple[tuple[int, ...], ...] = ((1, 6, 4), (1, 6), (1, 6), (1,))
+    results = [main.tensor(shape, name=f"y{n}") for n, shape in enumerate(shapes)]
+    main.ends_with(*main.op("CUSTOM", inputs, results, custom_code=DETECTION, custom_options=custom_options))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("custom_options", "words"),
+    [
+        (options(use_regular_nms=True), "class by class"),
+        (options(max_classes_per_detection=2), "several classes of a box"),
+        (options(num_classes=5), "3 scores for 5 classes"),
+        (options(y_scale=0.0), "make no sense"),
+        (options(max_detections="many"), "max_detections is none"),
+        (b"\x07\x00\x01", "no map of numbers"),
+        (b"", "no map of numbers"),
+    ],
+)
+def test_a_detector_whose_options_have_no_counterpart_is_refused(custom_options: bytes, words: str) -> None:
+    message = refused(detector(custom_options))
+    assert words in message
+    assert f"({DETECTION} -> y0)" in message
+
+
+def test_a_custom_operator_is_not_taken_for_one_of_the_runtime() -> None:
+    file = File()
+    main = file.main
+    main.ends_with(*main.op("CUSTOM", [main.input((2,))], [main.tensor((2,), name="y")], custom_code="ABS"))
+    assert "custom operator ABS" in refused(file)

@@ -11,7 +11,7 @@ from converter_lite.formats.tflite.container import Operator, Subgraph, TfliteMo
 from converter_lite.formats.tflite.importer.builder import IR_VERSION, Builder
 from converter_lite.formats.tflite.importer.context import Importer
 from converter_lite.formats.tflite.importer.merging import merged
-from converter_lite.formats.tflite.importer.table import HANDLERS, REASONS
+from converter_lite.formats.tflite.importer.table import REASONS, handler_of
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.quantization.plan import QuantizedModel
 
@@ -68,7 +68,7 @@ def _refuse_operators(graph: Subgraph, where: str) -> None:
     """Name everything that cannot be translated, before any work."""
     found: dict[str, str] = {}
     for op in graph.operators:
-        if op.is_custom or op.kind not in HANDLERS:
+        if handler_of(op) is None:
             kind = f"custom operator {op.kind}" if op.is_custom else op.kind
             found.setdefault(kind, graph.tensors[op.outputs[0]].name if op.outputs and op.outputs[0] >= 0 else "")
     if found:
@@ -108,10 +108,11 @@ def run(ctx: Importer) -> None:
     for number, op in enumerate(merged(ctx)):
         place = f"{ctx.where} operator {number} ({_label(ctx, op)})".strip()
         try:
-            if op.kind not in HANDLERS:
+            handler = handler_of(op)
+            if handler is None:
                 raise ModelError("this operator cannot be translated")
             ctx.start(op)
-            HANDLERS[op.kind](ctx, op)
+            handler(ctx, op)
         except FormatError as error:
             raise FormatError(error.message, where=_joined(place, error.where), hint=error.hint) from None
         except ConverterError as error:
