@@ -100,7 +100,14 @@ class Graph:
         return self.tensor(values.shape, kind, buffer=self.file.buffer(data), **rest)
 
     def op(self, kind: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any) -> Sequence[int]:
-        """An operator; its outputs. ``custom_code`` and ``custom_options`` are of a custom one, ``intermediates`` inner tensors."""
+        """An operator; its outputs.
+
+        Args:
+            kind: Its name, ``CUSTOM`` for a custom one.
+            inputs: Numbers of tensors, -1 for what is left out.
+            outputs: Likewise.
+            options: By name; ``custom_code`` and ``custom_options`` of a custom one, ``intermediates`` for inner tensors.
+        """
         custom = options.pop("custom_code", None)
         own_options, inner = options.pop("custom_options", None), options.pop("intermediates", None)
         value: dict[str, Any] = {

@@ -78,5 +78,5 @@ def test_tables_that_share_their_children_do_not_multiply_the_work() -> None:
     data[start : start + 4] = (9000).to_bytes(4, "little")
     for place in range(start + 4, start + 4 + 4 * 9000, 4):
         data[place : place + 4] = ((graph - place) & 0xFFFFFFFF).to_bytes(4, "little")
-    with pytest.raises(ConverterError, match="overlap|outside"):
+    with pytest.raises(ConverterError, match=r"overlap|outside"):
         parse(bytes(data))

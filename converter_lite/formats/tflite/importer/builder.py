@@ -26,8 +26,8 @@ SEEN_INTEGERS, SEEN_FLOATS = 4096, 16
 """Most elements of a constant that the inference of shapes looks at: sizes and indices; bounds and scales."""
 
 MOST_REPEATED = 12_000
-"""Most operators of graphs that are called, turns of loops, and steps of layers that are written one by one: a few bytes could ask
-for any number."""
+"""Most operators of graphs that are called, turns of loops, and steps of layers that are written one by one: a few bytes could
+ask for any number."""
 
 UNNAMED = "unnamed"
 """Key of a value's ``meta`` as long as it has no name of a tensor."""
