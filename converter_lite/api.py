@@ -309,7 +309,8 @@ def quant_post_dynamic(
 def _source(model_dir: str | Path, model_filename: str | None, params_filename: str | None) -> ConvertRequest:
     """A request that names the model; anything but an ``.onnx`` file is a Paddle model."""
     path = Path(model_dir) / model_filename if model_filename is not None else Path(model_dir)
-    is_paddle = path.is_dir() or path.suffix == ".pdmodel" or path.name == "__model__" or params_filename is not None
+    named = path.suffix in (".pdmodel", ".json") or path.name == "__model__"
+    is_paddle = path.is_dir() or named or params_filename is not None
     if path.suffix == ".onnx" and params_filename is not None:
         raise UsageError("an ONNX model has no parameter file", where="params_filename", hint="leave it out")
     weights = Path(model_dir) / params_filename if params_filename is not None else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 
@@ -31,3 +33,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for (runtime, form), counts in sorted(found.items()):
         numbers = "".join(f"{count:9,}" for count in counts)
         terminalreporter.write_line(f"{runtime:{width[0]}}  {form:{width[1]}}{numbers}")
+
+
+@pytest.fixture
+def no_garbage() -> Iterator[None]:
+    """No finalizer of an earlier test's garbage runs in this one: near Python's limit of recursion it would fail."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

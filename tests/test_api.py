@@ -58,7 +58,7 @@ def test_paths_may_be_text(workshop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("options", "place"),
     [
-        ({"fmk": "CAFFE"}, "--fmk"),
+        ({"fmk": "OM"}, "--fmk"),
         ({"fmk": "onnx"}, "--fmk"),
         ({"weight_file": "w"}, "--weightFile"),
         ({"input_data_format": "nhwc"}, "--inputDataFormat"),

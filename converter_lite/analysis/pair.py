@@ -81,7 +81,7 @@ def _reference(files: ModelFiles) -> tuple[ir.Model, bool]:
     path = files.path
     name = framework_of(path)
     if name is None:
-        endings = ", ".join(known.suffix for known in readable().values())
+        endings = ", ".join(ending for known in readable().values() for ending in known.suffixes)
         raise UsageError(f"the file does not end with {endings}", where=str(path))
     if path.suffix != ".onnx":
         source = readable()[name].read_source(files)

@@ -9,6 +9,7 @@ from pathlib import Path
 from converter_lite import __version__
 from converter_lite.batch.jobs import Job
 from converter_lite.errors import ConverterError
+from converter_lite.formats.registry import weight_files_beside
 
 CHUNK = 1 << 20
 
@@ -51,12 +52,14 @@ def file_digest(path: Path) -> str:
 
 
 def _inputs(job: Job) -> Iterator[Path]:
-    """Files that are named by flags, those with the large tensors of an ONNX model, and the calibration samples."""
+    """Files that are named by flags or found beside a model, those with its large tensors, and the calibration samples."""
     named = [path for flag in INPUT_FILES if (path := job.path(flag)) is not None]
     yield from named
     model = job.path("modelFile")
     if model is not None and job.flag("fmk") == "ONNX":
         yield from _external_data(model)
+    elif model is not None and not job.flag("weightFile"):
+        yield from weight_files_beside(model, job.flag("fmk"))
     config = job.path("configFile")
     if config is not None:
         yield from _samples(config, job.folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
-from converter_lite.formats.registry import framework_of
+from converter_lite.formats.registry import framework_of, holds_weights_only
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -175,14 +175,21 @@ def _expanded(
 
 
 def _matching(pattern: str, folder: Path) -> list[str]:
-    """Files that a pattern fits, relative to the folder unless the pattern is absolute; a file's own name fits itself."""
+    """Files that a pattern fits, relative to the folder unless the pattern is absolute; a file's own name fits itself.
+
+    Second files of models, which hold weights alone, are left out.
+    """
     path = Path(pattern)
     if (folder / path).is_file():
         return [pattern]
     if not path.name:
         return []
     root = Path(path.anchor) if path.is_absolute() else folder
-    found = (match for match in root.glob(str(path.relative_to(path.anchor))) if match.is_file())
+    found = (
+        match
+        for match in root.glob(str(path.relative_to(path.anchor)))
+        if match.is_file() and not holds_weights_only(match)
+    )
     return sorted(str(match if path.is_absolute() else match.relative_to(folder)) for match in found)
 
 

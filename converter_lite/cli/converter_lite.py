@@ -40,7 +40,7 @@ from converter_lite.cli.exit_status import (
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
-from converter_lite.formats.registry import FORMATS, FRAMEWORKS
+from converter_lite.formats.registry import FORMATS, FRAMEWORKS, readable
 from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
     INPUT_TYPES,
@@ -112,13 +112,16 @@ class _Command(click.Group):
 @click.version_option(__version__)
 @option(
     "fmk",
-    f"Framework of the model: {', '.join(name for name, known in FRAMEWORKS.items() if not isinstance(known, str))} "
+    f"Framework of the model: {', '.join(readable())} "
     f"(known and refused: {', '.join(name for name, known in FRAMEWORKS.items() if isinstance(known, str))}).",
 )
 @option("modelFile", "Model to convert.", metavar="PATH")
 @option("outputFile", "Result, without suffix.", metavar="PATH")
 @option(
-    "weightFile", "Parameters of a PADDLE model; without it they are looked for beside the program.", metavar="PATH"
+    "weightFile",
+    f"Parameters of a {' or '.join(name for name, known in readable().items() if known.has_weight_file)} model; "
+    "without it they are looked for beside the model.",
+    metavar="PATH",
 )
 @option("configFile", "INI file that says how to quantize; without it the model is converted in float.", metavar="PATH")
 @option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
@@ -197,7 +200,7 @@ def template_command(use: str) -> int:
     "--allowExternalPaths", "allow_external_paths", is_flag=True, help="Read external data outside the folder too."
 )
 def inspect_command(file: Path, kernels: bool, allow_external_paths: bool) -> int:
-    """Print operators, tensors and quantization of a model FILE (.onnx, .ms, .nb, .tflite)."""
+    """Print operators, tensors and quantization of a model FILE of any framework that is read."""
     from converter_lite.cli.inspect import inspect, inspect_kernels
 
     try:

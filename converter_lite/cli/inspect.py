@@ -28,7 +28,7 @@ def inspect(path: Path, *, confined: bool = True) -> str:
     """
     name = framework_of(path)
     if name is None:
-        endings = ", ".join(known.suffix for known in readable().values())
+        endings = ", ".join(ending for known in readable().values() for ending in known.suffixes)
         raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
     try:
         blocks = list(readable()[name].describe(path, confined=confined))

@@ -144,7 +144,8 @@ _WEIGHT = Section(
             "dequant_strategy",
             Kind.CHOICE,
             None,
-            "ON_THE_FLY: weights stay integers in the file and become float while the model runs.",
+            "ON_THE_FLY: weights become float at every run, which takes less memory and more time. Not set: once, when a "
+            "runtime loads the file.",
             choices=DequantStrategy,
             formats=("ONNX",),
         ),

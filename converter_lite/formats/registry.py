@@ -29,12 +29,21 @@ class Format:
         suffix: End of file names.
         flags: The user's options for a file.
         has_weight_file: A model may have its parameters in a separate file.
+        other_suffixes: Ends of the names of other files that it reads.
+        weight_suffix: End of the names of such files, if ``inspect`` describes them, too.
     """
 
     folder: str
     suffix: str
     flags: type[FormatFlags] = FormatFlags
     has_weight_file: bool = False
+    other_suffixes: tuple[str, ...] = ()
+    weight_suffix: str = ""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Ends of the names of models."""
+        return self.suffix, *self.other_suffixes
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -68,14 +77,17 @@ class Format:
 
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
-PADDLE = Format("paddle", ".nb", NbFlags, has_weight_file=True)
+PADDLE = Format(
+    "paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"), weight_suffix=".pdiparams"
+)
+CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 TFLITE = Format("tflite", ".tflite")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
         "TFLITE": TFLITE,
-        "CAFFE": "Caffe models are not read; convert them to ONNX and use --fmk=ONNX",
+        "CAFFE": CAFFE,
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
         "MSLITE": MINDSPORE_LITE,
@@ -111,12 +123,28 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 
 def framework_of(path: Path) -> str | None:
     """Value of ``--fmk`` for files with this suffix, ``None`` for a suffix that says nothing."""
-    return next((name for name, known in readable().items() if path.suffix == known.suffix), None)
+    suffix = path.suffix
+    return next(
+        (name for name, f in readable().items() if suffix and suffix in (*f.suffixes, f.weight_suffix)),
+        None,
+    )
 
 
 def readable() -> Mapping[str, Format]:
     """Values of ``--fmk`` whose files are read -> the format."""
     return {name: known for name, known in FRAMEWORKS.items() if isinstance(known, Format)}
+
+
+def holds_weights_only(path: Path) -> bool:
+    """Whether a file is by its name the second one of a model."""
+    return any(known.weight_suffix == path.suffix != "" for known in readable().values())
+
+
+def weight_files_beside(model: Path, framework: str) -> list[Path]:
+    """The second file of a model of a framework, if it has the model's name."""
+    known = readable().get(framework)
+    beside = model.with_suffix(known.weight_suffix) if known is not None and known.weight_suffix else None
+    return [beside] if beside is not None and beside != model and beside.is_file() else []
 
 
 def by_suffix(path: Path) -> str | None:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -221,10 +221,11 @@ class _Conversion:
     def _prepare(self, source: Source, targets: list[Path], result: ConvertResult) -> list[_Job]:
         """The graph of each format, checked before any other work."""
         preparation = Preparation(source, self.request.optimize)
+        quantizes = self.config is not None and self.config.common_quant_param.quant_type is not None
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
-                prepared = preparation(fmt.requirements)
+                prepared = preparation(replace(fmt.requirements, float32=quantizes))
             if all(job.prepared is not prepared for job in jobs):
                 self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):

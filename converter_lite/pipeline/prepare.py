@@ -13,6 +13,7 @@ from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.passes.pipeline import OptimizeResult, optimize, settle
+from converter_lite.passes.widening import compute_in_float32, computes_in_halves
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 if TYPE_CHECKING:
@@ -72,8 +73,9 @@ class Preparation:
     def _simplest(self, requirements: GraphRequirements) -> GraphRequirements:
         """The requirements without those that the model meets already."""
         static = requirements.static and bool(_open_axes(self._source.model))
+        float32 = requirements.float32 and computes_in_halves(self._source.model)
         qdq = requirements.keeps_qdq and self._source.is_quantized
-        return replace(requirements, static=static, keeps_qdq=qdq)
+        return replace(requirements, static=static, float32=float32, keeps_qdq=qdq)
 
 
 def _prepare(source: Source, requirements: GraphRequirements, level: str) -> Prepared:
@@ -81,6 +83,8 @@ def _prepare(source: Source, requirements: GraphRequirements, level: str) -> Pre
     notes = _fix_batch(quantized.model) if requirements.static else []
     if quantized.plan.quantized_nodes:
         return Prepared(quantized, settle(quantized.model), notes)
+    if requirements.float32 and compute_in_float32(quantized.model):
+        notes.append("float16 is computed in float32, which is what is quantized")
     model, done = optimized(quantized.model, requirements, level=level)
     return Prepared(QuantizedModel(model, QuantPlan("FLOAT")), done, notes)
 

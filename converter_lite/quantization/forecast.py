@@ -25,6 +25,8 @@ QDQ_BYTES, QDQ_NAMES = 190, 12
 STORED_BYTES, STORED_NAMES = 150, 8
 """The same for a constant behind a DequantizeLinear."""
 
+AT_LOAD_BYTES, AT_LOAD_NAMES = 291, 17
+"""The same for a constant that is dequantized when the file is loaded."""
 
 BIAS_BYTES = 8
 """Scale and zero point of one channel of an integer bias; its values take as much space as in float."""
@@ -44,6 +46,7 @@ class StoredAs:
         integer_bias: Whether integer nodes get integer biases.
         narrowest: Least width of stored integers.
         input_scales: Whether weights of less than 8 bits get scales per column, where their rounding is fitted to samples.
+        at_load: Whether weights are dequantized when the file is loaded.
     """
 
     bits: int = 8
@@ -51,6 +54,7 @@ class StoredAs:
     integer_bias: bool = False
     narrowest: int = NARROWEST
     input_scales: bool = False
+    at_load: bool = False
 
 
 def forecast_bytes(
@@ -77,6 +81,9 @@ def forecast_bytes(
             planned = plan.weights.get(weight.name)
             width = stored_as.bits if planned is None else planned.spec.bits
             total += stored_bytes(node, weight, width, per_channel=per_channel, narrowest=stored_as.narrowest)
+            if stored_as.at_load:
+                more = _named(AT_LOAD_BYTES - STORED_BYTES, AT_LOAD_NAMES - STORED_NAMES, weight)
+                total += more * len(_widths(width, stored_as.narrowest))
             if stored_as.input_scales and per_channel and width < GRID_BELOW_BITS:
                 total += _input_scales_bytes(node, weight)
             if stored_as.integer_bias and mode is NodeMode.INTEGER:
@@ -98,12 +105,16 @@ def stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: boo
     for size in shape:
         elements *= size
     channels = _channels(node, weight) if per_channel else 1
-    spec = QuantSpec(bits=bits)
-    widths = (4, 2) if has_two_parts(spec, narrowest) else (storage_bits(spec, narrowest),)
     return sum(
         elements * width // 8 + channels * (4 + width // 8) + _named(STORED_BYTES, STORED_NAMES, weight)
-        for width in widths
+        for width in _widths(bits, narrowest)
     )
+
+
+def _widths(bits: int, narrowest: int) -> tuple[int, ...]:
+    """Widths of the parts in which a weight is stored."""
+    spec = QuantSpec(bits=bits)
+    return (4, 2) if has_two_parts(spec, narrowest) else (storage_bits(spec, narrowest),)
 
 
 def _input_scales_bytes(node: ir.Node, weight: ir.Value) -> int:

@@ -66,6 +66,11 @@ class Engine(Protocol):
         """
 
 
+FLOAT_ACTIVATIONS = "1"
+"""Level of products with a dequantized weight; by default the runtime rounds their activations to int8, in blocks that depend
+on the processor."""
+
+
 class _OrtSession:
     def __init__(self, session: Any, shared: Sequence[object] = ()) -> None:
         self._session = session
@@ -143,6 +148,7 @@ def _options(threads: int, *, optimize: bool) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", FLOAT_ACTIVATIONS)
     options.enable_mem_pattern = False
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL

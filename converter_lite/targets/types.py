@@ -20,13 +20,13 @@ def missing_kernel(node: ir.Node, *, taken: Types, given: Types, missing: Types)
         node: The node.
         taken: Operators that read elements of a :data:`NARROW` type; all others do not.
         given: Operators that give them; all others do not.
-        missing: Operators that do not read elements of another type; all others do.
+        missing: Operators whose first input, what they move, has no elements of another type; all others take them.
     """
     for values, known in ((node.inputs, taken), (node.outputs, given)):
         for value in values:
             if value is not None and value.dtype in NARROW and node.op_type not in known.get(value.dtype, ()):
                 return f"there is no kernel for {value.dtype.name} ({value.name}) without scales"
-    for value in node.inputs:
-        if value is not None and value.dtype is not None and node.op_type in missing.get(value.dtype, ()):
-            return f"there is no kernel for {value.dtype.name} ({value.name})"
+    moved = node.inputs[0] if node.inputs else None
+    if moved is not None and moved.dtype is not None and node.op_type in missing.get(moved.dtype, ()):
+        return f"there is no kernel for {moved.dtype.name} ({moved.name})"
     return ""

@@ -12,7 +12,7 @@ BAD = [
     ("--outputFile=", "--outputFile", "required"),
     ("--outputFile=folder/", "--outputFile=folder/", "names a directory"),
     ("--outputFile=bins", "bins", "names a directory"),
-    ("--weightFile=w.caffemodel", "--weightFile", "only PADDLE"),
+    ("--weightFile=w.caffemodel", "--weightFile", "only CAFFE, PADDLE"),
     ("--configFile=absent.cfg", "absent.cfg", "No such file"),
     ("--inputShape=x", "--inputShape", "is not a shape"),
     ("--inputShape=x:", "--inputShape", "is not a shape"),
@@ -47,7 +47,7 @@ BAD = [
 ]
 
 REFUSED = [
-    *((f"--fmk={name}", "ONNX") for name in ("TF", "CAFFE", "MINDIR", "PYTORCH", "OM")),
+    *((f"--fmk={name}", "ONNX") for name in ("TF", "MINDIR", "PYTORCH", "OM")),
     ("--trainModel=true", "training models"),
     ("--decryptKey=00112233", "encrypted models"),
     ("--decryptMode=AES-CBC", "encrypted models"),

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.mindspore_lite.enums import Compression
 from converter_lite.formats.mindspore_lite.importer.reader import read
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, command, model_proto
-from tests.support import build_proto, normal, positive
+from tests.support import build_proto, normal, operators, positive
 
 ALL = "--saveType=MINDIR_LITE,ONNX,NAIVE_BUFFER"
 SUFFIXES = {"MINDIR_LITE": ".ms", "ONNX": ".onnx", "NAIVE_BUFFER": ".nb"}
@@ -287,3 +288,33 @@ def test_a_dry_run_says_where_its_size_is_only_a_bound(bits: str, is_open: bool,
     config = changed(WEIGHT, common_quant_param={"bit_num": bits})
     told = workshop.succeed("--saveType=ONNX", "--dryRun", config=config).out
     assert ("its size is the largest possible" in told) == is_open
+
+
+@pytest.mark.parametrize("strategy", ["", "ON_THE_FLY"])
+def test_the_strategy_decides_and_files_of_both_kinds_keep_their_plan(workshop: Workshop, strategy: str) -> None:
+    config = changed(WEIGHT, weight_quant_param={"dequant_strategy": strategy} if strategy else {})
+    out = workshop.succeed(config=config).out
+    first = Path("out.onnx").read_bytes()
+    assert ("DequantizeLinear" in operators(ir.load("out.onnx"))) == bool(strategy)
+    assert ("at every run, which" if strategy else "when a runtime loads the file") in out
+    assert ("session.qdq_matmulnbits_accuracy_level" in out) == bool(strategy)
+    Path("model.onnx").write_bytes(first)
+    workshop.succeed(config=None, output="again")
+    assert operators(ir.load("again.onnx")) == operators(ir.load("out.onnx"))
+    assert strategy or Path("again.onnx").read_bytes() == first
+
+
+def test_inspect_says_whether_weights_of_quantized_models_can_saturate(workshop: Workshop) -> None:
+    full_grid = changed(FULL, common_quant_param={"portable": "false"})
+    said = {}
+    for name, flags, config in (
+        ("grid", [], full_grid),
+        ("uint8", ["--uint8Weights=on"], full_grid),
+        ("pairs", [], FULL),
+    ):
+        workshop.succeed(*flags, config=config, output=name)
+        said[name] = command("inspect", f"{name}.onnx").out
+    assert "saturating on x86" in said["grid"]
+    sentence = "no integer kernel of an x86 processor can saturate"
+    assert [sentence in said[name] for name in ("grid", "uint8", "pairs")] == [False, True, True]
+    assert "saturate" not in command("inspect", "model.onnx").out

@@ -238,7 +238,7 @@ def test_skipped_nodes_stay_float_by_node_or_tensor_name(workshop: Workshop, nam
         return
     assert outcome.status == 0
     nodes = onnx.load("out.onnx").graph.node
-    dequantized = {node.output[0] for node in nodes if node.op_type == "DequantizeLinear"}
+    dequantized = {node.output[0] for node in nodes if node.op_type == "Mul"}
     assert {n.op_type for n in nodes if n.op_type in ("Conv", "Gemm") and n.input[1] not in dequantized} == left
 
 

@@ -199,6 +199,7 @@ def test_a_plan_that_misses_parameters_is_never_a_defect(workshop: Workshop, sec
         assert workshop.convert("--plan=edited.json", config=FULL).status in (0, 1, 2), name
 
 
+@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "3", '{"MINDIR_LITE": {}}', '{"ONNX": []}', "[" * 100_000, "\0\xff"]
 )

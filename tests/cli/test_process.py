@@ -40,7 +40,7 @@ COMMAND = "import contextlib, converter_lite.cli.converter_lite as c\nwith conte
         "import converter_lite.config",
         f"{COMMAND}(['--help'])",
         f"{COMMAND}(['template', 'full_quant'])",
-        f"{COMMAND}(['--fmk=CAFFE'])",
+        f"{COMMAND}(['--fmk=OM'])",
     ],
 )
 def test_what_needs_no_model_imports_no_heavy_module(statement: str) -> None:

@@ -42,7 +42,8 @@ def test_a_template_converts_the_sample_model_without_a_warning(tmp_path: Path, 
     assert outcome.status == 0, outcome
     assert "WARNING" not in outcome.out
     operators = {node.op_type for node in onnx.load(tmp_path / f"{use}.onnx").graph.node}
-    assert operators & {"DequantizeLinear", "MatMulInteger", "DynamicQuantizeLinear"}
+    assert operators & {"DequantizeLinear", "MatMulInteger", "DynamicQuantizeLinear", "Cast"}
+    assert ("DequantizeLinear" in operators) == ("full" in use or "on_the_fly" in use)
 
 
 @pytest.mark.parametrize("use", ["full_quant", "weight_quant", "dynamic_quant"])

@@ -104,6 +104,7 @@ def test_a_configuration_full_of_mistakes_is_reported_in_a_hundred_lines(tmp_pat
     assert len(refused.value.problems) == 101
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_job_files_and_plans_of_nested_lists_are_refused(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text("a = " + "[" * 100_000, encoding="utf-8")
     with pytest.raises(ConfigError, match="not TOML"):

@@ -27,6 +27,7 @@ from converter_lite.config.template import TEMPLATES, template
 from converter_lite.data.images import FORMATS, ImagePreprocess, is_picture, load_image
 from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import DataError
+from converter_lite.formats.caffe.source import read_source as read_caffe
 from converter_lite.formats.mindspore_lite.exporter.writer import write as write_ms
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 from converter_lite.formats.onnx.qdq import read_qdq
@@ -36,18 +37,27 @@ from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.inference_model.writer import parameter_bytes, program_bytes
 from converter_lite.formats.paddle.nb.reader import read as read_nb
 from converter_lite.formats.paddle.nb.writer import write as write_nb
+from converter_lite.formats.source import ModelFiles
 from converter_lite.formats.tflite.importer.graph import to_quantized_model as read_tflite
 from converter_lite.kernels.histogram import Histogram
 from converter_lite.log import Log
 from converter_lite.quantization.plan import load_plans
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, ini, model_proto
+from tests.formats.caffe.cases import CASES as CAFFE_CASES
+from tests.formats.caffe.detectors import DETECTIONS, detector_text, ssd
+from tests.formats.caffe.networks import caffemodel
 from tests.formats.mindspore_lite.models import convolutional, floating, weights_quantized
 from tests.formats.paddle.inference_models import (
     fake_quantized_model,
     float_model,
     linear_quantized_model,
+    trained_model,
 )
 from tests.formats.paddle.models import small_network, sparse_file
+from tests.formats.paddle.pir_cases_layers import CASES_OF_LAYERS
+from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
+from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
+from tests.formats.paddle.pir_models import pir_twin
 from tests.formats.paddle.plans import plan_weights
 from tests.formats.tflite.models import seeds as tflite_seeds
 from tests.support import full, samples_of, written
@@ -132,6 +142,42 @@ def _paddle_seeds() -> list[bytes]:
         head = program_bytes(program)
         seeds.append(len(head).to_bytes(4, "little") + head + parameter_bytes(parameters))
     return seeds
+
+
+def _read_pir(data: bytes) -> object:
+    """The first four bytes say where the program ends and the parameters begin."""
+    length = int.from_bytes(data[:4], "little")
+    program = _file("inference.json", data[4 : 4 + length])
+    return read_paddle(program, _file("pir.pdiparams", data[4 + length :]))
+
+
+def _pir_seeds() -> list[bytes]:
+    twins = [pir_twin(*maker()) for maker in (float_model, fake_quantized_model, linear_quantized_model, trained_model)]
+    seeds = []
+    for made in [
+        *twins,
+        *(case.program() for case in {**CASES_OF_LAYERS, **CASES_OF_PICTURES, **CASES_OF_SHAPES}.values()),
+    ]:
+        head = made.json()
+        seeds.append(len(head).to_bytes(4, "little") + head + parameter_bytes(made.parameters))
+    return seeds
+
+
+def _read_caffe(data: bytes) -> object:
+    """The first four bytes say where the description ends and the weights begin."""
+    length = int.from_bytes(data[:4], "little")
+    description = _file("net.prototxt", data[4 : 4 + length])
+    weights = _file("net.caffemodel", data[4 + length :])
+    return read_caffe(ModelFiles(description, weights, {}, confined=True))
+
+
+def _caffe_seeds() -> list[bytes]:
+    cases = [(case.text, caffemodel(case.weights)) for case in CAFFE_CASES.values()]
+    cases += [(detector_text(settings), b"") for settings in DETECTIONS.values()]
+    text, weights = ssd()
+    cases.append((text, caffemodel(weights, "half")))
+    seeds = [(head.encode(), content) for head, content in cases]
+    return [len(head).to_bytes(4, "little") + head + content for head, content in seeds]
 
 
 def _ms_seeds() -> list[bytes]:
@@ -247,6 +293,8 @@ def _sample_seeds() -> list[bytes]:
 READERS: Mapping[str, Reader] = {
     "onnx": Reader(_read_onnx, _onnx_seeds),
     "paddle": Reader(_read_paddle, _paddle_seeds),
+    "pir": Reader(_read_pir, _pir_seeds),
+    "caffe": Reader(_read_caffe, _caffe_seeds),
     "ms": Reader(to_quantized_model, _ms_seeds),
     "nb": Reader(read_nb, _nb_seeds),
     "tflite": Reader(read_tflite, tflite_seeds),

@@ -107,6 +107,26 @@ def test_depthwise_and_plain_deconvolutions_stay() -> None:
         assert_refuses(spell_out_grouped_deconvolution, build(text, w=normal(*filters)))
 
 
+DILATED = "g (float[2,6,14,9] x) => (float[2,6,h,w] y) {{ y = ConvTranspose<group=6, {}>(x, f, b) }}"
+
+
+@pytest.mark.parametrize("attributes", ["dilations=[5,1], pads=[10,1,10,1]", "dilations=[2,3], pads=[0,1,3,6]"])
+def test_dilated_depthwise_deconvolutions_are_convolutions(attributes: str) -> None:
+    model = build(DILATED.format(attributes), f=normal(6, 1, 3, 3), b=normal(6))
+    assert_applies(spell_out_grouped_deconvolution, model, 1)
+    assert operators(model) == {"Conv": 1}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["dilations=[2,2], pads=[5,0,0,0]", "dilations=[1,2], strides=[2,2]", 'dilations=[2,2], auto_pad="SAME_UPPER"'],
+)
+def test_other_dilated_depthwise_deconvolutions_stay(attributes: str) -> None:
+    assert_refuses(
+        spell_out_grouped_deconvolution, build(DILATED.format(attributes), f=normal(6, 1, 3, 3), b=normal(6))
+    )
+
+
 @pytest.mark.parametrize("level", ["none", "general"])
 def test_only_what_a_format_lacks_is_spelled_out(level: str) -> None:
     model = build(SCATTER.format("2,4,2", ""), places=np.array([[2], [0]]), opset=16)

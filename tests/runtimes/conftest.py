@@ -23,6 +23,9 @@ REASONS = {
     "pd213": ("Paddle-Lite 2.13rc0",),
     "pd212-arm64": ("pd212-arm64",),
     "openvino": ("openvino/bin/python",),
+    "paddle33": ("paddle33/bin/python",),
+    "paddle26": ("paddle26/bin/python",),
+    "opencv": ("opencv/bin/python",),
     "litert": ("litert/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }

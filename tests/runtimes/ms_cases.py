@@ -48,6 +48,7 @@ def convolutions() -> Iterator[Case]:
         ("output_padding", (4, 5, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
         ("depthwise", (4, 1, 3, 3), {"group": 4, "strides": [2, 2]}),
         ("dilations", (4, 5, 3, 3), {"dilations": [2, 2]}),
+        ("dilated_depthwise", (4, 1, 3, 3), {"group": 4, "dilations": [5, 1], "pads": [8, 1, 8, 1]}),
         ("same_upper", (4, 5, 4, 4), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
         ("output_shape", (4, 5, 4, 4), {"strides": [2, 2], "output_shape": [14, 12]}),
     ):

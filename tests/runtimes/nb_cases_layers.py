@@ -247,6 +247,8 @@ def resizing(c: Cases) -> None:
                 f"Resize linear {coordinates} of a line", "Resize", (1, 4, 1, 7), None, None, consts={3: wider}, **given
             )
     third = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    region = {1: floats(), 2: floats(1, 1, 2, 2)}
+    c.add("Resize with an empty region", "Resize", (1, 4, 3, 6), consts=region, **floor)
     c.add("Resize linear by a third", "Resize", (1, 4, 3, 6), None, consts={2: floats(1, 1, 4 / 3, 4 / 3)}, **third)
     halved = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
     c.add("Resize linear halved", "Resize", (1, 4, 10, 8), None, consts={2: floats(1, 1, 0.5, 0.5)}, **halved)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.runtimes.nb_cases import NEW, Cases, floats, ints, scalar
+from tests.runtimes.nb_cases import ALL, NEW, Cases, floats, ints, scalar
 
 SHAPE = (2, 3, 4, 5)
 
@@ -172,12 +172,20 @@ def movement(c: Cases) -> None:
 
 def indexing(c: Cases) -> None:
     table, rows = (10, 6), ints(1, 5, 9, 0)
+    for kind in (np.int32, np.int64):
+        dividends, divisors = (np.array(n, kind) for n in ((-4, 7, 5, 4, -7, 8), (2, -3, 8, -2, 3, 5)))
+        releases = ALL if kind is np.int32 else NEW
+        name = f"Mod of {np.dtype(kind)} of both signs"
+        c.add(name, "Mod", dividends, consts={1: divisors}, releases=releases)
+        three = np.array([3], kind)
+        c.add(f"Mod of {np.dtype(kind)} with a number", "Mod", dividends.reshape(2, 3), consts={1: three}, releases=NEW)
     c.add("Gather rows", "Gather", rows, consts={0: table}, releases=NEW)
     c.add("Gather rows 2-D index", "Gather", rows.reshape(2, 2), consts={0: table}, releases=NEW)
     c.add("Gather constant index", "Gather", SHAPE, consts={1: ints(1, 0)})
     c.add("Gather axis 1", "Gather", SHAPE, consts={1: ints(2, 0)}, axis=1)
     c.add("Gather axis 3 2-D index", "Gather", SHAPE, consts={1: ints(2, 0, 1, 1).reshape(2, 2)}, axis=3)
     c.add("Gather scalar", "Gather", SHAPE, consts={1: scalar(1, np.int64)}, axis=1)
+    c.add("Gather one index in a matrix", "Gather", SHAPE, consts={1: ints(1).reshape(1, 1)}, axis=1)
     c.add("Gather everything", "Gather", SHAPE, consts={1: ints(0, 1, 2)}, axis=1)
     c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})
     c.add("GatherND in batches", "GatherND", (2, 4, 5), consts={1: ints(1, 3).reshape(2, 1)}, batch_dims=1)

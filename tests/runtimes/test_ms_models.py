@@ -110,6 +110,9 @@ def cosines(outcome: Outcome, reference: dict[str, NDArray[Any]]) -> list[float]
     return found
 
 
+STORED = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather")
+
+
 def weights_quantized(
     model: ir.Model, bits: int, mode: NodeMode = NodeMode.WEIGHT, *, economical: bool = False
 ) -> QuantizedModel:
@@ -118,7 +121,7 @@ def weights_quantized(
     symmetric = mode is NodeMode.DYNAMIC
     for node in model.graph:
         weight = stored_weight(node)
-        suits = node.op_type in (("MatMul", "Gemm") if symmetric else ("Conv", "MatMul", "Gemm", "Gather"))
+        suits = node.op_type in (("MatMul", "Gemm") if symmetric else STORED)
         if weight is None or not suits or weight.name is None:
             plan.keep_float(node, "no weight")
             continue

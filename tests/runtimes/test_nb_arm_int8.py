@@ -212,7 +212,8 @@ def test_integer_operators_give_what_the_model_of_the_device_gives(
     assert cosine(got, want) > 0.99
 
 
-WEIGHTED = [case for case in CASES if case.name.split()[0] in ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather")]
+WITH_WEIGHTS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather", "LSTM", "GRU")
+WEIGHTED = [case for case in CASES if case.name.split()[0] in WITH_WEIGHTS]
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["weights", "full"])

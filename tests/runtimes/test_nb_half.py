@@ -61,6 +61,7 @@ ANOTHER_WAY = {
     "Where": "the kernel has no float16, and the original gives it float16",
     "Cast to": "the kernel takes float32, and the original gives it float16",
     "GatherND": "the kernel has no float16, and the original gives it float16",
+    "GatherND in batches": "the same",
     "Concat constant": "the constant is float32, and the original declares the result as float16",
     "Pad channels": "the same concatenation",
     "Pad 3-D tensor": "the same concatenation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.runtimes.paddle import Case, require, run_cases
+from tests.runtimes.paddle_arm import ARM64, run_on_arm
 
 pytestmark = pytest.mark.runtime
 
@@ -131,28 +133,51 @@ def test_nodes_in_paddle_lite(release: str, tally: Tally, tmp_path: Path) -> Non
         for case in node_cases()
         if not any(array.dtype == bool for array in (*case.feed.values(), *case.results.values()))
     ]
-    files = [(case, made) for case in cases if (made := written(case, NbFormat("x86"), tmp_path)) is not None]
+    files = for_paddle(cases, "x86", tmp_path)
     work = tmp_path / "run"
     work.mkdir()
-    given = []
-    for case, (data, names) in files:
+    found = run_cases(release, list(files.values()), work)
+    wrong = wrong_results(cases, dict(zip(files, found, strict=True)))
+    counts = {"tried": len(cases), "refused": len(cases) - len(files), "wrong": len(wrong)}
+    tally(f"Paddle-Lite {release}, x86", "ONNX node tests", **counts)
+    assert wrong.keys() <= FED_INDICES | TIES, wrong
+    assert len(files) > 330
+
+
+@pytest.mark.usefixtures("nb_arm")
+def test_nodes_in_paddle_lite_on_arm(tally: Tally, tmp_path: Path) -> None:
+    cases = node_cases()
+    files = for_paddle(cases, "arm", tmp_path)
+    found = {name: run_on_arm(case.data, case.inputs, tmp_path / name) for name, case in files.items()}
+    wrong = wrong_results(cases, found)
+    tally(ARM64, "ONNX node tests", tried=len(cases), refused=len(cases) - len(files), wrong=len(wrong))
+    assert wrong.keys() <= FED_INDICES | TIES, wrong
+    assert len(files) > 330
+
+
+def for_paddle(cases: Iterable[NodeCase], target: str, folder: Path) -> dict[str, Case]:
+    """Files of what is not refused, with their feeds as the library takes them."""
+    made = {}
+    for case in cases:
+        file = written(case, NbFormat(target), folder)
+        if file is None:
+            continue
+        data, names = file
         feed = [case.feed[name] for name in names]
         feed = [array.astype(np.float32) if array.dtype in (np.float16, np.float64) else array for array in feed]
-        given.append(Case(data, feed, len(case.results)))
+        made[case.name] = Case(data, feed, len(case.results))
+    return made
+
+
+def wrong_results(cases: Iterable[NodeCase], found: Mapping[str, Sequence[Array] | str]) -> dict[str, str]:
+    """Name -> what is wrong with the results."""
     wrong = {}
-    for (case, _), outputs in zip(files, run_cases(release, given, work), strict=True):
+    for case in (case for case in cases if case.name in found):
+        outputs = found[case.name]
         if isinstance(outputs, str):
             wrong[case.name] = outputs
             continue
         texts = [problem(array, wanted) for array, wanted in zip(outputs, case.results.values(), strict=True)]
         if any(texts):
             wrong[case.name] = next(filter(None, texts))
-    tally(
-        f"Paddle-Lite {release}, x86",
-        "ONNX node tests",
-        tried=len(cases),
-        refused=len(cases) - len(files),
-        wrong=len(wrong),
-    )
-    assert wrong.keys() <= FED_INDICES | TIES, wrong
-    assert len(files) > 330
+    return wrong

@@ -215,9 +215,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_setting_holds_in_the_runtime(model: str, setting: str, runtime: str, tally: Tally, folder: Path) -> None:
+    judge(model, setting, runtime, tally, folder)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("setting", ["full", "weights", "dynamic"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_float16_model_is_quantized_as_well(
+    model: str, setting: str, runtime: str, tally: Tally, folder: Path
+) -> None:
+    judge(model, setting, runtime, tally, folder, dtype="float16")
+
+
+def judge(model: str, setting: str, runtime: str, tally: Tally, folder: Path, *, dtype: str = "float32") -> None:
     graph, opset, shape, constants = MODELS[model]
+    if dtype == "float16":
+        graph = graph.replace("float[", "float16[")
+        constants = {name: array.astype(np.float16) for name, array in constants.items()}
     onnx.save(build_proto(graph, opset=opset, **constants), "model.onnx")
-    write_bins(folder / "bins", 16, shape if len(shape) < 4 else (1, *shape[2:], shape[1]))
+    write_bins(folder / "bins", 16, shape if len(shape) < 4 else (1, *shape[2:], shape[1]), dtype=dtype)
     made, (save_type, processor, run) = SETTINGS[setting], RUNTIMES[runtime]
     Path("quant.cfg").write_text(ini(made.config), encoding="utf-8")
     flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--configFile=quant.cfg"]
@@ -231,8 +247,8 @@ def test_a_setting_holds_in_the_runtime(model: str, setting: str, runtime: str, 
     assert (outcome.status, outcome.last_line) == (0, SUCCESS), outcome
     x = normal(*shape, seed=77)
     kind, path = (NbFormat(processor), Path("out.nb")) if processor else (MsFormat(), Path("out.ms"))
-    claimed = outputs(kind.runnable(path, like=read_onnx(Path("model.onnx"))), x)
-    wanted = outputs(Path("model.onnx"), x)
+    claimed = outputs(kind.runnable(path, like=read_onnx(Path("model.onnx"))), x.astype(dtype))
+    wanted = outputs(Path("model.onnx"), x.astype(dtype))
     found = run(path.read_bytes(), x, folder / "run")
     assert not isinstance(found, str), found
     found = found.reshape(wanted.shape)

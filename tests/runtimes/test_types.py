@@ -45,7 +45,7 @@ OPERATORS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @functools.cache
 def cases() -> tuple[NodeCase, ...]:
-    """Every operator for every type, and casts of floats to it and back."""
+    """Every operator for every type, casts of floats to it and back, and rows of a table that it numbers."""
     found = []
     for kind in TYPES:
         x = (np.arange(12).reshape(1, 3, 4) % 5).astype(kind)
@@ -57,6 +57,10 @@ def cases() -> tuple[NodeCase, ...]:
             found.append(case(f"{operator}_{x.dtype}", [node], {"x": x}, stored))
         there = helper.make_node("Cast", ["x"], ["n"], to=helper.np_dtype_to_tensor_dtype(x.dtype))
         back = helper.make_node("Cast", ["n"], ["y0"], to=onnx.TensorProto.FLOAT)
+        if kind in (np.int32, np.int64):
+            pick = helper.make_node("Gather", ["b", "x"], ["y0"], axis=0)
+            table = np.arange(15, dtype=np.float32).reshape(5, 3)
+            found.append(case(f"indices_{x.dtype}", [pick], {"x": x}, {"b": table}))
         found.append(case(f"through_{x.dtype}", [there, back], {"x": x.astype(np.float32)}, {}))
     return tuple(found)
 

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from converter_lite.config.names import DequantStrategy
 from converter_lite.errors import ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
 from converter_lite.formats.requirements import GraphRequirements
+from converter_lite.kernels.params import QuantSpec
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.forecast import StoredAs, forecast_bytes
-from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.qdq.parts import TWO_PARTS
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
@@ -31,7 +33,11 @@ SHOWN_NODES = 3
 LONGEST_NAME = 40
 """Characters of their names."""
 
-ON_THE_FLY_NOTE = "weights stay integers in the file, with dequant_strategy=ON_THE_FLY and without it"
+AT_LOAD_NOTE = "weights become float when a runtime loads the file; dequant_strategy=ON_THE_FLY leaves it to every run"
+ON_THE_FLY_NOTE = "weights become float at every run, which takes less memory and more time"
+ROUNDED_NOTE = (
+    "; onnxruntime rounds what matrix products read to int8 then, unless session.qdq_matmulnbits_accuracy_level is 1"
+)
 TWO_BITS_NOTE = "weights are stored in {} (operator set 25): runtimes older than that do not load the file"
 ATTENTION_NOTE = (
     "{} x Attention is written as one operator (operator set 23): runtimes older than onnxruntime 1.24 do not load the "
@@ -91,6 +97,7 @@ class OnnxFormat:
             per_channel=choice is not None and choice.is_per_channel,
             integer_bias=choice is not None and choice.target.quantize_bias,
             input_scales=weights.input_scales and weights.rounding.is_fitted,
+            at_load=isinstance(settings, WeightSettings) and self._dequantizes_at_load(weights.bits),
         )
         return forecast_bytes(quantized.model, quantized.plan, stored_as)
 
@@ -102,6 +109,7 @@ class OnnxFormat:
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
         """See :class:`~converter_lite.formats.base.OutputFormat`."""
         from converter_lite.formats.onnx import writer
+        from converter_lite.formats.onnx.at_load import dequantize_at_load
         from converter_lite.passes.half import store_constants_as_float16
 
         config = self.options.config
@@ -116,13 +124,27 @@ class OnnxFormat:
             notes = (NO_HALF_NOTE, *notes)
         modes = {node.mode for node in quantized.plan.nodes.values()}
         if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
-            notes = (ON_THE_FLY_NOTE, *notes)
+            if self._dequantizes_on_the_fly():
+                notes = (ON_THE_FLY_NOTE + (ROUNDED_NOTE if _stores_matrices(quantized.plan) else ""), *notes)
+            elif dequantize_at_load(model):
+                notes = (AT_LOAD_NOTE, *notes)
         said = _saturation(model)
         if said and said != EXACT_NOTE and not quantized.plan.quantized_nodes and log is not None:
             log.warning(said)  # somebody else's choice of weights
         elif said:
             notes = (said, *notes)
         return Written(writer.save(model, path, log), notes)
+
+    def _dequantizes_at_load(self, bits: int) -> bool:
+        from converter_lite.formats.onnx.at_load import can_cast
+        from converter_lite.quantization.qdq.materialize import storage_type
+
+        is_narrow = bits < 8  # others are known everywhere
+        return not self._dequantizes_on_the_fly() and (not is_narrow or can_cast(storage_type(QuantSpec(bits)), 21))
+
+    def _dequantizes_on_the_fly(self) -> bool:
+        config = self.options.config
+        return config is not None and config.weight_quant_param.dequant_strategy is DequantStrategy.ON_THE_FLY
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes | Path:
         """The file itself, checked."""
@@ -155,6 +177,11 @@ def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tup
     if attention and any(node.mode is NodeMode.DYNAMIC for node in quantized.plan.nodes.values()):
         return _with_attention(quantized)
     return qdq_model(quantized), ()
+
+
+def _stores_matrices(plan: QuantPlan) -> bool:
+    products = [node for node in plan.nodes.values() if node.op_type in ("MatMul", "Gemm")]
+    return any(node.mode is NodeMode.WEIGHT for node in products)
 
 
 def _saturation(model: ir.Model) -> str:

@@ -9,15 +9,16 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.formats.base import Block
+from converter_lite.formats.onnx.at_load import recognize_dequantizers
 from converter_lite.formats.onnx.qdq import GRIDS
-from converter_lite.formats.onnx.reader import read_onnx
-from converter_lite.runtime.saturation import has_integer_weights, saturating_weights
+from converter_lite.formats.onnx.reader import is_quantized, read_onnx
+from converter_lite.runtime.saturation import saturating_weights
 
 Rows = list[list[str]]
 
 
 def describe(path: Path, *, confined: bool) -> Iterator[Block]:
-    """Head line, operators in the order in which they run, tensors, and weights with which kernels can saturate, if any compute.
+    """Head line, operators in the order in which they run, tensors, and which weights of a quantized model can saturate a kernel.
 
     Args:
         path: The file.
@@ -29,8 +30,9 @@ def describe(path: Path, *, confined: bool) -> Iterator[Block]:
     model = read_onnx(path, confined=confined)
     yield f"ONNX model {model.graph.name or ''!r}, operator set {g.opset(model)}, {path.stat().st_size:,} bytes"
     yield _operators(model)
+    recognize_dequantizers(model)
     yield _tensors(model)
-    if has_integer_weights(model):
+    if is_quantized(model):
         found = _saturating(model)
         yield found if len(found) > 1 else "no integer kernel of an x86 processor can saturate"
 

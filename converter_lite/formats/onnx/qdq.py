@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.errors import ModelError
+from converter_lite.formats.onnx.at_load import recognize_dequantizers
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.kernels.quantize import dequantize
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -34,7 +35,7 @@ INTEGER_OPERATORS = frozenset({"QLinearConv", "QLinearMatMul", "ConvInteger", "M
 
 
 def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> QuantizedModel:
-    """Move the Q/DQ nodes of ``model`` (changed in place) into a plan.
+    """Move the Q/DQ nodes of ``model`` (changed in place), and weights that are dequantized at load, into a plan.
 
     Weights become float initializers that keep their integers; biases stored as int32 become float. A node with a
     quantized weight and quantized data is INTEGER in the plan, with a quantized weight only it is WEIGHT. A weight whose
@@ -55,6 +56,7 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
             where=where,
             hint="export the model with QuantizeLinear and DequantizeLinear pairs (QDQ)",
         )
+    recognize_dequantizers(model)
     quantized = QuantizedModel(model, QuantPlan(target))
     for node in list(model.graph):
         if node.op_type == "DequantizeLinear":

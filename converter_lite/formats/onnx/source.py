@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from converter_lite.formats.onnx.at_load import recognize_dequantizers
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
 from converter_lite.formats.onnx.versions import fit_to_engine
@@ -20,8 +21,10 @@ def read_source(files: ModelFiles) -> Source:
     """
     path = files.path
     model = fit_to_engine(read_onnx(path, input_shapes=files.input_shapes, confined=files.confined), path)
-    planned = (lambda: read_qdq(model.clone(), where=str(path))) if is_quantized(model) else None
-    return Source(model, _bytes(path, model), str(path), planned, has_qdq=True)
+    has_qdq = is_quantized(model)
+    is_planned = recognize_dequantizers(model) > 0 or has_qdq
+    planned = (lambda: read_qdq(model.clone(), where=str(path))) if is_planned else None
+    return Source(model, _bytes(path, model), str(path), planned, has_qdq=has_qdq)
 
 
 def _bytes(path: Path, model: ir.Model) -> int:

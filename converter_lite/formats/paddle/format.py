@@ -41,6 +41,7 @@ NB_REQUIREMENTS = GraphRequirements(
         {"Expand", "GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}
     ),
 )
+"""What the writer requires of a graph."""
 
 PROTOBUF_NAMES = ("model", "params")
 """Files of a Paddle model, named as the original's ``opt`` names them."""

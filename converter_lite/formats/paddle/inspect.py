@@ -1,4 +1,4 @@
-"""The content of a ``.nb`` file, as text."""
+"""The content of a ``.nb`` file, or of a model in Paddle's own files, as text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from converter_lite.errors import ModelError
 from converter_lite.formats.base import Block
+from converter_lite.formats.paddle.inference_model.files import PROGRAM_SUFFIXES, find_parameters
+from converter_lite.formats.paddle.inference_model.reader import load
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Precision
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import target_name
-from converter_lite.formats.paddle.program import NbFile, Operator, VarType
+from converter_lite.formats.paddle.program import NbFile, Operator, Program, VarType
 
 _PRECISION = {Precision.FLOAT: "float32", Precision.INT8: "int8", Precision.FP16: "float16"}
 
@@ -21,10 +24,38 @@ def describe(path: Path, *, confined: bool) -> Iterator[Block]:
     """Header, operators, parameters, totals.
 
     Raises:
-        FormatError: The file is damaged.
+        FormatError: A ``.nb`` file is damaged.
+        ModelError: A program or its parameters are damaged, or missing.
     """
-    del confined
-    yield description(parse(path.read_bytes(), where=str(path)))
+    if path.suffix == ".nb":
+        yield description(parse(path.read_bytes(), where=str(path)))
+        return
+    path = path if path.suffix in PROGRAM_SUFFIXES else _program_beside(path)
+    program, parameters = load(path, find_parameters(path), confined=confined)
+    file = NbFile(program, parameters)
+    sections = ((_written_by(path, program),), _operators(file), _parameters(file), _totals(file))
+    yield "\n".join(line for section in sections for line in section)
+
+
+def _program_beside(parameters: Path) -> Path:
+    """The program of a file of parameters, which holds no names.
+
+    Raises:
+        ModelError: There is none.
+    """
+    for suffix in PROGRAM_SUFFIXES:
+        if (program := parameters.with_suffix(suffix)).is_file():
+            return program
+    endings = " or ".join(PROGRAM_SUFFIXES)
+    raise ModelError(f"there is no program ({endings}) with this name beside the parameters", where=str(parameters))
+
+
+def _written_by(path: Path, program: Program) -> str:
+    if path.suffix == ".json":
+        return "Paddle program (PIR, Paddle 3), shown with the operators of older programs"
+    version = program.version
+    release = f"{version // 1_000_000}.{version // 1000 % 1000}.{version % 1000}" if version else "an unknown release"
+    return f"Paddle program, written by {release}, {len(program.blocks)} block(s)"
 
 
 def description(file: NbFile) -> str:

@@ -62,6 +62,8 @@ class AttrType(enum.IntEnum):
     VAR = 13
     VARS = 14
     FLOAT64 = 15
+    SCALAR = 16
+    SCALARS = 17
 
 
 _NUMPY: dict[VarType, type[np.generic]] = {
@@ -194,12 +196,21 @@ class Block:
     forward: int = -1
 
 
+FIRST_SCALARS = 2_005_000
+"""Version of the framework from which reductions and slices may leave no dimension; before, they leave one of size 1."""
+
+
 @dataclass(slots=True)
 class Program:
-    """Blocks; the first is the main one. ``version`` is that of the framework, 0 when unknown."""
+    """Blocks; the first is the main one. ``version`` is that of the framework (2.6.2 is 2006002), 0 when unknown."""
 
     blocks: list[Block] = field(default_factory=list)
     version: int = 0
+
+    @property
+    def has_scalars(self) -> bool:
+        """Whether its operators make tensors without dimensions."""
+        return self.version >= FIRST_SCALARS
 
     @property
     def main(self) -> Block:

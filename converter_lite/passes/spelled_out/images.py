@@ -19,9 +19,33 @@ def spell_out_grouped_deconvolution(model: ir.Model) -> int:
 
         x ─ Split ─ ConvTranspose (one for each group, with its filters and biases) ─ Concat ─ y
 
+    A dilated depthwise one with stride 1 becomes a Conv with its filters turned round.
+
     Refused: unknown channels, a weight or bias that is not constant.
     """
-    return sum(_deconvolution(model.graph, node) for node in list(model.graph) if is_op(node, "ConvTranspose"))
+    nodes = [node for node in model.graph if is_op(node, "ConvTranspose")]
+    return sum(_turned(model.graph, node) or _deconvolution(model.graph, node) for node in nodes)
+
+
+def _turned(graph: ir.Graph, node: ir.Node) -> bool:
+    weight, groups = g.constant(node.inputs[1]), g.int_attribute(node, "group", 1)
+    if weight is None or weight.shape[:2] != (groups, 1):
+        return False
+    axes = tuple(range(2, weight.ndim))
+    strides, dilations = (g.ints_attribute(node, name, (1,) * len(axes)) for name in ("strides", "dilations"))
+    given = {"auto_pad", "output_shape", "output_padding"} & node.attributes.keys()
+    if given or set(strides) != {1} or set(dilations) == {1}:
+        return False
+    reach = [step * (size - 1) for step, size in zip(dilations, weight.shape[2:], strict=True)]
+    cut = g.ints_attribute(node, "pads", (0, 0) * len(axes))
+    pads = [outer - inner for outer, inner in zip(reach * 2, cut, strict=True)]
+    if min(pads) < 0:
+        return False
+    filters = g.add_initializer(graph, f"{node.name}_turned", np.ascontiguousarray(np.flip(weight, axes)))
+    kept = {name: attr.value for name, attr in node.attributes.items() if name != "pads"}
+    inputs = [node.inputs[0], filters, *node.inputs[2:]]
+    replace([node], ir.node("Conv", inputs, attributes={**kept, "pads": pads}))
+    return True
 
 
 def _deconvolution(graph: ir.Graph, node: ir.Node) -> bool:

@@ -131,7 +131,7 @@ def test_parts_add_up_to_the_integers_on_their_grid(bits: int, signed: bool) -> 
 def test_the_forecast_knows_two_bits_and_parts(bits: int, tmp_path: Path) -> None:
     quantized = weights(network(), bits=bits)
     size = OnnxFormat().write(quantized, tmp_path / "two.onnx").files[0].stat().st_size
-    forecast = forecast_bytes(network(), quantized.plan, StoredAs(bits, narrowest=narrowest_width()))
+    forecast = forecast_bytes(network(), quantized.plan, StoredAs(bits, narrowest=narrowest_width(), at_load=True))
     assert forecast == pytest.approx(size, rel=0.1)
 
 

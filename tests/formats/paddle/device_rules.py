@@ -45,7 +45,7 @@ ATTRIBUTES: dict[str, str] = {
     "fc": f"in_num_col_dims:i activation_type?:s alpha?:f {_INT8} W0_scale?:F Out0_scale?:F {_WEIGHT_ONLY}",
     "matmul": "transpose_X:b transpose_Y:b alpha:f",
     **dict.fromkeys(("lookup_table", "lookup_table_v2"), f"padding_idx:l {_WEIGHT_ONLY}"),
-    **{f"elementwise_{kind}": "axis:i" for kind in ("add", "sub", "mul", "div", "max", "min", "pow")},
+    **{f"elementwise_{kind}": "axis:i" for kind in ("add", "sub", "mul", "div", "max", "min", "pow", "mod")},
     **{f"fusion_elementwise_{kind}_activation": "axis:i act_type:s" for kind in ("add", "sub", "mul", "div")},
     **{f"fusion_elementwise_{kind}_activation": "axis:i act_type:s" for kind in ("max", "min")},
     **dict.fromkeys(("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"), _COMPARE),

@@ -17,9 +17,10 @@ from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle.importer.graph import to_quantized_model
 from converter_lite.formats.paddle.importer.simplification import simplify
 from converter_lite.formats.paddle.inference_model.files import read_combined, read_program
+from converter_lite.formats.paddle.inference_model.messages import message_class
 from converter_lite.formats.paddle.inference_model.reader import is_paddle_path, locate, read_paddle
 from converter_lite.formats.paddle.inference_model.writer import parameter_bytes, program_bytes, tensor_bytes
-from converter_lite.formats.paddle.program import Operator, Program, VarType, attr, ints
+from converter_lite.formats.paddle.program import Operator, Program, Variable, VarType, attr, ints
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.inference_models import (
@@ -318,3 +319,88 @@ def test_a_mutated_model_is_read_or_refused_with_a_model_error(maker: Maker, par
 
 def test_the_element_types_of_files_are_those_of_the_enum() -> None:
     assert (VarType.BOOL, VarType.FP32, VarType.INT8) == (0, 5, 21)
+
+
+# -- what Paddle's later releases write -------------------------------------------------------------------------------
+
+
+def with_scalars(program: Program, name: str, values: list[tuple[int, str, bool | int | float]]) -> bytes:
+    """A program whose first real operator has an attribute of numbers with types of their own."""
+    message = message_class("Program")()
+    message.ParseFromString(program_bytes(program))
+    operator = next(op for op in message.blocks[0].ops if op.type not in (b"feed", b"fetch"))
+    attribute = operator.attrs.add(name=name.encode(), type=17)
+    for kind, field, value in values:
+        setattr(attribute.scalars.add(type=kind), field, value)
+    return bytes(message.SerializeToString())
+
+
+def test_numbers_with_types_of_their_own_are_read() -> None:
+    """Paddle 2.5 and newer write the values of assign_value and set_value so."""
+    operator = Operator("assign_value", {}, {"Out": ["k"]}, {"shape": ints((3,)), "dtype": attr(5)})
+    used = Operator("elementwise_add", {"X": ["image"], "Y": ["k"]}, {"Out": ["out"]}, {"axis": attr(-1)})
+    program = program_of([operator, used], {}, {"image": (2, 3)}, "out")
+    read = read_program(with_scalars(program, "values", [(1, "b", True), (2, "i", -7), (3, "r", 0.5)]))
+    found = next(op for op in read.main.operators if op.type == "assign_value")
+    assert found.get("values") == (True, -7, 0.5)
+    model = to_quantized_model(read, {}, target="x").model
+    assert run(model, np.zeros((2, 3), np.float32)).tolist() == [[1, -7, 0.5]] * 2
+    with pytest.raises(ModelError, match="a number has unknown type 4"):
+        read_program(with_scalars(program, "values", [(4, "r", 0.5)]))
+
+
+@pytest.mark.parametrize(("version", "shape"), [(0, (1,)), (2_004_002, (1,)), (2_005_000, ()), (2_006_002, ())])
+def test_tensors_without_dimensions_came_with_release_2_5(version: int, shape: tuple[int, ...]) -> None:
+    for operator in (
+        Operator("reduce_max", {"X": ["image"]}, {"Out": ["out"]}, {"reduce_all": attr(True), "keep_dim": attr(False)}),
+        Operator(
+            "slice",
+            {"Input": ["image"]},
+            {"Out": ["out"]},
+            {
+                key: ints(v)
+                for key, v in (("axes", (0, 1)), ("starts", (0, 1)), ("ends", (1, 2)), ("decrease_axis", (0, 1)))
+            },
+        ),
+    ):
+        program = program_of([operator], {}, {"image": (2, 3)}, "out")
+        program.version = version
+        model = to_quantized_model(program, {}, target="x").model
+        assert run(model, np.ones((2, 3), np.float32)).shape == shape
+
+
+@pytest.mark.parametrize("kind", ["", "downgrade_in_infer", "upscale_in_train"])
+def test_dropout_scales_now_unless_it_did_so_in_training(kind: str) -> None:
+    attributes = {"dropout_prob": attr(0.25), **({"dropout_implementation": attr(kind)} if kind else {})}
+    program = program_of(
+        [Operator("dropout", {"X": ["image"]}, {"Out": ["out"]}, attributes)], {}, {"image": (2, 3)}, "out"
+    )
+    image = np.ones((2, 3), np.float32)
+    made = run(to_quantized_model(*simplify(program, {}), target="x").model, image)
+    assert np.array_equal(made, image if kind == "upscale_in_train" else image * np.float32(0.75))
+
+
+def test_a_constant_has_all_digits_of_its_text() -> None:
+    attributes = {"shape": ints((1,)), "dtype": attr(3), "value": attr(2147483648.0), "str_value": attr("2147483647")}
+    operators = [
+        Operator("fill_constant", {}, {"Out": ["k"]}, attributes),
+        Operator("cast", {"X": ["image"]}, {"Out": ["i"]}, {"out_dtype": attr(3)}),
+        Operator("elementwise_max", {"X": ["i"], "Y": ["k"]}, {"Out": ["out"]}, {"axis": attr(-1)}),
+    ]
+    program = program_of(operators, {}, {"image": (1,)}, "out")
+    assert run(to_quantized_model(program, {}, target="x").model, np.zeros(1, np.float32)).tolist() == [2147483647]
+
+
+def test_a_weight_keeps_the_scale_that_training_gave_it(tmp_path: Path) -> None:
+    """Paddle's own training observes weights like activations: the scale need not be the largest value."""
+    program, parameters = trained_model()
+    parameters["conv.w@scale"] = np.array([1.5], np.float32)
+    op = next(op for op in program.main.operators if op.type.startswith("fake_channel_wise"))
+    op.type, op.inputs["InScale"] = "fake_quantize_dequantize_moving_average_abs_max", ["conv.w@scale"]
+    variables = program.main.variables
+    variables.append(Variable("conv.w@scale", dims=(1,), persistable=True))
+    quantized = read_paddle(save(tmp_path / "m", program, parameters))
+    weight = next(name for name in quantized.plan.weights if name.startswith("conv"))
+    turned = np.where(parameters["bn.scale"] < 0, -1, 1).reshape(-1, 1, 1, 1)
+    wanted = np.clip(np.floor(np.abs(parameters["conv.w"]) / 1.5 * 127 + 0.5), 0, 127) * np.sign(parameters["conv.w"])
+    assert np.array_equal(quantized.integers(weight), wanted * turned)

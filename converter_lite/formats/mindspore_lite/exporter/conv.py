@@ -166,6 +166,8 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
         raise Unsupported("a grouped transposed convolution (only group 1 and depthwise ones exist)")
     ones = (1,) * spatial
     stride, dilation = ints_attribute(node, "strides", ones), ints_attribute(node, "dilations", ones)
+    if depthwise and set(dilation) != {1}:
+        raise Unsupported("a dilated depthwise transposed convolution")
     extra = ints_attribute(node, "output_padding", (0,) * spatial)
     reach = [(k - 1) * d + 1 for k, d in zip(filters[2:], dilation, strict=True)]
     pads = _transposed_pads(node, shape[2:], out_shape[2:], reach, stride, extra)

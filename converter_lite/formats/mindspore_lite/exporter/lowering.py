@@ -360,7 +360,7 @@ class Lowering:
 
     def _params(self, value: ir.Value) -> QuantParams | None:
         """Parameters of a value, or of one that is the same up to the order of its axes."""
-        while value in self._aliases and value.name not in self.plan.activations:
+        while value in self._aliases and value.name not in self.plan.activations and value not in self._lent:
             value = self._aliases[value][0]
         return self.plan.activations.get(value.name or "") or self._lent.get(value)
 

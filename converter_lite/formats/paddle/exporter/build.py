@@ -122,7 +122,7 @@ def _refuse_types(node: ir.Node, target: Target) -> None:
     """Refuse what kernels would read as numbers of another type, or as nothing."""
     if reason := refused_type(node, target):
         raise Unsupported(reason)
-    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None and not g.is_constant(value)]
     empty = [str(value.name) for value in values if 0 in (g.static_shape(value) or ())]
     if empty:
         raise Unsupported(f"{empty[0]} holds no element")

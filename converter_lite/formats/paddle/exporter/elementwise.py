@@ -62,7 +62,12 @@ def _mod(lowering: Lowering, node: ir.Node) -> None:
     if g.int_attribute(node, "fmod", 0):
         raise Unsupported("Mod with the sign of the dividend (fmod)")
     left, right = (lowering.tensor(value) for value in node.inputs)
-    _pair(lowering, "elementwise_mod", left, right, lowering.result(node.outputs[0]), dtype)
+    value, kind = node.outputs[0], element_type(node.outputs[0])
+    rest, moved = (lowering.temporary(f"{value.name}.{word}", dtype=kind) for word in ("remainder", "moved"))
+    # Some kernels' remainder has the sign of the dividend; that of (remainder + divisor) is right with all of them.
+    _pair(lowering, "elementwise_mod", left, right, rest, dtype)
+    _pair(lowering, "elementwise_add", rest, right, moved, dtype)
+    _pair(lowering, "elementwise_mod", moved, right, lowering.result(value), dtype)
 
 
 def _pow(lowering: Lowering, node: ir.Node) -> None:

@@ -37,7 +37,7 @@ def _gather(lowering: Lowering, node: ir.Node) -> None:
     if lowering.mode(node) is not NodeMode.FLOAT:
         raise Unsupported("only a table of rows (Gather from a constant matrix, axis 0) can be quantized")
     positions = g.constant(index)
-    if positions is not None and positions.size == 1 and int(positions.reshape(-1)[0]) >= 0:
+    if positions is not None and positions.size == 1 and positions.ndim < 2 and int(positions.reshape(-1)[0]) >= 0:
         _pick_one(lowering, node, axis, int(positions.reshape(-1)[0]), keep_axis=positions.ndim == 1)
         return
     if positions is not None and _takes_everything(positions, dims(table)[axis]):  # type: ignore[arg-type]

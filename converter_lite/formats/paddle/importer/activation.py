@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
+from converter_lite.formats.paddle.importer.sizes import scalar
 from converter_lite.formats.paddle.program import Operator
 
 NO_FUNCTION = ("", "none", "identity")
@@ -34,7 +35,16 @@ PLAIN = {
     "erf": "Erf",
     "mish": "Mish",
     "logical_not": "Not",
-    "round": "Round",
+    "acos": "Acos",
+    "acosh": "Acosh",
+    "asin": "Asin",
+    "asinh": "Asinh",
+    "atan": "Atan",
+    "atanh": "Atanh",
+    "cosh": "Cosh",
+    "isnan_v2": "IsNaN",
+    "sinh": "Sinh",
+    "tan": "Tan",
 }
 """Paddle operator -> ONNX operator without attributes."""
 
@@ -61,14 +71,8 @@ def _relu6(importer: Importer, op: Operator) -> None:
     importer.bind(_out(op), clip(importer, value, 0.0, float(op.get("threshold", 6.0)), _out(op)))
 
 
-def _clip(importer: Importer, op: Operator) -> None:
-    value = importer.value(op.input("X"))
-    importer.bind(_out(op), clip(importer, value, float(op.get("min")), float(op.get("max")), _out(op)))
-
-
 def _with_alpha(importer: Importer, op: Operator) -> None:
     kinds = {"leaky_relu": ("LeakyRelu", "alpha", 0.02), "elu": ("Elu", "alpha", 1.0)}
-    kinds["thresholded_relu"] = ("ThresholdedRelu", "threshold", 1.0)
     kind, attribute, default = kinds[op.type]
     importer.finish(_out(op), kind, importer.value(op.input("X")), alpha=float(op.get(attribute, default)))
 
@@ -115,12 +119,6 @@ def _power(importer: Importer, op: Operator) -> None:
     importer.finish(_out(op), "Pow", value, importer.add_constant("exponent", float(exponent), np.float32))
 
 
-def _softplus(importer: Importer, op: Operator) -> None:
-    if float(op.get("beta", 1.0)) != 1.0:
-        raise ModelError("softplus with a beta other than 1")
-    importer.finish(_out(op), "Softplus", importer.value(op.input("X")))
-
-
 def _softmax(importer: Importer, op: Operator) -> None:
     kind = "LogSoftmax" if op.type == "log_softmax" else "Softmax"
     importer.finish(_out(op), kind, importer.value(op.input("X")), axis=int(op.get("axis", -1)))
@@ -130,6 +128,8 @@ def _prelu(importer: Importer, op: Operator) -> None:
     value, slope = importer.value(op.input("X")), importer.array(op.input("Alpha"))
     if slope is None:
         raise ModelError("its slope is not a constant")
+    if op.get("data_format", "NCHW") not in ("NCHW", "AnyLayout") and op.get("mode", "all") == "channel":
+        raise ModelError(f"data format {op.get('data_format')} with a slope for each channel")
     importer.bind(_out(op), prelu(importer, value, slope, str(op.get("mode", "all")), _out(op)))
 
 
@@ -147,11 +147,14 @@ def prelu(importer: Importer, value: ir.Value, slope: NDArray[Any], mode: str, n
 
 def _scale(importer: Importer, op: Operator) -> None:
     value, name = importer.value(op.input("X")), _out(op)
-    if op.inputs.get("ScaleTensor"):
-        raise ModelError("a scale that is computed at run time")
-    value = affine(
-        importer, value, op.get("scale", 1.0), op.get("bias", 0.0), after=bool(op.get("bias_after_scale", True))
-    )
+    bias, after = op.get("bias", 0.0), bool(op.get("bias_after_scale", True))
+    factor = op.input("ScaleTensor")
+    if factor is None:
+        value = affine(importer, value, op.get("scale", 1.0), bias, after=after)
+    else:
+        value = value if after else affine(importer, value, 1.0, bias, after=True)
+        value = importer.compute("Mul", value, scalar(importer, importer.value(factor)))
+        value = affine(importer, value, 1.0, bias, after=True) if after else value
     if op.get("activation_type"):
         value = fused(importer, op, value, str(op.get("activation_type")), f"{name}.activation")
     if op.get("fuse_scaleact"):
@@ -207,14 +210,12 @@ def fused(importer: Importer, op: Operator, value: ir.Value, kind: str, name: st
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(PLAIN, _plain),
     "relu6": _relu6,
-    "clip": _clip,
-    **dict.fromkeys(("leaky_relu", "elu", "thresholded_relu"), _with_alpha),
+    **dict.fromkeys(("leaky_relu", "elu"), _with_alpha),
     "hard_sigmoid": _hard_sigmoid,
     "hard_swish": _hard_swish,
     "gelu": _gelu,
     **dict.fromkeys(("swish", "silu"), _swish),
     **dict.fromkeys(("square", "pow", "rsqrt"), _power),
-    "softplus": _softplus,
     **dict.fromkeys(("softmax", "log_softmax"), _softmax),
     "prelu": _prelu,
     "scale": _scale,

@@ -61,7 +61,9 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     if kind is None:
         return ir.convenience.convert_attribute(name, value)
     single, several = kind
-    return several(name, value) if first is not value else single(name, value)
+    if isinstance(first, float):  # as the file will hold it
+        value = np.asarray(value, np.float32).tolist()
+    return several(name, value) if isinstance(value, (list, tuple)) else single(name, value)
 
 
 @dataclass(slots=True)
@@ -75,6 +77,8 @@ class Importer:
         dense_filters: What a sparse filter was made from -> the constant that it became.
         dense_left: Elements that further dense filters may have; ``None`` before the first.
         filled_left: Elements that further constants may have of which the file holds only one number.
+        read: Variables that an operator reads, or that are outputs.
+        has_scalars: Operators may make tensors without dimensions; older ones leave a dimension of size 1.
     """
 
     parameters: dict[str, Array]
@@ -88,6 +92,8 @@ class Importer:
     dense_filters: dict[tuple[object, ...], str] = field(default_factory=dict)
     dense_left: int | None = None
     filled_left: int = FILLED_LIMIT
+    read: frozenset[str] = frozenset()
+    has_scalars: bool = False
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)
@@ -144,7 +150,8 @@ class Importer:
 
     def initializer(self, hint: str, array: Array) -> ir.Value:
         """A constant of the graph under a fresh name."""
-        return self._initializer(hint, ir.Tensor(np.ascontiguousarray(array, array.dtype.newbyteorder("="))))
+        native = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+        return self._initializer(hint, ir.Tensor(native))
 
     def _initializer(self, hint: str, tensor: ir.TensorProtocol) -> ir.Value:
         name = self.fresh(hint)
@@ -372,6 +379,19 @@ Handler = Callable[[Importer, Operator], None]
 """Translates one Paddle operator; raises :class:`ModelError` without naming the operator."""
 
 
+_BRANCHES = (
+    "control flow depends on numbers that are known only at run time",
+    "write it without `if` and `while` on tensors (paddle.where, a fixed number of steps), or export the branch that is used",
+)
+
+REFUSED: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("while", "conditional_block", "select_input", "select_output", "pd_op.if", "pd_op.while"), _BRANCHES
+    ),
+}
+"""Operators of which more can be said than that they are unknown: reason and remedy."""
+
+
 def step_names(name: str, *present: object) -> Iterator[str]:
     """Names for the nodes that one operator becomes: the last one that is present gets the variable's own name.
 
@@ -388,18 +408,33 @@ def run(importer: Importer, operators: Sequence[Operator], handlers: Mapping[str
     """Translate operators in order.
 
     Raises:
-        ModelError: An operator is unknown, or its attributes or inputs make no sense; it is named.
+        ModelError: Operators are unknown: all are named, before anything is done; or the attributes or inputs of one make
+            no sense.
     """
+    _refuse_unknown(importer, operators, handlers)
     for index, op in enumerate(operators):
-        handler = handlers.get(op.type)
-        outputs = ", ".join(name for names in op.outputs.values() for name in names[:1])
-        where = f"{importer.where} operator {index} ({op.type} -> {outputs})".strip()
-        if handler is None:
-            raise ModelError("this operator cannot be translated", where=where)
+        where = _place(importer, index, op)
         try:
-            handler(importer, op)
+            handlers[op.type](importer, op)
         except ConverterError as error:
             raise ModelError(error.message, where=where, hint=error.hint) from None
         except MISFITS as error:
             # Attributes of a damaged file can have any type and length.
             raise ModelError(f"its attributes or inputs make no sense: {error}", where=where) from None
+
+
+def _place(importer: Importer, index: int, op: Operator) -> str:
+    outputs = ", ".join(name for names in op.outputs.values() for name in names[:1])
+    return f"{importer.where} operator {index} ({op.type} -> {outputs})".strip()
+
+
+def _refuse_unknown(importer: Importer, operators: Sequence[Operator], handlers: Mapping[str, Handler]) -> None:
+    unknown = {op.type: index for index, op in reversed(list(enumerate(operators))) if op.type not in handlers}
+    if not unknown:
+        return
+    first = min(unknown.values())
+    kind = operators[first].type
+    others = ", ".join(sorted(unknown.keys() - {kind}))
+    reason, hint = REFUSED.get(kind, ("this operator cannot be translated", ""))
+    also = f"; nor can {others}" if others else ""
+    raise ModelError(f"{reason}{also}", where=_place(importer, first, operators[first]), hint=hint)

@@ -1,4 +1,4 @@
-"""conv2d, depthwise_conv2d, conv2d_transpose with what ``opt`` fuses into them, and pool2d."""
+"""Convolutions and transposed convolutions, with what ``opt`` fuses into them."""
 
 from __future__ import annotations
 
@@ -11,60 +11,61 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, fused
 from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
+from converter_lite.formats.paddle.importer.images import back, inner, planar
+from converter_lite.formats.paddle.importer.sizes import constant_list, known
 from converter_lite.formats.paddle.program import Operator
 
 ELEMENTWISE = {"elementwise_add": "Add", "elementwise_sub": "Sub", "elementwise_mul": "Mul", "elementwise_div": "Div"}
 
 
-def pads(op: Operator) -> list[int]:
-    """Paddings of a 2-D window in ONNX order.
+def pads(op: Operator, dimensions: int = 2) -> list[int]:
+    """Paddings of a window in ONNX order.
 
     Raises:
-        ModelError: There are not 2 or 4 of them.
+        ModelError: There is neither one nor are there two for each dimension.
     """
-    given = list(op.get("paddings", (0, 0)))
-    if len(given) == 2:
-        given = [given[0], given[0], given[1], given[1]]
-    if len(given) != 4:
+    given = [int(size) for size in op.get("paddings", (0,) * dimensions)]
+    if len(given) == dimensions:
+        return given * 2
+    if len(given) != 2 * dimensions:
         raise ModelError(f"it has {len(given)} paddings")
-    top, bottom, left, right = given
-    return [top, left, bottom, right]
+    return given[0::2] + given[1::2]
 
 
-def _window(op: Operator) -> dict[str, Any]:
-    if op.get("data_format", "NCHW") not in ("NCHW", "AnyLayout"):
-        raise ModelError(f"data format {op.get('data_format')}")
-    attributes: dict[str, Any] = {"strides": list(op.get("strides", (1, 1)))}
+def window(op: Operator, dimensions: int) -> dict[str, Any]:
+    """Strides and paddings of a window, as ONNX has them."""
+    attributes: dict[str, Any] = {"strides": [int(size) for size in op.get("strides", (1,) * dimensions)]}
     algorithm = op.get("padding_algorithm", "EXPLICIT")
     if algorithm == "SAME":
         return attributes | {"auto_pad": "SAME_UPPER"}
-    return attributes | {"pads": [0, 0, 0, 0] if algorithm == "VALID" else pads(op)}
+    return attributes | {"pads": [0] * 2 * dimensions if algorithm == "VALID" else pads(op, dimensions)}
 
 
 def _convolution(importer: Importer, op: Operator) -> None:
     name = op.output("Output")
     if name is None:
         raise ModelError("it has no output")
-    data = importer.value(op.input("Input"))
-    transposed = op.type.endswith("transpose")
+    data = planar(importer, op, importer.value(op.input("Input")), "data_format")
+    transposed = "transpose" in op.type
     weight = importer.weight(op, "Filter", 1 if transposed else 0)
-    attributes = _window(op) | {"group": int(op.get("groups", 1))}
-    attributes["dilations"] = list(op.get("dilations", (1, 1)))
+    dimensions = importer.rank(weight) - 2
+    attributes = window(op, dimensions) | {"group": int(op.get("groups", 1))}
+    attributes["dilations"] = [int(size) for size in op.get("dilations", (1,) * dimensions)]
     if op.get("padding_algorithm") == "SAME":
-        attributes["dilations"] = [1, 1]
+        attributes["dilations"] = [1] * dimensions
     if transposed:
-        _output_size(op, attributes)
+        _spread(importer, op, attributes, data, weight)
     bias = _bias(importer, op)
     inputs = [data, weight] if bias is None else [data, weight, bias]
     other = op.input("SecondInput") or op.input("ResidualData")
     functions = [kind for kind in (_activation(op), str(op.get("scale_activation_type", ""))) if kind]
-    names = step_names(name, other, *functions)
+    names = step_names(inner(op, "data_format", name), other, *functions)
     value = importer.node("ConvTranspose" if transposed else "Conv", inputs, attributes, names=[next(names)])[0]
     if other is not None:
         value = _second_input(importer, op, value, other, next(names))
     for kind in functions:
         value = fused(importer, op, value, kind, next(names))
-    importer.bind(name, value)
+    back(importer, op, value, "data_format", name)
     importer.mark(op, "Input", weight, data, value, out="Output")
 
 
@@ -86,11 +87,36 @@ def _bias(importer: Importer, op: Operator) -> ir.Value | None:
     return importer.value(name)
 
 
-def _output_size(op: Operator, attributes: dict[str, Any]) -> None:
-    if op.get("output_padding"):
-        attributes["output_padding"] = list(op.get("output_padding"))
-    if op.get("output_size"):
-        attributes["output_shape"] = list(op.get("output_size"))
+def _spread(importer: Importer, op: Operator, attributes: dict[str, Any], data: ir.Value, weight: ir.Value) -> None:
+    """Attributes that only transposed convolutions have: what is added at the end to reach an output size."""
+    added = [int(size) for size in op.get("output_padding", ())]
+    wanted = constant_list(importer, op, "output_size", "OutputSize")
+    source = (importer.shape(data) or [])[2:]
+    kernel = known(importer, weight)[2:]
+    is_same = "auto_pad" in attributes
+    if (is_same or wanted) and (len(source) != len(kernel) or min(source) < 1):
+        if not wanted or is_same:
+            raise ModelError("padding SAME of a transposed convolution whose input size is not known")
+        attributes["output_shape"] = wanted
+        return
+    if is_same:
+        del attributes["auto_pad"]
+        attributes["pads"] = _same_pads(source, kernel, attributes["strides"])
+    if wanted:
+        begin, end = np.split(np.asarray(attributes["pads"]), 2)
+        reach = (np.asarray(kernel) - 1) * attributes["dilations"] + 1
+        natural = (np.asarray(source) - 1) * attributes["strides"] - begin - end + reach
+        added = [int(size) for size in np.asarray(wanted) - natural]
+        if min(added) < 0:
+            raise ModelError(f"output size {wanted} is below {natural.tolist()}")
+    if any(added):
+        attributes["output_padding"] = added
+
+
+def _same_pads(source: list[int], kernel: list[int], strides: list[int]) -> list[int]:
+    """Padding SAME as the runtime takes it: that of the convolution with the same input size."""
+    whole = [max((-(-s // t) - 1) * t + k - s, 0) for s, k, t in zip(source, kernel, strides, strict=True)]
+    return [size // 2 for size in whole] + [size - size // 2 for size in whole]
 
 
 def _second_input(importer: Importer, op: Operator, value: ir.Value, other: str, name: str) -> ir.Value:
@@ -101,34 +127,6 @@ def _second_input(importer: Importer, op: Operator, value: ir.Value, other: str,
     return importer.node(kind, [value, importer.value(other)], names=[name])[0]
 
 
-def _pool(importer: Importer, op: Operator) -> None:
-    name = op.output("Out")
-    if name is None:
-        raise ModelError("it has no output")
-    value = importer.value(op.input("X"))
-    average = op.get("pooling_type", "max") == "avg"
-    kernel = list(op.get("ksize", (1, 1)))
-    if op.get("global_pooling") or (op.get("adaptive") and kernel == [1, 1]):
-        importer.finish(name, "GlobalAveragePool" if average else "GlobalMaxPool", value)
-        return
-    attributes = _window(op) | {"kernel_shape": kernel}
-    if op.get("adaptive"):
-        attributes |= _adaptive(importer, value, kernel)
-    attributes["ceil_mode"] = int(bool(op.get("ceil_mode", False)))
-    if average:
-        attributes["count_include_pad"] = int(not op.get("exclusive", True))
-    importer.finish(name, "AveragePool" if average else "MaxPool", value, **attributes)
-
-
-def _adaptive(importer: Importer, value: ir.Value, size: list[int]) -> dict[str, Any]:
-    """Window of a pool whose output size is given; only where the input divides by it."""
-    source = (importer.shape(value) or [])[2:]
-    if len(source) != 2 or any(s < 1 or s % o for s, o in zip(source, size, strict=True)):
-        raise ModelError(f"adaptive pooling from {source} to {size} has no fixed window")
-    window = [s // o for s, o in zip(source, size, strict=True)]
-    return {"kernel_shape": window, "strides": window, "pads": [0, 0, 0, 0]}
-
-
 def _sparse_convolution(importer: Importer, op: Operator) -> None:
     """A convolution whose filter is stored without its zeros, as the dense one that it was made from."""
     from converter_lite.formats.paddle.importer.sparse import dense_filter  # few files have one
@@ -137,8 +135,23 @@ def _sparse_convolution(importer: Importer, op: Operator) -> None:
     _convolution(importer, replace(op, type="conv2d", inputs={**op.inputs, "Filter": [filters]}))
 
 
+def _deformable(importer: Importer, op: Operator) -> None:
+    """Both take the offsets as pairs of row and column for each place of the filter."""
+    data, filters, offset = (importer.value(op.input(slot)) for slot in ("Input", "Filter", "Offset"))
+    attributes = window(op, 2) | {"group": int(op.get("groups", 1))}
+    attributes["dilations"] = [int(size) for size in op.get("dilations", (1, 1))]
+    attributes["offset_group"] = int(op.get("deformable_groups", 1))
+    mask = op.input("Mask")
+    inputs = [data, filters, offset] if mask is None else [data, filters, offset, None, importer.value(mask)]
+    name = op.output("Output")
+    if name is None:
+        raise ModelError("it has no output")
+    importer.finish(name, "DeformConv", *inputs, **attributes)
+
+
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d", "conv2d_transpose", "depthwise_conv2d_transpose"), _convolution),
+    **dict.fromkeys(("conv3d", "conv3d_transpose"), _convolution),
     "sparse_conv2d": _sparse_convolution,
-    "pool2d": _pool,
+    **dict.fromkeys(("deformable_conv", "deformable_conv_v1"), _deformable),
 }

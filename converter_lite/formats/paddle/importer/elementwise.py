@@ -8,7 +8,6 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, affine, fused
 from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
-from converter_lite.formats.paddle.importer.filled import check_filled, filled
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
 ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min", "pow": "Pow"}
@@ -22,6 +21,8 @@ COMPARISON = {
     "logical_or": "Or",
     "logical_xor": "Xor",
 }
+FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
+LOGICAL = ("logical_and", "logical_or", "logical_xor")
 
 
 def output(op: Operator, slot: str = "Out") -> str:
@@ -62,15 +63,80 @@ def _arithmetic(importer: Importer, op: Operator) -> None:
     importer.bind(name, value)
 
 
-def _modulo(importer: Importer, op: Operator) -> None:
+def _operands(importer: Importer, op: Operator) -> tuple[ir.Value, ir.Value]:
     left, right = importer.value(op.input("X")), importer.value(op.input("Y"))
-    right = aligned(importer, left, right, int(op.get("axis", -1)))
-    importer.finish(output(op), "Mod" if op.type.endswith("mod") else "Div", left, right)
+    return left, aligned(importer, left, right, int(op.get("axis", -1)))
+
+
+def _modulo(importer: Importer, op: Operator) -> None:
+    """The quotient is rounded down, and the rest has the sign of the divisor, for floats and integers alike."""
+    left, right = _operands(importer, op)
+    if left.dtype in FLOATS:
+        quotient = importer.compute("Div", left, right)
+        if op.type == "elementwise_floordiv":
+            importer.finish(output(op), "Floor", quotient)
+            return
+        whole = importer.compute("Mul", importer.compute("Floor", quotient), right)
+        importer.finish(output(op), "Sub", left, whole)
+    elif op.type == "elementwise_mod":
+        importer.finish(output(op), "Mod", left, right)
+    else:
+        rest = importer.compute("Mod", left, right)
+        importer.finish(output(op), "Div", importer.compute("Sub", left, rest), right)
+
+
+def _extreme(importer: Importer, op: Operator) -> None:
+    """Of a number and NaN, fmax and fmin take the number."""
+    left, right = _operands(importer, op)
+    chosen = importer.compute("Max" if op.type.endswith("fmax") else "Min", left, right)
+    if left.dtype in FLOATS:
+        chosen = importer.compute("Where", importer.compute("IsNaN", right), left, chosen)
+        importer.finish(output(op), "Where", importer.compute("IsNaN", left), right, chosen)
+    else:
+        importer.bind(output(op), chosen)
+
+
+def _heaviside(importer: Importer, op: Operator) -> None:
+    left, right = _operands(importer, op)
+    zero = importer.add_constant("zero", 0, left.dtype.numpy().type if left.dtype is not None else np.float32)
+    step = importer.compute("Cast", importer.compute("Greater", left, zero), to=int(left.dtype or ir.DataType.FLOAT))
+    importer.finish(output(op), "Where", importer.compute("Equal", left, zero), right, step)
+
+
+def _bits(importer: Importer, op: Operator) -> None:
+    left, right = _operands(importer, op)
+    kind = op.type.removeprefix("bitwise_").capitalize()
+    importer.finish(output(op), kind if left.dtype == ir.DataType.BOOL else f"Bitwise{kind}", left, right)
+
+
+def _logical(importer: Importer, op: Operator) -> None:
+    """Numbers count as true unless they are 0."""
+    sides = [
+        side if side.dtype == ir.DataType.BOOL else importer.compute("Cast", side, to=int(ir.DataType.BOOL))
+        for side in _operands(importer, op)
+    ]
+    importer.finish(output(op), COMPARISON[op.type], *sides)
+
+
+def _equal_all(importer: Importer, op: Operator) -> None:
+    same = importer.compute("Cast", importer.compute("Equal", *_operands(importer, op)), to=int(ir.DataType.INT32))
+    least = importer.compute("ReduceMin", same, keepdims=0)
+    importer.finish(output(op), "Cast", least, to=int(ir.DataType.BOOL))
+
+
+def _lerp(importer: Importer, op: Operator) -> None:
+    start, end, weight = (importer.value(op.input(slot)) for slot in ("X", "Y", "Weight"))
+    part = importer.compute("Mul", weight, importer.compute("Sub", end, start))
+    importer.finish(output(op), "Add", start, part)
+
+
+def _masked_fill(importer: Importer, op: Operator) -> None:
+    value, mask, filling = (importer.value(op.input(slot)) for slot in ("X", "Mask", "Value"))
+    importer.finish(output(op), "Where", mask, filling, value)
 
 
 def _compare(importer: Importer, op: Operator) -> None:
-    left, right = importer.value(op.input("X")), importer.value(op.input("Y"))
-    right = aligned(importer, left, right, int(op.get("axis", -1)))
+    left, right = _operands(importer, op)
     if op.type == "not_equal":
         importer.finish(output(op), "Not", importer.compute("Equal", left, right))
     else:
@@ -111,28 +177,21 @@ def _same(importer: Importer, op: Operator) -> None:
     importer.bind(output(op), importer.value(op.input("X") or op.input("Input")))
 
 
-def _fill_constant(importer: Importer, op: Operator) -> None:
-    dtype = numpy_type(int(op.get("dtype", 5)))
-    shape = [int(size) for size in op.get("shape", (1,))]
-    if op.type == "fill_constant":
-        array = filled(importer, shape, op.get("value", 0.0), dtype)
-    else:
-        check_filled(importer, shape)
-        keys = ("fp32_values", "int32_values", "int64_values", "bool_values")
-        values = next((op.get(key) for key in keys if op.get(key)), ())
-        array = np.asarray(values, dtype).reshape(shape)
-    importer.bind(output(op), importer.initializer(output(op), array))
-
-
 HANDLERS: dict[str, Handler] = {
     **{f"elementwise_{kind}": _arithmetic for kind in ARITHMETIC},
     **{f"fusion_elementwise_{kind}_activation": _arithmetic for kind in ARITHMETIC if kind != "pow"},
     **dict.fromkeys(("elementwise_mod", "elementwise_floordiv"), _modulo),
-    **dict.fromkeys((*COMPARISON, "not_equal"), _compare),
+    **dict.fromkeys(("elementwise_fmax", "elementwise_fmin"), _extreme),
+    **dict.fromkeys(("heaviside", "elementwise_heaviside"), _heaviside),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), _bits),
+    **dict.fromkeys((*(COMPARISON.keys() - set(LOGICAL)), "not_equal"), _compare),
+    **dict.fromkeys(LOGICAL, _logical),
+    "equal_all": _equal_all,
+    "lerp": _lerp,
+    "masked_fill": _masked_fill,
     "where": _where,
     "sum": _sum,
     "cast": _cast,
     **dict.fromkeys(("calib", "calib_once"), _calib),
-    **dict.fromkeys(("assign", "dropout", "share_data", "io_copy", "io_copy_once"), _same),
-    **dict.fromkeys(("assign_value", "fill_constant"), _fill_constant),
+    **dict.fromkeys(("assign", "share_data", "io_copy", "io_copy_once"), _same),
 }

@@ -56,7 +56,7 @@ class _State:
     parameters: Parameters
     renamed: dict[str, str] = field(default_factory=dict)
     steps: dict[str, float] = field(default_factory=dict)
-    weights: dict[str, tuple[str, NDArray[np.float32], int]] = field(default_factory=dict)
+    weights: dict[str, tuple[NDArray[np.float32], int | None]] = field(default_factory=dict)
     raw: dict[str, Operator] = field(default_factory=dict)
 
     def resolve(self, name: str) -> str:
@@ -135,7 +135,10 @@ def _levels(op: Operator, where: str, key: str = "bit_length") -> int:
     bits = bits[0] if isinstance(bits, tuple) and bits else bits
     if not isinstance(bits, int) or not 2 <= bits <= 8:
         raise ModelError(f"{op.type} has {bits} bits", where=where, hint="2 to 8 bits can be read")
-    return int(2 ** (bits - 1) - 1)
+    levels = int(2 ** (bits - 1) - 1)
+    if op.get("qmax", levels) != levels:
+        raise ModelError(f"{op.type} reaches to {op.get('qmax')}: these are no integers of {bits} bits", where=where)
+    return levels
 
 
 def _largest(state: _State, name: str | None, where: str) -> NDArray[np.float32]:
@@ -151,6 +154,9 @@ def _largest(state: _State, name: str | None, where: str) -> NDArray[np.float32]
 def _note_activation(state: _State, op: Operator, source: str, result: str, scale: str, where: str) -> None:
     data, made = state.resolve(_name(op.input(source), where)), _name(op.output(result), where)
     state.renamed[made] = data
+    if data in state.parameters and op.type in FAKE_ACTIVATION:  # a weight with the scale that training gave it
+        _round_weight(state, op, data, _largest(state, op.input(scale), where)[:1], where)
+        return
     step = float(_largest(state, op.input(scale), where)[0] / np.float32(_levels(op, where)))
     state.steps[data] = step
 
@@ -173,7 +179,7 @@ def _note_float_weight(state: _State, op: Operator, where: str) -> None:
     spread = along_axis(steps, array.ndim, axis) if per_channel else steps[0]
     integers = np.clip(round_half_away(array / spread), -levels, levels)
     state.parameters[name] = integers.astype(np.int8)
-    state.weights[name] = (name, steps, axis)
+    state.weights[name] = (steps, axis)
 
 
 def _quantize_linear(state: _State, op: Operator, where: str) -> None:
@@ -195,8 +201,9 @@ def _round_weight(state: _State, op: Operator, name: str, largest: NDArray[np.fl
     if steps.size > 1 and (not 0 <= axis < array.ndim or array.shape[axis] != steps.size):
         raise ModelError(f"the weight {name} has {steps.size} scales for shape {list(array.shape)}", where=where)
     spread = along_axis(steps, array.ndim, axis) if steps.size > 1 else steps[0]
-    state.parameters[name] = np.clip(round_half_away(array / spread), -levels, levels).astype(np.int8)
-    state.weights[name] = (name, steps, axis)
+    rounded = np.rint(array / spread) if op.get("round_type", 1) == 0 else round_half_away(array / spread)
+    state.parameters[name] = np.clip(rounded, -levels, levels).astype(np.int8)
+    state.weights[name] = (steps, axis)
 
 
 def _dequantize_linear(state: _State, op: Operator, where: str) -> None:
@@ -207,7 +214,7 @@ def _dequantize_linear(state: _State, op: Operator, where: str) -> None:
     levels = _levels(op, where)
     steps = _largest(state, op.input("Scale"), where) / np.float32(levels)
     state.parameters[data] = _as_integers(state.parameters[data], data, where)
-    state.weights[data] = (data, steps, int(op.get("quant_axis", 0)))
+    state.weights[data] = (steps, int(op.get("quant_axis", 0)))
 
 
 def _usable(array: NDArray[Any], name: str, where: str) -> NDArray[np.float32]:
@@ -236,10 +243,24 @@ def _attach(state: _State, op: Operator, copy: Operator, where: str) -> None:
     if data is None or weight is None:
         return
     if weight in state.weights:
-        _, steps, _ = state.weights[weight]
+        steps, axis = state.weights[weight]
+        _check_axis(state, copy, weight, steps, axis, where)
         _enable(copy, weight_slot, steps)
     if data in state.steps and op.input(data_slot) != data:
         copy.attributes[f"{data_slot}0_scale"] = floats([state.steps[data]])
+
+
+def _check_axis(
+    state: _State, op: Operator, weight: str, steps: NDArray[np.float32], axis: int | None, where: str
+) -> None:
+    """Scales have to lie along the axis that the operator computes one result for."""
+    if axis is None or steps.size == 1:
+        return
+    wanted, rank = WEIGHT_SLOTS[op.type][3], state.parameters[weight].ndim
+    if op.get("trans_y", False) or op.get("transpose_Y", False):
+        wanted = 0
+    if axis % max(rank, 1) != wanted:
+        raise ModelError(f"the weight {weight} of {op.type} has scales along axis {axis}, not {wanted}", where=where)
 
 
 def _enable(op: Operator, weight_slot: str, steps: NDArray[np.float32]) -> None:
@@ -265,7 +286,7 @@ def _dequantize_output(state: _State, op: Operator, where: str) -> None:
         if weight not in state.parameters:
             raise ModelError(f"the weight {weight} is not a parameter of the model", where=where)
         state.parameters[weight] = _as_integers(state.parameters[weight], weight, where)
-        state.weights[weight] = (weight, steps, 0)
+        state.weights[weight] = (steps, None)
     _enable(computing, weight_slot, steps)
     computing.outputs[out_slot] = [made]
     state.raw[made] = computing

@@ -37,7 +37,8 @@ def to_quantized_model(
         ModelError: The program has no inputs or outputs, or an operator that cannot be translated; it is named.
     """
     feeds, fetches = interface(program, where)
-    importer = Importer(dict(parameters), target, where)
+    read = frozenset(name for op in program.main.operators for names in op.inputs.values() for name in names)
+    importer = Importer(dict(parameters), target, where, read=read, has_scalars=program.has_scalars)
     importer.reserve(fetches)
     declared = {variable.name: variable for variable in program.main.variables}
     for name in feeds:

@@ -1,55 +1,40 @@
-"""Picking, ordering, reducing, and recurrent networks."""
+"""Elements picked by their places, and put there."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle.importer.context import Handler, Importer
+from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
 from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.sizes import axis_of, constant_number, integers, known, like, scalar, sizes
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
-REDUCTIONS = {
-    "reduce_mean": "ReduceMean",
-    "reduce_sum": "ReduceSum",
-    "reduce_max": "ReduceMax",
-    "reduce_min": "ReduceMin",
-    "reduce_prod": "ReduceProd",
-}
-GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}
-"""Order of ONNX' gates as positions in Paddle's order: i, o, f, c from i, f, c, o; z, r, h from r, z, n."""
-
-
-def _reduce(importer: Importer, op: Operator) -> None:
-    value = importer.value(op.input("X"))
-    keep = int(op.get("keep_dim", False))
-    axes = [] if op.get("reduce_all", False) else [int(axis) for axis in op.get("dim", ())]
-    if not axes and not keep:  # the runtime has no tensors without dimensions
-        everything = importer.compute(REDUCTIONS[op.type], value, keepdims=1)
-        importer.finish(output(op), "Reshape", everything, importer.add_constant("shape", [1]))
-        return
-    inputs = [value, importer.add_constant("axes", axes)] if axes else [value]
-    importer.finish(output(op), REDUCTIONS[op.type], *inputs, keepdims=keep)
+LONG = int(ir.DataType.INT64)
 
 
 def _gather(importer: Importer, op: Operator) -> None:
-    if op.inputs.get("Axis"):
-        raise ModelError("gather whose axis is computed at run time")
+    axis = constant_number(importer, op, "axis", "Axis", 0)
     index = importer.value(op.input("Index"))
     if importer.rank(index) == 2:
         index = importer.compute("Squeeze", index, importer.add_constant("axes", [1]))
-    importer.finish(output(op), "Gather", importer.value(op.input("X")), index, axis=int(op.get("axis", 0)))
+    importer.finish(output(op), "Gather", importer.value(op.input("X")), index, axis=axis)
 
 
 def _lookup(importer: Importer, op: Operator) -> None:
     table, index = importer.weight(op, "W", 1), importer.value(op.input("Ids"))
     if op.type == "lookup_table":
         index = importer.compute("Squeeze", index, importer.add_constant("axes", [-1]))
-    value = importer.node("Gather", [table, index], {"axis": 0}, names=[output(op)])[0]
+    padding = int(op.get("padding_idx", -1))
+    rows = None if padding < 0 else importer.array(op.input("W"))
+    is_masked = padding >= 0 and (rows is None or padding >= len(rows) or bool(np.any(rows[padding])))
+    names = step_names(output(op), is_masked)
+    value = importer.node("Gather", [table, index], {"axis": 0}, names=[next(names)])[0]
+    if is_masked:
+        is_padding = importer.compute("Equal", index, like(importer, index, padding, "padding"))
+        shown = importer.compute("Unsqueeze", is_padding, importer.add_constant("axes", [-1]))
+        value = importer.node("Where", [shown, like(importer, value, 0.0, "zero"), value], names=[next(names)])[0]
     importer.bind(output(op), value)
     importer.mark(op, "Ids", table, index, value, out="Out")
 
@@ -62,82 +47,137 @@ def _gather_nd(importer: Importer, op: Operator) -> None:
 def _one_hot(importer: Importer, op: Operator) -> None:
     dtype = numpy_type(int(op.get("dtype", 5))).type
     levels = importer.add_constant("levels", [0, 1], dtype)
-    depth = importer.add_constant("depth", int(op.get("depth", 1)))
+    depth = importer.add_constant("depth", constant_number(importer, op, "depth", "depth_tensor", 1))
     importer.finish(output(op), "OneHot", importer.value(op.input("X")), depth, levels, axis=-1)
 
 
-def _top_k(importer: Importer, op: Operator) -> None:
-    count = importer.add_constant("k", [int(op.get("k", 1))])
-    attributes = {"axis": int(op.get("axis", -1)), "largest": int(op.get("largest", True))}
-    names = [output(op), output(op, "Indices")]
-    values = importer.node("TopK", [importer.value(op.input("X")), count], attributes, names=names)
-    for name, value in zip(names, values, strict=True):
-        importer.bind(name, value)
+def _gather_elements(importer: Importer, op: Operator) -> None:
+    """One element for each index, along an axis."""
+    if op.type == "index_sample":
+        value, index, axis = importer.value(op.input("X")), importer.value(op.input("Index")), 1
+    else:
+        value, index = importer.value(op.input("Input")), importer.value(op.input("Index"))
+        axis = int(op.get("Axis", 0))
+    name = output(op) if op.type == "index_sample" else output(op, "Result")
+    importer.finish(name, "GatherElements", value, index, axis=axis)
 
 
-def _arg_max(importer: Importer, op: Operator) -> None:
-    value = importer.value(op.input("X"))
-    if op.get("flatten", False):
-        raise ModelError("arg_max of the flattened tensor")
-    attributes: dict[str, Any] = {"axis": int(op.get("axis", -1)), "keepdims": int(op.get("keepdims", False))}
-    kind = int(op.get("dtype", 3))
-    if kind in (-1, 3):
-        importer.finish(output(op), "ArgMax", value, **attributes)
+def _select(importer: Importer, op: Operator) -> None:
+    inputs = (importer.value(op.input(slot)) for slot in ("X", "Index"))
+    importer.finish(output(op), "Gather", *inputs, axis=int(op.get("dim", 0)))
+
+
+def _put_along(importer: Importer, op: Operator) -> None:
+    value, index, updates = (importer.value(op.input(slot)) for slot in ("Input", "Index", "Value"))
+    kind = str(op.get("Reduce", "assign"))
+    reduction = {"assign": "none", "add": "add", "mul": "mul", "multiply": "mul", "amax": "max", "amin": "min"}.get(
+        kind
+    )
+    if reduction is None or not op.get("Include_self", op.get("include_self", True)):
+        raise ModelError(f"values that are put by {kind}, or without what was there")
+    given, wanted = importer.shape(updates), importer.shape(index)
+    if given != wanted or given is None or -1 in given:
+        updates = importer.compute("Expand", updates, sizes(importer, index))
+    attributes = {"axis": int(op.get("Axis", 0)), "reduction": reduction}
+    importer.finish(output(op, "Result"), "ScatterElements", value, index, updates, **attributes)
+
+
+def _scatter(importer: Importer, op: Operator) -> None:
+    """Rows are replaced; without ``overwrite`` they become the sums of what is put there."""
+    value, rows, updates = (importer.value(op.input(slot)) for slot in ("X", "Ids", "Updates"))
+    rows = importer.compute("Reshape", importer.compute("Cast", rows, to=LONG), importer.add_constant("shape", [-1, 1]))
+    if op.get("overwrite", True):
+        importer.finish(output(op), "ScatterND", value, rows, updates)
         return
-    found = importer.compute("ArgMax", value, **attributes)
-    importer.finish(output(op), "Cast", found, to=int(ir.DataType.from_numpy(numpy_type(kind))))
+    dtype = value.dtype.numpy().type if value.dtype is not None else np.float32
+    nothing = importer.compute("Expand", importer.add_constant("zero", 0, dtype), sizes(importer, updates))
+    cleared = importer.compute("ScatterND", value, rows, nothing)
+    importer.finish(output(op), "ScatterND", cleared, rows, updates, reduction="add")
 
 
-def _cumsum(importer: Importer, op: Operator) -> None:
-    axis = importer.add_constant("axis", int(op.get("axis", -1)))
-    attributes = {key: int(op.get(key, False)) for key in ("exclusive", "reverse")}
-    importer.finish(output(op), "CumSum", importer.value(op.input("X")), axis, **attributes)
+def _scatter_add(importer: Importer, op: Operator) -> None:
+    value, index, updates = (importer.value(op.input(slot)) for slot in ("X", "Index", "Updates"))
+    index = importer.compute("Cast", index, to=LONG)
+    importer.finish(output(op), "ScatterND", value, index, updates, reduction="add")
 
 
-def _rnn(importer: Importer, op: Operator) -> None:
-    kind, hidden = str(op.get("mode", "LSTM")), int(op.get("hidden_size", 0))
-    directions, layers = 2 if op.get("is_bidirec") else 1, int(op.get("num_layers", 1))
-    if kind not in GATES or layers != 1:
-        raise ModelError(f"a recurrent network of {layers} layers of kind {kind}")
-    weights = [_weight(importer, name, GATES[kind]) for name in op.inputs.get("WeightList", ())]
-    if len(weights) != 4 * directions:
-        raise ModelError(f"it has {len(weights)} weights, not {4 * directions}")
-    inner, recurrent = (np.stack(weights[first : 2 * directions : 2]) for first in (0, 1))
-    biases = weights[2 * directions :]
-    bias = np.stack([np.concatenate(biases[2 * d : 2 * d + 2]) for d in range(directions)])
-    constants = [
-        importer.initializer(f"{kind}.{label}", a) for label, a in (("W", inner), ("R", recurrent), ("B", bias))
-    ]
-    states = [importer.value(name) for name in op.inputs.get("PreState", ())]
-    attributes: dict[str, Any] = {"hidden_size": hidden}
-    attributes["direction"] = "bidirectional" if directions == 2 else "forward"
-    if kind == "GRU":
-        attributes["linear_before_reset"] = 1
-    inputs = [importer.value(op.input("Input")), *constants, None, *states]
-    names = ["sequence", *op.outputs.get("State", ())]
-    results = importer.node(kind, inputs, attributes, names=names)
-    for name, value in zip(names[1:], results[1:], strict=True):
-        importer.bind(name, value)
-    joined = importer.compute("Transpose", results[0], perm=[0, 2, 1, 3])
-    importer.finish(output(op), "Reshape", joined, importer.add_constant("shape", [0, 0, -1]))
+def _index_add(importer: Importer, op: Operator) -> None:
+    value, rows, added = (importer.value(op.input(slot)) for slot in ("X", "Index", "AddValue"))
+    if axis_of(int(op.get("axis", 0)), importer.rank(value)) != 0:
+        raise ModelError("sums along another axis than the first")
+    rows = importer.compute("Unsqueeze", importer.compute("Cast", rows, to=LONG), importer.add_constant("axes", [1]))
+    importer.finish(output(op), "ScatterND", value, rows, added, reduction="add")
 
 
-def _weight(importer: Importer, name: str, gates: tuple[int, ...]) -> NDArray[np.float32]:
-    array = importer.array(name)
-    if array is None or array.shape[0] % len(gates):
-        raise ModelError(f"its weight {name} is not a constant with {len(gates)} gates")
-    parts = np.split(array.astype(np.float32), len(gates))
-    return np.concatenate([parts[gate] for gate in gates])
+def _sequence_mask(importer: Importer, op: Operator) -> None:
+    """1 for the places that are below a length."""
+    lengths = importer.compute("Cast", importer.value(op.input("X")), to=LONG)
+    longest = constant_number(importer, op, "maxlen", "MaxLenTensor", -1)
+    if longest < 0:
+        end = importer.compute("ReduceMax", lengths, keepdims=0)
+    else:
+        end = importer.add_constant("end", longest)
+    places = importer.compute("Range", importer.add_constant("start", 0), end, importer.add_constant("step", 1))
+    last = importer.compute("Unsqueeze", lengths, importer.add_constant("axes", [-1]))
+    dtype = ir.DataType.from_numpy(numpy_type(int(op.get("out_dtype", 3))))
+    importer.finish(output(op, "Y"), "Cast", importer.compute("Less", places, last), to=int(dtype))
+
+
+def _where_index(importer: Importer, op: Operator) -> None:
+    found = importer.compute("NonZero", importer.value(op.input("Condition")))
+    importer.finish(output(op), "Transpose", found, perm=[1, 0])
+
+
+def _masked(importer: Importer, op: Operator) -> None:
+    value, mask = importer.value(op.input("X")), importer.value(op.input("Mask"))
+    if importer.shape(mask) != importer.shape(value):
+        raise ModelError("its mask has another shape than what it selects from")
+    flat = importer.compute("Reshape", mask, importer.add_constant("shape", [-1]))
+    importer.finish(output(op, "Y"), "Compress", value, flat)
+
+
+def _index_put(importer: Importer, op: Operator) -> None:
+    """One tensor of places for each of the first dimensions, or one mask."""
+    value, updates = importer.value(op.input("x")), importer.value(op.input("value"))
+    places = [importer.value(name) for name in op.inputs.get("indices", ())]
+    if len(places) == 1 and places[0].dtype == ir.DataType.BOOL:
+        _put_masked(importer, op, value, places[0], updates)
+        return
+    ranks = [importer.rank(place) for place in places]
+    if not places or len(set(ranks)) != 1 or len({tuple(known(importer, place)) for place in places}) != 1:
+        raise ModelError("its tensors of places have different shapes")
+    axes = importer.add_constant("axes", [-1])
+    columns = [importer.compute("Unsqueeze", importer.compute("Cast", place, to=LONG), axes) for place in places]
+    index = columns[0] if len(columns) == 1 else importer.compute("Concat", *columns, axis=-1)
+    shape = importer.compute("Concat", sizes(importer, places[0]), sizes(importer, value, len(places)), axis=0)
+    updates = importer.compute("Expand", updates, shape)
+    attributes = {"reduction": "add"} if op.get("accumulate", False) else {}
+    importer.finish(output(op, "out"), "ScatterND", value, index, updates, **attributes)
+
+
+def _put_masked(importer: Importer, op: Operator, value: ir.Value, mask: ir.Value, updates: ir.Value) -> None:
+    missing = importer.rank(value) - importer.rank(mask)
+    if op.get("accumulate", False) or set(known(importer, updates)) - {1}:
+        raise ModelError("a mask says where several values, or sums, are put")
+    if missing:
+        axes = integers(importer, range(importer.rank(mask), importer.rank(value)), "axes")
+        mask = importer.compute("Unsqueeze", mask, axes)
+    importer.finish(output(op, "out"), "Where", mask, scalar(importer, updates), value)
 
 
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(REDUCTIONS, _reduce),
     "gather": _gather,
     **dict.fromkeys(("lookup_table", "lookup_table_v2"), _lookup),
     "gather_nd": _gather_nd,
     "one_hot_v2": _one_hot,
-    "top_k_v2": _top_k,
-    "arg_max": _arg_max,
-    "cumsum": _cumsum,
-    "rnn": _rnn,
+    **dict.fromkeys(("index_sample", "take_along_axis"), _gather_elements),
+    "index_select": _select,
+    "put_along_axis": _put_along,
+    "scatter": _scatter,
+    "scatter_nd_add": _scatter_add,
+    "index_add": _index_add,
+    "sequence_mask": _sequence_mask,
+    "where_index": _where_index,
+    "masked_select": _masked,
+    "index_put": _index_put,
 }

@@ -1,4 +1,4 @@
-"""fc, mul, matmul, matmul_v2."""
+"""Products of matrices, batches and vectors."""
 
 from __future__ import annotations
 
@@ -83,10 +83,45 @@ def _right(importer: Importer, op: Operator, *, transposed: bool) -> ir.Value:
 
 
 def _transposed(importer: Importer, value: ir.Value) -> ir.Value:
-    """The last two axes exchanged."""
+    """The last two axes exchanged; a vector stays as it is."""
     order = list(range(importer.rank(value)))
+    if len(order) < 2:
+        return value
     order[-2:] = order[-1:] + order[-2:-1]
     return importer.compute("Transpose", value, perm=order)
+
+
+def _product(importer: Importer, op: Operator) -> None:
+    """Products without options: of batches, with a vector, of several matrices."""
+    names = [name for slot in ("X", "Y", "Vec") for name in op.inputs.get(slot, ())]
+    values = [importer.value(name) for name in names]
+    if len(values) < 2:
+        raise ModelError("a product of fewer than two tensors")
+    product = values[0]
+    for value in values[1:-1]:
+        product = importer.compute("MatMul", product, value)
+    importer.finish(_out(op), "MatMul", product, values[-1])
+
+
+def _dot(importer: Importer, op: Operator) -> None:
+    both = importer.compute("Mul", *(importer.value(op.input(slot)) for slot in ("X", "Y")))
+    axes, keep = importer.add_constant("axes", [-1]), int(not importer.has_scalars)
+    importer.finish(_out(op), "ReduceSum", both, axes, keepdims=keep)
+
+
+def _add_product(importer: Importer, op: Operator) -> None:
+    addend, left, right = (importer.value(op.input(slot)) for slot in ("Input", "X", "Y"))
+    product = importer.compute("MatMul", left, right)
+    scaled = [
+        value if factor == 1.0 else importer.compute("Mul", value, importer.add_constant("factor", factor, np.float32))
+        for value, factor in ((product, float(op.get("Alpha", 1.0))), (addend, float(op.get("Beta", 1.0))))
+    ]
+    importer.finish(_out(op), "Add", *scaled)
+
+
+def _einsum(importer: Importer, op: Operator) -> None:
+    values = [importer.value(name) for name in op.inputs.get("Operands", ())]
+    importer.finish(_out(op), "Einsum", *values, equation=str(op.get("equation", "")))
 
 
 def _out(op: Operator) -> str:
@@ -100,4 +135,8 @@ HANDLERS: dict[str, Handler] = {
     "fc": _fc,
     "mul": _mul,
     **dict.fromkeys(("matmul", "matmul_v2"), _matmul),
+    **dict.fromkeys(("bmm", "mv", "multi_dot"), _product),
+    "dot": _dot,
+    "addmm": _add_product,
+    "einsum": _einsum,
 }

@@ -1,4 +1,4 @@
-"""Operators that move data or change shapes."""
+"""Operators that change shapes: dimensions, copies, margins."""
 
 from __future__ import annotations
 
@@ -8,27 +8,22 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.sizes import (
+    as_vector,
+    axis_of,
+    constant_list,
+    constant_number,
+    integers,
+    known,
+    list_of,
+    sizes,
+)
 from converter_lite.formats.paddle.program import Operator
 
 
-def _list(importer: Importer, values: object, hint: str) -> ir.Value:
-    return importer.add_constant(hint, [int(v) for v in values])  # type: ignore[attr-defined]
-
-
 def _reshape(importer: Importer, op: Operator) -> None:
-    value = importer.value(op.input("X"))
-    if op.input("Shape") or op.input("ShapeTensor"):
-        shape = _shape_tensor(importer, op, ("Shape", "ShapeTensor"))
-    else:
-        shape = _list(importer, op.get("shape", ()), "shape")
-    importer.finish(output(op), "Reshape", value, shape)
-
-
-def _shape_tensor(importer: Importer, op: Operator, slots: tuple[str, ...]) -> ir.Value:
-    """A shape computed at run time: one tensor, or a list of scalars."""
-    names = [name for slot in slots for name in op.inputs.get(slot, ())]
-    parts = [importer.compute("Cast", importer.value(name), to=int(ir.DataType.INT64)) for name in names]
-    return parts[0] if len(parts) == 1 else importer.compute("Concat", *parts, axis=0)
+    shape = list_of(importer, op, "shape", "Shape", "ShapeTensor")
+    importer.finish(output(op), "Reshape", importer.value(op.input("X")), shape)
 
 
 def _flatten(importer: Importer, op: Operator) -> None:
@@ -37,27 +32,47 @@ def _flatten(importer: Importer, op: Operator) -> None:
         importer.finish(output(op), "Flatten", value, axis=int(op.get("axis", 1)))
         return
     rank = importer.rank(value)
-    start, stop = int(op.get("start_axis", 1)) % rank, int(op.get("stop_axis", -1)) % rank
-    known = importer.shape(value) or []
+    if rank < 2:
+        importer.finish(output(op), "Reshape", value, integers(importer, [-1], "shape"))
+        return
+    start, stop = axis_of(int(op.get("start_axis", 1)), rank), axis_of(int(op.get("stop_axis", -1)), rank)
+    behind = (importer.shape(value) or [])[stop + 1 :]
     if start == 1 and stop == rank - 1:
         importer.finish(output(op), "Flatten", value, axis=1)
-        return
-    if stop == rank - 1:
-        shape = [0] * start + [-1]
-    elif all(size > 0 for size in known[stop + 1 :]):
-        shape = [0] * start + [-1, *known[stop + 1 :]]
+    elif all(size > 0 for size in behind):
+        importer.finish(output(op), "Reshape", value, integers(importer, [0] * start + [-1, *behind], "shape"))
     else:
-        raise ModelError("the dimensions behind the flattened ones are not known")
-    importer.finish(output(op), "Reshape", value, _list(importer, shape, "shape"))
+        parts = [sizes(importer, value, 0, start), integers(importer, [-1], "rest"), sizes(importer, value, stop + 1)]
+        shape = importer.compute("Concat", *(parts if start else parts[1:]), axis=0)
+        importer.finish(output(op), "Reshape", value, shape)
 
 
 def _axes(importer: Importer, op: Operator) -> None:
-    value, axes = importer.value(op.input("X")), list(op.get("axes", ()))
-    kind = "Unsqueeze" if op.type.startswith("un") else "Squeeze"
-    if kind == "Squeeze" and not axes:
-        importer.finish(output(op), kind, value)
+    value, axes = importer.value(op.input("X")), constant_list(importer, op, "axes", "AxesTensor", "AxesTensorList")
+    if op.type.startswith("un"):
+        importer.finish(
+            output(op), "Unsqueeze", value, integers(importer, _one_by_one(axes, importer.rank(value)), "axes")
+        )
+        return
+    shape = importer.shape(value)
+    if shape is not None:  # what is larger than 1 stays
+        axes = [axis for axis in axes if shape[axis_of(axis, len(shape))] in (1, -1)]
+        if not axes and op.get("axes", ()):
+            importer.finish(output(op), "Identity", value)
+            return
+    if axes:
+        importer.finish(output(op), "Squeeze", value, integers(importer, axes, "axes"))
     else:
-        importer.finish(output(op), kind, value, _list(importer, axes, "axes"))
+        importer.finish(output(op), "Squeeze", value)
+
+
+def _one_by_one(axes: list[int], rank: int) -> list[int]:
+    """Axes that are inserted one after another, as places in the result: negative ones count from the end so far."""
+    places: list[int] = []
+    for count, axis in enumerate(axes):
+        place = axis_of(axis, rank + count + 1)
+        places = [other + (other >= place) for other in places] + [place]
+    return places if any(axis < 0 for axis in axes) or places != sorted(set(places)) else axes
 
 
 def _transpose(importer: Importer, op: Operator) -> None:
@@ -66,7 +81,8 @@ def _transpose(importer: Importer, op: Operator) -> None:
 
 def _concat(importer: Importer, op: Operator) -> None:
     values = [importer.value(name) for name in op.inputs.get("X", ())]
-    importer.finish(output(op), "Concat", *values, axis=int(op.get("axis", 0)))
+    axis = constant_number(importer, op, "axis", "AxisTensor", 0)
+    importer.finish(output(op), "Concat", *values, axis=axis)
 
 
 def _stack(importer: Importer, op: Operator) -> None:
@@ -77,100 +93,75 @@ def _stack(importer: Importer, op: Operator) -> None:
     importer.finish(output(op, "Y"), "Concat", *parts, axis=axis)
 
 
-def _split(importer: Importer, op: Operator) -> None:
-    names = op.outputs.get("Out", [])
-    axis, sections = int(op.get("axis", 0)), list(op.get("sections", ()))
-    inputs: list[ir.Value | None] = [importer.value(op.input("X"))]
-    attributes = {"axis": axis}
-    if sections and not int(op.get("num", 0)):
-        inputs.append(_list(importer, sections, "sections"))
-    else:
-        attributes["num_outputs"] = len(names)
-    for name, value in zip(names, importer.node("Split", inputs, attributes, names=names), strict=True):
-        importer.bind(name, value)
-
-
-def _slice(importer: Importer, op: Operator) -> None:
-    value = importer.value(op.input("Input"))
-    axes = [int(axis) for axis in op.get("axes", ())]
-    if op.inputs.get("StartsTensor") or op.inputs.get("StartsTensorList") or op.inputs.get("EndsTensorList"):
-        raise ModelError("a slice whose bounds are computed at run time")
-    bounds = [_list(importer, op.get(key, ()), key) for key in ("starts", "ends")]
-    inputs = [value, *bounds, _list(importer, axes, "axes")]
-    if op.type == "strided_slice":
-        inputs.append(_list(importer, op.get("strides", ()), "strides"))
-    dropped = list(op.get("decrease_axis", ()))
-    if not dropped:
-        importer.finish(output(op), "Slice", *inputs)
-        return
-    part = importer.compute("Slice", *inputs)
-    if len(dropped) == importer.rank(part):  # the runtime keeps one dimension
-        importer.finish(output(op), "Reshape", part, importer.add_constant("shape", [1]))
-    else:
-        importer.finish(output(op), "Squeeze", part, _list(importer, dropped, "axes"))
-
-
 def _expand(importer: Importer, op: Operator) -> None:
+    value = importer.value(op.input("X"))
     if op.inputs.get("Shape") or op.inputs.get("expand_shapes_tensor"):
-        shape = _shape_tensor(importer, op, ("Shape", "expand_shapes_tensor"))
+        shape = _open_as_one(importer, list_of(importer, op, "shape", "Shape", "expand_shapes_tensor"))
     else:
-        shape = _list(importer, [1 if size == -1 else size for size in op.get("shape", ())], "shape")
-    importer.finish(output(op), "Expand", importer.value(op.input("X")), shape)
+        shape = integers(importer, [1 if size == -1 else size for size in op.get("shape", ())], "shape")
+    importer.finish(output(op), "Expand", value, shape)
+
+
+def _open_as_one(importer: Importer, shape: ir.Value) -> ir.Value:
+    """A computed shape with 1 for -1: the size stays."""
+    return importer.compute("Max", shape, importer.add_constant("one", [1]))
+
+
+def _expand_as(importer: Importer, op: Operator) -> None:
+    value, other = importer.value(op.input("X")), op.input("Y")
+    shape = sizes(importer, importer.value(other)) if other else list_of(importer, op, "target_shape")
+    importer.finish(output(op), "Expand", value, shape)
 
 
 def _tile(importer: Importer, op: Operator) -> None:
-    value, repeats = importer.value(op.input("X")), list(op.get("repeat_times", op.get("expand_times", ())))
-    repeats = [1] * (importer.rank(value) - len(repeats)) + repeats
-    missing = len(repeats) - importer.rank(value)
-    if missing > 0:
-        value = importer.compute("Unsqueeze", value, importer.add_constant("axes", list(range(missing))))
-    importer.finish(output(op), "Tile", value, _list(importer, repeats, "repeats"))
+    value, rank = importer.value(op.input("X")), importer.rank(importer.value(op.input("X")))
+    slots = ("RepeatTimes", "repeat_times_tensor")
+    key = "repeat_times" if "repeat_times" in op.attributes else "expand_times"
+    if any(op.inputs.get(slot) for slot in slots):
+        repeats = list_of(importer, op, key, *slots)
+        length = (importer.shape(repeats) or [-1])[0]
+        if length != rank:
+            raise ModelError(f"{length} repetitions that are computed at run time, of {rank} dimensions")
+    else:
+        given = [int(times) for times in op.get(key, ())]
+        missing = len(given) - rank
+        if missing > 0:
+            value = importer.compute("Unsqueeze", value, importer.add_constant("axes", list(range(missing))))
+        repeats = integers(importer, [1] * -missing + given, "repeats")
+    importer.finish(output(op), "Tile", value, repeats)
 
 
 def _shape(importer: Importer, op: Operator) -> None:
-    """The operator gives int32."""
-    size = importer.compute("Shape", importer.value(op.input("Input")))
-    importer.finish(output(op), "Cast", size, to=int(ir.DataType.INT32))
+    """Paddle 3 gives int64, older ones int32."""
+    value = importer.value(op.input("Input"))
+    if op.get("wide", False):
+        importer.finish(output(op), "Shape", value)
+    else:
+        size = importer.compute("Shape", value)
+        importer.finish(output(op), "Cast", size, to=int(ir.DataType.INT32))
+
+
+def _size(importer: Importer, op: Operator) -> None:
+    importer.finish(output(op), "Size", importer.value(op.input("Input")))
 
 
 def _pad(importer: Importer, op: Operator) -> None:
     value = importer.value(op.input("X"))
-    given, rank = [int(size) for size in op.get("paddings", ())], importer.rank(value)
-    mode = str(op.get("mode", "constant"))
+    given, rank = constant_list(importer, op, "paddings", "Paddings"), importer.rank(value)
+    mode, layout = str(op.get("mode", "constant")), str(op.get("data_format", "NCHW"))
     if op.type == "pad":
         begin, end = given[0::2], given[1::2]
-    elif op.type == "pad2d":
-        begin, end = [0, 0, given[0], given[2]], [0, 0, given[1], given[3]]
     else:
-        begin, end = [0, 0, given[4], given[2], given[0]], [0, 0, given[5], given[3], given[1]]
+        pairs = [given[place : place + 2] for place in range(0, len(given), 2)]
+        pairs = pairs if op.type == "pad2d" else pairs[::-1]  # pad3d begins with the last dimension
+        pairs = [[0, 0], *pairs, [0, 0]] if layout.endswith("C") else [[0, 0], [0, 0], *pairs]
+        begin, end = [pair[0] for pair in pairs], [pair[-1] for pair in pairs]
     if len(begin) != rank or len(end) != rank:
         raise ModelError(f"its paddings do not fit {rank} dimensions")
-    fill = importer.add_constant("fill", float(op.get("pad_value", op.get("value", 0.0))), np.float32)
+    dtype = value.dtype.numpy().type if value.dtype is not None else np.float32
+    fill = importer.add_constant("fill", float(op.get("pad_value", op.get("value", 0.0))), dtype)
     mode = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
-    importer.finish(output(op), "Pad", value, _list(importer, begin + end, "pads"), fill, mode=mode)
-
-
-def _pixel_shuffle(importer: Importer, op: Operator) -> None:
-    block = int(op.get("upscale_factor", 1))
-    importer.finish(output(op), "DepthToSpace", importer.value(op.input("X")), blocksize=block, mode="CRD")
-
-
-def _shuffle_channel(importer: Importer, op: Operator) -> None:
-    value, groups = importer.value(op.input("X")), int(op.get("group", 1))
-    shape = importer.shape(value) or []
-    if len(shape) != 4 or min(shape[1:]) < 1 or shape[1] % groups:
-        raise ModelError("the channels cannot be shuffled: their number is not known or no multiple")
-    split = importer.add_constant("shape", [-1, groups, shape[1] // groups, *shape[2:]])
-    turned = importer.compute("Transpose", importer.compute("Reshape", value, split), perm=[0, 2, 1, 3, 4])
-    importer.finish(output(op), "Reshape", turned, importer.add_constant("shape", [-1, *shape[1:]]))
-
-
-def _flip(importer: Importer, op: Operator) -> None:
-    axes = [int(axis) for axis in op.get("axis", ())]
-    lists = [[-1] * len(axes), [-(2**31)] * len(axes), axes, [-1] * len(axes)]
-    importer.finish(
-        output(op), "Slice", importer.value(op.input("X")), *(importer.add_constant("slice", x) for x in lists)
-    )
+    importer.finish(output(op), "Pad", value, integers(importer, begin + end, "pads"), fill, mode=mode)
 
 
 def _trilu(importer: Importer, op: Operator) -> None:
@@ -179,41 +170,63 @@ def _trilu(importer: Importer, op: Operator) -> None:
     importer.finish(output(op), "Trilu", importer.value(op.input("X")), diagonal, upper=upper)
 
 
-def _grid(importer: Importer, op: Operator) -> None:
-    mode = str(op.get("mode", "bilinear"))
-    attributes = {
-        "mode": {"bilinear": "linear"}.get(mode, mode),
-        "padding_mode": str(op.get("padding_mode", "zeros")),
-        "align_corners": int(op.get("align_corners", True)),
-    }
-    values = [importer.value(op.input("X")), importer.value(op.input("Grid"))]
-    importer.finish(output(op, "Output"), "GridSample", *values, **attributes)
+def _unbind(importer: Importer, op: Operator) -> None:
+    value, slot = importer.value(op.input("X")), "Y" if op.type == "unstack" else "Out"
+    names, axis = op.outputs.get(slot, []), int(op.get("axis", 0))
+    axes = importer.add_constant("axes", [axis])
+    inside = [f"{name}.part" for name in names]
+    parts = importer.node("Split", [value], {"axis": axis, "num_outputs": len(names)}, names=inside)
+    for name, part in zip(names, parts, strict=True):
+        importer.finish(name, "Squeeze", part, axes)
 
 
-def _resize(importer: Importer, op: Operator) -> None:
-    if op.inputs.get("OutSize") or op.inputs.get("SizeTensor") or op.inputs.get("Scale"):
-        raise ModelError("an output size that is computed at run time")
-    value, nearest = importer.value(op.input("X")), op.type.startswith("nearest")
-    scale = op.get("scale", ())
-    scale = [float(s) for s in (scale if isinstance(scale, tuple) else (scale,)) if float(s) > 0]
-    scales = sizes = None
-    if scale:
-        scales = importer.add_constant("scales", [1.0, 1.0, scale[0], scale[-1]], np.float32)
+def _meshgrid(importer: Importer, op: Operator) -> None:
+    values = [importer.value(name) for name in op.inputs.get("X", ())]
+    lengths = [as_vector(importer, importer.compute("Size", value)) for value in values]
+    lengths = [
+        importer.add_constant("length", importer.shape(value)) if _is_fixed(importer.shape(value)) else length
+        for value, length in zip(values, lengths, strict=True)
+    ]
+    whole = importer.compute("Concat", *lengths, axis=0)
+    for place, (name, value) in enumerate(zip(op.outputs.get("Out", ()), values, strict=True)):
+        shape = [1] * len(values)
+        shape[place] = -1
+        turned = importer.compute("Reshape", value, importer.add_constant("shape", shape))
+        importer.finish(name, "Expand", turned, whole)
+
+
+def _is_fixed(shape: list[int] | None) -> bool:
+    return shape is not None and len(shape) == 1 and shape[0] > 0
+
+
+def _broadcast(importer: Importer, op: Operator) -> None:
+    values = [importer.value(name) for name in op.inputs.get("X", ())]
+    shapes = [known(importer, value) for value in values]
+    try:
+        target = np.broadcast_shapes(*(tuple(shape) for shape in shapes))
+    except ValueError:
+        raise ModelError("their common shape is not known") from None
+    if any(size < 0 for shape in shapes for size in shape):
+        raise ModelError("their common shape is not known")
+    for name, value in zip(op.outputs.get("Out", ()), values, strict=True):
+        importer.finish(name, "Expand", value, integers(importer, target, "shape"))
+
+
+def _repeat(importer: Importer, op: Operator) -> None:
+    """Each element several times in a row: an axis behind it, copied, and joined with it."""
+    value, times = importer.value(op.input("X")), int(op.get("Repeats", 1))
+    rank = importer.rank(value)
+    axis = axis_of(int(op.get("dim", 0)), rank)
+    wide = importer.compute("Unsqueeze", value, importer.add_constant("axes", [axis + 1]))
+    copies = importer.add_constant("repeats", [1] * (axis + 1) + [times] + [1] * (rank - axis - 1))
+    tiled = importer.compute("Tile", wide, copies)
+    shape = known(importer, value)
+    if all(size > 0 for size in shape[axis + 1 :]):
+        target = importer.add_constant("shape", [0] * axis + [-1, *shape[axis + 1 :]])
     else:
-        shape = importer.shape(value) or []
-        if len(shape) != 4 or min(shape[:2]) < 1:
-            raise ModelError("batch and channels are not known")
-        sizes = importer.add_constant("sizes", [*shape[:2], int(op.get("out_h", -1)), int(op.get("out_w", -1))])
-    coordinates = "half_pixel" if int(op.get("align_mode", 1)) == 0 else "asymmetric"
-    if nearest:
-        coordinates = "asymmetric"
-    if op.get("align_corners", True):
-        coordinates = "align_corners"
-    attributes = {"mode": "nearest" if nearest else "linear", "coordinate_transformation_mode": coordinates}
-    if nearest:
-        attributes["nearest_mode"] = "round_prefer_ceil" if op.get("align_corners", True) else "floor"
-    inputs = [value, None, scales] if sizes is None else [value, None, None, sizes]
-    importer.finish(output(op), "Resize", *inputs, **attributes)
+        behind = sizes(importer, value, axis + 1)
+        target = importer.compute("Concat", importer.add_constant("shape", [0] * axis + [-1]), behind, axis=0)
+    importer.finish(output(op), "Reshape", tiled, target)
 
 
 HANDLERS: dict[str, Handler] = {
@@ -223,16 +236,15 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("transpose", "transpose2"), _transpose),
     "concat": _concat,
     "stack": _stack,
-    "split": _split,
-    **dict.fromkeys(("slice", "strided_slice"), _slice),
+    **dict.fromkeys(("unbind", "unstack"), _unbind),
+    "meshgrid": _meshgrid,
+    "broadcast_tensors": _broadcast,
+    "repeat_interleave": _repeat,
     "expand_v2": _expand,
+    "expand_as_v2": _expand_as,
     "tile": _tile,
     "shape": _shape,
+    "size": _size,
     **dict.fromkeys(("pad", "pad2d", "pad3d"), _pad),
-    "pixel_shuffle": _pixel_shuffle,
-    "shuffle_channel": _shuffle_channel,
-    "flip": _flip,
     "tril_triu": _trilu,
-    "grid_sampler": _grid,
-    **dict.fromkeys(("nearest_interp", "nearest_interp_v2", "bilinear_interp", "bilinear_interp_v2"), _resize),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
@@ -11,13 +12,24 @@ from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, fused
 from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
 from converter_lite.formats.paddle.importer.elementwise import output
 from converter_lite.formats.paddle.importer.filled import filled
+from converter_lite.formats.paddle.importer.images import back, inner, planar
+from converter_lite.formats.paddle.importer.sizes import axis_of, known
 from converter_lite.formats.paddle.program import Operator
+
+TRAINING = "call eval() before saving the model"
 
 
 def _batch_norm(importer: Importer, op: Operator) -> None:
-    slots = ("X", "Scale", "Bias", "Mean", "Variance")
-    inputs = [importer.value(op.input(slot)) for slot in slots]
-    importer.finish(output(op, "Y"), "BatchNormalization", *inputs, epsilon=float(op.get("epsilon", 1e-5)))
+    if not op.get("is_test", True) and not op.get("use_global_stats", False):
+        raise ModelError("it is in training mode: it takes mean and variance of its input", hint=TRAINING)
+    name, layout = output(op, "Y"), "data_layout"
+    value = planar(importer, op, importer.value(op.input("X")), layout)
+    mean, variance = (importer.value(op.input(slot)) for slot in ("Mean", "Variance"))
+    size = max((importer.shape(mean) or [0])[0], 0)
+    inputs = [value, *_ones_and_zeros(importer, op, size), mean, variance]
+    numbers = {"epsilon": float(op.get("epsilon", 1e-5))}
+    made = importer.node("BatchNormalization", inputs, numbers, names=[inner(op, layout, name)])[0]
+    back(importer, op, made, layout, name)
 
 
 def _ones_and_zeros(importer: Importer, op: Operator, size: int) -> tuple[ir.Value, ir.Value]:
@@ -40,9 +52,13 @@ def _instance_norm(importer: Importer, op: Operator) -> None:
 
 
 def _layer_norm(importer: Importer, op: Operator) -> None:
-    value, axis = importer.value(op.input("X")), int(op.get("begin_norm_axis", 1))
-    trailing = (importer.shape(value) or [])[axis:]
-    if not trailing or min(trailing) < 1:
+    value = importer.value(op.input("X"))
+    shape = known(importer, value)
+    axis = axis_of(int(op.get("begin_norm_axis", 1)), len(shape))
+    trailing = shape[axis:]
+    if min(trailing) < 1 and len(trailing) == 1 and op.input("Scale") is not None:
+        trailing = known(importer, importer.value(op.input("Scale")))
+    if min(trailing) < 1:
         raise ModelError("the normalized dimensions are not known")
     inputs = [value]
     for given in _ones_and_zeros(importer, op, math.prod(trailing)):
@@ -54,9 +70,25 @@ def _layer_norm(importer: Importer, op: Operator) -> None:
     importer.finish(output(op, "Y"), "LayerNormalization", *inputs, axis=axis, epsilon=float(op.get("epsilon", 1e-5)))
 
 
+def _rms_norm(importer: Importer, op: Operator) -> None:
+    """Over the last dimensions, as many as the operator names."""
+    value = importer.value(op.input("X"))
+    rank, count = importer.rank(value), max(len(op.get("normalized_shape", ())), 1)
+    axes = importer.add_constant("axes", list(range(rank - count, rank)))
+    squares = importer.compute("ReduceMean", importer.compute("Mul", value, value), axes, keepdims=1)
+    number = importer.add_constant("epsilon", float(op.get("epsilon", 1e-5)), np.float32)
+    spread = importer.compute("Sqrt", importer.compute("Add", squares, number))
+    if op.input("Scale") is None:
+        importer.finish(output(op, "Y"), "Div", value, spread)
+        return
+    normal = importer.compute("Div", value, spread)
+    importer.finish(output(op, "Y"), "Mul", normal, importer.value(op.input("Scale")))
+
+
 def _group_norm(importer: Importer, op: Operator) -> None:
     """Instance normalization over groups, then a scale and bias per channel."""
-    value, groups = importer.value(op.input("X")), int(op.get("groups", 1))
+    name, layout, groups = output(op, "Y"), "data_layout", int(op.get("groups", 1))
+    value = planar(importer, op, importer.value(op.input("X")), layout)
     shape = importer.shape(value) or []
     if len(shape) < 3 or shape[1] < 1:
         raise ModelError("the number of channels is not known")
@@ -68,10 +100,12 @@ def _group_norm(importer: Importer, op: Operator) -> None:
     numbers = {"epsilon": float(op.get("epsilon", 1e-5))}
     normal = importer.node("InstanceNormalization", [grouped, ones, zeros], numbers, names=["groups"])[0]
     size = importer.compute("Shape", value)
-    back = importer.compute("Reshape", normal, size)
+    restored = importer.compute("Reshape", normal, size)
     axes = importer.add_constant("axes", list(range(1, len(shape) - 1)))
-    scaled = importer.compute("Mul", back, importer.compute("Unsqueeze", scale, axes))
-    importer.finish(output(op, "Y"), "Add", scaled, importer.compute("Unsqueeze", bias, axes))
+    scaled = importer.compute("Mul", restored, importer.compute("Unsqueeze", scale, axes))
+    addend = importer.compute("Unsqueeze", bias, axes)
+    made = importer.node("Add", [scaled, addend], names=[inner(op, layout, name)])[0]
+    back(importer, op, made, layout, name)
 
 
 def _norm(importer: Importer, op: Operator) -> None:
@@ -80,10 +114,27 @@ def _norm(importer: Importer, op: Operator) -> None:
 
 
 def _p_norm(importer: Importer, op: Operator) -> None:
-    if float(op.get("porder", 2.0)) != 2.0 or op.get("asvector", False):
-        raise ModelError("p_norm with an order other than 2, or of the whole tensor")
-    axes = importer.add_constant("axes", [int(op.get("axis", -1))])
-    importer.finish(output(op), "ReduceL2", importer.value(op.input("X")), axes, keepdims=int(op.get("keepdim", False)))
+    value, order, keep = importer.value(op.input("X")), float(op.get("porder", 2.0)), int(op.get("keepdim", False))
+    inputs = [] if op.get("asvector", False) else [importer.add_constant("axes", [int(op.get("axis", -1))])]
+    if order in (1.0, 2.0):
+        importer.finish(output(op), f"ReduceL{order:.0f}", value, *inputs, keepdims=keep)
+        return
+    magnitude = importer.compute("Abs", value)
+    if math.isinf(order):
+        importer.finish(output(op), "ReduceMax" if order > 0 else "ReduceMin", magnitude, *inputs, keepdims=keep)
+        return
+    if order == 0:
+        raise ModelError("p_norm of order 0")
+    powers = importer.compute("Pow", magnitude, importer.add_constant("order", order, np.float32))
+    total = importer.compute("ReduceSum", powers, *inputs, keepdims=keep)
+    importer.finish(output(op), "Pow", total, importer.add_constant("root", 1 / order, np.float32))
+
+
+def _frobenius(importer: Importer, op: Operator) -> None:
+    axes = [] if op.get("reduce_all", False) else [int(axis) for axis in op.get("dim", ())]
+    inputs = [importer.add_constant("axes", axes)] if axes else []
+    keep = int(op.get("keep_dim", False))
+    importer.finish(output(op), "ReduceL2", importer.value(op.input("X")), *inputs, keepdims=keep)
 
 
 def _lrn(importer: Importer, op: Operator) -> None:
@@ -102,7 +153,9 @@ HANDLERS: dict[str, Handler] = {
     "instance_norm": _instance_norm,
     "layer_norm": _layer_norm,
     "group_norm": _group_norm,
+    "rms_norm": _rms_norm,
     "norm": _norm,
+    "frobenius_norm": _frobenius,
     "p_norm": _p_norm,
     "lrn": _lrn,
 }

@@ -24,9 +24,9 @@ FOLDABLE = 1e15
 
 
 def simplify(program: Program, parameters: Parameters) -> tuple[Program, Parameters]:
-    """The same function with fewer operators: identities removed, batch_norm and bias folded into convolutions."""
+    """The same function with fewer operators: identities removed, parameters reshaped, batch_norm and bias folded in."""
     parameters = dict(parameters)
-    operators = _without_identities(program.main.operators)
+    operators = _reshape_parameters(_without_identities(program.main.operators), parameters)
     operators = _fold_into_convolutions(operators, parameters)
     main = program.main
     block = type(main)(main.index, main.parent, main.variables, operators, main.forward)
@@ -45,7 +45,7 @@ def _without_identities(operators: list[Operator]) -> list[Operator]:
         inputs = {slot: [renamed.get(name, name) for name in names] for slot, names in op.inputs.items()}
         copy = Operator(op.type, inputs, {s: list(n) for s, n in op.outputs.items()}, dict(op.attributes))
         source, result = copy.input("X"), copy.output("Out")
-        if source and result and _is_identity(op) and written[result] == 1 and written[source] == 1:
+        if source and result and _is_identity(op) and written[result] == 1 and written[source] <= 1:
             if result not in fetched:
                 renamed[result] = source
                 continue
@@ -62,11 +62,48 @@ def _without_identities(operators: list[Operator]) -> list[Operator]:
     return kept
 
 
+def _reshape_parameters(operators: list[Operator], parameters: Parameters) -> list[Operator]:
+    """Reshape parameters beforehand. One that nothing else reads keeps its name."""
+    readers = Counter(name for op in operators for names in op.inputs.values() for name in names)
+    writers = Counter(name for op in operators for names in op.outputs.values() for name in names)
+    kept: list[Operator] = []
+    renamed: dict[str, str] = {}
+    for op in operators:
+        op.inputs = {slot: [renamed.get(name, name) for name in names] for slot, names in op.inputs.items()}
+        name, result = op.input("X"), op.output("Out")
+        array = parameters.get(name or "")
+        reshaped = None if array is None or writers[str(result)] != 1 else _reshaped(op, array)
+        if name is None or result is None or reshaped is None:
+            kept.append(op)
+        elif readers[name] > 1:
+            parameters[result] = reshaped
+        else:
+            parameters[name] = reshaped
+            renamed[result] = name
+    return kept
+
+
+def _reshaped(op: Operator, array: NDArray[Any]) -> NDArray[Any] | None:
+    """A parameter as an operator reshapes it; ``None`` if that is not all it does, or its shape is computed."""
+    if any(op.inputs.get(slot) for slot in ("Shape", "ShapeTensor", "AxesTensor", "AxesTensorList")):
+        return None
+    if op.type in ("reshape", "reshape2") and 0 not in op.get("shape", (0,)):
+        return array.reshape(op.get("shape"))
+    if op.type in ("unsqueeze", "unsqueeze2") and _are_places(op.get("axes", ())):
+        return np.expand_dims(array, op.get("axes"))
+    return None
+
+
+def _are_places(axes: tuple[int, ...]) -> bool:
+    """Whether inserting axes one by one and all at once are the same."""
+    return len(axes) == 1 or (len(axes) > 1 and min(axes) >= 0 and list(axes) == sorted(set(axes)))
+
+
 def _is_identity(op: Operator) -> bool:
     if op.type == "scale":
         plain = not op.inputs.get("ScaleTensor") and not op.get("activation_type") and not op.get("fuse_scaleact")
         return plain and op.get("scale", 1.0) == 1.0 and op.get("bias", 0.0) == 0.0
-    if op.type == "dropout":
+    if op.type == "dropout" and op.get("is_test", True):
         return bool(op.get("dropout_implementation", "") == "upscale_in_train" or op.get("dropout_prob", 0.5) == 0)
     return op.type == "assign"
 

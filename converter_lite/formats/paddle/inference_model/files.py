@@ -26,11 +26,14 @@ from converter_lite.formats.paddle.program import (
 )
 from converter_lite.system.confinement import is_inside
 
-PROGRAM_NAMES = ("__model__", "model", "model.pdmodel", "inference.pdmodel")
+PROGRAM_NAMES = ("__model__", "model", "model.pdmodel", "inference.pdmodel", "inference.json", "model.json")
 """Program files that a model directory may have, in the order in which they are looked for."""
 
 PARAMETER_NAMES = ("params", "weights", "model.pdiparams", "inference.pdiparams", "__params__")
 """Files with all parameters, likewise."""
+
+PROGRAM_SUFFIXES = (".pdmodel", ".json")
+"""Ends of the names of program files whose parameters have the same name with another end."""
 
 NO_PARAMETER = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.RAW)
 
@@ -50,6 +53,9 @@ ATTRIBUTE_FIELDS = {
     AttrType.FLOAT64S: "float64s",
     AttrType.FLOAT64: "float64",
 }
+
+SCALAR_FIELDS = {1: "b", 2: "i", 3: "r"}
+"""Type of a number with its own type -> its field; complex ones are not read."""
 
 
 def find_files(directory: Path) -> tuple[Path, Path | None]:
@@ -75,7 +81,7 @@ def find_files(directory: Path) -> tuple[Path, Path | None]:
 
 def find_parameters(program: Path) -> Path | None:
     """The file with all parameters beside a program; ``None``: one file per variable."""
-    named = [program.with_suffix(".pdiparams")] if program.suffix == ".pdmodel" else []
+    named = [program.with_suffix(".pdiparams")] if program.suffix in PROGRAM_SUFFIXES else []
     usual = [program.with_name(name) for name in PARAMETER_NAMES] if program.name in PROGRAM_NAMES else []
     return next((path for path in (*named, *usual) if path != program and path.is_file()), None)
 
@@ -92,8 +98,7 @@ def read_program(data: bytes, *, where: str = "") -> Program:
     except (DecodeError, RecursionError) as error:
         raise ModelError("this is not a Paddle program, or it is damaged", where=where, hint=str(error)) from None
     if not message.blocks:
-        hint = "Paddle 3 writes programs as JSON, which cannot be read yet" if data[:1] == b"{" else ""
-        raise ModelError("this is not a Paddle program, or it is damaged: it has no block", where=where, hint=hint)
+        raise ModelError("this is not a Paddle program, or it is damaged: it has no block", where=where)
     try:
         program = Program([_block(block) for block in message.blocks], int(message.version.version))
     except (UnicodeDecodeError, FormatError) as error:
@@ -151,6 +156,10 @@ def _attribute(message: Any) -> Attribute | None:
         kind = AttrType(message.type)
     except ValueError:
         raise FormatError(f"attribute {message.name!r} has unknown type {message.type}") from None
+    if kind is AttrType.SCALAR:
+        return Attribute(kind, _scalar(message.scalar))
+    if kind is AttrType.SCALARS:
+        return Attribute(kind, tuple(_scalar(item) for item in message.scalars))
     if kind not in ATTRIBUTE_FIELDS:
         return None
     value = getattr(message, ATTRIBUTE_FIELDS[kind])
@@ -161,6 +170,13 @@ def _attribute(message: Any) -> Attribute | None:
     if kind in (AttrType.INT, AttrType.FLOAT, AttrType.BOOLEAN, AttrType.BLOCK, AttrType.LONG, AttrType.FLOAT64):
         return Attribute(kind, value)
     return Attribute(kind, tuple(value))
+
+
+def _scalar(message: Any) -> bool | int | float:
+    if message.type not in SCALAR_FIELDS:
+        raise FormatError(f"a number has unknown type {message.type}")
+    value: bool | int | float = getattr(message, SCALAR_FIELDS[message.type])
+    return value
 
 
 def parameter_names(program: Program) -> list[str]:

@@ -60,7 +60,10 @@ MESSAGES: dict[str, tuple[tuple[int, str, str], ...]] = {
         (15, "longs", "[int64]"),
         (16, "float64s", "[double]"),
         (19, "float64", "double"),
+        (20, "scalar", "Scalar"),
+        (21, "scalars", "[Scalar]"),
     ),
+    "Scalar": ((1, "type", "int32"), (2, "b", "bool"), (3, "i", "int64"), (4, "r", "double")),
 }
 """Message -> (field number, name, type); brackets mean repeated."""
 

@@ -13,12 +13,15 @@ from converter_lite.formats.paddle.importer.fake_quantization import fold_quanti
 from converter_lite.formats.paddle.importer.graph import to_quantized_model
 from converter_lite.formats.paddle.importer.simplification import simplify
 from converter_lite.formats.paddle.inference_model.files import (
+    PROGRAM_SUFFIXES,
     find_files,
     find_parameters,
     read_combined,
     read_program,
     read_separate,
 )
+from converter_lite.formats.paddle.pir.document import is_pir
+from converter_lite.formats.paddle.pir.translation import read_pir
 from converter_lite.formats.paddle.program import Program
 from converter_lite.quantization.plan import QuantizedModel
 
@@ -34,7 +37,7 @@ def read_paddle(
     """A Paddle model as an ONNX graph and plan; Paddle itself is not needed.
 
     Args:
-        model: A program file (``__model__``, ``*.pdmodel``), or a directory that holds one.
+        model: A program file (``__model__``, ``*.pdmodel``, ``*.json``), or a directory that holds one.
         params: The file with all parameters; ``None`` finds it beside the program, or reads one file per variable.
         input_shapes: Shapes of inputs in place of the declared ones.
         target: Name for the plan. Nodes without integers in the file are float in it.
@@ -79,7 +82,10 @@ def load(
         ModelError: A file is damaged, or they do not belong together.
     """
     try:
-        program = read_program(program_file.read_bytes(), where=str(program_file))
+        data = program_file.read_bytes()
+        is_json = program_file.suffix == ".json" or is_pir(data)
+        program = (read_pir if is_json else read_program)(data, where=str(program_file))
+        del data
         if parameter_file is None:
             return program, read_separate(program, program_file.parent, confined=confined)
         return program, read_combined(program, parameter_file.read_bytes(), where=str(parameter_file))
@@ -88,11 +94,11 @@ def load(
 
 
 def is_paddle_path(path: Path) -> bool:
-    """Whether a path looks like a Paddle model: a directory with a program, or a ``.pdmodel`` or ``__model__`` file."""
+    """Whether a path looks like a Paddle model: a directory with a program, or a program file."""
     if path.is_dir():
         try:
             find_files(path)
         except UsageError:
             return False
         return True
-    return path.suffix == ".pdmodel" or path.name == "__model__"
+    return path.suffix in PROGRAM_SUFFIXES or path.name == "__model__"

@@ -1,0 +1,1 @@
+"""Caffe layers as ONNX nodes, one module per family."""

@@ -1,0 +1,99 @@
+"""Models in float16 or bfloat16 as models in float32, which is what is quantized; inputs and outputs keep their types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+
+HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+
+TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
+"""Attributes that hold an element type."""
+
+WIDE = ir.DataType.FLOAT
+
+
+def computes_in_halves(model: ir.Model) -> bool:
+    """Whether a node gives float16 or bfloat16 that is not a constant."""
+    nodes = (node for graph in model.graphs() for node in graph if node.op_type != "Constant")
+    return any(value.dtype in HALVES for node in nodes for value in node.outputs)
+
+
+def compute_in_float32(model: ir.Model) -> int:
+    """Widen all constants and results; returns how many.
+
+    The numbers are those of the model, but for the rounding of each result to 16 bits, which falls away.
+    """
+    graph = model.graph
+    outputs = ((value, value.dtype) for value in graph.outputs if value.producer() is not None)
+    narrow = {value: kind for value, kind in outputs if kind in HALVES}
+    widened = 0
+    for inner in model.graphs():
+        widened += sum(_widen_constant(value) for value in inner.initializers.values())
+        for node in inner:
+            _widen_attributes(node)
+        results = [value for node in inner for value in node.outputs]
+        for value in (*results, *(inner.inputs if inner is not graph else ())):
+            if value.dtype in HALVES:
+                value.type = ir.TensorType(WIDE)
+                widened += 1
+    for value in (*graph.inputs, *graph.initializers.values()):
+        if value.dtype in HALVES:
+            _widen_for_readers(graph, value)
+    for value, kind in narrow.items():
+        _narrow_output(graph, value, kind)
+    return widened
+
+
+def _widen_constant(value: ir.Value) -> bool:
+    stored = value.const_value
+    if stored is None or stored.dtype not in HALVES or value.is_graph_output():
+        return False
+
+    def widened() -> NDArray[Any]:
+        return stored.numpy().astype(np.float32)
+
+    value.const_value = g.lazy_tensor(widened, WIDE, stored.shape.numpy(), name=value.name or "", keep_small=True)
+    value.type = ir.TensorType(WIDE)
+    return True
+
+
+def _widen_attributes(node: ir.Node) -> None:
+    for name, attribute in list(node.attributes.items()):
+        if attribute.type is ir.AttributeType.TENSOR and attribute.as_tensor().dtype in HALVES:
+            wide = ir.Tensor(attribute.as_tensor().numpy().astype(np.float32))
+            node.attributes[name] = ir.AttrTensor(name, wide)
+        elif name in TYPE_ATTRIBUTES and attribute.type is ir.AttributeType.INT and attribute.as_int() in HALVES:
+            node.attributes[name] = ir.AttrInt64(name, WIDE.value)
+
+
+def _widen_for_readers(graph: ir.Graph, value: ir.Value) -> None:
+    readers = list(value.uses())
+    if not readers:
+        return
+    cast = _cast(value, WIDE, f"{value.name}_float32")
+    for node, place in readers:
+        node.replace_input_with(place, cast.outputs[0])
+    graph.insert_before(next(iter(graph)), cast)
+
+
+def _narrow_output(graph: ir.Graph, value: ir.Value, kind: ir.DataType) -> None:
+    name = value.name or ""
+    value.name = f"{name}_float32"
+    cast = _cast(value, kind, name)
+    graph.append(cast)
+    for place, output in enumerate(graph.outputs):
+        if output is value:
+            graph.outputs[place] = cast.outputs[0]
+
+
+def _cast(value: ir.Value, kind: ir.DataType, name: str) -> ir.Node:
+    cast = ir.node("Cast", [value], attributes={"to": kind.value}, name=f"{name}_cast")
+    result = cast.outputs[0]
+    result.name, result.type, result.shape = name, ir.TensorType(kind), value.shape
+    return cast

@@ -1,0 +1,107 @@
+"""Weights that a runtime dequantizes when it loads the file."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+from numpy.typing import NDArray
+
+from converter_lite.formats.onnx.at_load import can_cast, dequantize_at_load, recognize_dequantizers
+from converter_lite.formats.onnx.qdq import read_qdq
+from converter_lite.graph import add_tensor
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.support import build, normal, operators, run
+
+GRIDS = {
+    "per tensor": (None, np.float32(0.03), np.int8(0)),
+    "per tensor with a zero point": (None, np.float32(0.03), np.int8(-3)),
+    "columns": (1, np.geomspace(0.01, 0.1, 5).astype(np.float32), np.zeros(5, np.int8)),
+    "columns with zero points": (1, np.geomspace(0.01, 0.1, 5).astype(np.float32), np.arange(-2, 3).astype(np.int8)),
+    "columns counted from the end": (-1, np.geomspace(0.01, 0.1, 5).astype(np.float32), np.ones(5, np.int8)),
+    "rows": (0, np.geomspace(0.01, 0.1, 8).astype(np.float32), np.arange(8).astype(np.int8)),
+}
+
+
+def product(grid: str, kind: str = "INT8") -> ir.Model:
+    axis, scale, zero = GRIDS[grid]
+    attributes = "" if axis is None else f"<axis={axis}>"
+    text = f"g (float[2,3,8] x) => (float[2,3,5] y) {{ w = DequantizeLinear{attributes}(w_quantized, s, z) y = MatMul(x, w) }}"
+    dtype = ir.DataType[kind]
+    low, high = (-8, 8) if kind.endswith("4") else (-128, 128)
+    integers = np.random.default_rng(1).integers(low, high, (8, 5))
+    shift = 0 if dtype.is_signed() else -low
+    model = build(
+        text.replace("w_quantized", "q").replace(", z)", ", t)"), opset=21, s=scale, q=np.zeros((8, 5), np.int8), t=zero
+    )
+    for name, array in (("q", integers), ("t", np.asarray(zero, np.int32))):
+        old = model.graph.initializers.pop(name)
+        stored = ir.Tensor((array + shift).astype(dtype.numpy()), dtype=dtype)
+        old.replace_all_uses_with(add_tensor(model.graph, "w_quantized" if name == "q" else "z", stored))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["INT8", "UINT8", "INT4", "UINT4"])
+@pytest.mark.parametrize("grid", GRIDS)
+def test_both_forms_give_the_same_numbers_and_lead_to_each_other(grid: str, kind: str) -> None:
+    model = product(grid, kind)
+    feed = {"x": normal(2, 3, 8)}
+    before, plan = run(model, feed)["y"], read_qdq(model.clone()).plan
+    if not can_cast(ir.DataType[kind], 21):
+        assert dequantize_at_load(model) == 0
+        assert operators(model) == {"DequantizeLinear": 1, "MatMul": 1}
+        return
+    assert dequantize_at_load(model) == 1
+    assert "DequantizeLinear" not in operators(model)
+    assert np.array_equal(run(model, feed)["y"], before)
+    assert recognize_dequantizers(model) == 1
+    assert operators(model) == {"DequantizeLinear": 1, "MatMul": 1}
+    assert np.array_equal(run(model, feed)["y"], before)
+    again = read_qdq(model).plan
+    assert [str(node.mode) for node in again.nodes.values()] == [str(node.mode) for node in plan.nodes.values()]
+    for name, params in plan.weights.items():
+        assert np.array_equal(again.weights[name].scale, params.scale)
+        assert np.array_equal(again.weights[name].zero_point, params.zero_point)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_onnxruntime_computes_with_floats_from_the_start(grid: str, tmp_path: Path) -> None:
+    model = product(grid)
+    dequantize_at_load(model)
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 4
+    ort.InferenceSession(ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    assert operators(ir.load(tmp_path / "optimized.onnx")) == {"MatMul": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "constants"),
+    [
+        ("m = Mul(c, s) y = Add(x, m)", {"s": np.float32(-1)}),
+        ("m = Mul(c, s) y = Greater(x, m)", {"s": np.float32(1)}),
+        ("m = Mul(c, s) y = Add(x, m)", {"s": np.ones((8, 5), np.float32)}),
+        ("m = Sub(c, z) n = Mul(m, s) y = Add(x, n)", {"s": np.float32(1), "z": np.float32(0.5)}),
+        ("m = Sub(s, c) y = Add(x, m)", {"s": np.float32(1)}),
+        ("m = Mul(c, s) n = Mul(c, x) y = Add(n, m)", {"s": np.float32(1)}),
+    ],
+    ids=["negative", "compared", "scale per element", "half a zero point", "other order", "two readers"],
+)
+def test_other_arithmetic_with_integers_stays(text: str, constants: dict[str, NDArray[Any]]) -> None:
+    kind = "bool" if "Greater" in text else "float"
+    graph = f"g (float[8,5] x) => ({kind}[8,5] y) {{ c = Cast<to=1>(q) {text} }}"
+    model = build(graph, q=np.arange(40, dtype=np.int8).reshape(8, 5), **constants)
+    before = operators(model)
+    assert recognize_dequantizers(model) == 0
+    assert operators(model) == before
+
+
+def test_judging_keeps_what_products_read_in_float() -> None:
+    """onnxruntime rounds it to int8 by default."""
+    model = product("columns")
+    feed = {"x": normal(2, 3, 8)}
+    proto = ir.to_proto(model).SerializeToString()
+    judged, plain = (DEFAULT_ENGINE.session(proto, threads=1, optimize=fused).run(feed)["y"] for fused in (True, False))
+    np.testing.assert_allclose(judged, plain, rtol=0, atol=1e-6 * np.abs(plain).max())

@@ -1,0 +1,79 @@
+"""Models in float16 and bfloat16, computed in float32."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite.passes.widening import HALVES, compute_in_float32, computes_in_halves
+from tests.support import assert_same_outputs, build, normal, run
+
+CONVOLUTION = """
+g (float16[1,3,8,8] x, float16[1] slope) => (float16[1,4,8,8] y, float16[1,4,8,8] z) {
+    a = Conv<pads=[1,1,1,1]>(x, w, b)
+    h = Constant<value = float16 {14336}>()
+    c = Mul(a, h)
+    z = PRelu(c, slope)
+    f = Cast<to=1>(z)
+    e = Cast<to=10>(f)
+    y = Add(e, z)
+}
+"""
+
+
+def test_everything_inside_is_float32_and_the_interface_stays() -> None:
+    model = build(CONVOLUTION, w=normal(4, 3, 3, 3).astype(np.float16), b=normal(4).astype(np.float16))
+    feed = {"x": normal(1, 3, 8, 8).astype(np.float16), "slope": np.array([0.25], np.float16)}
+    before = run(model, feed)
+    assert computes_in_halves(model)
+    assert compute_in_float32(model) > 0
+    interface = {*model.graph.inputs, *model.graph.outputs}
+    assert [value.dtype for value in (*model.graph.inputs, *model.graph.outputs)] == [ir.DataType.FLOAT16] * 4
+    inner = [v for node in model.graph for v in node.outputs if v not in interface]
+    assert inner
+    assert not [v.name for v in (*inner, *model.graph.initializers.values()) if v.dtype in HALVES]
+    assert [v.name for v in model.graph.outputs] == ["y", "z"]
+    after = run(model, feed)
+    for name, array in before.items():
+        assert after[name].dtype == np.float16
+        assert np.abs(after[name].astype(np.float32) - array).max() <= 0.01 * np.abs(array).max()
+
+
+def test_branches_are_widened_too() -> None:
+    text = """
+    g (bool c, float16[2,3] x) => (float16[2,3] y) {
+        y = If(c) <
+            then_branch = t () => (float16[2,3] u) { u = Add(x, one) },
+            else_branch = e () => (float16[2,3] v) { v = Constant<value = float16[2,3] {15360,15360,16384,16384,15360,15360}>() }
+        >
+    }
+    """
+    model = build(text, one=np.array(1, np.float16))
+    x = normal(2, 3).astype(np.float16)
+    feeds = [{"c": np.array(flag), "x": x} for flag in (True, False)]
+    before = [run(model, feed) for feed in feeds]
+    compute_in_float32(model)
+    for feed, wanted in zip(feeds, before, strict=True):
+        assert np.allclose(run(model, feed)["y"].astype(np.float32), wanted["y"], atol=2e-3)
+
+
+def test_weights_that_are_only_stored_so_do_not_count() -> None:
+    text = """
+    g (float[2,3] x) => (float[2,4] y) {
+        h = Constant<value = float16 {16384}>()
+        k = Cast<to=1>(h)
+        w = Cast<to=1>(v)
+        m = MatMul(x, w)
+        y = Mul(m, k)
+    }
+    """
+    assert not computes_in_halves(build(text, v=normal(3, 4).astype(np.float16)))
+
+
+@pytest.mark.parametrize("output", ["x", "w"])
+def test_what_is_handed_on_unchanged_keeps_its_type(output: str) -> None:
+    text = f"g (float16[3] x) => (float16[3] y, float16[3] {output}) {{ y = Add(x, w) }}"
+    model = build(text, w=normal(3).astype(np.float16))
+    kept = ir.from_proto(ir.to_proto(model))
+    compute_in_float32(model)
+    assert [value.dtype for value in model.graph.outputs] == [ir.DataType.FLOAT16] * 2
+    assert_same_outputs(kept, model, {"x": normal(3, seed=2).astype(np.float16)}, rtol=2e-3)
