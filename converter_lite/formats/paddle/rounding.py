@@ -1,0 +1,125 @@
+"""Activations of an already quantized model whose grids no kernel of Paddle-Lite has.
+
+Kernels have no zero points. So that the file gives the numbers of the model that was read, its activations are bounded and
+rounded as floats: ``step * floor(x / step + 1/2)`` between the ends of the grid. Zero is a number of every grid, so that the
+zero point takes no part in it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization.placement import reads_integer
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+
+MOVING = frozenset({"Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
+"""Operators whose results are on the grid of their first input."""
+
+REASON = "it stands for the grid of integers that the runtime has no kernel for"
+
+
+def needs_rounding(plan: QuantPlan) -> bool:
+    """Whether a model has a grid with a zero point."""
+    return any(not params.is_per_channel and np.any(params.zero_point) for params in plan.activations.values())
+
+
+def add_rounding(quantized: QuantizedModel, adapted: QuantPlan) -> int:
+    """Put activations on their grids where nodes that computed with integers no longer do, in place; returns how many.
+
+    Args:
+        quantized: As it was read.
+        adapted: What the target can do. New nodes are entered, and grids that are nodes now are taken out.
+    """
+    graph, plan = quantized.model.graph, quantized.plan
+    values = (*graph.inputs, *(value for node in graph for value in node.outputs))
+    names = g.known_names(graph) | {str(value.name) for value in values} | set(graph.initializers)
+    found = [value for value in values if str(value.name) in plan.activations and _is_left_over(value, plan, adapted)]
+    moved = [value for value in found if _is_on_grid(value, plan)]
+    for value in found:
+        params = adapted.activations.pop(str(value.name))
+        if value in moved:
+            continue
+        readers, nodes = _readers(value, plan), _grid(graph, value, params, names)
+        _insert(graph, value, readers, nodes)
+        for node in nodes:
+            adapted.keep_float(node, REASON)
+    return len(found) - len(moved)
+
+
+def _is_left_over(value: ir.Value, plan: QuantPlan, adapted: QuantPlan) -> bool:
+    """Whether integers of a value are seen in the model, and no integer node of the target makes or reads them."""
+    readers = _readers(value, plan)
+    if plan.activations[str(value.name)].is_per_channel:
+        return False
+    if not readers and not (_computes_integers(value.producer(), plan) and value.is_graph_output()):
+        return False
+    return not any(_computes_integers(node, adapted) for node in (value.producer(), *(node for node, _ in readers)))
+
+
+def _readers(value: ir.Value, plan: QuantPlan) -> list[tuple[ir.Node, int]]:
+    """Nodes that see the integers of a value, with the number of the input."""
+    if _computes_integers(value.producer(), plan):
+        return list(value.uses())
+    return [(node, position) for node, position in value.uses() if reads_integer(node, position, plan)]
+
+
+def _computes_integers(node: ir.Node | None, plan: QuantPlan) -> bool:
+    return node is not None and plan.mode(node) is NodeMode.INTEGER
+
+
+def _is_on_grid(value: ir.Value, plan: QuantPlan) -> bool:
+    """Whether a value has numbers that were on its grid before they were moved."""
+    node, params = value.producer(), plan.activations[str(value.name)]
+    if node is None or node.op_type not in MOVING or not _computes_integers(node, plan):
+        return False
+    before = node.inputs[0]
+    given = plan.activations.get(str(before.name)) if before is not None else None
+    return given is not None and given.spec == params.spec and _same(given, params)
+
+
+def _same(one: QuantParams, other: QuantParams) -> bool:
+    return np.array_equal(one.scale, other.scale) and np.array_equal(one.zero_point, other.zero_point)
+
+
+def _insert(graph: ir.Graph, value: ir.Value, readers: list[tuple[ir.Node, int]], nodes: list[ir.Node]) -> None:
+    """Let the readers take the last of the nodes for the value; it takes over the name of an output of the graph."""
+    result, producer = nodes[-1].outputs[0], value.producer()
+    for node, position in readers:
+        node.replace_input_with(position, result)
+    if producer is None:
+        graph.insert_before(next(iter(graph)), nodes)
+    else:
+        graph.insert_after(producer, nodes)
+    if value.is_graph_output() and len(list(value.uses())) == 1:
+        value.name, result.name = result.name, value.name
+        for number, output in enumerate(graph.outputs):
+            if output is value:
+                graph.outputs[number] = result
+
+
+def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: set[str]) -> list[ir.Node]:
+    """Nodes that put a value on its grid. Their names are short, since a file has them several times."""
+    step = float(params.scale)
+    nodes: list[ir.Node] = []
+    steps: tuple[tuple[str, list[float]], ...] = (
+        ("Clip", [float(bound) for bound in params.real_range]),
+        ("Mul", [1.0 / step]),
+        ("Add", [0.5]),
+        ("Floor", []),
+        ("Mul", [step]),
+    )
+    for op_type, numbers in steps:
+        constants = [_constant(graph, number, names) for number in numbers]
+        source, name = nodes[-1].outputs[0] if nodes else value, g.unique_among("grid", names)
+        node = ir.node(op_type, [source, *constants], name=name)
+        result = node.outputs[0]
+        result.name, result.shape, result.type = name, value.shape, value.type
+        nodes.append(node)
+    return nodes
+
+
+def _constant(graph: ir.Graph, number: float, names: set[str]) -> ir.Value:
+    return g.add_initializer(graph, g.unique_among("grid", names), np.asarray(number, np.float32))
