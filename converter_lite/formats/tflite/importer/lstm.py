@@ -101,8 +101,8 @@ def _gates(ctx: Importer, group: Sequence[int], name: str) -> ir.Value:
         raise ModelError("weights of its gates differ in shape")
 
     def reals() -> NDArray[np.float32]:
-        found = [sign * np.asarray(constants.reals(part), np.float32) for sign, part in zip(signs, stored, strict=True)]
-        return np.concatenate(found)[None]
+        found = [np.asarray(constants.reals(part), np.float32) for part in stored]
+        return np.concatenate([part if sign > 0 else -part for sign, part in zip(signs, found, strict=True)])[None]
 
     label = f"{ctx.builder.name}_{name}"
     made = ctx.builder.initializer(
@@ -127,10 +127,10 @@ def _biases(ctx: Importer, layer: Layer) -> ir.Value:
     units = ctx.stored(layer.recurrent[FORGET]).dims[0]
     parts = []
     for gate in ONNX_GATES:
-        index, sign = layer.biases[gate], 1
-        if gate == INPUT and layer.is_coupled:
-            index, sign = layer.biases[FORGET], -1
-        parts.append(np.zeros(units, np.float32) if index == NOT_GIVEN else sign * ctx.array(index).astype(np.float32))
+        is_rest = gate == INPUT and layer.is_coupled
+        index = layer.biases[FORGET if is_rest else gate]
+        part = np.zeros(units, np.float32) if index == NOT_GIVEN else ctx.array(index).astype(np.float32)
+        parts.append(-part if is_rest else part)
     whole = np.concatenate([*parts, np.zeros(4 * units, np.float32)])[None]
     return ctx.builder.initializer(ir.Tensor(whole), f"{ctx.builder.name}_b")
 
