@@ -2,7 +2,8 @@
 
 usage: python litert_child.py MANIFEST
 MANIFEST is a JSON list of {"model", "feeds" (npz files with in0, in1, ...), "outputs" (npz files to write: out0, out1, ...),
-"error" (file for the reason why there is none)}. Real numbers for an input of integers are rounded to its grid; integers that
+"error" (file for the reason why there is none), "kernels" ("default" or a name of OpResolverType)}.
+Real numbers for an input of integers are rounded to its grid; integers that
 stand for real numbers come back as these, with their scale beside them (scale0, ...; 0 for others). States are reset.
 """
 
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 
 def rounded(array, detail):
@@ -31,7 +32,8 @@ def result(interpreter, detail):
 
 
 def run(case):
-    interpreter = Interpreter(case["model"], num_threads=1)
+    kernels = {} if case["kernels"] == "default" else {"experimental_op_resolver_type": OpResolverType[case["kernels"]]}
+    interpreter = Interpreter(case["model"], num_threads=1, **kernels)
     for feed, outputs in zip(case["feeds"], case["outputs"], strict=True):
         with np.load(feed) as arrays:
             given = [arrays[f"in{index}"] for index in range(len(arrays.files))]

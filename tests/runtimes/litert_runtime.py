@@ -24,10 +24,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Run:
-    """A file, and what its inputs get in each run."""
+    """A file, what its inputs get in each run, and which of the interpreter's sets of kernels computes it."""
 
     data: bytes
     feeds: Sequence[Sequence[Array]]
+    kernels: str = "default"
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,13 @@ def run_files(runs: Sequence[Run], folder: Path) -> list[Results | str]:
     return [_outputs(entry) for entry in manifest]
 
 
-def run_file(data: bytes, feeds: Sequence[Sequence[Array]], folder: Path) -> Results:
+def run_file(data: bytes, feeds: Sequence[Sequence[Array]], folder: Path, *, kernels: str = "default") -> Results:
     """The same for one file.
 
     Raises:
         RuntimeError: The interpreter refuses it, with its words.
     """
-    (found,) = run_files([Run(data, feeds)], folder)
+    (found,) = run_files([Run(data, feeds, kernels)], folder)
     if isinstance(found, str):
         raise RuntimeError(f"the interpreter refuses the file: {found[:600]}")
     return found
@@ -83,7 +84,8 @@ def _written(run: Run, stem: Path) -> dict[str, Any]:
     for path, feed in zip(feeds, run.feeds, strict=True):
         np.savez(path, **{f"in{index}": array for index, array in enumerate(feed)})
     outputs = [stem.with_suffix(f".out{index}.npz") for index in range(len(run.feeds))]
-    return {"model": str(model), "error": str(error), "feeds": [*map(str, feeds)], "outputs": [*map(str, outputs)]}
+    paths = {"model": str(model), "error": str(error), "feeds": [*map(str, feeds)], "outputs": [*map(str, outputs)]}
+    return {**paths, "kernels": run.kernels}
 
 
 def _outputs(entry: dict[str, Any]) -> Results | str:

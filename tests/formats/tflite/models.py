@@ -47,8 +47,8 @@ def convolutional(*, integers: bool = False) -> bytes:
     return file.bytes()
 
 
-def recurrent() -> bytes:
-    """An LSTM with its states, and a sparse layer behind it."""
+def recurrent(*, sparse: bool = True) -> bytes:
+    """An LSTM with its states, and a layer behind it, whose weights may be sparse."""
     file = File("rnn")
     main = file.main
     x = main.input((1, 4, 3), name="x", open_shape=(-1, 4, 3))
@@ -56,8 +56,11 @@ def recurrent() -> bytes:
     states = [main.tensor((1, 8), variable=True) for _ in range(2)]
     h = main.tensor((1, 4, 8), name="h")
     main.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *operands, *states], [h], activation=TANH, cell_clip=10.0)
-    values, sparsity = blocks(sparse_matrix())
-    w = main.tensor((6, 8), buffer=file.buffer(values.tobytes()), sparsity=sparsity, name="w")
+    if sparse:
+        values, sparsity = blocks(sparse_matrix())
+        w = main.tensor((6, 8), buffer=file.buffer(values.tobytes()), sparsity=sparsity, name="w")
+    else:
+        w = main.constant(sparse_matrix(), name="w")
     main.ends_with(*main.op("FULLY_CONNECTED", [h, w, -1], [main.tensor((1, 4, 6), name="y")], keep_num_dims=True))
     return file.bytes()
 

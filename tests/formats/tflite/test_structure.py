@@ -192,8 +192,8 @@ def loop(turns: int | None) -> File:
     zero, nothing, rest = body.constant(i32(0)), body.constant(i32(0, 0)), body.constant(i32(-1, -1))
     (front,) = body.op("CONCATENATION", [places[0], body.constant(i32(-1))], [body.tensor((2,), INT32)], axis=0)
     (behind,) = body.op("CONCATENATION", [places[1], zero], [body.tensor((2,), INT32)], axis=0)
-    (before,) = body.op("SLICE", [rows, nothing, front], [body.tensor((1, 3))])
-    (tail,) = body.op("SLICE", [rows, behind, rest], [body.tensor((1, 3))])
+    (before,) = body.op("SLICE", [rows, nothing, front], [body.tensor((1, 3), open_shape=(-1, 3))])
+    (tail,) = body.op("SLICE", [rows, behind, rest], [body.tensor((1, 3), open_shape=(-1, 3))])
     (all_rows,) = body.op("CONCATENATION", [before, line, tail], [body.tensor((4, 3))], axis=0)
     body.ends_with(after, double, all_rows)
     return file
