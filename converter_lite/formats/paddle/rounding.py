@@ -1,6 +1,6 @@
 """Activations of an already quantized model whose grids no kernel of Paddle-Lite has.
 
-Kernels have no zero points. So that the file gives the numbers of the model that was read, its activations are bounded and
+Kernels have symmetric int8 alone. So that the file gives the numbers of the model that was read, its activations are bounded and
 rounded as floats: ``step * floor(x / step + 1/2)`` between the ends of the grid. Zero is a number of every grid, so that the
 zero point takes no part in it.
 """
@@ -18,12 +18,19 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 MOVING = frozenset({"Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 """Operators whose results are on the grid of their first input."""
 
+KERNEL_BITS = 8
+"""Width of the integers of kernels."""
+
 REASON = "it stands for the grid of integers that the runtime has no kernel for"
 
 
 def needs_rounding(plan: QuantPlan) -> bool:
-    """Whether a model has a grid with a zero point."""
-    return any(not params.is_per_channel and np.any(params.zero_point) for params in plan.activations.values())
+    """Whether a model has a grid that is not one of symmetric int8."""
+    return any(
+        params.spec.bits > KERNEL_BITS or not params.spec.signed or np.any(params.zero_point)
+        for params in plan.activations.values()
+        if not params.is_per_channel
+    )
 
 
 def add_rounding(quantized: QuantizedModel, adapted: QuantPlan) -> int:
