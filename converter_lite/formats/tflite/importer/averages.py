@@ -12,7 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.formats.tflite.container import Operator
-from converter_lite.formats.tflite.importer.context import MOST_MADE, Importer, shape_of
+from converter_lite.formats.tflite.importer.context import Importer
+from converter_lite.formats.tflite.importer.values import MOST_MADE, shape_of
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import Integers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.importer import folding
+from converter_lite.formats.tflite.importer.joining import Join, describe_join
 from converter_lite.graph import values_read
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 
@@ -62,24 +62,6 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     first = value[0] if many else value
     single, several = next(makers for kind, makers in _ATTRIBUTES.items() if isinstance(first, kind))
     return several(name, value) if many else single(name, value)
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """A Concat that may not be there yet.
-
-    Attributes:
-        parts: What it puts together.
-        axis: Along which axis.
-        name: Of the node.
-        mode, reason: Its decision in the plan.
-    """
-
-    parts: tuple[ir.Value, ...]
-    axis: int
-    name: str
-    mode: NodeMode
-    reason: str
 
 
 class Builder:
@@ -235,7 +217,7 @@ class Builder:
         value.meta[UNNAMED] = True
         mode, reason = self.mode, self.reason
         self._joins[value] = Join(tuple(parts), axis, name, mode, reason if mode is NodeMode.FLOAT else "")
-        _describe_join(value, parts, axis)
+        describe_join(value, parts, axis)
         return value
 
     def parts(self, value: ir.Value) -> Join | None:
@@ -352,28 +334,6 @@ class Builder:
         plan.weights = {name: params for name, params in plan.weights.items() if name in names}
         weights = {name: integers for name, integers in self.q_weights.items() if name in plan.weights}
         return QuantizedModel(ir.Model(main, ir_version=IR_VERSION), plan, weights)
-
-
-def _describe_join(value: ir.Value, parts: Sequence[ir.Value], axis: int) -> None:
-    """Type and shape of a Concat.
-
-    Raises:
-        ModelError: The inputs do not fit.
-    """
-    shapes = [list(part.shape) for part in parts if part.shape is not None]
-    kinds = {part.dtype for part in parts}
-    if len(shapes) != len(parts) or len({len(shape) for shape in shapes}) != 1 or len(kinds) != 1:
-        raise ModelError("its inputs do not fit: they differ in type or number of axes")
-    sizes: list[int | ir.SymbolicDim | None] = []
-    for place, column in enumerate(zip(*shapes, strict=True)):
-        known = [size for size in column if isinstance(size, int)]
-        if place == axis:
-            sizes.append(sum(known) if len(known) == len(column) else None)
-        elif len(set(known)) > 1:
-            raise ModelError(f"its inputs do not fit: axis {place} has sizes {sorted(set(known))}")
-        else:
-            sizes.append(known[0] if known else column[0])
-    value.type, value.shape = parts[0].type, ir.Shape(sizes)
 
 
 def _needed(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> list[ir.Node]:

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError, ModelError
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.constants import Stored
-from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, Tensor, TfliteModel
-from converter_lite.formats.tflite.enums import NUMPY_TYPES, TensorType
+from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, TfliteModel
 from converter_lite.formats.tflite.importer import folding
-from converter_lite.formats.tflite.importer.builder import FLOAT_REASON, UNNAMED, Builder, array_of
+from converter_lite.formats.tflite.importer.builder import FLOAT_REASON, UNNAMED, Builder
+from converter_lite.formats.tflite.importer.tensors import Tensors
+from converter_lite.formats.tflite.importer.values import constant_shape, rank_of, shape_of
 from converter_lite.formats.tflite.orders import Order, channels_first, keeps_elements, moved, natural, step
-from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.plan import NodeMode
 
 PICTURE = 4
@@ -31,9 +30,6 @@ PICTURE = 4
 _SUFFIXES: dict[Order, str] = {(0, 3, 1, 2): "nchw", (0, 2, 3, 1): "nhwc"}
 """Transpose of pictures -> how its result is called."""
 
-MOST_MADE = 1 << 16
-"""Most elements of a constant that a translation makes: sizes of a file could ask for any number."""
-
 DEEPEST = 32
 """Most subgraphs inside of one another."""
 
@@ -41,7 +37,7 @@ INSIDE_OTHER = "part of a node that computes with floats"
 """Why a node is float that stands beside one with integer weights."""
 
 
-class Importer:
+class Importer(Tensors):
     """Translates the operators of one subgraph.
 
     Args:
@@ -55,86 +51,13 @@ class Importer:
     def __init__(
         self, file: TfliteModel, graph: Subgraph, builder: Builder, translate: Translate, where: str = ""
     ) -> None:
+        super().__init__(graph)
         self.file = file
-        self.graph = graph
         self.builder = builder
         self.where = where
         self.callers: tuple[int, ...] = (0,)
         self._translate = translate
         self.operators = list(graph.operators)
-        self._forms: list[dict[Order, ir.Value]] = [{} for _ in graph.tensors]
-        self._stored: dict[int, Stored] = {}
-        self._params: dict[int, QuantParams | None] = {}
-
-    # Questions about tensors
-
-    def tensor(self, index: int) -> Tensor:
-        """What the file says of a tensor."""
-        if index == NOT_GIVEN:
-            raise ModelError("an input that it needs is left out")
-        return self.graph.tensors[index]
-
-    def is_constant(self, index: int) -> bool:
-        """Whether the value of a tensor is known."""
-        forms = self._forms[index] if index != NOT_GIVEN else {}
-        return self._is_stored(index) or (() in forms and forms[()].const_value is not None)
-
-    def stored(self, index: int) -> Stored:
-        """The constant in the file behind a tensor.
-
-        Raises:
-            ModelError: It is computed.
-        """
-        tensor = self.tensor(index)
-        if index not in self._stored and not self._is_stored(index):
-            raise ModelError(f"{tensor.name} is computed, and only a constant can be translated there")
-        if index not in self._stored:
-            data = tensor.data if tensor.data is not None else np.zeros(0, np.uint8)
-            self._stored[index] = constants.load(tensor, data)
-        return self._stored[index]
-
-    def _is_stored(self, index: int) -> bool:
-        """Whether the file holds the value; a tensor without elements needs no bytes."""
-        if index == NOT_GIVEN or self._forms[index]:
-            return False
-        if index in self._stored:
-            return True
-        tensor = self.graph.tensors[index]
-        return not tensor.is_variable and (tensor.data is not None or 0 in tensor.shape)
-
-    def store(self, index: int, stored: Stored) -> None:
-        """Make a tensor a constant."""
-        self._stored[index] = stored
-
-    def array(self, index: int) -> NDArray[Any]:
-        """The value of a constant, in real numbers.
-
-        Raises:
-            ModelError: It is computed.
-        """
-        found = self.constant_or_none(index)
-        if found is None:
-            raise ModelError(f"{self.tensor(index).name} is computed, and only a constant can be translated there")
-        return found
-
-    def constant_or_none(self, index: int) -> NDArray[Any] | None:
-        """The value of a constant, in real numbers; ``None`` for what is computed."""
-        if index == NOT_GIVEN:
-            return None
-        if self._is_stored(index):
-            return constants.reals(self.stored(index))
-        return array_of(self._forms[index][()]) if self.is_constant(index) else None
-
-    def ints(self, index: int) -> list[int]:
-        """The numbers of a constant, such as axes.
-
-        Raises:
-            ModelError: They are computed, or no whole numbers.
-        """
-        found = self.array(index)
-        if found.dtype.kind not in "iu":
-            raise ModelError(f"{self.tensor(index).name} must hold whole numbers")
-        return [int(number) for number in found.reshape(-1)]
 
     def sizes(self, index: int) -> list[folding.Size] | None:
         """Numbers of a tensor, or what is known of them; nothing at all where even their count is unknown."""
@@ -162,47 +85,6 @@ class Importer:
         order = self.order(index)
         found = shape_of(self.any_value(index))
         return [found[order.index(axis)] for axis in range(len(found))] if order else found
-
-    def order(self, index: int) -> Order:
-        """The first order of axes that a tensor was made in; ``()`` for that of the file."""
-        return next(iter(self._forms[index]), ())
-
-    def orders(self, index: int) -> list[Order]:
-        """All orders of axes in which a tensor exists."""
-        return list(self._forms[index])
-
-    def params(self, index: int) -> QuantParams | None:
-        """Parameters of integers that stand for real numbers; ``None`` for others."""
-        if index not in self._params:
-            self._params[index] = constants.activation_params(self.tensor(index))
-        return self._params[index]
-
-    def element_type(self, index: int) -> ir.DataType:
-        """Type of a tensor in the graph.
-
-        Raises:
-            ModelError: Such elements are not read.
-        """
-        tensor = self.tensor(index)
-        if self.params(index) is not None:
-            return ir.DataType.FLOAT
-        if tensor.type not in NUMPY_TYPES or tensor.type is TensorType.INT4:
-            raise ModelError(f"{tensor.name} has elements of type {tensor.type.name}, which are not read")
-        return ir.DataType.from_numpy(NUMPY_TYPES[tensor.type].newbyteorder("="))
-
-    def check_same_grid(self, op: Operator, *positions: int) -> None:
-        """Refuse an operator that moves integers from one grid to another without converting them.
-
-        Raises:
-            ModelError: Parameters of inputs and outputs differ.
-        """
-        moved_from = [op.inputs[p] for p in positions or range(len(op.inputs)) if op.has(p)]
-        grids = [g for g in map(self.params, (*moved_from, *op.outputs)) if g is not None]
-        if any(not same_grid(grids[0], grid) for grid in grids[1:]):
-            raise ModelError(
-                "it moves integers between tensors of different scales or zero points",
-                hint="convert the model again; the converter of TensorFlow gives both the same ones",
-            )
 
     # Using and making values
 
@@ -447,20 +329,8 @@ class Importer:
         order, value = self.order(index), self.any_value(index)
         if order and not keeps_elements(shape_of(value), step(order, natural(len(order)))):
             value = self.value(index)
-        numbers = _constant_shape(value, sizes)
+        numbers = constant_shape(value, sizes)
         return self.add("Reshape", [value, self.int64(numbers, "shape") if numbers is not None else computed()])
-
-
-def _constant_shape(value: ir.Value, sizes: Sequence[folding.Size]) -> list[int] | None:
-    """Sizes as Reshape takes them: 0 is that of the input at the same place, -1 the one that is left."""
-    given = [size if isinstance(size, int) else size.value for size in value.shape] if value.shape is not None else []
-    found: list[int | None] = []
-    for place, size in enumerate(sizes):
-        is_kept = isinstance(size, str) and place < len(given) and given[place] == size
-        found.append(size if isinstance(size, int) else 0 if is_kept else None)
-    if found.count(None) + found.count(-1) > 1:
-        return None
-    return [-1 if size is None else size for size in found]
 
 
 Translate = Callable[["Importer"], None]
@@ -476,39 +346,3 @@ Handler = Callable[[Importer, Operator], None]
 def _key(order: Order | None) -> Order:
     """Orders as keys: that of the file is ``()``, whatever the rank."""
     return () if order is None or order == natural(len(order)) else order
-
-
-def check_count(count: int) -> int:
-    """So many elements of a constant, if they are not too many.
-
-    Raises:
-        ModelError: They are.
-    """
-    if not 0 <= count <= MOST_MADE:
-        raise ModelError(f"it needs a constant of {count} elements, more than {MOST_MADE}")
-    return count
-
-
-def rank_of(value: ir.Value) -> int:
-    """Number of axes of a value.
-
-    Raises:
-        ModelError: It is unknown.
-    """
-    if value.shape is None:
-        raise ModelError(f"the number of axes of {value.name} is unknown")
-    return len(value.shape)
-
-
-def shape_of(value: ir.Value) -> list[int]:
-    """Sizes of a value, -1 where they are open."""
-    rank_of(value)
-    assert value.shape is not None
-    return [size if isinstance(size, int) else -1 for size in value.shape]
-
-
-def same_grid(first: QuantParams, second: QuantParams) -> bool:
-    """Whether integers of both stand for the same real numbers, counted from the lowest one."""
-    a, b = first.spec, second.spec
-    shift = int(first.zero_point) - a.qmin == int(second.zero_point) - b.qmin
-    return a.bits == b.bits and shift and float(first.scale) == float(second.scale)

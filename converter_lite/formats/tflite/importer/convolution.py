@@ -11,8 +11,9 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import Padding
 from converter_lite.formats.tflite.importer.activation import activated
-from converter_lite.formats.tflite.importer.context import Handler, Importer, shape_of
+from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.merging import BORDER, DILATIONS
+from converter_lite.formats.tflite.importer.values import shape_of
 from converter_lite.formats.tflite.importer.weights import bias, product_mode
 from converter_lite.formats.tflite.importer.windows import numbers, padding, same_padding
 from converter_lite.formats.tflite.orders import Order

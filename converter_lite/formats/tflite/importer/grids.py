@@ -10,7 +10,8 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import TensorType
-from converter_lite.formats.tflite.importer.context import Handler, Importer, same_grid
+from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.values import same_grid
 from converter_lite.quantization.plan import NodeMode
 
 

@@ -9,9 +9,10 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
-from converter_lite.formats.tflite.importer.context import Handler, Importer, check_count, rank_of
+from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.shaping import axis_of, place_of
 from converter_lite.formats.tflite.importer.slicing import FIRST, LAST
+from converter_lite.formats.tflite.importer.values import check_count, rank_of
 from converter_lite.formats.tflite.importer.weights import product_mode
 from converter_lite.formats.tflite.orders import natural, without
 

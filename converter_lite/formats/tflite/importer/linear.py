@@ -8,7 +8,8 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import WeightsFormat
 from converter_lite.formats.tflite.importer.activation import activated
-from converter_lite.formats.tflite.importer.context import Handler, Importer, shape_of
+from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.values import shape_of
 from converter_lite.formats.tflite.importer.weights import bias, dynamic_mode, scale_rows
 from converter_lite.formats.tflite.orders import Order, natural
 from converter_lite.quantization.plan import NodeMode

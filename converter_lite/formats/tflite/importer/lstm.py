@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator
-from converter_lite.formats.tflite.importer.context import INSIDE_OTHER, Importer, same_grid
+from converter_lite.formats.tflite.importer.context import INSIDE_OTHER, Importer
 from converter_lite.formats.tflite.importer.lstm_layer import (
     CELL,
     FORGET,
@@ -23,6 +23,7 @@ from converter_lite.formats.tflite.importer.lstm_layer import (
     stored_grid,
 )
 from converter_lite.formats.tflite.importer.lstm_steps import STEP, unrolled
+from converter_lite.formats.tflite.importer.values import same_grid
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import NodeMode

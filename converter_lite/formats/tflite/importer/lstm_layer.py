@@ -12,7 +12,8 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator
 from converter_lite.formats.tflite.enums import Activation
-from converter_lite.formats.tflite.importer.context import Importer, same_grid
+from converter_lite.formats.tflite.importer.context import Importer
+from converter_lite.formats.tflite.importer.values import same_grid
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.plan import NodeMode
 

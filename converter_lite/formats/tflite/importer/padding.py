@@ -10,7 +10,8 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import MirrorMode
-from converter_lite.formats.tflite.importer.context import Handler, Importer, check_count
+from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.values import check_count
 
 
 def _pad(ctx: Importer, op: Operator) -> None:

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.activation import activated
 from converter_lite.formats.tflite.importer.averages import average
-from converter_lite.formats.tflite.importer.context import Handler, Importer, shape_of
+from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.values import shape_of
 from converter_lite.formats.tflite.importer.windows import numbers, padding
 
 

@@ -7,7 +7,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
-from converter_lite.formats.tflite.importer.context import Handler, Importer, shape_of
+from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.values import shape_of
 
 
 def _resize(ctx: Importer, op: Operator) -> None:

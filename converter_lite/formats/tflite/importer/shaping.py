@@ -11,9 +11,10 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import TensorType
 from converter_lite.formats.tflite.importer import folding
-from converter_lite.formats.tflite.importer.context import Handler, Importer, rank_of
+from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.elementwise import aligned
 from converter_lite.formats.tflite.importer.folding import Size
+from converter_lite.formats.tflite.importer.values import rank_of
 from converter_lite.formats.tflite.orders import Order, natural, step, without
 
 

@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
-from converter_lite.formats.tflite.importer.context import Handler, Importer, shape_of
+from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.shaping import concatenated, pieces, place_of, squeezed
+from converter_lite.formats.tflite.importer.values import shape_of
 
 LAST, FIRST = 2**31 - 1, -(2**31)
 """Beyond the end of every axis, and before its beginning."""
