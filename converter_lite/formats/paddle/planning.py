@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.formats.paddle.policy import PaddlePolicy
-from converter_lite.formats.paddle.rounding import add_rounding, needs_rounding
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.clamps import add_clamps
+from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.targets.operands import stored_weight
 from converter_lite.targets.policy import Capability

@@ -16,8 +16,8 @@ from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.planning import adapt_plan
-from converter_lite.formats.paddle.rounding import REASON
 from converter_lite.kernels.params import QuantSpec, params_from_range
+from converter_lite.quantization.grid_nodes import REASON
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.runtime.engine import DEFAULT_ENGINE

@@ -1,8 +1,8 @@
-"""Activations of an already quantized model whose grids no kernel of Paddle-Lite has.
+"""Grids of an already quantized model as nodes, where the runtime that it is for has no kernels for them.
 
-Kernels have symmetric int8 alone. So that the file gives the numbers of the model that was read, its activations are bounded and
-rounded as floats: ``step * floor(x / step + 1/2)`` between the ends of the grid. Zero is a number of every grid, so that the
-zero point takes no part in it.
+So that a file gives the numbers of the model that was read, activations are bounded and rounded as floats there:
+``step * floor(x / step + 1/2)`` between the ends of the grid. Zero is a number of every grid, so that the zero point takes no
+part in it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
-from converter_lite.quantization.placement import reads_integer
+from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 MOVING = frozenset({"Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
@@ -38,7 +38,8 @@ def add_rounding(quantized: QuantizedModel, adapted: QuantPlan) -> int:
 
     Args:
         quantized: As it was read.
-        adapted: What the target can do. New nodes are entered, and grids that are nodes now are taken out.
+        adapted: What the target can do. New nodes are entered; a grid goes to the value that is on it, if integers are made of
+            it, and is taken out otherwise.
     """
     graph, plan = quantized.model.graph, quantized.plan
     values = (*graph.inputs, *(value for node in graph for value in node.outputs))
@@ -46,24 +47,38 @@ def add_rounding(quantized: QuantizedModel, adapted: QuantPlan) -> int:
     found = [value for value in values if str(value.name) in plan.activations and _is_left_over(value, plan, adapted)]
     moved = [value for value in found if _is_on_grid(value, plan)]
     for value in found:
-        params = adapted.activations.pop(str(value.name))
+        params, readers = plan.activations[str(value.name)], _readers(value, plan)
+        becomes_integer = any(_computes_integers(node, adapted) for node, _ in readers)
+        if not becomes_integer:
+            adapted.activations.pop(str(value.name), None)
         if value in moved:
             continue
-        readers, nodes = _readers(value, plan), _grid(graph, value, params, names)
+        nodes = _grid(graph, value, params, names)
         _insert(graph, value, readers, nodes)
         for node in nodes:
             adapted.keep_float(node, REASON)
+        if becomes_integer:
+            adapted.activations.pop(str(value.name), None)
+            adapted.activations[str(nodes[-1].outputs[0].name)] = params
     return len(found) - len(moved)
 
 
 def _is_left_over(value: ir.Value, plan: QuantPlan, adapted: QuantPlan) -> bool:
-    """Whether integers of a value are seen in the model, and no integer node of the target makes or reads them."""
-    readers = _readers(value, plan)
-    if plan.activations[str(value.name)].is_per_channel:
+    """Whether integers of a value are seen in the model, and neither its maker nor all of its readers make integers of it."""
+    producer, readers = value.producer(), _readers(value, plan)
+    if plan.activations[str(value.name)].is_per_channel or _computes_integers(_maker(value, plan), adapted):
         return False
-    if not readers and not (_computes_integers(value.producer(), plan) and value.is_graph_output()):
-        return False
-    return not any(_computes_integers(node, adapted) for node in (value.producer(), *(node for node, _ in readers)))
+    is_output = value.is_graph_output() and _computes_integers(producer, plan)
+    return is_output or any(not _computes_integers(node, adapted) for node, _ in readers)
+
+
+def _maker(value: ir.Value, plan: QuantPlan) -> ir.Node | None:
+    """The node whose kernel makes the integers of a value: that in front of a Relu or Clip which is a part of it."""
+    node = value.producer()
+    if node is None or not is_fused_clamp(node, plan):
+        return node
+    before = node.inputs[0]
+    return node if before is None else before.producer()
 
 
 def _readers(value: ir.Value, plan: QuantPlan) -> list[tuple[ir.Node, int]]:
