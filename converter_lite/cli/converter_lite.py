@@ -207,7 +207,7 @@ def template_command(use: str) -> int:
     "--allowExternalPaths", "allow_external_paths", is_flag=True, help="Read external data outside the folder too."
 )
 def inspect_command(file: Path, kernels: bool, allow_external_paths: bool) -> int:
-    """Print operators, tensors and quantization of a .ms, .nb or .onnx FILE."""
+    """Print operators, tensors and quantization of a model FILE of any framework that is read."""
     from converter_lite.cli.inspect import inspect, inspect_kernels
 
     try:
