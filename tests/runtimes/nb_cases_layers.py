@@ -121,6 +121,13 @@ def matrices(c: Cases) -> None:
             constants += [c.constant("low", scalar(0)), c.constant("high", scalar(float(kind.split()[-1])))]
         name = f"MatMul with bias then {kind}" + (" in one row" if rows == 1 else "")
         c.graph(name, nodes, {"x": c.data((rows, 8) if rows == 1 else (2, rows, 8)) * 5}, constants, ["y"])
+    for shape in ((1, 8), (3, 8), (2, 3, 8)):
+        nodes = [
+            onnx.helper.make_node("MatMul", ["x", "w"], ["h"], name="mm"),
+            onnx.helper.make_node("Relu", ["h"], ["y"], name="act"),
+        ]
+        name = f"MatMul of {shape} then Relu"
+        c.graph(name, nodes, {"x": c.data(shape)}, [c.constant("w", (8, 5))], ["y"])
 
 
 def pooling(c: Cases) -> None:
