@@ -8,6 +8,7 @@ from converter_lite.passes.pipeline import optimize
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_pooling_of_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
+    spell_out_gather_elements,
     spell_out_negative_indices,
     spell_out_padding,
     spell_out_scatter,
@@ -52,6 +53,23 @@ def test_scatter_to_constant_places_is_a_choice_of_rows(places: list[Any], updat
 )
 def test_what_adds_up_or_comes_twice_stays(places: list[Any], attribute: str) -> None:
     assert_refuses(spell_out_scatter, build(SCATTER.format("2,4,2", attribute), places=np.array(places), opset=16))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("constant", [True, False])
+def test_elements_are_picked_from_a_row_of_all(axis: int, constant: bool) -> None:
+    given = "" if constant else ", int32[2,3,2] i"
+    text = f"g (float[3,4,3] x{given}) => (float[2,3,2] y) {{ y = GatherElements<axis={axis}>(x, i) }}"
+    picks = np.random.default_rng(3).integers(-3 if constant else 0, 3, (2, 3, 2)).astype(np.int32)
+    model = build(text, **({"i": picks} if constant else {}))
+    feed = {**random_feed(model), **({} if constant else {"i": picks})}
+    assert_applies(spell_out_gather_elements, model, 1, feed)
+    assert operators(model)["Gather"] == 1
+
+
+def test_truth_values_are_not_picked_from_a_row() -> None:
+    text = "g (bool[3,4] x, int64[2,4] i) => (bool[2,4] y) { y = GatherElements(x, i) }"
+    assert_refuses(spell_out_gather_elements, build(text))
 
 
 def test_places_that_are_computed_stay() -> None:

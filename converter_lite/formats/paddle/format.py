@@ -38,7 +38,19 @@ NB_REQUIREMENTS = GraphRequirements(
     fused=DEVICE_FUSED,
     opset=DEVICE_OPSET,
     spelled_out=frozenset(
-        {"Expand", "GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}
+        {
+            "Expand",
+            "GRU",
+            "Gather",
+            "GatherElements",
+            "GatherND",
+            "Gemm",
+            "IsNaN",
+            "MatMul",
+            "MaxPool",
+            "Pad",
+            "ScatterND",
+        }
     ),
 )
 """What the writer requires of a graph."""

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_pooling_of_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
+    spell_out_gather_elements,
     spell_out_negative_indices,
     spell_out_padding,
     spell_out_scatter,
@@ -28,6 +29,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Expand": spell_out_moved_truths,
         "GRU": spell_out_recurrent,
         "Gather": spell_out_negative_indices,
+        "GatherElements": spell_out_gather_elements,
         "GatherND": spell_out_batched_gather,
         "Gemm": spell_out_turned_gemm,
         "IsNaN": spell_out_is_nan,
