@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.passes.pipeline import optimize
-from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_pooling_of_rows
+from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
     spell_out_gather_elements,
@@ -214,9 +214,17 @@ def test_padding_of_a_picture_and_with_a_number_stays(mode: str, pads: list[int]
     ],
 )
 def test_pooling_of_rows_is_pooling_of_pictures_of_one_line(node: str, size: int) -> None:
-    assert_applies(
-        spell_out_pooling_of_rows, build(f"g (float[2,3,10] x) => (float[2,3,{size}] y) {{ y = {node}(x) }}"), 1
-    )
+    assert_applies(spell_out_rows, build(f"g (float[2,3,10] x) => (float[2,3,{size}] y) {{ y = {node}(x) }}"), 1)
+
+
+@pytest.mark.parametrize(
+    "attributes", ["strides=[2], pads=[1,0], output_padding=[1]", "dilations=[2]", "group=2, kernel_shape=[4]"]
+)
+def test_transposed_convolutions_of_rows_are_of_pictures_of_one_line(attributes: str) -> None:
+    text = f"g (float[2,6,10] x) => (float[2,C,L] y) {{ y = ConvTranspose<{attributes}>(x, w, b) }}"
+    model = build(text, w=normal(6, 4, 4), b=normal(8 if "group" in attributes else 4))
+    assert_applies(spell_out_rows, model, 1)
+    assert operators(model) == {"Reshape": 2, "ConvTranspose": 1}
 
 
 def test_a_turned_gemm_reads_a_transpose() -> None:

@@ -40,6 +40,10 @@ def convolutions(c: Cases) -> None:
     c.add("Conv depthwise multiplier 2", "Conv", IMAGE, consts={1: (8, 1, 3, 3), 2: (8,)}, group=4)
     c.add("Conv 1-D", "Conv", (1, 4, 20), consts={1: (6, 4, 3), 2: (6,)}, pads=[1, 1])
     c.add("Conv 1-D stride 2", "Conv", (2, 4, 20), consts={1: (6, 2, 3)}, group=2, strides=[2])
+    rows, padded = {1: (6, 4, 4), 2: (4,)}, {"pads": [1, 0], "output_padding": [1]}
+    c.add("ConvTranspose of rows", "ConvTranspose", (1, 6, 9), consts=rows, strides=[2], pads=[1, 1])
+    c.add("ConvTranspose of rows, padded", "ConvTranspose", (1, 6, 9), consts=rows, strides=[3], **padded)
+    c.add("ConvTranspose of rows in groups", "ConvTranspose", (1, 6, 9), consts={1: (6, 2, 3)}, group=2, strides=[2])
     c.add("ConvTranspose", "ConvTranspose", IMAGE, consts={1: (4, 6, 3, 3), 2: (6,)})
     up = {"strides": [2, 2], "pads": [1, 1, 1, 1]}
     c.add("ConvTranspose stride 2", "ConvTranspose", IMAGE, consts={1: (4, 6, 4, 4), 2: (6,)}, **up)

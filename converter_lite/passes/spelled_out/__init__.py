@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
-from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_pooling_of_rows
+from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
     spell_out_gather_elements,
@@ -34,11 +34,11 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Gemm": spell_out_turned_gemm,
         "IsNaN": spell_out_is_nan,
         "MatMul": spell_out_vector_products,
-        "MaxPool": spell_out_pooling_of_rows,
+        "MaxPool": spell_out_rows,
         "Pad": spell_out_padding,
         "Round": spell_out_round,
         "ScatterND": spell_out_scatter,
     }
 )
-"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling with MaxPool,
-all that moves truth values with Expand."""
+"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling and
+ConvTranspose over one dimension with MaxPool, all that moves truth values with Expand."""
