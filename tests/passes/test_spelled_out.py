@@ -16,6 +16,7 @@ from converter_lite.passes.spelled_out.indexing import (
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
+from converter_lite.passes.spelled_out.resizing import spell_out_resize
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -303,3 +304,40 @@ def test_long_sequences_stay(steps: int) -> None:
     text = f"g (float[{steps},1,3] x) => (float[1,1,2] h) {{ y, h = GRU<hidden_size=2>(x, w, r) }}"
     model = build(text, opset=14, w=normal(1, 6, 3), r=normal(1, 6, 2))
     assert spell_out_recurrent(model) == (steps == 64)
+
+
+MODES = ('mode="cubic"', 'mode="linear"', 'mode="nearest", nearest_mode="round_prefer_ceil"')
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "coordinates", ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners"]
+)
+def test_a_resize_of_odd_sizes_is_gathered_or_multiplied(mode: str, coordinates: str) -> None:
+    attributes = f'{mode}, coordinate_transformation_mode="{coordinates}", axes=[3,2]'
+    text = f"g (float[2,3,7,4] x) => (float[2,3,12,3] y) {{ y = Resize<{attributes}>(x,,, sizes) }}"
+    model = build(text, opset=19, ir_version=9, sizes=np.array([3, 12]))
+    assert_applies(spell_out_resize, model, 1)
+    assert operators(model)["Resize"] == 0
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'mode="linear"',
+        'mode="linear", coordinate_transformation_mode="align_corners"',
+        'mode="nearest"',
+        'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
+        'mode="cubic", antialias=1',
+        'mode="cubic", exclude_outside=1',
+        'mode="cubic", coordinate_transformation_mode="tf_crop_and_resize"',
+    ],
+)
+def test_a_resize_of_pictures_that_runtimes_have_stays(attributes: str) -> None:
+    text = f"g (float[1,3,7,4] x) => (float[1,3,14,8] y) {{ y = Resize<{attributes}>(x,,, sizes) }}"
+    assert_refuses(spell_out_resize, build(text, opset=19, ir_version=9, sizes=np.array([1, 3, 14, 8])))
+
+
+def test_factors_that_are_not_those_of_the_sizes_count() -> None:
+    text = 'g (float[1,3,7,4] x) => (float[1,3,10,9] y) { y = Resize<mode="linear">(x,, scales) }'
+    assert_applies(spell_out_resize, build(text, scales=np.array([1, 1, 1.5, 2.4], np.float32)), 1)

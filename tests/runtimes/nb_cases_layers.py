@@ -262,6 +262,14 @@ def resizing(c: Cases) -> None:
     c.add("Resize with an empty region", "Resize", (1, 4, 3, 6), consts=region, **floor)
     c.add("Resize linear by a third", "Resize", (1, 4, 3, 6), None, consts={2: floats(1, 1, 4 / 3, 4 / 3)}, **third)
     halved = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+    exact = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
+    cubic = {"mode": "cubic", "coordinate_transformation_mode": "align_corners", "cubic_coeff_a": -0.5}
+    resize("cubic", wide, mode="cubic")
+    resize("cubic by size", sizes=odd, **cubic)
+    resize("nearest exact", sizes=odd, **exact)
+    resize("linear by factors that are not those of the sizes", floats(1, 1, 1.55, 2.45), **third)
+    c.add("Resize of rows", "Resize", (2, 4, 9), None, None, consts={3: ints(2, 4, 20)}, **third)
+    c.add("Resize of volumes", "Resize", (1, 2, 3, 4, 5), None, consts={2: floats(1, 1, 2, 2, 2)}, **floor)
     c.add("Resize linear halved", "Resize", (1, 4, 10, 8), None, consts={2: floats(1, 1, 0.5, 0.5)}, **halved)
 
 

@@ -49,6 +49,7 @@ NB_REQUIREMENTS = GraphRequirements(
             "MatMul",
             "MaxPool",
             "Pad",
+            "Resize",
             "ScatterND",
         }
     ),

@@ -22,6 +22,7 @@ from converter_lite.passes.spelled_out.indexing import (
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_round
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
+from converter_lite.passes.spelled_out.resizing import spell_out_resize
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
@@ -36,6 +37,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "MatMul": spell_out_vector_products,
         "MaxPool": spell_out_rows,
         "Pad": spell_out_padding,
+        "Resize": spell_out_resize,
         "Round": spell_out_round,
         "ScatterND": spell_out_scatter,
     }
