@@ -17,6 +17,7 @@ from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.volumes import spell_out_volumes
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -341,3 +342,14 @@ def test_a_resize_of_pictures_that_runtimes_have_stays(attributes: str) -> None:
 def test_factors_that_are_not_those_of_the_sizes_count() -> None:
     text = 'g (float[1,3,7,4] x) => (float[1,3,10,9] y) { y = Resize<mode="linear">(x,, scales) }'
     assert_applies(spell_out_resize, build(text, scales=np.array([1, 1, 1.5, 2.4], np.float32)), 1)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["pads=[1,1,1,1,1,1]", "strides=[2,1,2], pads=[0,1,0,2,0,1]", "group=2, dilations=[2,1,1]", "kernel_shape=[3,2,3]"],
+)
+def test_a_convolution_of_volumes_is_one_of_pictures_with_more_channels(attributes: str) -> None:
+    text = f"g (float[2,4,6,5,7] x) => (float[2,6,D,H,W] y) {{ y = Conv<{attributes}>(x, w, b) }}"
+    model = build(text, w=normal(6, 2 if "group" in attributes else 4, 3, 2, 3), b=normal(6))
+    assert_applies(spell_out_volumes, model, 1)
+    assert operators(model)["Conv"] == 1

@@ -85,6 +85,12 @@ def products() -> Iterator[Case]:
     yield case("matmul_broadcast", "MatMul", values((2, 1, 4, 8)), values((2, 3, 8, 5), 1))
 
 
+def volumes() -> Iterator[Case]:
+    x = values((2, 4, 6, 5, 7))
+    yield case("conv_3d", "Conv", x, const((6, 4, 3, 2, 3)), const((6,)), pads=[1, 0, 1, 1, 0, 1])
+    yield case("conv_3d_groups", "Conv", x, const((6, 2, 3, 2, 3)), group=2, strides=[2, 1, 2], dilations=[2, 1, 1])
+
+
 def pools() -> Iterator[Case]:
     x = values()
     for op, short in (("MaxPool", "max"), ("AveragePool", "avg")):
@@ -348,6 +354,7 @@ def recurrent() -> Iterator[Case]:
 FAMILIES = (
     convolutions,
     products,
+    volumes,
     pools,
     activations,
     arithmetic,

@@ -40,6 +40,11 @@ def convolutions(c: Cases) -> None:
     c.add("Conv depthwise multiplier 2", "Conv", IMAGE, consts={1: (8, 1, 3, 3), 2: (8,)}, group=4)
     c.add("Conv 1-D", "Conv", (1, 4, 20), consts={1: (6, 4, 3), 2: (6,)}, pads=[1, 1])
     c.add("Conv 1-D stride 2", "Conv", (2, 4, 20), consts={1: (6, 2, 3)}, group=2, strides=[2])
+    c.add(
+        "Conv over three dimensions", "Conv", (2, 4, 6, 5, 7), consts={1: (6, 4, 3, 2, 3), 2: (6,)}, pads=[1, 0, 1] * 2
+    )
+    deep: dict[str, Any] = {"strides": [2, 1, 2], "dilations": [2, 1, 1], "group": 2}
+    c.add("Conv over three dimensions in groups", "Conv", (1, 4, 6, 5, 7), consts={1: (6, 2, 3, 2, 3)}, **deep)
     rows, padded = {1: (6, 4, 4), 2: (4,)}, {"pads": [1, 0], "output_padding": [1]}
     c.add("ConvTranspose of rows", "ConvTranspose", (1, 6, 9), consts=rows, strides=[2], pads=[1, 1])
     c.add("ConvTranspose of rows, padded", "ConvTranspose", (1, 6, 9), consts=rows, strides=[3], **padded)

@@ -39,6 +39,7 @@ NB_REQUIREMENTS = GraphRequirements(
     opset=DEVICE_OPSET,
     spelled_out=frozenset(
         {
+            "Conv",
             "Expand",
             "GRU",
             "Gather",

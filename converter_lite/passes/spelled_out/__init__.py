@@ -23,9 +23,11 @@ from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.volumes import spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
+        "Conv": spell_out_volumes,
         "ConvTranspose": spell_out_grouped_deconvolution,
         "Expand": spell_out_moved_truths,
         "GRU": spell_out_recurrent,
