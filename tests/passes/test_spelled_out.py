@@ -5,6 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.passes.pipeline import optimize
+from converter_lite.passes.spelled_out.einsum import spell_out_einsum
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
@@ -353,3 +354,37 @@ def test_a_convolution_of_volumes_is_one_of_pictures_with_more_channels(attribut
     model = build(text, w=normal(6, 2 if "group" in attributes else 4, 3, 2, 3), b=normal(6))
     assert_applies(spell_out_volumes, model, 1)
     assert operators(model)["Conv"] == 1
+
+
+EQUATIONS = {
+    "bhqd,bkhd->bhqk": ("2,3,4,5", "2,6,3,5", "2,3,4,6"),
+    "bchw,bdhw->bcd": ("2,3,4,5", "2,6,4,5", "2,3,6"),
+    "ij,jk": ("3,4", "4,5", "3,5"),
+    "i,j->ji": ("3", "4", "4,3"),
+    "i,i->": ("3", "3", ""),
+    "...ij,...jk->...ik": ("2,3,4,5", "2,3,5,6", "2,3,4,6"),
+    "...d,de->...e": ("2,3,5", "5,6", "2,3,6"),
+    "bnk,bq->bqn": ("2,3,4", "2,5", "2,5,3"),
+    "ijk->kj": ("3,4,5", "", "5,4"),
+    "ij->ij": ("3,4", "", "3,4"),
+}
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+@pytest.mark.parametrize("constant", [False, True])
+def test_an_einsum_is_a_product_of_matrices(equation: str, constant: bool) -> None:
+    first, second, result = EQUATIONS[equation]
+    stored = {"b": normal(*map(int, second.split(",")))} if constant and second else {}
+    fed = f"float[{first}] a" + (f", float[{second}] b" if second and not stored else "")
+    operands = "n, b" if second else "n"
+    sizes = result or "1"
+    text = f'g ({fed}) => (float[{sizes}] y) {{ n = Neg(a) e = Einsum<equation="{equation}">({operands}) '
+    model = build(text + "y = Reshape(e, sizes) }", sizes=np.array([*map(int, sizes.split(","))]), **stored)
+    assert_applies(spell_out_einsum, model, 1)
+    assert operators(model)["Einsum"] == 0
+
+
+@pytest.mark.parametrize(("equation", "size"), [("ii->i", "3,3"), ("ii->", "3,3")])
+def test_diagonals_stay(equation: str, size: str) -> None:
+    text = f'g (float[{size}] a) => (float[n] y) {{ e = Einsum<equation="{equation}">(a) y = Abs(e) }}'
+    assert_refuses(spell_out_einsum, build(text))

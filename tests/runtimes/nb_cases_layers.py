@@ -106,6 +106,12 @@ def matrices(c: Cases) -> None:
     c.add("MatMul lower rank", "MatMul", (2, 3, 4, 8), (3, 8, 5))
     c.add("MatMul constant batch", "MatMul", (2, 3, 4, 8), consts={1: (3, 8, 5)})
     c.add("MatMul broadcast batch", "MatMul", (2, 3, 4, 8), (1, 3, 8, 5))
+    for equation, *shapes in (
+        ("bhqd,bkhd->bhqk", (1, 3, 4, 5), (1, 6, 3, 5)),
+        ("bchw,bdhw->bcd", (2, 3, 4, 5), (2, 6, 4, 5)),
+    ):
+        c.add(f"Einsum {equation}", "Einsum", *shapes, equation=equation)
+    c.add("Einsum with a constant", "Einsum", (2, 3, 8), consts={1: (8, 2, 5)}, equation="btd,dhk->bhtk")
     c.add("Gemm transposed A", "Gemm", (8, 3), consts={1: (8, 5), 2: (5,)}, transA=1)
     c.add("MatMul matrix and vector", "MatMul", (2, 3, 8), consts={1: (8,)})
     c.add("MatMul vector and matrix", "MatMul", (8,), consts={1: (8, 5)})

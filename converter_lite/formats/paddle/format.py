@@ -40,6 +40,7 @@ NB_REQUIREMENTS = GraphRequirements(
     spelled_out=frozenset(
         {
             "Conv",
+            "Einsum",
             "Expand",
             "GRU",
             "Gather",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
+from converter_lite.passes.spelled_out.einsum import spell_out_einsum
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
@@ -29,6 +30,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
         "Conv": spell_out_volumes,
         "ConvTranspose": spell_out_grouped_deconvolution,
+        "Einsum": spell_out_einsum,
         "Expand": spell_out_moved_truths,
         "GRU": spell_out_recurrent,
         "Gather": spell_out_negative_indices,
