@@ -38,7 +38,22 @@ NB_REQUIREMENTS = GraphRequirements(
     fused=DEVICE_FUSED,
     opset=DEVICE_OPSET,
     spelled_out=frozenset(
-        {"Expand", "GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}
+        {
+            "Conv",
+            "Einsum",
+            "Expand",
+            "GRU",
+            "Gather",
+            "GatherElements",
+            "GatherND",
+            "Gemm",
+            "IsNaN",
+            "MatMul",
+            "MaxPool",
+            "Pad",
+            "Resize",
+            "ScatterND",
+        }
     ),
 )
 """What the writer requires of a graph."""
