@@ -6,6 +6,7 @@ import pytest
 
 from converter_lite.passes.pipeline import optimize
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
+from converter_lite.passes.spelled_out.functions import spell_out_celu, spell_out_log_sum_exp, spell_out_selu
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
@@ -388,3 +389,17 @@ def test_an_einsum_is_a_product_of_matrices(equation: str, constant: bool) -> No
 def test_diagonals_stay(equation: str, size: str) -> None:
     text = f'g (float[{size}] a) => (float[n] y) {{ e = Einsum<equation="{equation}">(a) y = Abs(e) }}'
     assert_refuses(spell_out_einsum, build(text))
+
+
+@pytest.mark.parametrize("node", ["Celu", "Celu<alpha=0.4>", "Selu", "Selu<alpha=1.2, gamma=2.0>"])
+def test_scaled_elus_are_elus(node: str) -> None:
+    rule = spell_out_celu if node.startswith("Celu") else spell_out_selu
+    assert_applies(rule, build(f"g (float[3,4] x) => (float[3,4] y) {{ y = {node}(x) }}"), 1)
+
+
+@pytest.mark.parametrize(("axes", "keep", "size"), [([1], 1, "3,1,5"), ([0, -1], 0, "4")])
+def test_the_logarithm_of_a_sum_of_powers_does_not_overflow(axes: list[int], keep: int, size: str) -> None:
+    text = f"g (float[3,4,5] x) => (float[{size}] y) {{ y = ReduceLogSumExp<keepdims={keep}>(x, axes) }}"
+    model = build(text, opset=18, axes=np.array(axes))
+    feed = random_feed(model)
+    assert_applies(spell_out_log_sum_exp, model, 1, feed, {"x": feed["x"] * 100})

@@ -124,6 +124,8 @@ def activations() -> Iterator[Case]:
     yield case("leaky_alpha", "LeakyRelu", x, alpha=0.3)
     yield case("hard_sigmoid_sixth", "HardSigmoid", x, alpha=1 / 6)
     yield case("selu_own", "Selu", x, alpha=1.2, gamma=2.0)
+    yield case("celu", "Celu", x, alpha=0.4)
+    yield case("log_sum_exp", "ReduceLogSumExp", values((2, 3, 4)), (np.array([1, -1]),), opset=18, keepdims=0)
     yield case("relu6", "Clip", x, (np.float32(0),), (np.float32(6),))
     yield case("clip", "Clip", x, (np.float32(-1.5),), (np.float32(2.5),))
     yield case("clip_low", "Clip", x, (np.float32(-1.5),))

@@ -195,6 +195,11 @@ def indexing(c: Cases) -> None:
     c.add("Gather scalar", "Gather", SHAPE, consts={1: scalar(1, np.int64)}, axis=1)
     c.add("Gather one index in a matrix", "Gather", SHAPE, consts={1: ints(1).reshape(1, 1)}, axis=1)
     c.add("Gather everything", "Gather", SHAPE, consts={1: ints(0, 1, 2)}, axis=1)
+    for keepdims in (0, 1):
+        label = f"ReduceLogSumExp, keepdims={keepdims}"
+        c.add(label, "ReduceLogSumExp", (2, 3, 4, 5), consts={1: ints(2, -1)}, keepdims=keepdims)
+    c.add("Celu", "Celu", (2, 3, 4), alpha=0.4)
+    c.add("Selu", "Selu", (2, 3, 4))
     c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})
     c.add("GatherND in batches", "GatherND", (2, 4, 5), consts={1: ints(1, 3).reshape(2, 1)}, batch_dims=1)
     picks = ints(1, 3, 0, -1, 2, 2).reshape(2, 3, 1)

@@ -39,6 +39,7 @@ NB_REQUIREMENTS = GraphRequirements(
     opset=DEVICE_OPSET,
     spelled_out=frozenset(
         {
+            "Celu",
             "Conv",
             "Einsum",
             "Expand",
@@ -51,8 +52,10 @@ NB_REQUIREMENTS = GraphRequirements(
             "MatMul",
             "MaxPool",
             "Pad",
+            "ReduceLogSumExp",
             "Resize",
             "ScatterND",
+            "Selu",
         }
     ),
 )

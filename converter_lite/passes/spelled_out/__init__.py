@@ -12,6 +12,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
+from converter_lite.passes.spelled_out.functions import spell_out_celu, spell_out_log_sum_exp, spell_out_selu
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
@@ -28,6 +29,7 @@ from converter_lite.passes.spelled_out.volumes import spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
+        "Celu": spell_out_celu,
         "Conv": spell_out_volumes,
         "ConvTranspose": spell_out_grouped_deconvolution,
         "Einsum": spell_out_einsum,
@@ -41,9 +43,11 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "MatMul": spell_out_vector_products,
         "MaxPool": spell_out_rows,
         "Pad": spell_out_padding,
+        "ReduceLogSumExp": spell_out_log_sum_exp,
         "Resize": spell_out_resize,
         "Round": spell_out_round,
         "ScatterND": spell_out_scatter,
+        "Selu": spell_out_selu,
     }
 )
 """Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling and
