@@ -198,6 +198,11 @@ def test_padding_by_repetition_is_a_choice_along_each_axis(
     assert_applies(spell_out_padding, build(text, opset=19, pads=np.array(pads), **more), 1)
 
 
+def test_a_picture_that_goes_round_is_gathered() -> None:
+    text = 'g (float[1,4,6,5] x) => (float[n,c,h,w] y) { y = Pad<mode="wrap">(x, pads) }'
+    assert_applies(spell_out_padding, build(text, opset=19, pads=np.array([0, 0, 1, 2, 0, 0, 1, 0])), 1)
+
+
 @pytest.mark.parametrize(
     ("mode", "pads"), [("reflect", [0, 0, 1, 2, 0, 0, 1, 0]), ("constant", [0, 1, 0, 0, 0, 1, 0, 0])]
 )

@@ -160,6 +160,7 @@ def movement(c: Cases) -> None:
     c.add("Pad constant", "Pad", SHAPE, consts={1: pads, 2: scalar(1.5)})
     c.add("Pad reflect", "Pad", (1, 2, 6, 7), consts={1: pads}, mode="reflect")
     c.add("Pad edge", "Pad", SHAPE, consts={1: pads}, mode="edge")
+    c.add("Pad round a picture", "Pad", (1, 2, 6, 7), consts={1: pads}, opset=19, mode="wrap")
     c.add("Pad channels", "Pad", SHAPE, consts={1: ints(0, 1, 0, 0, 0, 2, 0, 0)})
     c.add("Pad 3-D tensor", "Pad", (2, 3, 4), consts={1: ints(0, 1, 2, 0, 0, 1), 2: scalar(-2)})
     deep = ints(0, 0, 1, 1, 2, 0, 0, 0, 2, 1)

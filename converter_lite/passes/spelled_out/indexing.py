@@ -132,7 +132,7 @@ def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
 
 
 def spell_out_padding(model: ir.Model) -> int:
-    """Replace a Pad that repeats elements by a Gather for each axis; one of the sides of a picture stays.
+    """Replace a Pad that repeats elements by a Gather for each axis; one of the sides of a picture stays, unless it goes round.
 
     Refused: unknown sizes, pads or axes that are not constant.
     """
@@ -150,7 +150,8 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     begins, ends = found[: len(axes)], found[len(axes) :]
     pads = {int(axis) % len(shape): (int(b), int(e)) for axis, b, e in zip(axes, begins, ends, strict=True) if b or e}
-    if (len(shape) == 4 and all(axis > 1 for axis in pads)) or min(min(both) for both in pads.values()) < 0:
+    is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap"
+    if is_picture or min(min(both) for both in pads.values()) < 0:
         return False
     value, sizes = node.inputs[0], list(shape)
     for axis, both in pads.items():
