@@ -25,7 +25,7 @@ def _relu6(step: Step) -> None:
 
 
 def _gelu(step: Step) -> None:
-    approximate = step.word("approximate", "tanh" if step.operator == "GeLU" else "none")
+    approximate = step.word("approximate", "tanh" if step.operator == "GeLU" else "none", ("none", "tanh"))
     if approximate not in ("tanh", "none"):
         raise ModelError(f"the approximation '{approximate}'")
     step.finish("Gelu", step.tensor("x"), approximate=approximate)

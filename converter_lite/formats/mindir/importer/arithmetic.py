@@ -12,6 +12,9 @@ from converter_lite.formats.mindir.importer.context import Kind, Step, is_real, 
 
 Translate = Callable[[Step], None]
 
+ROUNDING = ("round", "trunc", "floor", "ceil")
+"""In the order of their numbers in newer files."""
+
 
 def operands(step: Step, first: str = "x", second: str = "y") -> tuple[ir.Value, ir.Value]:
     """Two arguments as tensors of one type; a number takes the type of the other."""
@@ -50,9 +53,10 @@ def _scaled(name: str) -> Translate:
 
 
 def _divided(step: Step) -> None:
+    """Whole numbers become real ones before."""
     first, second = operands(step)
     if not is_real(first):
-        raise ModelError("it divides integers into real numbers", hint="cast them to float32 before the division")
+        first, second = (step.emit("Cast", value, to=int(ir.DataType.FLOAT)) for value in (first, second))
     step.finish("Div", first, second)
 
 
@@ -62,6 +66,22 @@ def _floor_div(step: Step) -> None:
         step.finish("Div", step.emit("Sub", first, step.emit("Mod", first, second)), second)
         return
     step.finish("Floor", step.emit("Div", first, second))
+
+
+def _rounded_div(step: Step) -> None:
+    """The quotient as it is, or rounded."""
+    mode = None if step.get("rounding_mode", None) is None else step.word("rounding_mode", words=ROUNDING)
+    if mode is None:
+        _divided(step)
+    elif mode == "floor":
+        _floor_div(step)
+    elif mode == "trunc" and is_real(operands(step)[0]):
+        quotient = step.emit("Div", *operands(step))
+        step.finish("Mul", step.emit("Sign", quotient), step.emit("Floor", step.emit("Abs", quotient)))
+    elif mode == "trunc":
+        step.finish("Div", *operands(step))
+    else:
+        raise ModelError(f"rounding_mode '{mode}'")
 
 
 def _floor_mod(step: Step) -> None:
@@ -227,9 +247,12 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("Add", "TensorAdd"), Kind(_binary("Add"), _TWO, "Add")),
     **dict.fromkeys(("Sub", "Subs"), Kind(_binary("Sub"), _TWO, "Sub")),
     **dict.fromkeys(("Mul", "Muls"), Kind(_binary("Mul"), _TWO, "Mul")),
-    **dict.fromkeys(("Div", "RealDiv", "Divs"), Kind(_divided, _TWO, "Div")),
+    **dict.fromkeys(("Div", "RealDiv", "Divs"), Kind(_divided, _TWO, "Div, Cast")),
     **dict.fromkeys(("AddExt", "AddScalar"), Kind(_scaled("Add"), "x y alpha", "Add, Mul")),
     **dict.fromkeys(("SubExt", "SubScalar"), Kind(_scaled("Sub"), "x y alpha", "Sub, Mul")),
+    **dict.fromkeys(
+        ("DivMod", "DivMods"), Kind(_rounded_div, "x y rounding_mode", "Div, Sign, Abs, Floor, Mul; Cast; Mod, Sub")
+    ),
     "FloorDiv": Kind(_floor_div, _TWO, "Div, Floor; Mod, Sub, Div"),
     "FloorMod": Kind(_floor_mod, _TWO, "Mod; Div, Floor, Mul, Sub"),
     "Mod": Kind(_truncated_mod, _TWO, "Mod"),
@@ -243,9 +266,9 @@ KINDS: dict[str, Kind] = {
         name: Kind(_unary(onnx_name), "x", onnx_name)
         for name, onnx_name in (
             *((name, name) for name in ("Neg", "Abs", "Exp", "Log", "Sqrt", "Reciprocal", "Sign", "Floor", "Ceil")),
-            *((name, name) for name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh")),
+            *((name, name) for name in ("Sin", "Cos", "Tan", "Asin", "Atan", "Sinh", "Cosh", "Asinh", "Acosh")),
             *((name, name) for name in ("Atanh", "Erf")),
-            *(("Inv", "Reciprocal"), ("Rint", "Round"), ("LogicalNot", "Not"), ("IsNan", "IsNaN"), ("IsInf", "IsInf")),
+            *(("Inv", "Reciprocal"), ("ACos", "Acos"), ("Rint", "Round"), ("LogicalNot", "Not"), ("IsNan", "IsNaN"), ("IsInf", "IsInf")),
         )
     },
     "Square": Kind(_square, "x", "Mul"),

@@ -338,13 +338,15 @@ class Step:
         """An argument that is true or false."""
         return bool(self.integer(name, default))
 
-    def word(self, name: str, default: Held = MISSING) -> str:
-        """An argument that is a text, in lower case.
+    def word(self, name: str, default: Held = MISSING, words: Sequence[str] = ()) -> str:
+        """An argument that is a text, in lower case; newer files have its place among ``words``.
 
         Raises:
             ModelError: It is none.
         """
         held = self.get(name, default)
+        if isinstance(held, int) and 0 <= held < len(words):
+            return words[held]
         if not isinstance(held, str):
             raise ModelError(f"its argument '{name}' is no text")
         return held.lower()
@@ -404,6 +406,15 @@ class Step:
         """
         return [placed(axis, rank) for axis in ([] if self.get(name, default) is None else self.integers(name, default))]
 
+    def declared_element(self, place: int | None, default: ir.DataType) -> ir.DataType:
+        """The type of the elements of the result, or of a part of it, as the file has it."""
+        described = self.declared
+        if place is not None:
+            described = described[place] if isinstance(described, tuple) and place < len(described) else None
+        if isinstance(described, Tensor) and described.kind in DTYPES:
+            return ir.DataType.from_numpy(DTYPES[described.kind])
+        return default
+
     # Results.
 
     def constant(self, what: str, values: object, dtype: type[np.generic] | np.dtype[Any]) -> ir.Value:
@@ -417,6 +428,10 @@ class Step:
     def emit(self, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
         """A node in the middle of a translation."""
         return self.emit_many(op_type, inputs, 1, **attributes)[0]
+
+    def converted(self, value: ir.Value, to: ir.DataType) -> ir.Value:
+        """A value with elements of a type."""
+        return value if value.dtype == to else self.emit("Cast", value, to=int(to))
 
     def emit_many(
         self, op_type: str, inputs: Sequence[ir.Value | None], count: int, **attributes: Any

@@ -8,14 +8,14 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import Kind, Step
-from converter_lite.formats.mindir.importer.window import check_layout, paired_pads, same_pads, sizes
+from converter_lite.formats.mindir.importer.window import PAD_MODES, check_layout, paired_pads, same_pads, sizes
 
 
 def _conv(step: Step) -> None:
     """Pads are those of ``pad``; ``same`` asks for as many windows as strides fit."""
     count = 3 if step.operator == "Conv3D" else 2
     window = _window(step, count)
-    mode, kernel = step.word("pad_mode", "valid"), window["kernel_shape"]
+    mode, kernel = step.word("pad_mode", "valid", PAD_MODES), window["kernel_shape"]
     value, weight = step.tensor("x"), step.tensor("weight")
     if step.integer("mode", 1) != 1 and step.operator != "DepthwiseConv2dNative":
         raise ModelError(f"mode {step.integer('mode')}, no ordinary convolution")
@@ -68,12 +68,12 @@ def _conv_function(step: Step) -> None:
         "strides": sizes(step, "stride", count, 1),
         "dilations": sizes(step, "dilation", count, 1),
     }
-    padding = step.get("padding", 0)
-    if isinstance(padding, str):
-        if padding == "same":
-            if set(window["strides"]) != {1}:
-                raise ModelError("padding 'same' with a stride")
+    if step.operator.endswith(("Padding", "Str")):
+        padding = step.word("padding", "valid", PAD_MODES)
+        if padding == "same" and set(window["strides"]) == {1}:
             window.update(_same(step, step.tensor("x"), count, window))
+        elif padding != "valid":
+            raise ModelError(f"padding '{padding}' with strides {window['strides']}")
     else:
         window["pads"] = paired_pads(step, "padding", count)
     inputs = [step.tensor("x"), step.tensor("weight"), *([step.tensor("bias")] if step.has("bias") else ())]
@@ -86,7 +86,7 @@ def _transposed(step: Step) -> None:
     window, group = _window(step, 2), step.integer("group", step.get("groups", 1))
     size, image = step.integers("size")[-2:], step.shape("x")[2:]
     kernel, strides, dilations = (window[name] for name in ("kernel_shape", "strides", "dilations"))
-    mode = step.word("pad_mode", "valid")
+    mode = step.word("pad_mode", "valid", PAD_MODES)
     if mode not in ("pad", "same", "valid") or len(image) != 2 or len(size) != 2:
         raise ModelError(f"pad_mode '{mode}' for {list(step.shape('x'))}")
     given = paired_pads(step, "pad", 2) if mode == "pad" else [0] * 4

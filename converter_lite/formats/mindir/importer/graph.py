@@ -141,7 +141,7 @@ def _run(translation: Translation, graph: Graph) -> Held:
         if reference in translation.program.functions:
             _call(translation, node, translation.program.functions[reference], name)
             continue
-        primitive = _primitive(translation.program, node)
+        primitive = operator_of(translation.program, node)
         with _naming(f"'{name}' ({primitive.operator})"):
             _translate(translation, node, primitive, name)
     if len(graph.outputs) == 1:
@@ -220,7 +220,7 @@ def _made(translation: Translation, name: str, value: Any) -> Held:
     return value
 
 
-def _primitive(program: Program, node: Node) -> Primitive:
+def operator_of(program: Program, node: Node) -> Primitive:
     """The operator of a node, which the oldest files hold in the node itself."""
     if node.operator.startswith(REFERENCE):
         found = program.primitives.get(node.operator.removeprefix(REFERENCE))
@@ -234,7 +234,7 @@ def _check_operators(program: Program) -> None:
     for graph in (program.graph, *program.functions.values()):
         for node in graph.nodes:
             if node.operator != CONSTANT and node.operator.removeprefix(REFERENCE) not in program.functions:
-                operator = _primitive(program, node).operator
+                operator = operator_of(program, node).operator
                 if operator not in KINDS:
                     unknown.setdefault(operator, node.scope or graph.short(node.output))
     if not unknown:

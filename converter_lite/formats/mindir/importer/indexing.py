@@ -123,15 +123,13 @@ def _gather_elements(step: Step) -> None:
 
 
 def _gather_nd(step: Step) -> None:
-    places = step.tensor("index")
-    if places.dtype != ir.DataType.INT64:
-        places = step.emit("Cast", places, to=int(ir.DataType.INT64))
-    step.finish("GatherND", step.tensor("x"), places)
+    step.finish("GatherND", step.tensor("x"), step.converted(step.tensor("index"), ir.DataType.INT64))
 
 
 def _one_hot(step: Step) -> None:
     """A new axis with one number at the place, and another one elsewhere."""
-    places, depth, rank = step.tensor("index"), step.integer("depth"), step.rank("index")
+    places = step.converted(step.tensor("index"), ir.DataType.INT64)
+    depth, rank = step.integer("depth"), step.rank("index")
     on, off = step.tensor("on"), step.tensor("off")
     if on.const_value is None or off.const_value is None:
         raise ModelError("its numbers are known at run time only")
@@ -140,6 +138,21 @@ def _one_hot(step: Step) -> None:
         raise ModelError(f"a depth of {depth} for {pair.size} numbers")
     axis = step.axis("axis", rank + 1, -1)
     step.finish("OneHot", places, step.ints("depth", depth), step.constant("values", pair, numpy_type(on)), axis=axis)
+
+
+def _roll(step: Step) -> None:
+    """What goes over the end of an axis comes in at its beginning."""
+    shape, shifts = step.shape("x"), step.integers("shift")
+    axes = step.axes("axis", len(shape), None)
+    if len(axes) != len(shifts) or not axes:
+        raise ModelError(f"shifts {list(shifts)} of axes {axes}")
+    value = step.tensor("x")
+    for index, (axis, shift) in enumerate(zip(axes, shifts, strict=True)):
+        first = -shift % shape[axis]
+        places = step.ints("places", np.roll(np.arange(shape[axis]), -first))
+        step.importer.take(shape[axis])
+        make = step.finish if index == len(axes) - 1 else step.emit
+        value = make("Gather", value, places, axis=axis)
 
 
 def _reverse(step: Step) -> None:
@@ -166,5 +179,6 @@ KINDS: dict[str, Kind] = {
     "GatherD": Kind(_gather_elements, "x axis index", "GatherElements, Cast"),
     "GatherNd": Kind(_gather_nd, "x index", "GatherND, Cast"),
     **dict.fromkeys(("OneHot", "OneHotExt"), Kind(_one_hot, "index depth on off axis", "OneHot")),
+    "Roll": Kind(_roll, "x shift axis", "Gather"),
     "ReverseV2": Kind(_reverse, "x axis", "Slice"),
 }

@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import Kind, Step, numpy_type, rank_of, shape_of
+from converter_lite.formats.mindir.importer.window import check_layout
 
 
 def _matmul(step: Step) -> None:
@@ -37,9 +38,8 @@ def _dense(step: Step) -> None:
 def _bias_add(step: Step) -> None:
     """A number for each channel, along axis 1."""
     value, bias, rank = step.tensor("x"), step.tensor("bias"), step.rank("x")
-    layout = step.word("data_format", step.get("format", "NCHW"))
-    if layout not in ("nchw", "ncdhw", "nc") and rank > 2:
-        raise ModelError(f"channels lie in the order {layout.upper()}", hint="build the network for NCHW")
+    if rank > 2:
+        check_layout(step, "data_format" if step.has("data_format") else "format")
     step.finish("Add", value, along_channels(step, bias, rank))
 
 
@@ -65,11 +65,24 @@ def _add_product(step: Step) -> None:
     step.finish("Add", product, value)
 
 
+def _einsum(step: Step) -> None:
+    step.finish("Einsum", *step.tensors("x"), equation=str(step.get("equation")).replace(" ", ""))
+
+
+def _outer(step: Step) -> None:
+    """Every product of two vectors' numbers."""
+    first, second = (step.tensor(name) for name in ("x", "y"))
+    column = step.emit("Unsqueeze", first, step.ints("axis", [1]))
+    step.finish("Mul", column, second)
+
+
 _PRODUCT = "Transpose, MatMul"
 
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("MatMul", "BatchMatMul"), Kind(_matmul, "x y transpose_a transpose_b", _PRODUCT)),
     **dict.fromkeys(("MatMulExt", "BatchMatMulExt", "Mm", "Mv", "Dot"), Kind(_matmul, "x y", "MatMul")),
+    "Einsum": Kind(_einsum, "x", "Einsum", "equation"),
+    "Outer": Kind(_outer, "x y", "Unsqueeze, Mul"),
     "Dense": Kind(_dense, "x weight bias", "Transpose, MatMul, Add"),
     "BiasAdd": Kind(_bias_add, "x bias data_format", "Add, Reshape"),
     **dict.fromkeys(("Addmm", "Baddbmm"), Kind(_add_product, "input x y beta alpha", "MatMul, Mul, Add")),

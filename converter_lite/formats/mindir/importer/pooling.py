@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step
-from converter_lite.formats.mindir.importer.window import check_layout, paired_pads, same_pads, sizes
+from converter_lite.formats.mindir.importer.context import MISSING, Kind, Step
+from converter_lite.formats.mindir.importer.window import PAD_MODES, check_layout, paired_pads, same_pads, sizes
 
 
 def _pool(step: Step) -> None:
@@ -18,7 +19,7 @@ def _pool(step: Step) -> None:
     value, count = step.tensor("x"), 2
     kernel = sizes(step, "kernel_size", count)
     window: dict[str, Any] = {"kernel_shape": kernel, "strides": sizes(step, "strides", count, 1)}
-    mode = _mode(step)
+    mode = step.word("pad_mode", "valid", PAD_MODES)
     if step.rank("x") != count + 2:
         raise ModelError(f"'{value.name}' has {step.rank('x')} dimensions, and not {count + 2}")
     if mode == "same":
@@ -28,15 +29,10 @@ def _pool(step: Step) -> None:
     step.finish("MaxPool" if step.operator == "MaxPool" else "AveragePool", value, **window)
 
 
-def _mode(step: Step) -> str:
-    mode = step.get("pad_mode", "valid")
-    return {1: "same", 2: "valid"}.get(mode, str(mode)) if isinstance(mode, int) else step.word("pad_mode", "valid")
-
-
 def _pool_3d(step: Step) -> None:
     """Pooling with pads, which two-dimensional layers use, too."""
     check_layout(step, "data_format" if step.operator == "AvgPool3D" else "format")
-    value, count, mode = step.tensor("x"), 3, step.word("pad_mode", "valid")
+    value, count, mode = step.tensor("x"), 3, step.word("pad_mode", "valid", PAD_MODES)
     kernel = sizes(step, "kernel_size", count)
     window: dict[str, Any] = {"kernel_shape": kernel, "strides": sizes(step, "strides", count, 1)}
     if step.integer("divisor_override", 0):
@@ -45,7 +41,9 @@ def _pool_3d(step: Step) -> None:
         window["pads"] = same_pads(step.shape("x")[2:], kernel, window["strides"], [1] * count)
     elif mode == "pad":
         window["pads"] = paired_pads(step, "pad_list", count)
-        window["ceil_mode"] = step.integer("ceil_mode", 0) if step.has("ceil_mode") else 0
+        window["ceil_mode"] = int(step.flag("ceil_mode", False)) if step.has("ceil_mode") else 0
+        if window["ceil_mode"] and _begins_outside(step.shape("x")[2:], window):
+            raise ModelError("its last window begins behind the image")
     elif mode != "valid":
         raise ModelError(f"pad_mode '{mode}'")
     if step.operator == "MaxPool3D":
@@ -78,6 +76,42 @@ def _pool_function(step: Step) -> None:
     if counts_padding and window["ceil_mode"] and any(pads):
         raise ModelError("means that count their padding, with sizes rounded up")
     step.finish("AveragePool", value, count_include_pad=int(counts_padding), **window)
+
+
+def _largest_with_places(step: Step) -> None:
+    """Maxima with their places, which nobody may read."""
+    count = 3 if step.operator == "MaxPool3DWithArgmax" else 2
+    kernel = sizes(step, "ksize" if step.attribute("kernel_size") is MISSING else "kernel_size", count)
+    pads = list(step.integers("pads", 0))
+    pads = pads * count if len(pads) == 1 else pads[-count:]
+    window: dict[str, Any] = {"kernel_shape": kernel, "strides": sizes(step, "strides", count, tuple(kernel))}
+    window.update(pads=[*pads, *pads], dilations=sizes(step, "dilation", count, 1))
+    if step.flag("ceil_mode", False) and _begins_outside(step.shape("x")[2:], window):
+        raise ModelError("its last window begins behind the image")
+    step.give_first("MaxPool", step.tensor("x"), ceil_mode=int(step.flag("ceil_mode", False)), **window)
+
+
+def _begins_outside(shape: Sequence[int], window: dict[str, Any]) -> bool:
+    """Whether a window of sizes that are rounded up begins in the padding at the end."""
+    count = len(shape)
+    for axis in range(count):
+        pad, stride = window["pads"][axis], window["strides"][axis]
+        span = shape[axis] + 2 * pad - window.get("dilations", [1] * count)[axis] * (window["kernel_shape"][axis] - 1) - 1
+        if -(-span // stride) * stride >= shape[axis] + pad:
+            return True
+    return False
+
+
+def _adaptive_largest(step: Step) -> None:
+    """Maxima over parts of an image of one size."""
+    value, image = step.tensor("x"), step.shape("x")[-2:]
+    numbers = step.get("output_size")
+    numbers = list(numbers) if isinstance(numbers, tuple) else [numbers] * 2
+    goal = [size if number in (None, -1) else int(number) for number, size in zip(numbers, image, strict=True)]
+    if min(goal) < 1 or step.rank("x") != 4 or any(size % part for size, part in zip(image, goal, strict=True)):
+        raise ModelError(f"{list(image)} in {goal} parts of one size")
+    kernel = [size // part for size, part in zip(image, goal, strict=True)]
+    step.give_first("MaxPool", value, kernel_shape=kernel, strides=kernel)
 
 
 def _adaptive(step: Step) -> None:
@@ -120,16 +154,19 @@ _WINDOW = "kernel_size strides pad_mode format data_format"
 KINDS: dict[str, Kind] = {
     "MaxPool": Kind(_pool, "x", "MaxPool", _WINDOW),
     "AvgPool": Kind(_pool, "x kernel_size strides pad_mode data_format", "AveragePool"),
-    **dict.fromkeys(
-        ("MaxPool3D",), Kind(_pool_3d, "x", "MaxPool", f"{_WINDOW} pad_list ceil_mode")
-    ),
+    "MaxPool3D": Kind(_pool_3d, "x", "MaxPool", f"{_WINDOW} pad_list ceil_mode"),
     "AvgPool3D": Kind(
         _pool_3d, "x", "AveragePool", f"{_WINDOW} pad_list ceil_mode count_include_pad divisor_override"
     ),
     **dict.fromkeys(
-        ("MaxPoolWithIndices", "MaxPoolWithMask", "MaxPoolWithArgmaxV2"),
+        ("MaxPoolWithIndices", "MaxPoolWithMask"),
         Kind(_pool_function, "x kernel_size stride padding dilation ceil_mode argmax_type", "MaxPool"),
     ),
+    **dict.fromkeys(
+        ("MaxPoolWithArgmaxV2", "MaxPool3DWithArgmax"),
+        Kind(_largest_with_places, "x", "MaxPool", "ksize kernel_size strides pads dilation ceil_mode"),
+    ),
+    "AdaptiveMaxPool2D": Kind(_adaptive_largest, "x output_size", "MaxPool"),
     **dict.fromkeys(
         ("AvgPool1D", "AvgPool2D"),
         Kind(

@@ -88,7 +88,7 @@ def _place_and_value(place: str, extreme: str) -> Translate:
         if step.operator in ("MaxDim", "MinDim"):
             step.give((values, places))
         else:
-            step.give((step.emit("Cast", places, to=int(ir.DataType.INT32)), values))
+            step.give((step.converted(places, step.declared_element(0, ir.DataType.INT32)), values))
 
     return translate
 
@@ -105,9 +105,17 @@ def _top(step: Step) -> None:
         largest=largest,
         sorted=1,
     )
-    if step.operator == "TopK":
-        places = step.emit("Cast", places, to=int(ir.DataType.INT32))
-    step.give((values, places))
+    step.give((values, step.converted(places, step.declared_element(1, ir.DataType.INT32))))
+
+
+def _sort(step: Step) -> None:
+    """All of the largest, or smallest, numbers along an axis, with their places."""
+    value, rank = step.tensor("x"), step.rank("x")
+    axis = step.axis("axis", rank, -1)
+    count = step.ints("count", [step.shape("x")[axis]])
+    largest = int(step.flag("descending", False))
+    values, places = step.emit_many("TopK", [value, count], 2, axis=axis, largest=largest, sorted=1)
+    step.give((values, step.converted(places, step.declared_element(1, ir.DataType.INT32))))
 
 
 def _running_sum(step: Step) -> None:
@@ -182,7 +190,9 @@ KINDS: dict[str, Kind] = {
         ("ArgMinWithValue", "MinDim"), Kind(_place_and_value("ArgMin", "ReduceMin"), _OLD, "ArgMin, ReduceMin, Cast")
     ),
     "TopK": Kind(_top, "x k", "TopK, Cast"),
-    "TopkExt": Kind(_top, "x k axis largest sorted", "TopK"),
+    "TopkExt": Kind(_top, "x k axis largest sorted", "TopK, Cast"),
+    "Sort": Kind(_sort, "x axis descending", "TopK, Cast"),
+    "SortExt": Kind(_sort, "x axis descending stable", "TopK, Cast"),
     "CumSum": Kind(_running_sum, "x axis exclusive reverse", "CumSum"),
     "CumsumExt": Kind(_running_sum, "x axis dtype", "CumSum, Cast"),
     **dict.fromkeys(

@@ -52,6 +52,23 @@ def _resized(step: Step, size: list[int], **options: Any) -> None:
     step.finish("Resize", step.tensor("x"), None, None, step.ints("sizes", [*shape[:2], *size]), **options)
 
 
+def _grid_sample(step: Step) -> None:
+    mode = step.word("interpolation_mode", "bilinear", ("bilinear", "nearest", "bicubic"))
+    padding = step.word("padding_mode", "zeros", ("zeros", "border", "reflection"))
+    if mode not in MODES or padding not in ("zeros", "border", "reflection"):
+        raise ModelError(f"interpolation_mode '{mode}', padding_mode '{padding}'")
+    step.finish(
+        "GridSample",
+        step.tensor("x"),
+        step.tensor("grid"),
+        mode=MODES[mode],
+        padding_mode=padding,
+        align_corners=int(step.flag("align_corners", False)),
+    )
+
+
+MODES = {"bilinear": "linear", "nearest": "nearest"}
+
 _FLAGS = "align_corners half_pixel_centers"
 
 KINDS: dict[str, Kind] = {
@@ -59,6 +76,7 @@ KINDS: dict[str, Kind] = {
         ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBilinearV2", "ResizeNearestNeighborV2"),
         Kind(_resize, f"x size {_FLAGS}", "Resize"),
     ),
+    "GridSampler2D": Kind(_grid_sample, "x grid interpolation_mode padding_mode align_corners", "GridSample"),
     "UpsampleNearest2D": Kind(_upsample, "x output_size scales", "Resize"),
     "UpsampleBilinear2D": Kind(_upsample, "x output_size scales align_corners", "Resize"),
 }

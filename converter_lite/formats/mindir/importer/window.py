@@ -50,14 +50,20 @@ def paired_pads(step: Step, name: str, count: int) -> list[int]:
     return [*numbers[::2], *numbers[1::2]]
 
 
+PAD_MODES = ("pad", "same", "valid")
+"""In the order of their numbers in newer files."""
+
+
+LAYOUTS = ("nchw", "nhwc", *("of weights",) * 12, "ncdhw")
+"""The same."""
+
+
 def check_layout(step: Step, name: str = "format") -> None:
     """Refuse images whose channels are last.
 
     Raises:
         ModelError: They are.
     """
-    layout = step.get(name, "NCHW")
-    if isinstance(layout, int):
-        layout = {0: "NCHW", 1: "NHWC"}.get(layout, str(layout))
-    if layout not in ("NCHW", "NCDHW", "DefaultFormat"):
-        raise ModelError(f"images lie in the order {layout}", hint="build the network for NCHW")
+    layout = step.word(name, "NCHW", LAYOUTS)
+    if layout not in ("nchw", "ncdhw", "nc", "defaultformat"):
+        raise ModelError(f"the axes have the order {layout.upper()}", hint="build the network for NCHW")
