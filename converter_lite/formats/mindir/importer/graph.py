@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import MISFITS, ModelError, UsageError, did_you_mean, nearest
 from converter_lite.formats.mindir.importer.context import MISSING, Held, Importer, Step
-from converter_lite.formats.mindir.importer.table import KINDS, REFUSED
+from converter_lite.formats.mindir.importer.table import CALLED, KINDS, REFUSED
 from converter_lite.formats.mindir.program import DTYPES, MONAD, Graph, Node, Primitive, Program, Span, Tensor, type_name
 from converter_lite.formats.mindir.reader import Reader
 from converter_lite.formats.mindir.weights import Weights
@@ -236,7 +236,8 @@ def _check_operators(program: Program) -> None:
             if node.operator != CONSTANT and node.operator.removeprefix(REFERENCE) not in program.functions:
                 operator = operator_of(program, node).operator
                 if operator not in KINDS:
-                    unknown.setdefault(operator, node.scope or graph.short(node.output))
+                    called = CALLED if operator.startswith(REFERENCE) else operator
+                    unknown.setdefault(called, node.scope or graph.short(node.output))
     if not unknown:
         return
     operator, name = next(iter(unknown.items()))
@@ -251,7 +252,7 @@ def _check_operators(program: Program) -> None:
     more = f"; neither can {', '.join(others[:SHOWN])}{' and others' * (len(others) > SHOWN)}" if others else ""
     raise ModelError(
         f"this operator cannot be translated: {reason}{more}",
-        where=f"{program.where} '{name}' ({operator.removeprefix(REFERENCE)})".strip(),
+        where=f"{program.where} '{name}' ({operator})".strip(),
         hint=hint,
     )
 

@@ -9,14 +9,14 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step, numpy_type, placed
+from converter_lite.formats.mindir.importer.context import Held, Kind, Step, numpy_type, placed
 
 
 def _reshape(step: Step) -> None:
     """Sizes known at run time only are given as a tensor; 0 keeps its meaning as an empty axis."""
     held = step.get("shape")
     parts = held if isinstance(held, tuple) else (held,)
-    if any(isinstance(part, ir.Value) and part.const_value is None for part in parts):
+    if _is_open(held):
         open_parts = [isinstance(part, ir.Value) and part.const_value is None for part in parts]
         if isinstance(held, tuple) and sum(open_parts) == 1 and -1 not in [p for p in parts if isinstance(p, int)]:
             parts = tuple(-1 if is_open else part for part, is_open in zip(parts, open_parts, strict=True))
@@ -263,11 +263,21 @@ def _filled(step: Step) -> None:
         kind = numpy_type(step.tensor("value"))
     else:
         kind = np.asarray(number, np.float32 if isinstance(number, float) or "value" not in names else None).dtype
+    if _is_open(step.get("shape")):
+        sizes, filling = step.tensor("shape"), ir.Tensor(np.asarray([number], kind))
+        step.finish("ConstantOfShape", step.converted(sizes, ir.DataType.INT64), value=filling)
+        return
     shape = step.integers("shape")
     if any(size < 0 for size in shape):
         raise ModelError(f"the shape {list(shape)}")
     step.importer.take(math.prod(shape))
     step.give(step.constant("filled", np.full(shape, number), kind))
+
+
+def _is_open(held: Held) -> bool:
+    """Whether numbers, or some of them, are known at run time only."""
+    parts = held if isinstance(held, tuple) else (held,)
+    return any(isinstance(part, ir.Value) and part.const_value is None for part in parts)
 
 
 def _range(step: Step) -> None:
@@ -327,7 +337,7 @@ KINDS: dict[str, Kind] = {
     "DepthToSpace": Kind(_depth_to_space("DepthToSpace"), "x", "DepthToSpace", "block_size"),
     "SpaceToDepth": Kind(_depth_to_space("SpaceToDepth"), "x", "SpaceToDepth", "block_size"),
     "PixelShuffle": Kind(_pixel_shuffle, "x factor", "DepthToSpace"),
-    **dict.fromkeys(("Zeros", "Ones"), Kind(_filled, "shape dtype", "a constant")),
+    **dict.fromkeys(("Zeros", "Ones"), Kind(_filled, "shape dtype", "a constant; ConstantOfShape, Cast, Unsqueeze, Concat")),
     **dict.fromkeys(("FillScalar", "FillTensor", "FillV2"), Kind(_filled, "shape value dtype", "a constant")),
     "Fill": Kind(_filled, "dtype shape value", "a constant"),
     "Range": Kind(_range, "start end step maxlen", "a constant"),

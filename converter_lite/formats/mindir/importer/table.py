@@ -35,13 +35,16 @@ KINDS: dict[str, Kind] = joined(
 )
 """Operator -> how its nodes are translated."""
 
+CALLED = "a function that is chosen at run time"
+"""What refers to no primitive and no graph."""
+
 _FLOAT = "export the float model, and let converter_lite quantize it"
 _BRANCHES = "write it without if and while on tensors, or export the branch that is used"
 _STATE = "give the state to the network as an input, and return the new one"
 
 REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
-        ("Switch", "switch", "switch_layer", "SwitchLayer", "Partial", "partial", "If", "While", "WhileLoop", "Scan"),
+        ("Switch", "switch", "switch_layer", "SwitchLayer", "Partial", "partial", "If", "While", "WhileLoop", "Scan", CALLED),
         ("control flow depends on numbers that are known at run time only", _BRANCHES),
     ),
     **dict.fromkeys(
