@@ -172,7 +172,7 @@ class Importer:
             return
         kind = DTYPES.get(declared.kind)
         if kind is not None and ir.DataType.from_numpy(kind) != value.dtype:
-            raise ModelError(f"its result is {value.dtype.name.lower()}, and {type_name(declared.kind)} in the file")
+            raise ModelError(f"its result is {numpy_type(value)}, and {type_name(declared.kind)} in the file")
         if any(size < -1 for size in declared.dims):
             return
         sizes = [None if size < 0 else size for size in declared.dims]

@@ -142,7 +142,7 @@ def _split_sizes(step: Step) -> None:
     size = step.shape("x")[axis]
     if step.operator in ("Chunk", "ChunkView"):
         length = -(-size // max(step.integer("sizes"), 1))
-    elif step.operator == "SplitTensor":
+    elif step.operator.startswith("SplitTensor"):
         length = step.integer("sizes")
     else:
         _in_parts(step, axis, list(step.integers("sizes")))
