@@ -178,7 +178,7 @@ KINDS: dict[str, Kind] = {
     "Embedding": Kind(_embedding, "index weight padding_idx max_norm norm_type scale_grad_by_freq", "Gather, Cast"),
     "GatherD": Kind(_gather_elements, "x axis index", "GatherElements, Cast"),
     "GatherNd": Kind(_gather_nd, "x index", "GatherND, Cast"),
-    **dict.fromkeys(("OneHot", "OneHotExt"), Kind(_one_hot, "index depth on off axis", "OneHot")),
+    **dict.fromkeys(("OneHot", "OneHotExt"), Kind(_one_hot, "index depth on off axis", "OneHot, Cast")),
     "Roll": Kind(_roll, "x shift axis", "Gather"),
     "ReverseV2": Kind(_reverse, "x axis", "Slice"),
 }
