@@ -196,7 +196,7 @@ class Reader:
             if kind != BYTES:
                 continue
             if field == 1:
-                self._take_name(first)
+                self._take_names(first)
                 node.inputs.append(self._name(found))
             elif field == 2:
                 node.output, outputs = self._name(found), outputs + 1
@@ -212,7 +212,7 @@ class Reader:
         if not node.operator or outputs != 1:
             raise self._damaged(f"a node with operator '{node.operator}' and {outputs} outputs", start)
         if node.operator == "Constant":
-            self._take_name(start)
+            self._take_names(start, 3)
         else:
             self._nodes_left -= 1
             if self._nodes_left < 0:
@@ -221,7 +221,7 @@ class Reader:
         return node
 
     def _primitive(self, start: int, end: int) -> tuple[str, Primitive]:
-        self._take_name(start)
+        self._take_names(start)
         names, attributes, is_function = {1: "", 2: ""}, dict[str, Span](), False
         for found in self._fields(start, end):
             field, kind, first, last = found
@@ -235,6 +235,7 @@ class Reader:
 
     def _input(self, start: int, end: int) -> Tensor:
         """An input with its type; what is no tensor has none."""
+        self._take_names(start, 2)
         name, tensors, other = "", list[Tensor](), None
         for found in self._fields(start, end):
             field, kind, first, last = found
@@ -253,7 +254,7 @@ class Reader:
         return Tensor(name, tensors[0].kind, tensors[0].dims)
 
     def _noted_tensor(self, start: int, end: int) -> Tensor:
-        self._take_name(start)
+        self._take_names(start, 2)
         return self.tensor(start, end)
 
     def _apart(self, start: int, end: int) -> Apart:
@@ -267,7 +268,7 @@ class Reader:
         return Apart(location, numbers[2], numbers[3])
 
     def _attribute_name(self, start: int, end: int) -> str:
-        self._take_name(start)
+        self._take_names(start)
         return next((self._name(found) for found in self._fields(start, end) if found[0] == 1), "")
 
     # Parts of messages.
@@ -288,8 +289,9 @@ class Reader:
         text = self._wire.text(found)
         return self._names.setdefault(text, text)
 
-    def _take_name(self, position: int) -> None:
-        self._names_left -= 1
+    def _take_names(self, position: int, count: int = 1) -> None:
+        """Allow for something that takes as much memory as so many names."""
+        self._names_left -= count
         if self._names_left < 0:
             raise self._damaged("it has far more names than bytes for them", position)
 
