@@ -69,7 +69,8 @@ def test_the_shape_of_an_input_can_be_given() -> None:
     assert outcome.status == 0, outcome
     expected = run(read(Path("net.mindir"), x=(1, 3, 32, 32)).model, {"x": normal(1, 3, 32, 32)})[0]
     session = DEFAULT_ENGINE.session(Path("out.onnx"), threads=1)
-    np.testing.assert_allclose(*session.run({"x": normal(1, 3, 32, 32)}).values(), expected, atol=1e-4)
+    (found,) = session.run({"x": normal(1, 3, 32, 32)}).values()
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_a_batch_takes_files_of_several_frameworks_by_their_endings() -> None:
@@ -88,8 +89,8 @@ def test_a_model_with_its_weights_in_a_folder_is_converted() -> None:
     Path("net_variables/data_0").write_bytes(FRONT + W.tobytes())
     outcome = convert("--saveType=ONNX", model="net_graph.mindir")
     assert outcome.status == 0, outcome
-    found = DEFAULT_ENGINE.session(Path("out.onnx"), threads=1).run({"x": X})
-    np.testing.assert_allclose(*found.values(), X @ W, atol=1e-5)
+    (found,) = DEFAULT_ENGINE.session(Path("out.onnx"), threads=1).run({"x": X}).values()
+    np.testing.assert_allclose(found, X @ W, atol=1e-5)
 
 
 def test_an_encrypted_file_is_an_error_with_a_remedy() -> None:

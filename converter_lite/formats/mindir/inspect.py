@@ -90,5 +90,7 @@ def _weights(graph: Graph) -> Block:
     for tensor in graph.parameters:
         size = tensor.apart.length if tensor.apart is not None else len(tensor.data or b"")
         place = tensor.apart.location if tensor.apart is not None else ""
-        rows.append([tensor.key or graph.short(tensor.name), type_name(tensor.kind), shape_text(tensor.dims), str(size), place])
+        rows.append(
+            [tensor.key or graph.short(tensor.name), type_name(tensor.kind), shape_text(tensor.dims), str(size), place]
+        )
     return rows

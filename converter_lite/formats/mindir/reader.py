@@ -164,7 +164,7 @@ class Reader:
                 quantized = True
             numbers = numbers or field in (3, 4, 5, 6, 10, 11)
         if numbers and data is None:
-            raise ModelError(f"constant '{names[7]}' has its numbers one by one, as MindSpore never writes them", where=self.where)
+            raise ModelError(f"constant '{names[7]}' has its numbers one by one, not as raw_data", where=self.where)
         return Tensor(names[7], kind, tuple(dims), data, apart, names[13], compression, quantized)
 
     # Messages.

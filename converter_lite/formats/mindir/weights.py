@@ -63,7 +63,8 @@ class Weights:
             raw = self._apart(tensor)
         if len(raw) != count * dtype.itemsize:
             raise ModelError(
-                f"{what} has {len(raw)} bytes for {shape_text(tensor.dims)} of {type_name(tensor.kind)}", where=self.where
+                f"{what} has {len(raw)} bytes for {shape_text(tensor.dims)} of {type_name(tensor.kind)}",
+                where=self.where,
             )
         return np.frombuffer(raw, dtype, count).reshape(tensor.dims)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.formats.caffe import layers as images
-from tests.formats.mindir.files import Described, Monad, Name, Program, Type, Weight
+from tests.formats.mindir.files import Described, Program, Type, Weight
 from tests.support import normal, positive
 
 Array = NDArray[Any]
@@ -125,6 +125,7 @@ def numbers(*arrays: Array) -> dict[str, tuple[Array, ...]]:
     return {"feed": arrays}
 
 
+SLOPES = normal(3, seed=11)
 WHOLE = np.random.default_rng(1).integers(-9, 9, (3, 4)).astype(np.int32)
 DIVISORS = np.random.default_rng(2).integers(1, 5, (3, 4)).astype(np.int32)
 SMALL = np.tanh(normal(2, 5, seed=8))
@@ -245,9 +246,9 @@ ARITHMETIC: dict[str, Case] = {
     "LogicalAnd": two("LogicalAnd", np.logical_and, feed=FLAGS),
     "LogicalOr": two("LogicalOr", np.logical_or, feed=FLAGS),
     "LogicalXor": two("LogicalXor", np.logical_xor, feed=FLAGS),
-    "IsNan": one("IsNan", np.isnan, feed=(np.float32([1, np.nan, np.inf]),)),
-    "IsInf": one("IsInf", np.isinf, feed=(np.float32([1, np.nan, -np.inf]),)),
-    "IsFinite": one("IsFinite", np.isfinite, feed=(np.float32([1, np.nan, -np.inf]),)),
+    "IsNan": one("IsNan", np.isnan, feed=(np.array([1, np.nan, np.inf], np.float32),)),
+    "IsInf": one("IsInf", np.isinf, feed=(np.array([1, np.nan, -np.inf], np.float32),)),
+    "IsFinite": one("IsFinite", np.isfinite, feed=(np.array([1, np.nan, -np.inf], np.float32),)),
     "Select": Case("Select", (IN, IN, IN), np.where, feed=(X > 0, X, Y)),
     "SelectV2": Case("SelectV2", (IN, IN, IN), np.where, feed=(X > 0, X, Y)),
     "MaskedFill": Case(
@@ -289,7 +290,9 @@ ACTIVATION: dict[str, Case] = {
     "LogSoftmaxExt": one("LogSoftmaxExt", f32(lambda x: np.log(images.softmax(x, 1))), 1, None),
     "SoftplusExt": one("SoftplusExt", f32(softplus), 1, 20),
     "PReLU": one("PReLU", lambda x: np.where(x > 0, x, x * SLOPES.reshape(3, 1, 1)), Weight(normal(3, seed=11))),
-    "PReLU with one slope": one("PReLU", lambda x: np.where(x > 0, x, x * np.float32(0.2)), Weight(np.float32([0.2]))),
+    "PReLU with one slope": one(
+        "PReLU", lambda x: np.where(x > 0, x, x * np.float32(0.2)), Weight(np.array([0.2], np.float32))
+    ),
     "PReLU with slopes of a node": Case(
         "PReLU", (IN, IN), lambda x, w: np.where(x > 0, x, x * w.reshape(3, 1, 1)), feed=(X, normal(3, seed=1))
     ),
@@ -297,7 +300,6 @@ ACTIVATION: dict[str, Case] = {
     "GLU": one("GLU", f32(lambda x: x[:, :, :3] * sigmoid(x[:, :, 3:])), 2),
     "Swiglu": one("Swiglu", f32(lambda x: x[:, :, :3] * sigmoid(x[:, :, :3]) * x[:, :, 3:]), 2),
 }
-SLOPES = normal(3, seed=11)
 
 A, B = normal(3, 4, seed=1), normal(4, 5, seed=2)
 AA, BB = normal(2, 3, 4, seed=3), normal(2, 4, 5, seed=4)
@@ -329,9 +331,7 @@ LINEAR: dict[str, Case] = {
     "Addmm": Case(
         "Addmm", (IN, IN, IN, 0.5, 2.0), lambda x, y, z: x / 2 + 2 * (y @ z), feed=(normal(3, 5, seed=5), A, B)
     ),
-    "Baddbmm": Case(
-        "Baddbmm", (IN, IN, IN, 1, 1), lambda x, y, z: x + y @ z, feed=(normal(2, 3, 5, seed=5), AA, BB)
-    ),
+    "Baddbmm": Case("Baddbmm", (IN, IN, IN, 1, 1), lambda x, y, z: x + y @ z, feed=(normal(2, 3, 5, seed=5), AA, BB)),
     "BiasAdd": Case("BiasAdd", (IN, Weight(SLOPES), 0), lambda x: x + SLOPES.reshape(3, 1, 1)),
     "BiasAdd to rows": Case("BiasAdd", (IN, Weight(BIAS), 0), lambda x: x + BIAS, feed=(normal(2, 5, seed=1),)),
     "BiasAdd of a node": Case("BiasAdd", (IN, IN, 0), lambda x, b: x + b.reshape(3, 1, 1), feed=(X, SLOPES)),
@@ -341,4 +341,3 @@ LINEAR: dict[str, Case] = {
     "Einsum": Case("Einsum", ([IN, IN],), np.matmul, own={"equation": "bij,bjk->bik"}, feed=(AA, BB)),
     "Outer": two("Outer", np.outer, feed=(SLOPES, BIAS)),
 }
-

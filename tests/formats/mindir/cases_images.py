@@ -23,7 +23,9 @@ def padded(x: Array, top: int, bottom: int, left: int, right: int, value: float 
     return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=value)
 
 
-def conv_own(mode: str = "valid", pad: int | tuple[int, ...] = 0, stride: Any = 1, dilation: int = 1, **more: Any) -> Any:
+def conv_own(
+    mode: str = "valid", pad: int | tuple[int, ...] = 0, stride: Any = 1, dilation: int = 1, **more: Any
+) -> Any:
     strides = stride if isinstance(stride, tuple) else (stride, stride)
     return {
         "kernel_size": (3, 3),
@@ -56,9 +58,7 @@ def back(mode: str, size: tuple[int, int], expected: Callable[[Array], Array], *
 
 CONVOLUTION: dict[str, Case] = {
     "Conv2D": conv(conv_own(), lambda x: images.convolution(x, W)),
-    "Conv2D, pads": conv(
-        conv_own("pad", (1, 2, 0, 1)), lambda x: images.convolution(padded(x, 1, 2, 0, 1), W)
-    ),
+    "Conv2D, pads": conv(conv_own("pad", (1, 2, 0, 1)), lambda x: images.convolution(padded(x, 1, 2, 0, 1), W)),
     "Conv2D, same": conv(
         conv_own("same", stride=2), lambda x: images.convolution(padded(x, 0, 1, 1, 1), W, stride=(2, 2))
     ),
@@ -136,9 +136,7 @@ CONVOLUTION: dict[str, Case] = {
         lambda x: images.convolution(x, W, stride=(2, 2)),
     ),
     "Conv2DTranspose": back("pad", (9, 11), lambda x: images.deconvolution(x, BACK, pad=1, stride=2), pad=1, stride=2),
-    "Conv2DTranspose, valid": back(
-        "valid", (11, 13), lambda x: images.deconvolution(x, BACK, stride=2), stride=2
-    ),
+    "Conv2DTranspose, valid": back("valid", (11, 13), lambda x: images.deconvolution(x, BACK, stride=2), stride=2),
     "Conv2DTranspose, same": back(
         "same", (10, 12), lambda x: images.deconvolution(x, BACK, stride=2)[:, :, :10, :12], stride=2
     ),
@@ -186,7 +184,7 @@ def shares(size: int, parts: int) -> Array:
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-FLAT = {"pad_list": (0, 0, 1, 1, 1, 1), "ceil_mode": 0}
+FLAT: dict[str, Any] = {"pad_list": (0, 0, 1, 1, 1, 1), "ceil_mode": 0}
 LINE = normal(2, 3, 8, seed=4)
 
 POOLING: dict[str, Case] = {
@@ -247,17 +245,19 @@ POOLING: dict[str, Case] = {
         feed=(normal(1, 2, 1, 5, 7, seed=2),),
     ),
     "AvgPool2D": one("AvgPool2D", mean, (3, 3), (2, 2), (0, 0), False, True, None),
-    "AvgPool1D": one("AvgPool1D", f32(lambda x: x.reshape(2, 3, 4, 2).mean(axis=3)), 2, 2, 0, False, True, feed=(LINE,)),
-    "AdaptiveAvgPool2D": one("AdaptiveAvgPool2D", f32(lambda x: x.mean(axis=(2, 3), keepdims=True)), own={"output_size": (1, 1)}),
+    "AvgPool1D": one(
+        "AvgPool1D", f32(lambda x: x.reshape(2, 3, 4, 2).mean(axis=3)), 2, 2, 0, False, True, feed=(LINE,)
+    ),
+    "AdaptiveAvgPool2D": one(
+        "AdaptiveAvgPool2D", f32(lambda x: x.mean(axis=(2, 3), keepdims=True)), own={"output_size": (1, 1)}
+    ),
     "AdaptiveAvgPool2D to a part": one(
         "AdaptiveAvgPool2D", f32(lambda x: x.reshape(2, 3, 3, 2, 7).mean(axis=3)), own={"output_size": (3, -1)}
     ),
     "AdaptiveAvgPool2D to any size": one(
         "AdaptiveAvgPool2D", f32(lambda x: shares(6, 4) @ x @ shares(7, 3).T), own={"output_size": (4, 3)}
     ),
-    "AdaptiveAvgPool2DExt": one(
-        "AdaptiveAvgPool2DExt", f32(lambda x: x.mean(axis=(2, 3), keepdims=True)), (1, 1)
-    ),
+    "AdaptiveAvgPool2DExt": one("AdaptiveAvgPool2DExt", f32(lambda x: x.mean(axis=(2, 3), keepdims=True)), (1, 1)),
     "AdaptiveAvgPool1D": one("AdaptiveAvgPool1D", f32(lambda x: x @ shares(8, 3).T), 3, feed=(LINE,)),
     "AdaptiveMaxPool2D": one(
         "AdaptiveMaxPool2D", lambda x: (x.reshape(2, 3, 2, 3, 1, 7).max(axis=(3, 5)),), own={"output_size": (2, 1)}
@@ -354,9 +354,10 @@ NORMALIZATION: dict[str, Case] = {
         "GroupNorm",
         lambda x: (
             f32(
-                lambda x: whitened(x.reshape(2, 2, 50), (2,), 1e-5).reshape(x.shape)
-                * PER_CHANNEL[0].reshape(4, 1, 1)
-                + PER_CHANNEL[1].reshape(4, 1, 1)
+                lambda x: (
+                    whitened(x.reshape(2, 2, 50), (2,), 1e-5).reshape(x.shape) * PER_CHANNEL[0].reshape(4, 1, 1)
+                    + PER_CHANNEL[1].reshape(4, 1, 1)
+                )
             )(x),
             x[:, :2, 0, 0],
             x[:, :2, 0, 0],
@@ -434,9 +435,7 @@ def sampled(x: Array, grid: Array) -> Array:
 
 
 RESIZING: dict[str, Case] = {
-    "ResizeBilinearV2": one(
-        "ResizeBilinearV2", f32(lambda x: bilinear(x, *SIZE, centres=False)), SIZE, False, False
-    ),
+    "ResizeBilinearV2": one("ResizeBilinearV2", f32(lambda x: bilinear(x, *SIZE, centres=False)), SIZE, False, False),
     "ResizeBilinearV2 on centres": one(
         "ResizeBilinearV2", f32(lambda x: bilinear(x, *SIZE, centres=True)), SIZE, False, True
     ),
@@ -452,9 +451,7 @@ RESIZING: dict[str, Case] = {
     "ResizeNearestNeighborV2": one("ResizeNearestNeighborV2", lambda x: repeated(x, 12, 14), (12, 14), False, True),
     "UpsampleNearest2D": one("UpsampleNearest2D", lambda x: repeated(x, 12, 14), None, (2.0, 2.0)),
     "UpsampleNearest2D to a size": one("UpsampleNearest2D", lambda x: repeated(x, *SIZE), SIZE, None),
-    "UpsampleBilinear2D": one(
-        "UpsampleBilinear2D", f32(lambda x: bilinear(x, *SIZE, centres=True)), SIZE, None, False
-    ),
+    "UpsampleBilinear2D": one("UpsampleBilinear2D", f32(lambda x: bilinear(x, *SIZE, centres=True)), SIZE, None, False),
     "GridSampler2D": Case("GridSampler2D", (IN, IN, 0, 0, False), f32(sampled), feed=(X, GRID)),
     "DepthToSpace": one(
         "DepthToSpace",

@@ -62,17 +62,13 @@ REDUCTION: dict[str, Case] = {
     "MaxDim": one("MaxDim", lambda x: (x.max(axis=1), x.argmax(axis=1)), 1, False),
     "MinDim": one("MinDim", lambda x: (x.min(axis=1), x.argmin(axis=1)), 1, False),
     "TopK": one("TopK", lambda x: top(x, 3), 3, own={"sorted": True}),
-    "TopkExt": one(
-        "TopkExt", lambda x: (top(x, 2, 1)[0], places(top(x, 2, 1)[1], np.int64)), 2, 1, True, True
+    "TopkExt": one("TopkExt", lambda x: (top(x, 2, 1)[0], places(top(x, 2, 1)[1], np.int64)), 2, 1, True, True),
+    "Sort": one(
+        "Sort", lambda x: (np.sort(x, axis=1), places(np.argsort(x, axis=1))), own={"axis": 1, "descending": False}
     ),
-    "Sort": one("Sort", lambda x: (np.sort(x, axis=1), places(np.argsort(x, axis=1))), own={"axis": 1, "descending": False}),
-    "SortExt": one(
-        "SortExt", lambda x: (-np.sort(-x, axis=2), np.argsort(-x, axis=2)), 2, True, False
-    ),
+    "SortExt": one("SortExt", lambda x: (-np.sort(-x, axis=2), np.argsort(-x, axis=2)), 2, True, False),
     "CumSum": one("CumSum", f32(lambda x: x.cumsum(axis=1)), 1, False, False),
-    "CumSum backwards": one(
-        "CumSum", f32(lambda x: x[:, ::-1].cumsum(axis=1)[:, ::-1] - x), 1, True, True
-    ),
+    "CumSum backwards": one("CumSum", f32(lambda x: x[:, ::-1].cumsum(axis=1)[:, ::-1] - x), 1, True, True),
     "CumsumExt": one("CumsumExt", f32(lambda x: x.cumsum(axis=2)), 2, None),
     "Var": one("Var", f32(lambda x: x.var(axis=2, ddof=1)), 2, 1, False),
     "Std": one("Std", f32(lambda x: x.std(axis=(2, 3), keepdims=True)), (2, 3), 0, True),
@@ -99,9 +95,7 @@ SHAPE: dict[str, Case] = {
     "Unsqueeze": one("Unsqueeze", lambda x: x[None], 0),
     "Squeeze": one("Squeeze", lambda x: x[:, 0], (1,), feed=(X[:, :1, :1].copy(),)),
     "Squeeze of all": one("Squeeze", lambda x: x[:, 0, 0], (), feed=(X[:, :1, :1].copy(),)),
-    "Squeeze in an old file": one(
-        "Squeeze", lambda x: x[:, 0], own={"axis": (1,)}, feed=(X[:, :1].copy(),), version=1
-    ),
+    "Squeeze in an old file": one("Squeeze", lambda x: x[:, 0], own={"axis": (1,)}, feed=(X[:, :1].copy(),), version=1),
     "Squeeze of nothing": one("Squeeze", lambda x: x, ()),
     "Concat": Case("Concat", ([IN, IN], 1), lambda x, y: np.concatenate([x, y], 1), feed=(X, Y)),
     "Concat in an old file": Case(
@@ -130,7 +124,9 @@ SHAPE: dict[str, Case] = {
     "ExpandAs": two("ExpandAs", lambda x, y: np.broadcast_to(x, y.shape), feed=(Y[:, :, :1], X)),
     "RepeatInterleaveInt": one("RepeatInterleaveInt", lambda x: np.repeat(x, 2, 1), 2, 1, None),
     "RepeatInterleaveInt of all": one("RepeatInterleaveInt", lambda x: np.repeat(x, 3), 3, None, None, feed=(COUNTS,)),
-    "Pad": one("Pad", lambda x: np.pad(x, ((0, 0), (1, 2), (0, 0), (3, 0))), own={"paddings": ((0, 0), (1, 2), (0, 0), (3, 0))}),
+    "Pad": one(
+        "Pad", lambda x: np.pad(x, ((0, 0), (1, 2), (0, 0), (3, 0))), own={"paddings": ((0, 0), (1, 2), (0, 0), (3, 0))}
+    ),
     "MirrorPad": one(
         "MirrorPad",
         lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2), (3, 0)), mode="reflect"),
@@ -195,9 +191,7 @@ def strided(starts: Any, ends: Any, steps: Any, expected: Any, **masks: int) -> 
 INDEXING: dict[str, Case] = {
     "StridedSlice": strided((0, 1, -3), (2, 3, 6), (1, 1, 2), lambda x: x[0:2, 1:3, -3:6:2]),
     "StridedSlice without limits": strided((0, 1), (0, 0), (1, 1), lambda x: x[:, 1:], begin=1, end=3),
-    "StridedSlice backwards": strided(
-        (0, 0, 9), (0, 0, 1), (1, 1, -2), lambda x: x[:, :, 9:1:-2], begin=3, end=3
-    ),
+    "StridedSlice backwards": strided((0, 0, 9), (0, 0, 1), (1, 1, -2), lambda x: x[:, :, 9:1:-2], begin=3, end=3),
     "StridedSlice, all backwards": strided((0,), (0,), (-1,), lambda x: x[::-1], begin=1, end=1),
     "StridedSlice of one": strided((0, -1), (0, 0), (1, 1), lambda x: x[:, -1], begin=1, end=1, shrink_axis=2),
     "StridedSlice behind an ellipsis": strided(
@@ -228,12 +222,12 @@ INDEXING: dict[str, Case] = {
     ),
     "IndexSelect": Case("IndexSelect", (IN, 1, IN), lambda x, k: np.take(x, k, 1), feed=(X, ROWS[0])),
     "Embedding": Case("Embedding", (IN, Weight(TABLE), None, None, 2.0, False), lambda k: TABLE[k], feed=(ROWS,)),
-    "GatherD": Case(
-        "GatherD", (IN, 1, IN), lambda x, k: np.take_along_axis(x, k, 1), feed=(COUNTS, AT)
-    ),
+    "GatherD": Case("GatherD", (IN, 1, IN), lambda x, k: np.take_along_axis(x, k, 1), feed=(COUNTS, AT)),
     "GatherNd": two("GatherNd", lambda x, k: x[k[:, 0], k[:, 1]], feed=(COUNTS, PAIRS)),
     "OneHot": one("OneHot", hot, 5, ON, OFF, -1, feed=(CLASSES,)),
-    "OneHot in an old file": one("OneHot", lambda k: np.moveaxis(hot(k), -1, 1), 5, ON, OFF, own={"axis": 1}, feed=(CLASSES,), version=1),
+    "OneHot in an old file": one(
+        "OneHot", lambda k: np.moveaxis(hot(k), -1, 1), 5, ON, OFF, own={"axis": 1}, feed=(CLASSES,), version=1
+    ),
     "OneHotExt": one("OneHotExt", hot, 5, ON, OFF, -1, feed=(CLASSES,)),
     "ReverseV2": one("ReverseV2", lambda x: x[:, ::-1, :, ::-1], (1, -1)),
     "ReverseV2 of nothing": one("ReverseV2", lambda x: x, ()),

@@ -196,7 +196,9 @@ class Program:
         return Name(output)
 
     def _add(self, operator: str, names: Sequence[Name], output: str, scope: str, declared: Any) -> None:
-        made = b"".join(chunk(1, name.text) for name in names) + chunk(2, output) + chunk(3, output) + chunk(4, operator)
+        made = (
+            b"".join(chunk(1, name.text) for name in names) + chunk(2, output) + chunk(3, output) + chunk(4, operator)
+        )
         if declared is not None:
             made += chunk(5, attribute(declared, "shape"))
         self.nodes.append(made + chunk(7, scope))

@@ -65,9 +65,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "begin_norm_axis and begin_params_axis differ",
     ),
     "means that count a padding that is cut": (
-        node(
-            "AvgPool2D", (3, 3), (2, 2), (1, 1), True, True, None
-        ),
+        node("AvgPool2D", (3, 3), (2, 2), (1, 1), True, True, None),
         "means that count their padding",
     ),
     "a divisor": (node("AvgPool2D", 2, None, 0, False, True, 3), "divisor_override"),
@@ -218,5 +216,5 @@ def test_hash_tables_and_texts_as_inputs_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"x = 1\n", b"\x08\x01", chunk(2, "MindSpore")])
 def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="MindIR|no graph"):
+    with pytest.raises(ModelError, match=r"MindIR|no graph"):
         read(save(tmp_path, content))

@@ -65,7 +65,9 @@ PROGRAMS: dict[str, Callable[[], bytes]] = {
     "tuples": lambda: program(_tuples),
     "sizes": lambda: program(lambda p, x: p.node("Reshape", x, p.node("MakeTuple", p.node("Size", x), 1))),
     "a chain of sizes": lambda: program(
-        lambda p, x: p.node("Reshape", x, p.node("MakeTuple", *(p.node("TupleGetItem", p.node("Shape", x), a) for a in (1, 0))))
+        lambda p, x: p.node(
+            "Reshape", x, p.node("MakeTuple", *(p.node("TupleGetItem", p.node("Shape", x), a) for a in (1, 0)))
+        )
     ),
     "a function": lambda: program(_function),
     "numbers": lambda: program(
@@ -91,7 +93,9 @@ PROGRAMS: dict[str, Callable[[], bytes]] = {
         )
     ),
     "ranges": lambda: program(
-        lambda p, x: p.node("Add", x, p.node("Add", p.node("Range", 0.0, 3.0, 1.0, 1000), p.node("Arange", 3, 0, -1, 43)))
+        lambda p, x: p.node(
+            "Add", x, p.node("Add", p.node("Range", 0.0, 3.0, 1.0, 1000), p.node("Arange", 3, 0, -1, 43))
+        )
     ),
     "scalars": lambda: program(
         lambda p, x: p.node(
@@ -119,13 +123,13 @@ EXPECTED: dict[str, list[NDArray[Any]]] = {
     "sizes": [X.reshape(6, 1)],
     "a chain of sizes": [X.reshape(3, 2)],
     "a function": [4 * X],
-    "numbers": [2 * X + np.float32([1, 2, 3])],
+    "numbers": [2 * X + np.array([1, 2, 3], np.float32)],
     "filled": [X + 15],
     "ranges": [X + 3],
     "scalars": [X.reshape(3, 2)],
     "tensors of sizes": [X.reshape(3, 2)],
     "an open size as a tensor": [X],
-    "a list as a tensor": [X + np.float32([1, 2, 3])],
+    "a list as a tensor": [X + np.array([1, 2, 3], np.float32)],
 }
 
 
@@ -193,7 +197,7 @@ def test_a_shape_may_replace_fixed_sizes_and_what_the_file_says_of_results(tmp_p
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(
-    shape: tuple[int, ...], given: dict[str, tuple[int, ...]], message: str, tmp_path: Path
+    shape: tuple[int, ...], given: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     path = save(tmp_path, program(lambda p, x: p.node("Neg", x), shape=shape))
     with pytest.raises(UsageError, match=message):

@@ -114,7 +114,9 @@ def _glu(step: Step) -> None:
 
 
 KINDS: dict[str, Kind] = {
-    **{name: Kind(_plain(onnx_name), "x", onnx_name) for name, onnx_name in (("ReLU", "Relu"), ("HSwish", "HardSwish"))},
+    **{
+        name: Kind(_plain(onnx_name), "x", onnx_name) for name, onnx_name in (("ReLU", "Relu"), ("HSwish", "HardSwish"))
+    },
     **{name: Kind(_plain(name), "x", name) for name in ("Sigmoid", "Tanh", "Softsign", "Mish")},
     "HSigmoid": Kind(_plain("HardSigmoid", alpha=1 / 6, beta=0.5), "x", "HardSigmoid"),
     "ReLU6": Kind(_relu6, "x", "Clip"),

@@ -268,7 +268,8 @@ KINDS: dict[str, Kind] = {
             *((name, name) for name in ("Neg", "Abs", "Exp", "Log", "Sqrt", "Reciprocal", "Sign", "Floor", "Ceil")),
             *((name, name) for name in ("Sin", "Cos", "Tan", "Asin", "Atan", "Sinh", "Cosh", "Asinh", "Acosh")),
             *((name, name) for name in ("Atanh", "Erf")),
-            *(("Inv", "Reciprocal"), ("ACos", "Acos"), ("Rint", "Round"), ("LogicalNot", "Not"), ("IsNan", "IsNaN"), ("IsInf", "IsInf")),
+            *(("Inv", "Reciprocal"), ("ACos", "Acos"), ("Rint", "Round")),
+            *(("LogicalNot", "Not"), ("IsNan", "IsNaN"), ("IsInf", "IsInf")),
         )
     },
     "Square": Kind(_square, "x", "Mul"),

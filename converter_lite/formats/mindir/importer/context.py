@@ -184,7 +184,10 @@ class Importer:
             shown = shape_text([-1 if size is None else size for size in found])
             raise ModelError(f"its result has the shape {shown}, and {shape_text(declared.dims)} in the file")
         value.shape = ir.Shape(
-            [size if isinstance(size, int) or known is None else known for size, known in zip(value.shape, sizes, strict=True)]
+            [
+                size if isinstance(size, int) or known is None else known
+                for size, known in zip(value.shape, sizes, strict=True)
+            ]
         )
 
     # The result.
@@ -206,7 +209,9 @@ class Importer:
             kept.append(node)
             needed.update(value for value in node.inputs if value is not None)
         for node in reversed(kept):
-            constants.update({value: None for value in node.inputs if value is not None and value.const_value is not None})
+            constants.update(
+                {value: None for value in node.inputs if value is not None and value.const_value is not None}
+            )
         graph = ir.Graph(
             self.inputs,
             outputs,
@@ -404,7 +409,9 @@ class Step:
         Raises:
             ModelError: There is one that is not.
         """
-        return [placed(axis, rank) for axis in ([] if self.get(name, default) is None else self.integers(name, default))]
+        return [
+            placed(axis, rank) for axis in ([] if self.get(name, default) is None else self.integers(name, default))
+        ]
 
     def declared_element(self, place: int | None, default: ir.DataType) -> ir.DataType:
         """The type of the elements of the result, or of a part of it, as the file has it."""
@@ -548,7 +555,9 @@ def _is_one_number(held: Held) -> bool:
 
 def _check_size(value: ir.Value) -> None:
     if value.shape is not None and value.shape.is_static() and math.prod(value.shape.numpy()) > MOST_ELEMENTS:
-        raise ModelError(f"'{value.name}' has the shape {list(value.shape.numpy())}: more elements than a tensor can have")
+        raise ModelError(
+            f"'{value.name}' has the shape {list(value.shape.numpy())}: more elements than a tensor can have"
+        )
 
 
 def _read_type(value: ir.Value, proto: onnx.TypeProto) -> None:
@@ -585,5 +594,3 @@ class Kind:
     arguments: str
     becomes: str
     attributes: str = ""
-
-

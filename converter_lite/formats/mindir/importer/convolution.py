@@ -99,9 +99,7 @@ def _transposed(step: Step) -> None:
         added.append(max(begin - surplus, 0))
     if any(extra >= max(stride, dilation) for extra, stride, dilation in zip(added, strides, dilations, strict=True)):
         raise ModelError(f"{list(image)} cannot become {list(size)}")
-    step.finish(
-        "ConvTranspose", value, weight, group=group, pads=[*begins, *ends], output_padding=added, **window
-    )
+    step.finish("ConvTranspose", value, weight, group=group, pads=[*begins, *ends], output_padding=added, **window)
 
 
 _CONV = "x weight"

@@ -13,7 +13,17 @@ import onnx_ir as ir
 from converter_lite.errors import MISFITS, ModelError, UsageError, did_you_mean, nearest
 from converter_lite.formats.mindir.importer.context import MISSING, Held, Importer, Step
 from converter_lite.formats.mindir.importer.table import CALLED, KINDS, REFUSED
-from converter_lite.formats.mindir.program import DTYPES, MONAD, Graph, Node, Primitive, Program, Span, Tensor, type_name
+from converter_lite.formats.mindir.program import (
+    DTYPES,
+    MONAD,
+    Graph,
+    Node,
+    Primitive,
+    Program,
+    Span,
+    Tensor,
+    type_name,
+)
 from converter_lite.formats.mindir.reader import Reader
 from converter_lite.formats.mindir.weights import Weights
 
@@ -30,7 +40,6 @@ MOST_CALLED_NODES = 1 << 14
 
 SHOWN = 5
 """Operators that a message names."""
-
 
 
 @dataclass(slots=True)
@@ -269,5 +278,3 @@ def _naming(where: str) -> Iterator[None]:
     except ModelError as error:
         place = f"{where} {error.where}".strip() if where not in error.where else error.where
         raise ModelError(error.message, where=place, hint=error.hint) from None
-
-

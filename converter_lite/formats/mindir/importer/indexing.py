@@ -133,7 +133,9 @@ def _one_hot(step: Step) -> None:
     on, off = step.tensor("on"), step.tensor("off")
     if on.const_value is None or off.const_value is None:
         raise ModelError("its numbers are known at run time only")
-    pair = np.concatenate([value.const_value.numpy().reshape(-1) for value in (off, on) if value.const_value is not None])
+    pair = np.concatenate(
+        [value.const_value.numpy().reshape(-1) for value in (off, on) if value.const_value is not None]
+    )
     if depth < 1 or pair.size != 2:
         raise ModelError(f"a depth of {depth} for {pair.size} numbers")
     axis = step.axis("axis", rank + 1, -1)

@@ -11,7 +11,8 @@ from converter_lite.formats.mindir.importer.window import check_layout
 
 def _matmul(step: Step) -> None:
     first, second = (
-        _turned(step, step.tensor(name), step.flag(f"transpose_{side}", False)) for name, side in (("x", "a"), ("y", "b"))
+        _turned(step, step.tensor(name), step.flag(f"transpose_{side}", False))
+        for name, side in (("x", "a"), ("y", "b"))
     )
     step.finish("MatMul", first, second)
 

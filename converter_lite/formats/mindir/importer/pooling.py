@@ -96,7 +96,9 @@ def _begins_outside(shape: Sequence[int], window: dict[str, Any]) -> bool:
     count = len(shape)
     for axis in range(count):
         pad, stride = window["pads"][axis], window["strides"][axis]
-        span = shape[axis] + 2 * pad - window.get("dilations", [1] * count)[axis] * (window["kernel_shape"][axis] - 1) - 1
+        span = (
+            shape[axis] + 2 * pad - window.get("dilations", [1] * count)[axis] * (window["kernel_shape"][axis] - 1) - 1
+        )
         if -(-span // stride) * stride >= shape[axis] + pad:
             return True
     return False
@@ -155,9 +157,7 @@ KINDS: dict[str, Kind] = {
     "MaxPool": Kind(_pool, "x", "MaxPool", _WINDOW),
     "AvgPool": Kind(_pool, "x kernel_size strides pad_mode data_format", "AveragePool"),
     "MaxPool3D": Kind(_pool_3d, "x", "MaxPool", f"{_WINDOW} pad_list ceil_mode"),
-    "AvgPool3D": Kind(
-        _pool_3d, "x", "AveragePool", f"{_WINDOW} pad_list ceil_mode count_include_pad divisor_override"
-    ),
+    "AvgPool3D": Kind(_pool_3d, "x", "AveragePool", f"{_WINDOW} pad_list ceil_mode count_include_pad divisor_override"),
     **dict.fromkeys(
         ("MaxPoolWithIndices", "MaxPoolWithMask"),
         Kind(_pool_function, "x kernel_size stride padding dilation ceil_mode argmax_type", "MaxPool"),

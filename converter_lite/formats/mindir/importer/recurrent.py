@@ -40,7 +40,11 @@ def _lstm(step: Step) -> None:
         start = end
     value = step.tensor("x")
     weights = [step.constant(name, part[None], part.dtype) for name, part in zip(("W", "R"), parts, strict=False)]
-    bias = step.constant("B", np.concatenate([parts[2], np.zeros_like(parts[2])])[None], parts[2].dtype) if has_bias else None
+    bias = (
+        step.constant("B", np.concatenate([parts[2], np.zeros_like(parts[2])])[None], parts[2].dtype)
+        if has_bias
+        else None
+    )
     states = step.tensor("h"), step.tensor("c")
     whole, last, cell = step.emit_many("LSTM", [value, *weights, bias, None, *states], 3, hidden_size=size)
     sequence = step.emit("Squeeze", whole, step.ints("direction", [1]))

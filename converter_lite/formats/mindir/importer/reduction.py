@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step, numpy_type
+from converter_lite.formats.mindir.importer.context import Kind, Step, is_real, numpy_type
 
 Translate = Callable[[Step], None]
 
@@ -34,9 +34,7 @@ def _converted(step: Step, value: ir.Value) -> ir.Value:
     """Summed in the type that the node names; whole numbers and truth values as int64 where it names none."""
     if step.has("dtype"):
         to = step.element("dtype")
-    elif step.operator in ("SumExt", "ProdExt") and value.dtype is not None and value.dtype.is_integer():
-        to = ir.DataType.INT64
-    elif step.operator == "SumExt" and value.dtype == ir.DataType.BOOL:
+    elif step.operator in ("SumExt", "ProdExt") and not is_real(value):
         to = ir.DataType.INT64
     else:
         return value
@@ -198,8 +196,6 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("Var", "Std"), Kind(_spread, "x axis correction keep_dims", "ReduceMean, Sub, Mul, ReduceSum, Div, Sqrt")
     ),
-    "ReduceStd": Kind(
-        _spread, "x axis unbiased keep_dims", "ReduceMean, Sub, Mul, ReduceSum, Div, Sqrt, Squeeze"
-    ),
+    "ReduceStd": Kind(_spread, "x axis unbiased keep_dims", "ReduceMean, Sub, Mul, ReduceSum, Div, Sqrt, Squeeze"),
     "Norm": Kind(_norm, "x p axis keep_dims dtype", "ReduceL1, ReduceL2"),
 }

@@ -19,9 +19,7 @@ def _resize(step: Step) -> None:
         _resized(step, list(size), mode="linear", coordinate_transformation_mode=place)
     else:
         nearest = "floor" if place == "asymmetric" else "round_prefer_ceil"
-        _resized(
-            step, list(size), mode="nearest", coordinate_transformation_mode=place, nearest_mode=nearest
-        )
+        _resized(step, list(size), mode="nearest", coordinate_transformation_mode=place, nearest_mode=nearest)
 
 
 def _upsample(step: Step) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Held, Kind, Step, numpy_type, placed
+from converter_lite.formats.mindir.importer.context import Held, Kind, Step, numpy_type, placed, shape_of
 
 
 def _reshape(step: Step) -> None:
@@ -123,7 +123,9 @@ def _unstack(step: Step) -> None:
     value, rank = step.tensor("x"), step.rank("x")
     axis = step.axis("axis", rank, 0)
     place, count = step.ints("axes", [axis]), step.shape("x")[axis]
-    parts = [value] if count == 1 else step.emit_many("Split", [value, step.ints("sizes", [1] * count)], count, axis=axis)
+    parts = (
+        [value] if count == 1 else step.emit_many("Split", [value, step.ints("sizes", [1] * count)], count, axis=axis)
+    )
     step.give(tuple(step.emit("Squeeze", part, place) for part in parts))
 
 
@@ -187,9 +189,10 @@ def _repeat(step: Step) -> None:
     """Each element so often behind itself."""
     value, count = step.tensor("x"), step.integer("repeats")
     if not step.has("axis"):
-        value, axis, shape = step.emit("Reshape", value, step.ints("flat", [-1])), 0, (math.prod(step.shape("x")),)
+        value, axis = step.emit("Reshape", value, step.ints("flat", [-1])), 0
     else:
-        axis, shape = step.axis("axis", step.rank("x")), step.shape("x")
+        axis = step.axis("axis", step.rank("x"))
+    shape = shape_of(value)
     apart = step.emit("Unsqueeze", value, step.ints("axes", [axis + 1]))
     repeats = [1] * (len(shape) + 1)
     repeats[axis + 1] = count
@@ -283,9 +286,9 @@ def _is_open(held: Held) -> bool:
 def _range(step: Step) -> None:
     names = ("start", "end", "step")
     held = [step.get(name) for name in names]
-    if any(isinstance(part, ir.Value) and part.const_value is None for part in held):
-        raise ModelError("its limits are known at run time only")
-    numbers = [part.const_value.numpy().item() if isinstance(part, ir.Value) else part for part in held]
+    numbers = [
+        step.number(name) if isinstance(part, ir.Value) else part for name, part in zip(names, held, strict=True)
+    ]
     kinds = [numpy_type(part) for part in held if isinstance(part, ir.Value)]
     real = any(isinstance(number, float) for number in numbers)
     kind = kinds[0] if kinds else np.dtype(np.float32 if real else np.int64)
@@ -337,7 +340,9 @@ KINDS: dict[str, Kind] = {
     "DepthToSpace": Kind(_depth_to_space("DepthToSpace"), "x", "DepthToSpace", "block_size"),
     "SpaceToDepth": Kind(_depth_to_space("SpaceToDepth"), "x", "SpaceToDepth", "block_size"),
     "PixelShuffle": Kind(_pixel_shuffle, "x factor", "DepthToSpace"),
-    **dict.fromkeys(("Zeros", "Ones"), Kind(_filled, "shape dtype", "a constant; ConstantOfShape, Cast, Unsqueeze, Concat")),
+    **dict.fromkeys(
+        ("Zeros", "Ones"), Kind(_filled, "shape dtype", "a constant; ConstantOfShape, Cast, Unsqueeze, Concat")
+    ),
     **dict.fromkeys(("FillScalar", "FillTensor", "FillV2"), Kind(_filled, "shape value dtype", "a constant")),
     "Fill": Kind(_filled, "dtype shape value", "a constant"),
     "Range": Kind(_range, "start end step maxlen", "a constant"),

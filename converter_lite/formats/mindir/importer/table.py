@@ -44,7 +44,19 @@ _STATE = "give the state to the network as an input, and return the new one"
 
 REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
-        ("Switch", "switch", "switch_layer", "SwitchLayer", "Partial", "partial", "If", "While", "WhileLoop", "Scan", CALLED),
+        (
+            "Switch",
+            "switch",
+            "switch_layer",
+            "SwitchLayer",
+            "Partial",
+            "partial",
+            "If",
+            "While",
+            "WhileLoop",
+            "Scan",
+            CALLED,
+        ),
         ("control flow depends on numbers that are known at run time only", _BRANCHES),
     ),
     **dict.fromkeys(

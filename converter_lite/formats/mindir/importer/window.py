@@ -24,7 +24,9 @@ def sizes(step: Step, name: str, count: int, default: Held = MISSING) -> list[in
     return numbers
 
 
-def same_pads(shape: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> list[int]:
+def same_pads(
+    shape: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
     """Padding with which there are ``size / stride`` windows, rounded up; the larger half is at the end."""
     begins, ends = [], []
     for size, length, stride, dilation in zip(shape, kernel, strides, dilations, strict=True):
