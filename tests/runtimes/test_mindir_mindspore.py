@@ -134,7 +134,9 @@ def original(model: Path, folder: Path) -> bytes:
 
 def ours(model: Path, folder: Path) -> bytes:
     """What we make of it."""
-    outcome = command("--fmk=MINDIR", f"--modelFile={model}", f"--outputFile={folder / 'ours'}", "--saveType=MINDIR_LITE")
+    outcome = command(
+        "--fmk=MINDIR", f"--modelFile={model}", f"--outputFile={folder / 'ours'}", "--saveType=MINDIR_LITE"
+    )
     assert outcome.status == 0, outcome
     return (folder / "ours.ms").read_bytes()
 

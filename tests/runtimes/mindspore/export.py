@@ -10,7 +10,6 @@ import mindspore
 import mindspore.train.serialization as serialization
 import numpy as np
 from mindspore import Tensor
-
 from networks import DYNAMIC, NETWORKS
 from run import flat
 
@@ -46,7 +45,8 @@ def main(folder):
         arrays = [Tensor(array) for array in feed]
         export(folder, name, network, arrays)
         if name in DYNAMIC and mindspore.__version__ > "2.1":
-            given = [Tensor(shape=list(s), dtype=a.dtype) for s, a in zip(DYNAMIC[name], arrays)]
+            shapes = DYNAMIC[name]
+            given = [Tensor(shape=list(shapes[index]), dtype=array.dtype) for index, array in enumerate(arrays)]
             export(folder, f"{name}_open", network, arrays, given)
         if name == "mobilenet_small":
             export(folder, "encrypted", network, arrays, enc_key=b"0123456789ABCDEF", enc_mode="AES-GCM")
