@@ -13,6 +13,7 @@ from tests.support import normal
 
 Array = NDArray[Any]
 
+MATRIX = normal(3, 4, seed=9)
 COUNTS = np.random.default_rng(3).integers(-9, 9, (3, 4)).astype(np.int32)
 
 
@@ -166,9 +167,9 @@ SHAPE: dict[str, Case] = {
         for kind, mode in (("Reflection", "reflect"), ("Replication", "edge"))
         for rank in (1, 2)
     },
-    "Triu": one("Triu", np.triu, 0, feed=(COUNTS,)),
-    "TrilExt": one("TrilExt", lambda x: np.tril(x, 1), 1, feed=(COUNTS,)),
-    "Tril": one("Tril", np.tril, own={"diagonal": 0}, feed=(COUNTS,)),
+    "Triu": one("Triu", np.triu, 0, feed=(MATRIX,)),
+    "TrilExt": one("TrilExt", lambda x: np.tril(x, 1), 1, feed=(MATRIX,)),
+    "Tril": one("Tril", np.tril, own={"diagonal": 0}, feed=(MATRIX,)),
 }
 
 TABLE = normal(10, 4, seed=3)

@@ -16,7 +16,7 @@ from tests.formats.mindir.test_structure import PROGRAMS
 from tests.mutation import mutations
 from tests.support import normal, reading_limit, traced_peak
 
-COUNT = int(os.environ.get("FUZZ_CASES", "80"))
+COUNT = int(os.environ.get("FUZZ_CASES", "60"))
 """Mutated files per seed; the full run has 10,000."""
 
 SEEDS = {
