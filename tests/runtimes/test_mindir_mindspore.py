@@ -54,9 +54,9 @@ def test_mindspore_computes_what_is_expected_of_every_operator(
     wrong = [
         name
         for name, result in ran.items()
-        if name not in DIFFERENT and not is_close(result, cases[name].read_results())
+        if name not in DIFFERENT and not is_close(result[: cases[name].parts], cases[name].read_results())
     ]
-    tally(release, "MINDIR operators", tried=len(ran), refused=len(found) - len(ran), wrong=len(wrong))
+    tally(release, "MINDIR operators", tried=len(found), refused=len(found) - len(ran), wrong=len(wrong))
     assert wrong == []
     assert len(ran) >= least
 
@@ -65,7 +65,7 @@ def test_mindspore_computes_what_is_expected_of_programs(tmp_path: Path, tally: 
     names = [name for name in PROGRAMS if name not in ("an open size as a tensor",)]
     found = run_files("mindspore27", {name: (PROGRAMS[name](), [X]) for name in names}, tmp_path)
     ran = {name: result for name, result in found.items() if not isinstance(result, str)}
-    tally("mindspore27", "MINDIR programs", tried=len(ran), refused=len(found) - len(ran))
+    tally("mindspore27", "MINDIR programs", tried=len(found), refused=len(found) - len(ran))
     assert [name for name, result in ran.items() if not is_close(result, EXPECTED[name])] == []
     assert ran
 
@@ -160,5 +160,4 @@ def test_files_for_devices_equal_those_of_the_original_converter(
     for place, output in enumerate(read(path).model.graph.outputs):
         array = mine[str(output.name)]
         np.testing.assert_allclose(array, wanted[place], rtol=1e-5, atol=1e-5)
-        closest = min(float(np.abs(array - other).max()) for other in theirs.values() if other.shape == array.shape)
-        assert closest <= 1e-5
+        assert any(is_close([array], [other]) for other in theirs.values() if other.shape == array.shape)

@@ -68,6 +68,11 @@ class Case:
         parts = [np.asarray(part) for part in (found if isinstance(found, tuple) else (found,))]
         return [part.astype(np.float32) if part.dtype == np.float64 else part for part in parts]
 
+    @property
+    def parts(self) -> int:
+        """How many parts the result of the graph has."""
+        return len(self.read_results())
+
     def read_results(self) -> list[Array]:
         """What is expected of the graph."""
         return self.results()[: PARTS_READ.get(self.operator)]
