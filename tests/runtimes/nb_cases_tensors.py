@@ -77,12 +77,12 @@ def comparison(c: Cases) -> None:
     left, right = np.round(c.data(SHAPE)), np.round(c.data(SHAPE))
     for name, where in (("floats", left[0]), ("integers", ints(0, 3, 0, -1, 7)), ("one cube", left)):
         nodes = [onnx.helper.make_node("NonZero", ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]
-        c.graph(f"NonZero of {name}", nodes, {"x": where}, [], ["y"])
+        c.graph(f"NonZero of {name}", nodes, {"x": where}, [], ["y"], releases=NEW)
     nodes = [
         onnx.helper.make_node("Greater", ["a", "b"], ["h"]),
         onnx.helper.make_node("NonZero", ["h"], ["y"]),
     ]
-    c.graph("NonZero of a comparison", nodes, {"a": left, "b": right}, [], ["y"])
+    c.graph("NonZero of a comparison", nodes, {"a": left, "b": right}, [], ["y"], releases=NEW)
     for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
         nodes = [
             onnx.helper.make_node(op, ["a", "b"], ["h"], name="compare"),

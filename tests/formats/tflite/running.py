@@ -13,6 +13,7 @@ from converter_lite.formats.source import Source
 from converter_lite.formats.tflite.importer.graph import to_quantized_model
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.saturation import without_saturation
 from tests.formats.tflite.case import Array
 from tests.formats.tflite.files import File
 
@@ -24,7 +25,7 @@ def read(file: File | bytes) -> QuantizedModel:
 
 def outputs(quantized: QuantizedModel, *feeds: Array) -> list[Array]:
     """What the graph gives, with its integers, in exact arithmetic."""
-    model = Source.of(quantized, 0, "").model
+    model = without_saturation(Source.of(quantized, 0, "").model)
     proto = ir.to_proto(model)
     onnx.checker.check_model(proto, full_check=True)
     named = {str(value.name): array for value, array in zip(model.graph.inputs, feeds, strict=True)}
