@@ -28,6 +28,7 @@ REASONS = {
     "mindspore27": ("mindspore27/bin/python",),
     "mindspore20": ("mindspore20/bin/python",),
     "opencv": ("opencv/bin/python",),
+    "litert": ("litert/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""
