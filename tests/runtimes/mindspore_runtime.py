@@ -66,7 +66,8 @@ def run_files(name: str, files: Mapping[str, tuple[bytes, Arrays]], folder: Path
     stems = {case: folder / f"{index:04}" for index, case in enumerate(files)}
     for case, (content, feed) in files.items():
         stems[case].with_suffix(".mindir").write_bytes(content)
-        np.savez(stems[case].with_suffix(".in.npz"), **{f"x{index}": array for index, array in enumerate(feed)})
+        arrays: dict[str, Any] = {f"x{index}": array for index, array in enumerate(feed)}
+        np.savez(stems[case].with_suffix(".in.npz"), **arrays)
     for _ in range(MOST_STARTS):
         if not _start(name, "run.py", folder).returncode:
             break

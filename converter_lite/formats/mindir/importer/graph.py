@@ -53,6 +53,7 @@ class Translation:
         importer: The graph that is built.
         called_left: Nodes of functions that may still be called.
         calls: Functions that are being translated, the innermost last.
+        parameters: Weights of all graphs by name.
     """
 
     program: Program
@@ -83,14 +84,11 @@ def to_model(
     translation = Translation(program, reader, weights)
     graph, importer = program.graph, translation.importer
     with _naming(program.where):
-        for tensor in graph.inputs:
-            importer.label(graph.short(tensor.name))
         for owner in (graph, *program.functions.values()):
             translation.parameters.update({tensor.name: tensor for tensor in owner.parameters})
         _add_inputs(translation, dict(input_shapes or {}))
         held = _run(translation, graph)
-        title = graph.name
-        return importer.model(list(_results(held)), title)
+        return importer.model(list(_results(held)), graph.name)
 
 
 def _add_inputs(translation: Translation, shapes: dict[str, Sequence[int]]) -> None:
