@@ -20,8 +20,12 @@ LARGEST = 127
 """Largest magnitude of an int8 weight."""
 
 
-def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> QuantizedModel:
-    """The plan of an already quantized model, within what ``target`` can do.
+FLOAT_TARGETS = ("x86", "host")
+"""Targets that keep integer weights and compute in float."""
+
+
+def adapt_plan(quantized: QuantizedModel, policy: PaddlePolicy, *, integer: bool) -> QuantizedModel:
+    """The plan of an already quantized model, within what a target can do.
 
     Integer nodes that the target cannot compute keep their integer weights where the runtime dequantizes them, and
     become float otherwise, each with its reason. The graph and the integers are shared, not copied, but for weights of
@@ -29,10 +33,10 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
 
     Args:
         quantized: As a reader of quantized models returns it.
-        target: ``arm``, ``x86`` or ``host``.
+        policy: The target.
         integer: Whether nodes may compute with integers at all.
     """
-    plan, policy = QuantPlan(target, activations=dict(quantized.plan.activations)), PaddlePolicy(target)
+    plan = QuantPlan(policy.name, activations=dict(quantized.plan.activations))
     for node in quantized.model.graph:
         mode, value = quantized.plan.mode(node), stored_weight(node)
         found = policy.capability(node)
@@ -71,15 +75,15 @@ def integer_weights(quantized: QuantizedModel) -> set[str]:
     }
 
 
-def adaptation_notes(source: QuantizedModel, adapted: QuantizedModel) -> Iterator[str]:
+def adaptation_notes(source: QuantizedModel, adapted: QuantizedModel, policy: PaddlePolicy) -> Iterator[str]:
     """What the user should know about a plan of :func:`adapt_plan`."""
-    target, modes = adapted.plan.target, [adapted.plan.mode(node) for node in adapted.model.graph]
-    if NodeMode.INTEGER not in modes and target != "arm" and _has_integers(source):
+    target, modes = policy.name, [adapted.plan.mode(node) for node in adapted.model.graph]
+    if NodeMode.INTEGER not in modes and target in FLOAT_TARGETS and _has_integers(source):
         yield (
             f"{target}: weights stay int8, computation is float; the int8 kernels there saturate beyond 63 and"
             " are not faster"
         )
-    found = _obstacles(source, target) if target == "arm" else Counter()
+    found = Counter() if target in FLOAT_TARGETS else _obstacles(source, policy)
     if found:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in found.most_common(3))
         yield f"{found.total()} quantized nodes compute in float: {reasons}"
