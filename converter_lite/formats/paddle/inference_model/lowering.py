@@ -36,6 +36,19 @@ WEIGHT_AXES = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1, "Gather": 
 """ONNX operator -> axis of the scales in its weight as Paddle stores it."""
 
 
+SKIP = "skip_quant"
+"""Attribute of operators that stay float."""
+
+QUANTIZED_BY_ONEDNN = frozenset(
+    {
+        *("concat", "conv2d", "conv2d_transpose", "depthwise_conv2d", "matmul_v2", "pool2d", "prior_box"),
+        *("elementwise_add", "elementwise_mul", "elementwise_sub", "nearest_interp", "nearest_interp_v2"),
+        *("reshape2", "shape", "slice", "split", "transpose2"),
+    }
+)
+"""Operators that Paddle's passes for oneDNN would compute with integers, with a neighbour's scale where they have none."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Grid:
     """Integers of a tensor: the tensor's name, one step for all or one per channel, the axis of the channels."""
@@ -122,8 +135,12 @@ class InferenceLowering(Lowering):
         """Append an operator in Paddle's words; kernels are chosen by Paddle."""
         del dtype, alias
         made = Operator(operator, dict(inputs), dict(outputs), dict(attributes or {}))
-        spelling = SPELLINGS.get(operator)
-        self.operators.extend([made] if spelling is None else spelling(made, self._like))
+        is_integer, spelling = bool(made.get("enable_int8")), SPELLINGS.get(operator)
+        written = [made] if spelling is None else spelling(made, self._like)
+        for place, each in enumerate(written):
+            if each.type in QUANTIZED_BY_ONEDNN and not (is_integer and place == 0):
+                each.attributes[SKIP] = attr(1)
+        self.operators.extend(written)
         return made
 
     def _like(self, name: str) -> str:
