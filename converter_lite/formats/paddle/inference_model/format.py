@@ -26,7 +26,7 @@ from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.placeholders import with_placeholders
-from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings
 
 REQUIREMENTS = GraphRequirements(
@@ -99,6 +99,7 @@ class InferenceFormat:
             if settings.mixed is not None or settings.bits not in WIDTHS:
                 found = "searched widths" if settings.mixed is not None else f"{settings.bits} bits"
                 raise ConfigError(f"a Paddle model stores weights with 8 bits, not with {found}", hint="set bit_num to 8")
+            policy = InferencePolicy(tables=True)
             settings = replace(settings, storage=PaddleStorage(widths=WIDTHS, measured=WIDTHS, policy=policy))
         return replace(choice, target=policy, settings=settings)
 
@@ -114,9 +115,11 @@ class InferenceFormat:
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan within what Paddle computes with integers."""
-        adapted = adapt_plan(quantized, InferencePolicy(), integer=True)
+        is_mixed = any(node.mode is NodeMode.INTEGER for node in quantized.plan.nodes.values())
+        policy = InferencePolicy(tables=not is_mixed)
+        adapted = adapt_plan(quantized, policy, integer=True)
         if log is not None:
-            for note in adaptation_notes(quantized, adapted, InferencePolicy()):
+            for note in adaptation_notes(quantized, adapted, policy):
                 log.warning(note)
         return adapted
 

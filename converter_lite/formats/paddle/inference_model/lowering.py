@@ -7,7 +7,7 @@ Operators are those of the translation for Paddle-Lite, in Paddle's words (:mod:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +18,7 @@ from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transfo
 from converter_lite.formats.paddle.inference_model.spelling import SPELLINGS
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.program import Attribute, Operator, Program, VarType, attr
+from converter_lite.quantization.plan import NodeMode
 
 LEVELS = 127
 """The largest integer; a scale of Paddle's is the real number that it stands for."""
@@ -32,8 +33,12 @@ BITS = 8
 TIES_TO_EVEN = 0
 """How ``quantize_linear`` rounds."""
 
-WEIGHT_AXES = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1, "Gather": 1}
-"""ONNX operator -> axis of the scales in its weight as Paddle stores it."""
+TURNED = ("Gemm", "MatMul")
+"""ONNX operators whose integer weights are stored as (outputs, inputs): the passes for oneDNN take the scales of a square matrix
+for those of its rows, and compute a product with a matrix of the other form as ``fc``, with scales of wrong columns."""
+
+WEIGHT_AXES = {"Conv": 0, "ConvTranspose": 1, "Gemm": 0, "MatMul": 0, "Gather": 1}
+"""ONNX operator -> axis of the scales in its integer weight as Paddle stores it."""
 
 
 SKIP = "skip_quant"
@@ -65,6 +70,7 @@ class InferenceLowering(Lowering):
     _restored: dict[str, str] = field(default_factory=dict)
     _rounded: dict[tuple[ir.Value, float], str] = field(default_factory=dict)
     _constants: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    _turned: set[str] = field(default_factory=set)
 
     @property
     def runtime(self) -> str:
@@ -78,7 +84,8 @@ class InferenceLowering(Lowering):
 
     def weight(self, node: ir.Node, value: ir.Value | None, transform: Transform) -> StoredWeight:
         """A weight as floats: where the plan has integers, these are stored, and an operator makes them floats."""
-        stored = super(InferenceLowering, self).weight(node, value, transform)
+        is_turned = node.op_type in TURNED and self.mode(node) is not NodeMode.FLOAT
+        stored = super(InferenceLowering, self).weight(node, value, turned(transform) if is_turned else transform)
         array = self.parameters[stored.name]
         if array.dtype.kind == "f":
             return stored
@@ -86,6 +93,8 @@ class InferenceLowering(Lowering):
             self._variables[stored.name].dtype = VarType.INT8
             grid = _Grid(stored.name, np.asarray(stored.scales, np.float32), WEIGHT_AXES[node.op_type])
             self._restored[stored.name] = self._dequantize(stored.name, array.shape, grid)
+            if is_turned:
+                self._turned.add(self._restored[stored.name])
         return StoredWeight(self._restored[stored.name], stored.scales)
 
     def int8_input(self, value: ir.Value) -> tuple[str, float]:
@@ -135,6 +144,8 @@ class InferenceLowering(Lowering):
         """Append an operator in Paddle's words; kernels are chosen by Paddle."""
         del dtype, alias
         made = Operator(operator, dict(inputs), dict(outputs), dict(attributes or {}))
+        if not self._turned.isdisjoint(inputs.get("W", ())):
+            made.attributes["trans_y"] = attr(True)
         is_integer, spelling = bool(made.get("enable_int8")), SPELLINGS.get(operator)
         written = [made] if spelling is None else spelling(made, self._like)
         for place, each in enumerate(written):
@@ -154,6 +165,11 @@ class InferenceLowering(Lowering):
         for operator in made.main.operators:
             operator.attributes.pop(KERNEL_ATTRIBUTE, None)
         return Program(made.blocks, VERSION)
+
+
+def turned(transform: Transform) -> Transform:
+    """The transformation of a matrix, and its transposition."""
+    return replace(transform, name=f"{transform.name}.nk", apply=lambda array: np.transpose(transform.apply(array)))
 
 
 def largest(steps: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -5,7 +5,7 @@ Source: docs/formats/paddle_inference.md. Everything that makes a plan for a Pad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -21,10 +21,20 @@ WIDTHS = (8,)
 
 @dataclass(frozen=True, slots=True)
 class InferencePolicy(PaddlePolicy):
-    """What Paddle can do; a :class:`~converter_lite.targets.policy.Policy`."""
+    """What Paddle can do; a :class:`~converter_lite.targets.policy.Policy`.
+
+    Attributes:
+        tables: Tables of rows are stored as integers: not beside nodes that compute with integers, where the passes that
+            prepare these read the integers of a table as floats.
+    """
 
     name: str = NAME
+    tables: bool = False
 
     def capability(self, node: ir.Node) -> Capability:
-        """What Paddle can do with a node: what Paddle-Lite's kernels for ARM can."""
-        return PaddlePolicy("arm").capability(node)
+        """What Paddle can do with a node: what Paddle-Lite's kernels for ARM can, tables excepted."""
+        found = PaddlePolicy("arm").capability(node)
+        integer, stored = (reason.replace("Paddle-Lite", "Paddle") for reason in (found.integer, found.stored))
+        if node.op_type == "Gather" and not self.tables:
+            stored = stored or "beside integer nodes Paddle reads the integers of a table as floats"
+        return replace(found, integer=integer, stored=stored)

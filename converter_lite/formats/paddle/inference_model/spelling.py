@@ -44,7 +44,7 @@ def _convolution(op: Operator, fresh: Fresh) -> list[Operator]:
 
 def _fully_connected(op: Operator, fresh: Fresh) -> list[Operator]:
     inputs = {"X": op.inputs["Input"], "Y": op.inputs["W"]}
-    attributes = {"trans_x": attr(False), "trans_y": attr(False)}
+    attributes = {"trans_x": attr(False), "trans_y": attr(bool(op.get("trans_y", False)))}
     made = Operator("matmul_v2", inputs, dict(op.outputs), attributes)
     bias = op.input("Bias")
     return [made] if bias is None else _added(made, "Out", bias, -1, fresh)
