@@ -96,10 +96,9 @@ def _has_integers(quantized: QuantizedModel) -> bool:
     return any(decision.mode is NodeMode.INTEGER for decision in quantized.plan.nodes.values())
 
 
-def _obstacles(quantized: QuantizedModel, target: str) -> Counter[str]:
-    """Why nodes that compute with integers in a quantized model cannot do so on ``target`` -> how many."""
+def _obstacles(quantized: QuantizedModel, policy: PaddlePolicy) -> Counter[str]:
+    """Why nodes that compute with integers in a quantized model cannot do so on a target -> how many."""
     found: Counter[str] = Counter()
-    policy = PaddlePolicy(target)
     for node in quantized.model.graph:
         value = stored_weight(node)
         params = quantized.plan.weights.get(str(value.name)) if value is not None else None

@@ -98,8 +98,10 @@ class InferenceFormat:
         if isinstance(settings, WeightSettings):
             if settings.mixed is not None or settings.bits not in WIDTHS:
                 found = "searched widths" if settings.mixed is not None else f"{settings.bits} bits"
-                raise ConfigError(f"a Paddle model stores weights with 8 bits, not with {found}", hint="set bit_num to 8")
-            policy = InferencePolicy(tables=True)
+                raise ConfigError(
+                    f"a Paddle model stores weights with 8 bits, not with {found}", hint="set bit_num to 8"
+                )
+            policy = InferencePolicy(weights_only=True)
             settings = replace(settings, storage=PaddleStorage(widths=WIDTHS, measured=WIDTHS, policy=policy))
         return replace(choice, target=policy, settings=settings)
 
@@ -115,8 +117,8 @@ class InferenceFormat:
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan within what Paddle computes with integers."""
-        is_mixed = any(node.mode is NodeMode.INTEGER for node in quantized.plan.nodes.values())
-        policy = InferencePolicy(tables=not is_mixed)
+        computes = any(node.mode is NodeMode.INTEGER for node in quantized.plan.nodes.values())
+        policy = InferencePolicy(weights_only=not computes)
         adapted = adapt_plan(quantized, policy, integer=True)
         if log is not None:
             for note in adaptation_notes(quantized, adapted, policy):

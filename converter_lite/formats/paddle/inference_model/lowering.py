@@ -160,7 +160,12 @@ class InferenceLowering(Lowering):
         return self.temporary(f"{name}.before", known.dims, dtype=known.dtype)
 
     def program(self) -> Program:
-        """The finished program, without the names of kernels that only Paddle-Lite looks for."""
+        """The finished program, without the names of kernels that only Paddle-Lite looks for.
+
+        Paddle loads no file without parameters: where there is none, an unused one is added.
+        """
+        if not self.parameters:
+            self.parameter("unused", np.zeros(1, np.float32))
         made = super(InferenceLowering, self).program()
         for operator in made.main.operators:
             operator.attributes.pop(KERNEL_ATTRIBUTE, None)

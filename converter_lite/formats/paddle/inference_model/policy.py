@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from converter_lite.formats.paddle.policy import PaddlePolicy
+from converter_lite.targets.operands import stored_weight
 from converter_lite.targets.policy import Capability
 
 NAME = "paddle"
@@ -19,22 +20,28 @@ WIDTHS = (8,)
 """Widths of integer weights."""
 
 
+UNPREPARED = ("ConvTranspose", "Gather")
+"""ONNX operators whose integer weights Paddle's passes for oneDNN read as floats: they prepare convolutions and products."""
+
+
 @dataclass(frozen=True, slots=True)
 class InferencePolicy(PaddlePolicy):
     """What Paddle can do; a :class:`~converter_lite.targets.policy.Policy`.
 
     Attributes:
-        tables: Tables of rows are stored as integers: not beside nodes that compute with integers, where the passes that
-            prepare these read the integers of a table as floats.
+        weights_only: No node computes with integers: such a model needs no passes, and tables may be stored as integers.
     """
 
     name: str = NAME
-    tables: bool = False
+    weights_only: bool = False
 
     def capability(self, node: ir.Node) -> Capability:
-        """What Paddle can do with a node: what Paddle-Lite's kernels for ARM can, tables excepted."""
+        """What Paddle can do with a node: what Paddle-Lite's kernels for ARM can, where the passes prepare the weight."""
         found = PaddlePolicy("arm").capability(node)
         integer, stored = (reason.replace("Paddle-Lite", "Paddle") for reason in (found.integer, found.stored))
-        if node.op_type == "Gather" and not self.tables:
-            stored = stored or "beside integer nodes Paddle reads the integers of a table as floats"
+        if node.op_type in UNPREPARED and stored_weight(node) is not None:
+            unprepared = "Paddle's passes for integers do not prepare the weight of such an operator"
+            integer = integer or unprepared
+            if not self.weights_only:
+                stored = stored or unprepared
         return replace(found, integer=integer, stored=stored)

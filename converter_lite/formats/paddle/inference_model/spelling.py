@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from converter_lite.formats.paddle.program import Attribute, Operator, attr
+from converter_lite.formats.paddle.program import Attribute, Operator, attr, ints
 
 Fresh = Callable[[str], str]
-"""Declares a float variable that has the shape of another one, and returns its name."""
+"""Declares a variable of the type and shape of another one, and returns its name."""
 
 Spelling = Callable[[Operator, Fresh], list[Operator]]
 """The operators of Paddle that compute what one of Paddle-Lite computes."""
@@ -28,9 +28,7 @@ def _added(op: Operator, slot: str, bias: str, axis: int, fresh: Fresh) -> list[
     result = op.outputs[slot][0]
     before = fresh(result)
     op.outputs = op.outputs | {slot: [before]}
-    addition = Operator(
-        "elementwise_add", {"X": [before], "Y": [bias]}, {"Out": [result]}, {"axis": attr(axis)}
-    )
+    addition = Operator("elementwise_add", {"X": [before], "Y": [bias]}, {"Out": [result]}, {"axis": attr(axis)})
     return [op, addition]
 
 
@@ -71,10 +69,34 @@ def _batch_normalization(op: Operator, fresh: Fresh) -> list[Operator]:
     return [Operator(op.type, dict(op.inputs), outputs, dict(op.attributes))]
 
 
+PAD_MODES = {"edge": "replicate"}
+"""Names of ``pad2d`` -> those of ``pad3d``; others are the same."""
+
+
+def _padding(op: Operator, fresh: Fresh) -> list[Operator]:
+    """``pad2d`` is gone: a picture is padded as a volume of depth 1."""
+    source, result = op.inputs["X"][0], op.outputs["Out"][0]
+    volume, padded, lifted, lowered = fresh(source), fresh(result), fresh(source), fresh(result)
+    top, bottom, left, right = op.get("paddings")
+    attributes = {
+        "paddings": ints((left, right, top, bottom, 0, 0)),
+        "mode": attr(PAD_MODES.get(str(op.get("mode")), str(op.get("mode")))),
+        "value": attr(float(op.get("pad_value", 0.0))),
+        "data_format": attr("NCDHW"),
+    }
+    depth = {"axes": ints((2,))}
+    return [
+        Operator("unsqueeze2", {"X": [source]}, {"Out": [volume], "XShape": [lifted]}, depth),
+        Operator("pad3d", {"X": [volume]}, {"Out": [padded]}, attributes),
+        Operator("squeeze2", {"X": [padded]}, {"Out": [result], "XShape": [lowered]}, dict(depth)),
+    ]
+
+
 SPELLINGS: dict[str, Spelling] = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d", "conv2d_transpose"), _convolution),
     "fc": _fully_connected,
     "matmul": _product,
     "batch_norm": _batch_normalization,
+    "pad2d": _padding,
 }
 """Operator of Paddle-Lite -> how Paddle says it; all others are the same."""
