@@ -65,6 +65,7 @@ class NbFormat:
     sparse: float | None = None
     protobuf: bool = False
     name: str = "NAIVE_BUFFER"
+    beside: tuple[str, ...] = ()
     requirements: GraphRequirements = NB_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 

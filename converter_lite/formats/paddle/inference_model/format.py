@@ -48,6 +48,7 @@ class InferenceFormat:
 
     name: str = "PADDLE"
     suffix: str = ".pdmodel"
+    beside: tuple[str, ...] = (PARAMETERS_SUFFIX,)
     requirements: GraphRequirements = REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 
