@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,11 +39,12 @@ class InferenceCase:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Outputs, along a first axis of samples, and the seconds of each sample; or why there are none."""
+    """Outputs, along a first axis of samples, seconds of each sample, and what oneDNN ran; or why there are none."""
 
     outputs: tuple[Array, ...] = ()
     seconds: Array | None = None
     error: str = ""
+    kernels: tuple[str, ...] = ()
 
 
 def run_models(release: str, cases: Sequence[InferenceCase], folder: Path) -> list[Found]:
@@ -58,10 +60,13 @@ def run_models(release: str, cases: Sequence[InferenceCase], folder: Path) -> li
         manifest.append({name: str(path) for name, path in paths.items()} | {"way": case.way})
     (folder / "manifest.json").write_text(json.dumps(manifest))
     ended: dict[int, str] = {}
+    lines: list[str] = []
     start = 0
     while start < len(cases):
         command = [str(python), str(CHILD), str(folder / "manifest.json"), str(start)]
-        child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+        variables = {**os.environ, "ONEDNN_VERBOSE": "1"}
+        child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900, env=variables)
+        lines += child.stdout.splitlines()
         if child.returncode == 0:
             break
         begun = [line for line in child.stdout.splitlines() if line.startswith("case ")]
@@ -70,13 +75,29 @@ def run_models(release: str, cases: Sequence[InferenceCase], folder: Path) -> li
         last = int(begun[-1].split()[1])
         ended[last] = f"ended with status {child.returncode}"
         start = last + 1
-    return [_found(folder / f"{number}.out.npz", ended.get(number, "")) for number in range(len(cases))]
+    kernels = _kernels(lines)
+    return [
+        _found(folder / f"{number}.out.npz", ended.get(number, ""), kernels.get(number, ()))
+        for number in range(len(cases))
+    ]
 
 
-def _found(path: Path, ended: str) -> Found:
+def _kernels(lines: Sequence[str]) -> dict[int, tuple[str, ...]]:
+    """Lines of oneDNN about what it computed, by the number of the case."""
+    found: dict[int, tuple[str, ...]] = {}
+    number = -1
+    for line in lines:
+        if line.startswith("case "):
+            number = int(line.split()[1])
+        elif "onednn_verbose" in line and ",exec," in line and ",reorder," not in line:
+            found[number] = (*found.get(number, ()), line)
+    return found
+
+
+def _found(path: Path, ended: str, kernels: tuple[str, ...]) -> Found:
     error = path.with_suffix(".error")
     if ended or error.exists():
         return Found(error=ended or error.read_text())
     with np.load(path) as made:
         count = sum(name.startswith("out") for name in made.files)
-        return Found(tuple(made[f"out{place}"] for place in range(count)), made["seconds"])
+        return Found(tuple(made[f"out{place}"] for place in range(count)), made["seconds"], kernels=kernels)

@@ -75,13 +75,13 @@ def convert(name: str, save_type: str, config: Config | None, folder: Path, *fla
     return out
 
 
-def sample(name: str) -> Feed:
-    """A picture, or token ids."""
+def sample(name: str, place: int = 50) -> Feed:
+    """A picture by its place in the folder, or token ids."""
     if name == "minilm":
         ids = np.random.default_rng(1).integers(1000, 20000, (1, 128))
         return dict(zip(TOKENS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
     input_name, folder, width, height, mean, std = PICTURES[name]
-    path = sorted((MODELS.parent / folder).iterdir())[50]
+    path = sorted((MODELS.parent / folder).iterdir())[place]
     with Image.open(path) as opened:
         pixels = (np.asarray(opened.convert("RGB").resize((width, height)), np.float32) - mean) / std
     return {input_name: (pixels if name == "resnet8" else pixels.transpose(2, 0, 1))[None].astype(np.float32)}
