@@ -80,10 +80,10 @@ def test_the_parameters_that_are_read_are_not_overwritten(
         shutil.copy(folder / f"inference{end}", f"model{end}")
     if named:
         Path("model.pdiparams").rename("out.pdiparams")
-        files = ("--modelFile=model.pdmodel", "--weightFile=out.pdiparams", "--outputFile=out")
+        files = ["--modelFile=model.pdmodel", "--weightFile=out.pdiparams", "--outputFile=out"]
     else:  # a program of another kind of file name, with its parameters beside it
         Path("model.pdmodel").rename("model.json")
-        files = ("--modelFile=model.json", "--outputFile=model")
+        files = ["--modelFile=model.json", "--outputFile=model"]
     before = {path: path.read_bytes() for path in tmp_path.glob("*.*")}
     outcome = command("--fmk=PADDLE", *files, PADDLE)
     assert outcome.status == 2

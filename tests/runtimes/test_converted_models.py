@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.runtime, pytest.mark.shared, pytest.mark.slow]
 
 Feed = dict[str, NDArray[Any]]
 TOKENS = ("input_ids", "attention_mask", "token_type_ids")
-FILES = {
+FILES: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "mobilenet": ("mobilenet_v1_0.75_224.onnx", {"input": (1, 3, 224, 224)}),
     "ultraface": ("ultraface_rfb_320.onnx", {"input": (1, 3, 240, 320)}),
     "resnet8": ("resnet8_cifar10.onnx", {"input_1": (1, 32, 32, 3)}),

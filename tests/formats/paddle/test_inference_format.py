@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -31,8 +33,11 @@ from converter_lite.quantization.weight_only import WeightSettings, quantize_wei
 from converter_lite.runtime.context import RunContext
 from tests.formats.paddle.inference_models import linear_quantized_model, save
 from tests.formats.paddle.models import random, small_network
+from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.test_nb_operators import CASES, mismatch
 from tests.support import Samples, assert_same_outputs, build, random_feed, run, samples_of
+
+Maker = Callable[[], ir.Model]
 
 FORMAT = InferenceFormat()
 ACTIVATION = InferencePolicy().activation
@@ -89,24 +94,24 @@ def program(path: Path) -> Program:
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=lambda case: case.name)
-def test_a_written_model_reads_back_as_the_same_function(case: object, tmp_path: Path) -> None:
+def test_a_written_model_reads_back_as_the_same_function(case: NbCase, tmp_path: Path) -> None:
     try:
-        path = written(QuantizedModel(case.model, QuantPlan("paddle")), tmp_path)  # type: ignore[attr-defined]
+        path = written(QuantizedModel(case.model, QuantPlan("paddle")), tmp_path)
     except TargetError as error:
         assert "to a side of 1" in str(error)
         return
-    again = run(read_paddle(path).model, case.feed)  # type: ignore[attr-defined]
-    wanted = list(run(case.model, case.feed).values())  # type: ignore[attr-defined]
+    again = run(read_paddle(path).model, case.feed)
+    wanted = list(run(case.model, case.feed).values())
     given = [array.reshape(array.shape or (1,)) for array in again.values()]
-    assert mismatch(given, wanted, case.tolerance) == ""  # type: ignore[attr-defined]
+    assert mismatch(given, wanted, case.tolerance) == ""
 
 
 @pytest.mark.parametrize("make", [small_network, words])
 @pytest.mark.parametrize("quantize", [full, weights])
 def test_a_quantized_model_reads_back_with_its_integers_and_scales(
-    make: object, quantize: object, tmp_path: Path
+    make: Maker, quantize: Callable[[ir.Model], QuantizedModel], tmp_path: Path
 ) -> None:
-    quantized: QuantizedModel = quantize(make())  # type: ignore[operator]
+    quantized: QuantizedModel = quantize(make())
     again = read_paddle(written(quantized, tmp_path))
     assert sorted(_steps(again)) == pytest.approx(sorted(_steps(quantized)), rel=2e-7)
     assert _integers(again) == _integers(quantized)
@@ -134,16 +139,15 @@ def _integers(quantized: QuantizedModel) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("make", [small_network, words])
-def test_the_proof_computes_what_the_plan_says(make: object, tmp_path: Path) -> None:
-    model: ir.Model = make()  # type: ignore[operator]
+def test_the_proof_computes_what_the_plan_says(make: Maker, tmp_path: Path) -> None:
+    model: ir.Model = make()
     quantized = full(model)
     proof = ir.from_proto(_loaded(FORMAT.runnable(written(quantized, tmp_path), like=model)))
     assert_same_outputs(qdq_model(quantized), proof, *samples_of(model, 3), rtol=1e-5)
 
 
-def _loaded(data: bytes) -> object:
-    import onnx
-
+def _loaded(data: bytes | Path) -> onnx.ModelProto:
+    assert isinstance(data, bytes)
     return onnx.load_model_from_string(data)
 
 
