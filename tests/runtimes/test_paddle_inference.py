@@ -69,6 +69,17 @@ def test_every_operator_gives_the_float_models_numbers(release: str, tally: Tall
     assert wrong == {}
 
 
+@RELEASES
+def test_operators_without_a_kernel_for_x86_in_paddle_lite(release: str, tmp_path: Path) -> None:
+    model = build("g (float[3,40] x) => (float[3,40] y) { y = Erf(x) }")
+    feed = {"x": 2 * normal(3, 40)}
+    path = write(QuantizedModel(model, QuantPlan("paddle")), tmp_path / "m.pdmodel")
+    (found,) = run_models(release, [InferenceCase(path, fed(model, feed))], tmp_path)
+    assert found.error == ""
+    np.testing.assert_allclose(found.outputs[0][0], run(model, feed)["y"], atol=1e-6)
+    np.testing.assert_allclose(run(read_paddle(path).model, feed)["y"], run(model, feed)["y"], atol=1e-6)
+
+
 def _singles(found: Found) -> list[NDArray[Any]]:
     return [array[0].reshape(array[0].shape or (1,)) for array in found.outputs]
 

@@ -15,6 +15,7 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config import config_from_mapping
 from converter_lite.errors import ConfigError, ConverterError, ModelError, TargetError
 from converter_lite.formats.base import FileOptions
+from converter_lite.formats.paddle.inference_model.documentation import PAGE, page_with_operators
 from converter_lite.formats.paddle.inference_model.format import InferenceFormat
 from converter_lite.formats.paddle.inference_model.lowering import SKIP, largest
 from converter_lite.formats.paddle.inference_model.policy import InferencePolicy
@@ -315,3 +316,14 @@ def test_a_constant_with_nan_is_refused(tmp_path: Path) -> None:
     model = build("g (float[2,4] x) => (float[2,4] y) { y = MatMul(x, w) }", w=weight)
     with pytest.raises(ModelError, match="NaN"):
         FORMAT.write(QuantizedModel(model, QuantPlan("paddle")), tmp_path / "made.pdmodel")
+
+
+def test_data_that_no_kernel_was_tried_on_are_refused() -> None:
+    model = build("g (int32[4] x) => (int32[4] y) { y = Abs(x) }")
+    with pytest.raises(TargetError, match="abs on int32 data is not known to be right in Paddle"):
+        FORMAT.check(model)
+
+
+def test_the_page_has_the_operators_of_the_code() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page_with_operators(page) == page, "python -m converter_lite.formats.paddle.inference_model.documentation"

@@ -13,10 +13,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.formats.paddle.exporter.lowering import Lowering, dims
+from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported, dims
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform
 from converter_lite.formats.paddle.inference_model.spelling import SPELLINGS
-from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
+from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Target, choose
 from converter_lite.formats.paddle.program import Attribute, Operator, Program, VarType, attr
 from converter_lite.quantization.plan import NodeMode
 
@@ -141,8 +141,13 @@ class InferenceLowering(Lowering):
         dtype: str = "float32",
         alias: str | None = None,
     ) -> Operator:
-        """Append an operator in Paddle's words; kernels are chosen by Paddle."""
-        del dtype, alias
+        """Append an operator in Paddle's words; kernels are chosen by Paddle.
+
+        Raises:
+            Unsupported: No library of Paddle-Lite computes it on such data: nor was Paddle tried.
+        """
+        if all(choose(operator, target, dtype=dtype, alias=alias) is None for target in Target):
+            raise Unsupported(f"{operator} on {dtype} data is not known to be right in Paddle")
         made = Operator(operator, dict(inputs), dict(outputs), dict(attributes or {}))
         if not self._turned.isdisjoint(inputs.get("W", ())):
             made.attributes["trans_y"] = attr(True)
