@@ -98,6 +98,7 @@ FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
 """Values of ``--fmk`` -> the format, or why it is refused."""
 
 PADDLE_INFERENCE = Format("paddle.inference_model", ".pdmodel")
+"""Writes only; :data:`PADDLE` reads and describes its files, too."""
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {"MINDIR_LITE": MINDSPORE_LITE, "ONNX": ONNX, "NAIVE_BUFFER": PADDLE, "PADDLE": PADDLE_INFERENCE}
