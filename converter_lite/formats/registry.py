@@ -81,11 +81,12 @@ PADDLE = Format(
     "paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"), weight_suffix=".pdiparams"
 )
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
+TFLITE = Format("tflite", ".tflite")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
-        "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
+        "TFLITE": TFLITE,
         "CAFFE": CAFFE,
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",

@@ -38,6 +38,7 @@ from converter_lite.formats.paddle.inference_model.writer import parameter_bytes
 from converter_lite.formats.paddle.nb.reader import read as read_nb
 from converter_lite.formats.paddle.nb.writer import write as write_nb
 from converter_lite.formats.source import ModelFiles
+from converter_lite.formats.tflite.importer.graph import to_quantized_model as read_tflite
 from converter_lite.kernels.histogram import Histogram
 from converter_lite.log import Log
 from converter_lite.quantization.plan import load_plans
@@ -58,6 +59,7 @@ from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
 from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
 from tests.formats.paddle.pir_models import pir_twin
 from tests.formats.paddle.plans import plan_weights
+from tests.formats.tflite.models import seeds as tflite_seeds
 from tests.support import full, samples_of, written
 
 PICTURES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP", "TGA", "PCX")
@@ -295,6 +297,7 @@ READERS: Mapping[str, Reader] = {
     "caffe": Reader(_read_caffe, _caffe_seeds),
     "ms": Reader(to_quantized_model, _ms_seeds),
     "nb": Reader(read_nb, _nb_seeds),
+    "tflite": Reader(read_tflite, tflite_seeds),
     "picture": Reader(_read_picture, _picture_seeds),
     "ini": Reader(lambda data: parse_config(_text(data)), _ini_seeds),
     "plan": Reader(_read_plan, _plan_seeds),

@@ -75,6 +75,14 @@ def comparison(c: Cases) -> None:
     nodes = [onnx.helper.make_node("IsNaN", ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]
     c.graph("IsNaN", nodes, {"x": np.array([[1, np.nan, -np.inf], [np.nan, 0, np.inf]], np.float32)}, [], ["y"])
     left, right = np.round(c.data(SHAPE)), np.round(c.data(SHAPE))
+    for name, where in (("floats", left[0]), ("integers", ints(0, 3, 0, -1, 7)), ("one cube", left)):
+        nodes = [onnx.helper.make_node("NonZero", ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]
+        c.graph(f"NonZero of {name}", nodes, {"x": where}, [], ["y"])
+    nodes = [
+        onnx.helper.make_node("Greater", ["a", "b"], ["h"]),
+        onnx.helper.make_node("NonZero", ["h"], ["y"]),
+    ]
+    c.graph("NonZero of a comparison", nodes, {"a": left, "b": right}, [], ["y"])
     for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
         nodes = [
             onnx.helper.make_node(op, ["a", "b"], ["h"], name="compare"),
