@@ -305,8 +305,8 @@ def test_quantizations_that_it_does_not_have_are_refused(
 
 
 def test_what_paddle_cannot_express_is_refused_by_name() -> None:
-    model = build("g (float[4] x) => (int64[1,N] y) { [found] y = NonZero(x) }")
-    with pytest.raises(TargetError, match=r"a Paddle model:\s+found \(NonZero\): Paddle has no equal of this operator"):
+    model = build("g (float[4,4] x) => (float y) { [found] y = Det(x) }")
+    with pytest.raises(TargetError, match=r"a Paddle model:\s+found \(Det\): Paddle has no equal of this operator"):
         FORMAT.check(model)
 
 
