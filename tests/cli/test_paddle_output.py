@@ -128,3 +128,9 @@ def test_the_converter_class_writes_it(workshop: Workshop) -> None:
     result = Converter(save_type="PADDLE").convert("ONNX", "model.onnx", "api")
     assert [artefact.path.name for artefact in result.artefacts] == ["api.pdmodel"]
     assert np.isfinite(result.artefacts[0].accuracy[0].cosine)
+
+
+def test_a_goal_for_weights_leaves_nodes_in_float(workshop: Workshop) -> None:
+    goal = changed(WEIGHT, common_quant_param={"target_error": "0.000001"})
+    outcome = workshop.succeed(PADDLE, config=goal)
+    assert "of 16 bits are stored as floats" in outcome.out

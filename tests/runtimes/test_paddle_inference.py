@@ -246,4 +246,6 @@ def test_the_original_opt_makes_the_numbers_of_our_nb_file(
         results.append(run_on_arm(data, list(sample(name).values()), work))
     assert not any(isinstance(result, str) for result in results), results
     for theirs, ours in zip(*results, strict=True):
-        assert np.array_equal(theirs, ours)
+        np.testing.assert_allclose(
+            theirs, ours, atol=1e-6
+        )  # the original leaves products with turned matrices in float

@@ -79,7 +79,7 @@ def full(model: ir.Model, samples: Samples | None = None) -> QuantizedModel:
 
 def weights(model: ir.Model) -> QuantizedModel:
     policy = InferencePolicy(weights_only=True)
-    settings = WeightSettings(8, storage=PaddleStorage(widths=(8,), measured=(8,), policy=policy))
+    settings = WeightSettings(8, storage=PaddleStorage(widths=(8,), measured=(8,), precise_share=0.0, policy=policy))
     return quantize_weights(model.clone(), settings, target="paddle", context=RunContext())
 
 
@@ -327,3 +327,14 @@ def test_data_that_no_kernel_was_tried_on_are_refused() -> None:
 def test_the_page_has_the_operators_of_the_code() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page_with_operators(page) == page, "python -m converter_lite.formats.paddle.inference_model.documentation"
+
+
+def test_weights_of_16_bits_become_floats_with_a_word(tmp_path: Path) -> None:
+    settings = WeightSettings(16, storage=PaddleStorage(policy=InferencePolicy(weights_only=True)))
+    model = small_network()
+    wide = quantize_weights(model, settings, target="paddle", context=RunContext())
+    made = FORMAT.write(wide, tmp_path / "made.pdmodel")
+    assert made.notes == ("3 weights of 16 bits are stored as floats: Paddle restores 8 bits only",)
+    again = read_paddle(made.files[0])
+    assert not again.plan.quantized_nodes
+    assert_same_outputs(qdq_model(wide), again.model, random_feed(model), rtol=1e-5)

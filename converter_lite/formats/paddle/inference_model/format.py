@@ -38,6 +38,8 @@ REQUIREMENTS = GraphRequirements(
 )
 """What the writer requires of a graph."""
 
+WIDE_NOTE = "{} weights of 16 bits are stored as floats: Paddle restores 8 bits only"
+
 PARAMETERS_SUFFIX = ".pdiparams"
 """End of the name of the second file."""
 
@@ -103,7 +105,9 @@ class InferenceFormat:
                     f"a Paddle model stores weights with 8 bits, not with {found}", hint="set bit_num to 8"
                 )
             policy = InferencePolicy(weights_only=True)
-            settings = replace(settings, storage=PaddleStorage(widths=WIDTHS, measured=WIDTHS, policy=policy))
+            settings = replace(
+                settings, storage=PaddleStorage(widths=WIDTHS, measured=WIDTHS, precise_share=0.0, policy=policy)
+            )
         return replace(choice, target=policy, settings=settings)
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
@@ -114,7 +118,7 @@ class InferenceFormat:
         """
         if choice is not None:
             quantized = with_placeholders(quantized.model, quantized.plan, choice)
-        return sum(map(len, protobuf_files(_build(quantized))))
+        return sum(map(len, protobuf_files(_build(quantized)[0])))
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan within what Paddle computes with integers."""
@@ -134,12 +138,12 @@ class InferenceFormat:
             ModelError: A constant holds NaN.
         """
         del log
-        file = _build(quantized)
+        file, notes = _build(quantized)
         refuse_nan(file)
         paths = [path, path.with_suffix(PARAMETERS_SUFFIX)]
         for made, data in zip(paths, protobuf_files(file), strict=True):
             made.write_bytes(data)
-        return Written(paths)
+        return Written(paths, notes)
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
         """The files as a serialized ONNX model.
@@ -154,12 +158,13 @@ class InferenceFormat:
 output_format = InferenceFormat.of
 
 
-def _build(quantized: QuantizedModel) -> NbFile:
-    """Program and parameters.
+def _build(quantized: QuantizedModel) -> tuple[NbFile, tuple[str, ...]]:
+    """Program and parameters, and where they depart from the plan.
 
     Raises:
         TargetError: A node cannot be expressed; all such nodes are named.
     """
     lowering = InferenceLowering(quantized, Target.HOST)
     refuse(lower(lowering), quantized.model, "a Paddle model")
-    return NbFile(lowering.program(), lowering.parameters)
+    notes = (WIDE_NOTE.format(len(lowering.wide)),) if lowering.wide else ()
+    return NbFile(lowering.program(), lowering.parameters), notes

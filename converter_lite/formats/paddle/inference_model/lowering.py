@@ -18,6 +18,7 @@ from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transfo
 from converter_lite.formats.paddle.inference_model.spelling import SPELLINGS
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Target, choose
 from converter_lite.formats.paddle.program import Attribute, Operator, Program, VarType, attr
+from converter_lite.kernels.quantize import along_axis
 from converter_lite.quantization.plan import NodeMode
 
 LEVELS = 127
@@ -65,8 +66,13 @@ class _Grid:
 
 @dataclass(slots=True)
 class InferenceLowering(Lowering):
-    """One translation."""
+    """One translation.
 
+    Attributes:
+        wide: Weights of more than 8 bits, stored as floats.
+    """
+
+    wide: list[str] = field(default_factory=list)
     _restored: dict[str, str] = field(default_factory=dict)
     _rounded: dict[tuple[ir.Value, float], str] = field(default_factory=dict)
     _constants: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -86,16 +92,20 @@ class InferenceLowering(Lowering):
         """A weight as floats: where the plan has integers, these are stored, and an operator makes them floats."""
         is_turned = node.op_type in TURNED and self.mode(node) is not NodeMode.FLOAT
         stored = super(InferenceLowering, self).weight(node, value, turned(transform) if is_turned else transform)
-        array = self.parameters[stored.name]
-        if array.dtype.kind == "f":
-            return stored
-        if stored.name not in self._restored:
-            self._variables[stored.name].dtype = VarType.INT8
-            grid = _Grid(stored.name, np.asarray(stored.scales, np.float32), WEIGHT_AXES[node.op_type])
-            self._restored[stored.name] = self._dequantize(stored.name, array.shape, grid)
-            if is_turned:
-                self._turned.add(self._restored[stored.name])
-        return StoredWeight(self._restored[stored.name], stored.scales)
+        name, array, axis = stored.name, self.parameters[stored.name], WEIGHT_AXES.get(node.op_type, 0)
+        if array.dtype == np.int16:
+            steps = along_axis(np.asarray(stored.scales, np.float32), array.ndim, axis)
+            self.parameters[name] = (array * steps).astype(np.float32)
+            self.wide.append(name)
+        elif array.dtype == np.int8:
+            if name not in self._restored:
+                self._variables[name].dtype = VarType.INT8
+                grid = _Grid(name, np.asarray(stored.scales, np.float32), axis)
+                self._restored[name] = self._dequantize(name, array.shape, grid)
+            name = self._restored[name]
+        if is_turned:
+            self._turned.add(name)
+        return StoredWeight(name, stored.scales)
 
     def int8_input(self, value: ir.Value) -> tuple[str, float]:
         """Variable that holds ``value`` as floats on its grid, and the step of that.
