@@ -82,13 +82,14 @@ PADDLE = Format(
 )
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 TFLITE = Format("tflite", ".tflite")
+MINDIR = Format("mindir", ".mindir")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
         "TFLITE": TFLITE,
         "CAFFE": CAFFE,
-        "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
+        "MINDIR": MINDIR,
         "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
         "MSLITE": MINDSPORE_LITE,
         "PADDLE": PADDLE,

@@ -43,9 +43,9 @@ def add_rounding(quantized: QuantizedModel, adapted: QuantPlan) -> int:
     """
     graph, plan = quantized.model.graph, quantized.plan
     values = (*graph.inputs, *(value for node in graph for value in node.outputs))
-    names = g.known_names(graph) | {str(value.name) for value in values} | set(graph.initializers)
+    names = _ShortNames(graph)
     found = [value for value in values if str(value.name) in plan.activations and _is_left_over(value, plan, adapted)]
-    moved = [value for value in found if _is_on_grid(value, plan)]
+    moved = {value for value in found if _is_on_grid(value, plan)}
     for value in found:
         params, readers = plan.activations[str(value.name)], _readers(value, plan)
         becomes_integer = any(_computes_integers(node, adapted) for node, _ in readers)
@@ -122,7 +122,7 @@ def _insert(graph: ir.Graph, value: ir.Value, readers: list[tuple[ir.Node, int]]
                 graph.outputs[number] = result
 
 
-def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: set[str]) -> list[ir.Node]:
+def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: _ShortNames) -> list[ir.Node]:
     """Nodes that put a value on its grid. Their names are short, since a file has them several times."""
     step = float(params.scale)
     nodes: list[ir.Node] = []
@@ -134,8 +134,8 @@ def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: set[str]
         ("Mul", [step]),
     )
     for op_type, numbers in steps:
-        constants = [_constant(graph, number, names) for number in numbers]
-        source, name = nodes[-1].outputs[0] if nodes else value, g.unique_among("grid", names)
+        constants = [names.constant(graph, number) for number in numbers]
+        source, name = nodes[-1].outputs[0] if nodes else value, names.next()
         node = ir.node(op_type, [source, *constants], name=name)
         result = node.outputs[0]
         result.name, result.shape, result.type = name, value.shape, value.type
@@ -143,5 +143,29 @@ def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: set[str]
     return nodes
 
 
-def _constant(graph: ir.Graph, number: float, names: set[str]) -> ir.Value:
-    return g.add_initializer(graph, g.unique_among("grid", names), np.asarray(number, np.float32))
+class _ShortNames:
+    """``grid_1``, ``grid_2`` and so on, which neither nodes nor values of a graph have.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._values = g.Names(graph)
+        self._nodes = g.known_names(graph)
+        self._count = 0
+
+    def next(self) -> str:
+        """A name for a node and its result."""
+        name = self._values.unique(self._numbered())
+        while name in self._nodes:
+            name = self._values.unique(self._numbered())
+        return name
+
+    def constant(self, graph: ir.Graph, number: float) -> ir.Value:
+        """A float32 scalar in the graph."""
+        return g.add_initializer(graph, self._numbered(), np.asarray(number, np.float32), names=self._values)
+
+    def _numbered(self) -> str:
+        self._count += 1
+        return f"grid_{self._count}"

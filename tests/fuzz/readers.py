@@ -28,6 +28,7 @@ from converter_lite.data.images import FORMATS, ImagePreprocess, is_picture, loa
 from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import DataError
 from converter_lite.formats.caffe.source import read_source as read_caffe
+from converter_lite.formats.mindir.source import read_source as read_mindir
 from converter_lite.formats.mindspore_lite.exporter.writer import write as write_ms
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 from converter_lite.formats.onnx.qdq import read_qdq
@@ -46,6 +47,8 @@ from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, ini, model_proto
 from tests.formats.caffe.cases import CASES as CAFFE_CASES
 from tests.formats.caffe.detectors import DETECTIONS, detector_text, ssd
 from tests.formats.caffe.networks import caffemodel
+from tests.formats.mindir.test_operators import CASES as MINDIR_CASES
+from tests.formats.mindir.test_structure import PROGRAMS as MINDIR_PROGRAMS
 from tests.formats.mindspore_lite.models import convolutional, floating, weights_quantized
 from tests.formats.paddle.inference_models import (
     fake_quantized_model,
@@ -180,6 +183,14 @@ def _caffe_seeds() -> list[bytes]:
     return [len(head).to_bytes(4, "little") + head + content for head, content in seeds]
 
 
+def _read_mindir(data: bytes) -> object:
+    return read_mindir(ModelFiles(_file("net.mindir", data), None, {}, confined=True))
+
+
+def _mindir_seeds() -> list[bytes]:
+    return [case.content() for case in MINDIR_CASES.values()] + [make() for make in MINDIR_PROGRAMS.values()]
+
+
 def _ms_seeds() -> list[bytes]:
     model = convolutional()
     return [write_ms(floating(model)), *(write_ms(weights_quantized(model, bits)) for bits in (2, 4, 8))]
@@ -295,6 +306,7 @@ READERS: Mapping[str, Reader] = {
     "paddle": Reader(_read_paddle, _paddle_seeds),
     "pir": Reader(_read_pir, _pir_seeds),
     "caffe": Reader(_read_caffe, _caffe_seeds),
+    "mindir": Reader(_read_mindir, _mindir_seeds),
     "ms": Reader(to_quantized_model, _ms_seeds),
     "nb": Reader(read_nb, _nb_seeds),
     "tflite": Reader(read_tflite, tflite_seeds),

@@ -12,6 +12,7 @@ from converter_lite.config.names import TargetDevice
 from converter_lite.errors import ConfigError, TargetError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.paddle.exporter.build import NbOptions, build, refuse_unwritable
+from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
 from converter_lite.formats.paddle.flags import NbFlags
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
@@ -20,7 +21,7 @@ from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import WEIGHT_BITS, PaddlePolicy, PaddleStorage
 from converter_lite.formats.paddle.program import NbFile, refuse_difference
 from converter_lite.formats.paddle.proof import proof_model, refuse_nan
-from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphRequirements
+from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
@@ -34,13 +35,7 @@ from converter_lite.targets.operands import stored_weight
 if TYPE_CHECKING:
     from converter_lite.formats.paddle.exporter.sparsify import Sparsity
 
-NB_REQUIREMENTS = GraphRequirements(
-    fused=DEVICE_FUSED,
-    opset=DEVICE_OPSET,
-    spelled_out=frozenset(
-        {"Expand", "GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}
-    ),
-)
+NB_REQUIREMENTS = EXPORTER_REQUIREMENTS
 """What the writer requires of a graph."""
 
 PROTOBUF_NAMES = ("model", "params")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
 from converter_lite.formats.paddle.exporter.table import HANDLERS
-from converter_lite.formats.paddle.inference_model.format import REQUIREMENTS
 
 BEGIN = "<!-- operators:begin (made by python -m converter_lite.formats.paddle.inference_model.documentation) -->"
 END = "<!-- operators:end -->"
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "formats" / "paddle_inference.md"
 
 def operators() -> str:
     """Operators that are written, and those that are written with others, as Markdown."""
-    lists = (sorted(HANDLERS), sorted(REQUIREMENTS.spelled_out - HANDLERS.keys()))
+    lists = (sorted(HANDLERS), sorted(EXPORTER_REQUIREMENTS.spelled_out - HANDLERS.keys()))
     written, others = (", ".join(f"`{name}`" for name in names) for names in lists)
     return f"{written}.\n\nBefore that, other operators are written in their words: {others}."
 

@@ -11,6 +11,7 @@ from converter_lite.config.names import TargetDevice
 from converter_lite.errors import ConfigError, TargetError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.paddle.exporter.build import lower, refuse
+from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
 from converter_lite.formats.paddle.inference_model.lowering import InferenceLowering
 from converter_lite.formats.paddle.inference_model.policy import NAME, WIDTHS, InferencePolicy
 from converter_lite.formats.paddle.inference_model.reader import read_paddle
@@ -20,7 +21,7 @@ from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import PaddleStorage
 from converter_lite.formats.paddle.program import NbFile
 from converter_lite.formats.paddle.proof import proof_model, refuse_nan
-from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphRequirements
+from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
@@ -28,15 +29,6 @@ from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings
-
-REQUIREMENTS = GraphRequirements(
-    fused=DEVICE_FUSED,
-    opset=DEVICE_OPSET,
-    spelled_out=frozenset(
-        {"Expand", "GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}
-    ),
-)
-"""What the writer requires of a graph."""
 
 WIDE_NOTE = "{} weights of 16 bits are stored as floats: Paddle restores 8 bits only"
 
@@ -51,7 +43,7 @@ class InferenceFormat:
     name: str = "PADDLE"
     suffix: str = ".pdmodel"
     beside: tuple[str, ...] = (PARAMETERS_SUFFIX,)
-    requirements: GraphRequirements = REQUIREMENTS
+    requirements: GraphRequirements = EXPORTER_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 
     @classmethod
