@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from converter_lite.quantization.quantizer import Quantizer
     from converter_lite.runtime.engine import Feed
 
-FORMATS = ("ONNX", "MINDIR_LITE", "NAIVE_BUFFER")
+FORMATS = ("ONNX", "MINDIR_LITE", "NAIVE_BUFFER", "PADDLE")
 """Formats that can be analysed: their quantized networks are measured as ONNX graphs."""
 
 MOST = 65535

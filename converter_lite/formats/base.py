@@ -68,6 +68,10 @@ class OutputFormat(Protocol):
         """End of file names."""
 
     @property
+    def beside(self) -> tuple[str, ...]:
+        """Ends of the names of other files that are always written, in place of the suffix."""
+
+    @property
     def requirements(self) -> GraphRequirements:
         """What the format requires of a graph."""
 

@@ -99,7 +99,12 @@ FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
 )
 """Values of ``--fmk`` -> the format, or why it is refused."""
 
-FORMATS: Mapping[str, Format] = MappingProxyType({"MINDIR_LITE": MINDSPORE_LITE, "ONNX": ONNX, "NAIVE_BUFFER": PADDLE})
+PADDLE_INFERENCE = Format("paddle.inference_model", ".pdmodel")
+"""Writes only; :data:`PADDLE` reads and describes its files, too."""
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {"MINDIR_LITE": MINDSPORE_LITE, "ONNX": ONNX, "NAIVE_BUFFER": PADDLE, "PADDLE": PADDLE_INFERENCE}
+)
 """Values of ``--saveType`` -> the format."""
 
 UNAVAILABLE = {

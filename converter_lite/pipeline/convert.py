@@ -18,7 +18,7 @@ from converter_lite.data.random_samples import random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ModelError, QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
-from converter_lite.formats.registry import output_format
+from converter_lite.formats.registry import output_format, weight_files_beside
 from converter_lite.formats.source import Source
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
@@ -168,8 +168,10 @@ class _Conversion:
     def _destinations(self) -> list[Path]:
         request = self.request
         targets = destinations(request.output_file, [fmt.suffix for fmt in self.formats])
-        inputs = (request.model_file, request.config_file, request.weight_file, request.plan)
-        refuse_overwrites((*targets, request.save_plan, request.json, request.report), inputs)
+        weights = [request.weight_file] if request.weight_file else weight_files_beside(request.model_file, request.fmk)
+        inputs = (request.model_file, request.config_file, *weights, request.plan)
+        beside = [path.with_suffix(end) for fmt, path in zip(self.formats, targets, strict=True) for end in fmt.beside]
+        refuse_overwrites((*targets, *beside, request.save_plan, request.json, request.report), inputs)
         if request.dry_run and request.save_plan is not None:
             raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
         return targets

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.runtime, pytest.mark.shared, pytest.mark.slow]
 
 Feed = dict[str, NDArray[Any]]
 TOKENS = ("input_ids", "attention_mask", "token_type_ids")
-FILES = {
+FILES: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "mobilenet": ("mobilenet_v1_0.75_224.onnx", {"input": (1, 3, 224, 224)}),
     "ultraface": ("ultraface_rfb_320.onnx", {"input": (1, 3, 240, 320)}),
     "resnet8": ("resnet8_cifar10.onnx", {"input_1": (1, 32, 32, 3)}),
@@ -75,13 +75,13 @@ def convert(name: str, save_type: str, config: Config | None, folder: Path, *fla
     return out
 
 
-def sample(name: str) -> Feed:
-    """A picture, or token ids."""
+def sample(name: str, place: int = 50) -> Feed:
+    """A picture by its place in the folder, or token ids."""
     if name == "minilm":
         ids = np.random.default_rng(1).integers(1000, 20000, (1, 128))
         return dict(zip(TOKENS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
     input_name, folder, width, height, mean, std = PICTURES[name]
-    path = sorted((MODELS.parent / folder).iterdir())[50]
+    path = sorted((MODELS.parent / folder).iterdir())[place]
     with Image.open(path) as opened:
         pixels = (np.asarray(opened.convert("RGB").resize((width, height)), np.float32) - mean) / std
     return {input_name: (pixels if name == "resnet8" else pixels.transpose(2, 0, 1))[None].astype(np.float32)}

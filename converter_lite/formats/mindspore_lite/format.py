@@ -45,6 +45,7 @@ class MsFormat:
 
     options: MsOptions = field(default_factory=MsOptions)
     name: str = "MINDIR_LITE"
+    beside: tuple[str, ...] = ()
     suffix: str = ".ms"
     requirements: GraphRequirements = MS_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES

@@ -61,6 +61,7 @@ class OnnxFormat:
     options: FileOptions = field(default_factory=FileOptions)
     name: str = "ONNX"
     suffix: str = ".onnx"
+    beside: tuple[str, ...] = ()
     requirements: GraphRequirements = ONNX_REQUIREMENTS
 
     @property

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx_ir as ir
 
 from converter_lite.config.names import TargetDevice
-from converter_lite.errors import ConfigError, ModelError, TargetError
+from converter_lite.errors import ConfigError, TargetError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.paddle.exporter.build import NbOptions, build, refuse_unwritable
+from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
 from converter_lite.formats.paddle.flags import NbFlags
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
@@ -20,7 +20,8 @@ from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import WEIGHT_BITS, PaddlePolicy, PaddleStorage
 from converter_lite.formats.paddle.program import NbFile, refuse_difference
-from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphRequirements
+from converter_lite.formats.paddle.proof import proof_model, refuse_nan
+from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
@@ -34,31 +35,7 @@ from converter_lite.targets.operands import stored_weight
 if TYPE_CHECKING:
     from converter_lite.formats.paddle.exporter.sparsify import Sparsity
 
-NB_REQUIREMENTS = GraphRequirements(
-    fused=DEVICE_FUSED,
-    opset=DEVICE_OPSET,
-    spelled_out=frozenset(
-        {
-            "Celu",
-            "Conv",
-            "Einsum",
-            "Expand",
-            "GRU",
-            "Gather",
-            "GatherElements",
-            "GatherND",
-            "Gemm",
-            "IsNaN",
-            "MatMul",
-            "MaxPool",
-            "Pad",
-            "ReduceLogSumExp",
-            "Resize",
-            "ScatterND",
-            "Selu",
-        }
-    ),
-)
+NB_REQUIREMENTS = EXPORTER_REQUIREMENTS
 """What the writer requires of a graph."""
 
 PROTOBUF_NAMES = ("model", "params")
@@ -83,6 +60,7 @@ class NbFormat:
     sparse: float | None = None
     protobuf: bool = False
     name: str = "NAIVE_BUFFER"
+    beside: tuple[str, ...] = ()
     requirements: GraphRequirements = NB_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 
@@ -178,9 +156,10 @@ class NbFormat:
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan within what the target computes; on x86 weights stay integers and the computation is float."""
-        adapted = adapt_plan(quantized, self.target, integer=self.target == "arm")
+        policy = PaddlePolicy(self.target)
+        adapted = adapt_plan(quantized, policy, integer=self.target == "arm")
         if log is not None:
-            for note in adaptation_notes(quantized, adapted):
+            for note in adaptation_notes(quantized, adapted, policy):
                 log.warning(note)
         return adapted
 
@@ -204,7 +183,7 @@ class NbFormat:
         """The structure of the file, and what the user should know about it."""
         file = build(quantized, options=NbOptions(self.target, self.meta_version))
         notes: tuple[str, ...] = ()
-        _refuse_nan(file)
+        refuse_nan(file)
         if self.sparse is not None:
             notes += _sparsified(file, self.sparse).notes
         if self.half:
@@ -229,8 +208,6 @@ class NbFormat:
         Raises:
             FormatError: The file is not valid.
         """
-        from converter_lite.quantization.qdq.build import qdq_model
-
         shapes = {str(v.name): tuple(v.shape.numpy()) for v in like.graph.inputs if v.shape and v.shape.is_static()}
         if self.protobuf:
             from converter_lite.formats.paddle.inference_model.reader import read_paddle
@@ -238,28 +215,10 @@ class NbFormat:
             quantized = read_paddle(path, path.with_name(PROTOBUF_NAMES[1]), input_shapes=shapes)
         else:
             quantized = read(path.read_bytes(), where=str(path), input_shapes=shapes, rounded=True)
-        model = qdq_model(quantized)
-        _take_types(model, like)
-        return ir.to_proto(model).SerializeToString()
+        return proof_model(quantized, like)
 
 
 output_format = NbFormat.of
-
-
-def _take_types(model: ir.Model, like: ir.Model) -> None:
-    """Make the inputs of ``model`` take the samples of ``like``: files have float16 and double inputs as float32."""
-    wanted = {value.name: value.dtype for value in like.graph.inputs}
-    for value in model.graph.inputs:
-        dtype = wanted.get(value.name)
-        if value.dtype is not ir.DataType.FLOAT or dtype not in (ir.DataType.FLOAT16, ir.DataType.DOUBLE):
-            continue
-        cast = ir.node("Cast", [value], attributes={"to": ir.DataType.FLOAT.value}, name=f"{value.name}_as_float")
-        cast.outputs[0].name, cast.outputs[0].shape, cast.outputs[0].dtype = cast.name, value.shape, value.dtype
-        for node, position in list(value.uses()):
-            if node is not cast:
-                node.replace_input_with(position, cast.outputs[0])
-        model.graph.insert_before(next(iter(model.graph)), cast)
-        value.dtype = dtype
 
 
 def _weights_only(settings: FullSettings) -> WeightSettings:
@@ -283,9 +242,3 @@ def _sparsified(file: NbFile, threshold: float) -> Sparsity:
     from converter_lite.formats.paddle.exporter.sparsify import sparsify  # few conversions need it
 
     return sparsify(file, threshold)
-
-
-def _refuse_nan(file: NbFile) -> None:
-    for name, array in file.parameters.items():
-        if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # a minimum is NaN if any element is
-            raise ModelError("the constant holds NaN", where=name, hint="the model is damaged, or was trained badly")

@@ -21,8 +21,12 @@ LARGEST = 127
 """Largest magnitude of an int8 weight."""
 
 
-def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> QuantizedModel:
-    """The plan of an already quantized model, within what ``target`` can do.
+FLOAT_TARGETS = ("x86", "host")
+"""Targets that keep integer weights and compute in float."""
+
+
+def adapt_plan(quantized: QuantizedModel, policy: PaddlePolicy, *, integer: bool) -> QuantizedModel:
+    """The plan of an already quantized model, within what a target can do.
 
     Integer nodes that the target cannot compute keep their integer weights where the runtime dequantizes them, and
     become float otherwise, each with its reason. The graph and the integers are shared, not copied, but for weights of
@@ -30,10 +34,10 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
 
     Args:
         quantized: As a reader of quantized models returns it.
-        target: ``arm``, ``x86`` or ``host``.
+        policy: The target.
         integer: Whether nodes may compute with integers at all.
     """
-    plan, policy = QuantPlan(target, activations=dict(quantized.plan.activations)), PaddlePolicy(target)
+    plan = QuantPlan(policy.name, activations=dict(quantized.plan.activations))
     for node in quantized.model.graph:
         mode, value = quantized.plan.mode(node), stored_weight(node)
         found = policy.capability(node)
@@ -74,15 +78,15 @@ def integer_weights(quantized: QuantizedModel) -> set[str]:
     }
 
 
-def adaptation_notes(source: QuantizedModel, adapted: QuantizedModel) -> Iterator[str]:
+def adaptation_notes(source: QuantizedModel, adapted: QuantizedModel, policy: PaddlePolicy) -> Iterator[str]:
     """What the user should know about a plan of :func:`adapt_plan`."""
-    target, modes = adapted.plan.target, [adapted.plan.mode(node) for node in adapted.model.graph]
-    if NodeMode.INTEGER not in modes and target != "arm" and _has_integers(source):
+    target, modes = policy.name, [adapted.plan.mode(node) for node in adapted.model.graph]
+    if NodeMode.INTEGER not in modes and target in FLOAT_TARGETS and _has_integers(source):
         yield (
             f"{target}: weights stay int8, computation is float; the int8 kernels there saturate beyond 63 and"
             " are not faster"
         )
-    found = _obstacles(source, target) if target == "arm" else Counter()
+    found = Counter() if target in FLOAT_TARGETS else _obstacles(source, policy)
     if found:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in found.most_common(3))
         yield f"{found.total()} quantized nodes compute in float: {reasons}"
@@ -95,10 +99,9 @@ def _has_integers(quantized: QuantizedModel) -> bool:
     return any(decision.mode is NodeMode.INTEGER for decision in quantized.plan.nodes.values())
 
 
-def _obstacles(quantized: QuantizedModel, target: str) -> Counter[str]:
-    """Why nodes that compute with integers in a quantized model cannot do so on ``target`` -> how many."""
+def _obstacles(quantized: QuantizedModel, policy: PaddlePolicy) -> Counter[str]:
+    """Why nodes that compute with integers in a quantized model cannot do so on a target -> how many."""
     found: Counter[str] = Counter()
-    policy = PaddlePolicy(target)
     for node in quantized.model.graph:
         value = stored_weight(node)
         params = quantized.plan.weights.get(str(value.name)) if value is not None else None

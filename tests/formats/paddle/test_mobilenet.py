@@ -17,6 +17,7 @@ from converter_lite.formats.paddle.inference_model.reader import load, locate, r
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.planning import adapt_plan
+from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import MODELS, shared_model
@@ -89,7 +90,7 @@ def test_a_quantized_model_is_as_accurate_as_in_paddle() -> None:
 @pytest.mark.parametrize("kind", ["ptq", "ptq_onnx_format"])
 def test_an_arm_file_says_what_its_paddle_model_says(kind: str) -> None:
     quantized = read_paddle(FOLDER / kind)
-    again = read(write(adapt_plan(quantized, "arm", integer=True), options=NbOptions("arm")))
+    again = read(write(adapt_plan(quantized, PaddlePolicy("arm"), integer=True), options=NbOptions("arm")))
     images = {"image": pictures()[1][:4]}
     first, second = (DEFAULT_ENGINE.session(serialized(qdq_model(q))).run(images) for q in (quantized, again))
     assert [np.array_equal(a, b) for a, b in zip(first.values(), second.values(), strict=True)] == [True]

@@ -200,7 +200,7 @@ def test_fully_connected_layers_on_arm_have_one_scale_per_column() -> None:
 
 def test_an_integer_plan_becomes_integer_weights_where_the_target_has_no_use_for_more() -> None:
     quantized, _ = full_network()
-    adapted = adapt_plan(quantized, "x86", integer=False)
+    adapted = adapt_plan(quantized, PaddlePolicy("x86"), integer=False)
     modes = Counter(node.mode for node in adapted.plan.nodes.values())
     assert modes[NodeMode.INTEGER] == 0
     assert modes[NodeMode.WEIGHT] == 4

@@ -59,8 +59,8 @@ def build(quantized: QuantizedModel, *, options: NbOptions) -> NbFile:
     Raises:
         TargetError: A node cannot be expressed; all such nodes are named.
     """
-    lowering, problems = _lower(quantized, target_of(options.target))
-    _refuse(problems, quantized.model, options.target)
+    lowering = Lowering(quantized, target_of(options.target))
+    refuse(lower(lowering), quantized.model, f".nb for {options.target}")
     return NbFile(lowering.program(), lowering.parameters, options.meta_version, options.opt_version)
 
 
@@ -70,7 +70,7 @@ def check(model: ir.Model, target: str) -> list[Problem]:
     Raises:
         TargetError: The target does not exist.
     """
-    return _lower(QuantizedModel(model, QuantPlan(target)), target_of(target))[1]
+    return lower(Lowering(QuantizedModel(model, QuantPlan(target)), target_of(target)))
 
 
 def refuse_unwritable(model: ir.Model, target: str) -> None:
@@ -79,15 +79,20 @@ def refuse_unwritable(model: ir.Model, target: str) -> None:
     Raises:
         TargetError: Nodes and reasons are named, all of them.
     """
-    _refuse(check(model, target), model, target)
+    refuse(check(model, target), model, f".nb for {target}")
 
 
-def _refuse(problems: Sequence[Problem], model: ir.Model, target: str) -> None:
+def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
+    """Refuse a model with nodes that cannot be expressed; ``kind`` names the file.
+
+    Raises:
+        TargetError: Nodes and reasons are named, all of them.
+    """
     if not problems:
         return
     dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
     raise TargetError(
-        f"{len(problems)} of {len(model.graph)} nodes cannot be written as .nb for {target}:\n"
+        f"{len(problems)} of {len(model.graph)} nodes cannot be written as {kind}:\n"
         + "\n".join(f"  {problem}" for problem in problems),
         hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
     )
@@ -105,9 +110,9 @@ def target_of(name: str) -> Target:
         raise TargetError(str(error)) from None
 
 
-def _lower(quantized: QuantizedModel, target: Target) -> tuple[Lowering, list[Problem]]:
-    lowering = Lowering(quantized, target)
-    graph = quantized.model.graph
+def lower(lowering: Lowering) -> list[Problem]:
+    """Translate the whole graph; returns the nodes that cannot be expressed."""
+    graph = lowering.graph
     lowering.reserve([*graph.inputs, *graph.outputs])
     problems = list(_problems(lowering, graph))
     problems.extend(
@@ -115,7 +120,7 @@ def _lower(quantized: QuantizedModel, target: Target) -> tuple[Lowering, list[Pr
         for value in graph.outputs
         if value.producer() is None
     )
-    return lowering, problems
+    return problems
 
 
 def _refuse_types(node: ir.Node, target: Target) -> None:
@@ -135,7 +140,7 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
         handler = HANDLERS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         name = str(node.name)
         if handler is None:
-            yield Problem(name, node.op_type, "Paddle-Lite has no equal of this operator")
+            yield Problem(name, node.op_type, f"{lowering.runtime} has no equal of this operator")
         else:
             try:
                 _refuse_types(node, lowering.target)

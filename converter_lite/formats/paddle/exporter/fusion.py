@@ -64,7 +64,7 @@ def _clip(node: ir.Node) -> Activation | None:
 def take_activation(lowering: Lowering, value: ir.Value, allowed: Collection[str]) -> tuple[Activation, ir.Value]:
     """Fuse the function behind ``value`` when it is the only reader; returns it with the value it writes."""
     consumer = g.single_consumer(value)
-    if consumer is None or consumer in lowering.done:
+    if consumer is None or consumer in lowering.done or not lowering.absorbs:
         return Activation(), value
     found = recognise(consumer)
     if found is None or found.name not in allowed or consumer.inputs[0] is not value:
@@ -76,7 +76,7 @@ def take_activation(lowering: Lowering, value: ir.Value, allowed: Collection[str
 def take_bias(lowering: Lowering, value: ir.Value, channels: int) -> tuple[ir.Value | None, ir.Value]:
     """Fuse the addition of a constant vector along the last axis behind ``value``; returns the vector and the sum."""
     consumer = g.single_consumer(value)
-    if consumer is None or consumer.op_type != "Add" or consumer in lowering.done:
+    if consumer is None or consumer.op_type != "Add" or consumer in lowering.done or not lowering.absorbs:
         return None, value
     other = consumer.inputs[1] if consumer.inputs[0] is value else consumer.inputs[0]
     array = g.constant(other)

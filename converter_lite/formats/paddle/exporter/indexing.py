@@ -57,7 +57,7 @@ def _lookup(lowering: Lowering, node: ir.Node) -> None:
     weight = lowering.weight(node, node.inputs[0], keep(1))
     shape_of_ids = dims(index)  # type: ignore[arg-type]
     outputs = {"Out": [lowering.result(value)]}
-    if lowering.mode(node) is NodeMode.WEIGHT:
+    if lowering.mode(node) is NodeMode.WEIGHT and lowering.absorbs:
         # Only the older operator's table is dequantized; it wants indices with a last dimension of 1.
         ids = unsqueeze(lowering, ids, len(shape_of_ids), (*shape_of_ids, 1), dtype=VarType.INT64)
         inputs = {"W": [weight.name], "Ids": [ids]}

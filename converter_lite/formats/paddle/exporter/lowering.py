@@ -71,6 +71,16 @@ class Lowering:
         return self.quantized.model.graph
 
     @property
+    def runtime(self) -> str:
+        """Name of the library that the file is for."""
+        return "Paddle-Lite"
+
+    @property
+    def absorbs(self) -> bool:
+        """Whether operators take biases, functions and integers, as those of Paddle-Lite do."""
+        return True
+
+    @property
     def is_arm(self) -> bool:
         """Whether the file is for ARM."""
         return self.target is Target.ARM

@@ -85,7 +85,7 @@ def _matmul(lowering: Lowering, node: ir.Node) -> None:
 def _same_batch(lowering: Lowering, value: ir.Value | None, result: ir.Value) -> str:
     """A side of a matrix product with all batch dimensions of the result: no kernel broadcasts them."""
     own, wanted = dims(value)[:-2], dims(result)[:-2]  # type: ignore[arg-type]
-    if own == wanted:
+    if own == wanted or not lowering.absorbs:
         return lowering.tensor(value)
     matrix = dims(value)[-2:]  # type: ignore[arg-type]
     array = g.constant(value)

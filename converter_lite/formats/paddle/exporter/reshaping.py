@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -91,6 +92,10 @@ def _flatten(lowering: Lowering, node: ir.Node) -> None:
     if axis == 1 and dimensions > 1:
         attributes = {"start_axis": attr(1), "stop_axis": attr(dimensions - 1)}
         lowering.emit("flatten_contiguous_range", inputs, outputs, attributes)
+    elif not lowering.absorbs:  # Paddle's older operator lacks element types
+        known = dims(source)  # type: ignore[arg-type]
+        rows, columns = (-1 if -1 in sizes else math.prod(sizes) for sizes in (known[:axis], known[axis:]))
+        reshape(lowering, inputs["X"][0], outputs["Out"][0], (rows, -1) if rows > 0 else (-1, columns))
     else:
         lowering.emit("flatten2", inputs, outputs, {"axis": attr(axis)})
 

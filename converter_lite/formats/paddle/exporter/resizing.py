@@ -37,7 +37,7 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
             "give the output size instead of scales, or an input size that the factor divides",
         )
     if mode == "linear" and not lowering.is_arm:
-        _refuse_sides_of_one(node, (height, width))
+        _refuse_sides_of_one(node, (height, width), "--nbTarget=arm has it" if lowering.absorbs else "")
     by_scale = scales is not None and not fixed
     attributes = {
         "scale": floats(scales if by_scale and scales is not None else ()),
@@ -67,11 +67,11 @@ def _without_sides_of_one(lowering: Lowering, node: ir.Node, name: str) -> str:
     return expand(lowering, name, sizes, wanted)
 
 
-def _refuse_sides_of_one(node: ir.Node, result: tuple[int, ...]) -> None:
+def _refuse_sides_of_one(node: ir.Node, result: tuple[int, ...], hint: str) -> None:
     """x86 kernels use the first line as the middle; with align_corners those of 2.10 divide by zero."""
     coordinates, source = _coordinates(node), dims(node.inputs[0])[2:]  # type: ignore[arg-type]
     if any(new == 1 and (old != 1 or coordinates == "align_corners") for old, new in zip(source, result, strict=True)):
-        raise Unsupported(f"linear Resize with {coordinates} to a side of 1", "--nbTarget=arm has it")
+        raise Unsupported(f"linear Resize with {coordinates} to a side of 1", hint)
 
 
 def _first_line(lowering: Lowering, node: ir.Node, name: str, axes: list[int]) -> str:

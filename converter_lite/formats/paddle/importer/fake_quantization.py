@@ -43,8 +43,9 @@ WEIGHT_SLOTS = {
     "mul": ("X", "Y", "Out", 1),
     "matmul": ("X", "Y", "Out", 1),
     "matmul_v2": ("X", "Y", "Out", 1),
+    "lookup_table_v2": ("Ids", "W", "Out", 1),
 }
-"""Operators that compute with integers: slots of data, weight and output, channel axis of the weight."""
+"""Operators whose weights are integers: slots of data, weight and output, channel axis of the weight."""
 
 Parameters = dict[str, NDArray[Any]]
 

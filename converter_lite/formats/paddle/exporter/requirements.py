@@ -1,0 +1,32 @@
+"""What the translation to Paddle's operators requires of a graph, for either kind of file."""
+
+from __future__ import annotations
+
+from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphRequirements
+
+EXPORTER_REQUIREMENTS = GraphRequirements(
+    fused=DEVICE_FUSED,
+    opset=DEVICE_OPSET,
+    spelled_out=frozenset(
+        {
+            "Celu",
+            "Conv",
+            "Einsum",
+            "Expand",
+            "GRU",
+            "Gather",
+            "GatherElements",
+            "GatherND",
+            "Gemm",
+            "IsNaN",
+            "MatMul",
+            "MaxPool",
+            "Pad",
+            "ReduceLogSumExp",
+            "Resize",
+            "ScatterND",
+            "Selu",
+        }
+    ),
+)
+"""Operators that it fuses, and those that are written with others first."""

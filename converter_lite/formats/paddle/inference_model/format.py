@@ -1,0 +1,162 @@
+"""Paddle inference models as an output format of a conversion (``--saveType=PADDLE``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx_ir as ir
+
+from converter_lite.config.names import TargetDevice
+from converter_lite.errors import ConfigError, TargetError
+from converter_lite.formats.base import FileOptions, Written
+from converter_lite.formats.paddle.exporter.build import lower, refuse
+from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
+from converter_lite.formats.paddle.inference_model.lowering import InferenceLowering
+from converter_lite.formats.paddle.inference_model.policy import NAME, WIDTHS, InferencePolicy
+from converter_lite.formats.paddle.inference_model.reader import read_paddle
+from converter_lite.formats.paddle.inference_model.writer import protobuf_files
+from converter_lite.formats.paddle.kernels import Target
+from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
+from converter_lite.formats.paddle.policy import PaddleStorage
+from converter_lite.formats.paddle.program import NbFile
+from converter_lite.formats.paddle.proof import proof_model, refuse_nan
+from converter_lite.formats.requirements import GraphRequirements
+from converter_lite.log import Log
+from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.dynamic import DynamicSettings
+from converter_lite.quantization.placeholders import with_placeholders
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.weight_only import WeightSettings
+
+WIDE_NOTE = "{} weights of 16 bits are stored as floats: Paddle restores 8 bits only"
+
+PARAMETERS_SUFFIX = ".pdiparams"
+"""End of the name of the second file."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceFormat:
+    """Paddle inference models; see :class:`converter_lite.formats.base.OutputFormat`."""
+
+    name: str = "PADDLE"
+    suffix: str = ".pdmodel"
+    beside: tuple[str, ...] = (PARAMETERS_SUFFIX,)
+    requirements: GraphRequirements = EXPORTER_REQUIREMENTS
+    io_types: IoTypes = UNCHANGED_TYPES
+
+    @classmethod
+    def of(cls, options: FileOptions) -> InferenceFormat:
+        """The format with the options of a request.
+
+        Raises:
+            TargetError: An option asks for something that the format does not have.
+        """
+        if options.fp16:
+            raise TargetError("a Paddle model is written without float16", where="--fp16=on", hint="use --fp16=off")
+        asked = options.io_types
+        for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
+            if word != "DEFAULT":
+                raise TargetError(
+                    f"{kind}s of a Paddle model keep the model's types, and cannot become {word}",
+                    where=f"--{kind}DataType={word}",
+                    hint="leave it at DEFAULT, or use --saveType=ONNX",
+                )
+        return cls()
+
+    def check(self, model: ir.Model) -> None:
+        """Refuse a model that Paddle's operators cannot express.
+
+        Raises:
+            TargetError: Nodes and reasons are named, all of them.
+        """
+        _build(QuantizedModel(model, QuantPlan(NAME)))
+
+    def restrict(self, choice: Choice, model: ir.Model) -> Choice:
+        """The choice with what Paddle can compute with integers.
+
+        Raises:
+            TargetError: The configuration names a device.
+            ConfigError: A Paddle model has no such quantization.
+        """
+        del model
+        if choice.target.name != TargetDevice.CPU.value:
+            raise TargetError(
+                f"a Paddle model cannot follow the rules of {choice.target.name}",
+                where="[full_quant_param] target_device",
+                hint="use --saveType=ONNX, or leave the key out",
+            )
+        settings, policy = choice.settings, InferencePolicy()
+        if isinstance(settings, DynamicSettings):
+            raise ConfigError("a Paddle model has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")
+        if isinstance(settings, WeightSettings):
+            if settings.mixed is not None or settings.bits not in WIDTHS:
+                found = "searched widths" if settings.mixed is not None else f"{settings.bits} bits"
+                raise ConfigError(
+                    f"a Paddle model stores weights with 8 bits, not with {found}", hint="set bit_num to 8"
+                )
+            policy = InferencePolicy(weights_only=True)
+            settings = replace(
+                settings, storage=PaddleStorage(widths=WIDTHS, measured=WIDTHS, precise_share=0.0, policy=policy)
+            )
+        return replace(choice, target=policy, settings=settings)
+
+    def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
+        """Bytes of both files with placeholder parameters.
+
+        Raises:
+            ConverterError: Such files cannot be written.
+        """
+        if choice is not None:
+            quantized = with_placeholders(quantized.model, quantized.plan, choice)
+        return sum(map(len, protobuf_files(_build(quantized)[0])))
+
+    def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
+        """The plan within what Paddle computes with integers."""
+        computes = any(node.mode is NodeMode.INTEGER for node in quantized.plan.nodes.values())
+        policy = InferencePolicy(weights_only=not computes)
+        adapted = adapt_plan(quantized, policy, integer=True)
+        if log is not None:
+            for note in adaptation_notes(quantized, adapted, policy):
+                log.warning(note)
+        return adapted
+
+    def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
+        """Write the program and, beside it, its parameters; both are read back and compared.
+
+        Raises:
+            TargetError: The plan cannot be expressed.
+            ModelError: A constant holds NaN.
+        """
+        del log
+        file, notes = _build(quantized)
+        refuse_nan(file)
+        paths = [path, path.with_suffix(PARAMETERS_SUFFIX)]
+        for made, data in zip(paths, protobuf_files(file), strict=True):
+            made.write_bytes(data)
+        return Written(paths, notes)
+
+    def runnable(self, path: Path, *, like: ir.Model) -> bytes:
+        """The files as a serialized ONNX model.
+
+        Raises:
+            ModelError: They are not valid.
+        """
+        shapes = {str(v.name): tuple(v.shape.numpy()) for v in like.graph.inputs if v.shape and v.shape.is_static()}
+        return proof_model(read_paddle(path, path.with_suffix(PARAMETERS_SUFFIX), input_shapes=shapes), like)
+
+
+output_format = InferenceFormat.of
+
+
+def _build(quantized: QuantizedModel) -> tuple[NbFile, tuple[str, ...]]:
+    """Program and parameters, and where they depart from the plan.
+
+    Raises:
+        TargetError: A node cannot be expressed; all such nodes are named.
+    """
+    lowering = InferenceLowering(quantized, Target.HOST)
+    refuse(lower(lowering), quantized.model, "a Paddle model")
+    notes = (WIDE_NOTE.format(len(lowering.wide)),) if lowering.wide else ()
+    return NbFile(lowering.program(), lowering.parameters), notes
