@@ -31,6 +31,7 @@ class Format:
         has_weight_file: A model may have its parameters in a separate file.
         other_suffixes: Ends of the names of other files that it reads.
         weight_suffix: End of the names of such files, if ``inspect`` describes them, too.
+        folder_file: A folder with this file in it is a model.
     """
 
     folder: str
@@ -39,6 +40,7 @@ class Format:
     has_weight_file: bool = False
     other_suffixes: tuple[str, ...] = ()
     weight_suffix: str = ""
+    folder_file: str = ""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -81,10 +83,11 @@ PADDLE = Format(
     "paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"), weight_suffix=".pdiparams"
 )
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
+TENSORFLOW = Format("tensorflow", ".pb", other_suffixes=(".keras", ".h5", ".hdf5"), folder_file="saved_model.pb")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
-        "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
+        "TF": TENSORFLOW,
         "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
         "CAFFE": CAFFE,
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
@@ -121,7 +124,10 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 
 
 def framework_of(path: Path) -> str | None:
-    """Value of ``--fmk`` for files with this suffix, ``None`` for a suffix that says nothing."""
+    """Value of ``--fmk`` for files with this suffix and folders with such a file, ``None`` where neither says anything."""
+    folders = {f.folder_file: name for name, f in readable().items() if f.folder_file and (path / f.folder_file).is_file()}
+    if folders:
+        return next(iter(folders.values()))
     suffix = path.suffix
     return next(
         (name for name, f in readable().items() if suffix and suffix in (*f.suffixes, f.weight_suffix)),
