@@ -47,6 +47,10 @@ class Format:
         """Ends of the names of models."""
         return self.suffix, *self.other_suffixes
 
+    def is_folder(self, path: Path) -> bool:
+        """Whether a path is a folder that is a model of this format."""
+        return bool(self.folder_file) and (path / self.folder_file).is_file()
+
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
 
@@ -125,14 +129,18 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 
 def framework_of(path: Path) -> str | None:
     """Value of ``--fmk`` for files with this suffix and folders with such a file, ``None`` where neither says anything."""
-    folders = {f.folder_file: name for name, f in readable().items() if f.folder_file and (path / f.folder_file).is_file()}
-    if folders:
-        return next(iter(folders.values()))
+    if is_model_folder(path):
+        return next(name for name, f in readable().items() if f.is_folder(path))
     suffix = path.suffix
     return next(
         (name for name, f in readable().items() if suffix and suffix in (*f.suffixes, f.weight_suffix)),
         None,
     )
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether a folder is, by the names of its files, a model."""
+    return any(known.is_folder(path) for known in readable().values())
 
 
 def readable() -> Mapping[str, Format]:

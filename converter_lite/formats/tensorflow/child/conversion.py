@@ -9,10 +9,15 @@ from typing import Any
 import onnx
 import tf2onnx.convert
 
-from converter_lite.formats.child import MODEL, Answer, Refusal
+from converter_lite.formats.child import MODEL, Answer, Refusal, WrongUsage
+from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabilities
+from converter_lite.formats.tensorflow.child.erfc import spell_out_erfc
+from converter_lite.formats.tensorflow.child.nodes import placeholder_shape, pruned
 
 OPSET = 17
 """Known to tf2onnx and to everything here."""
+
+FIXED_KEEP = "input '{}' is the probability of a dropout: it is built in as 1, which is what inference feeds"
 
 SHOWN = 8
 """Nodes that are named."""
@@ -29,7 +34,7 @@ def convert(
     """Write the model.
 
     Args:
-        graph: GraphDef without variables.
+        graph: GraphDef without variables; it is changed.
         names: Tensors that are inputs -> what they are called.
         outputs: The same of outputs.
         shapes: Sizes that the user gave, by what the input is called.
@@ -39,13 +44,21 @@ def convert(
     Raises:
         Refusal: ONNX has no counterpart of an operator.
     """
+    fixed = fix_keep_probabilities(graph.node, names)
+    graph = pruned(graph, outputs)
+    notes = (*notes, *(FIXED_KEEP.format(names[tensor]) for tensor in fixed))
+    names = {tensor: name for tensor, name in names.items() if tensor not in fixed}
+    if not names:
+        raise Refusal("the model has no input", "save it with its inputs (a Placeholder, or the arguments of a signature)")
     tensors = {name: tensor for tensor, name in names.items()}
+    _require_ranks(graph, names, shapes)
+    spell_out_erfc(graph)
     model, _ = tf2onnx.convert.from_graph_def(
         graph,
         input_names=list(names),
         output_names=list(outputs),
         opset=OPSET,
-        shape_override={tensors[name]: list(shape) for name, shape in shapes.items()},
+        shape_override={tensors[name]: list(shape) for name, shape in shapes.items() if name in tensors},
         tensors_to_rename={**names, **outputs},
     )
     _refuse_unknown(model)
@@ -55,6 +68,18 @@ def convert(
     else:
         onnx.save(model, str(folder / MODEL), save_as_external_data=True, location="weights")
     return Answer(notes=list(notes))
+
+
+def _require_ranks(graph: Any, names: Mapping[str, str], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse an input that nobody gave a shape: tf2onnx would take it for a single number.
+
+    Raises:
+        WrongUsage: There is one.
+    """
+    for node in graph.node:
+        name = names.get(f"{node.name}:0")
+        if name is not None and name not in shapes and placeholder_shape(node) is None:
+            raise WrongUsage(f"the model does not say the shape of input '{name}'", f"give it: --inputShape={name}:1,...")
 
 
 def _refuse_unknown(model: Any) -> None:

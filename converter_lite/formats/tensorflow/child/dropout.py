@@ -6,11 +6,13 @@ probability of 1, which is what inference feeds, it gives x; at any other its re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from converter_lite.formats.tensorflow.child.nodes import node_of
 
 RANDOM = "RandomUniform"
 
@@ -18,25 +20,24 @@ PASSING = ("Identity", "Mul", "Add", "AddV2", "Sub")
 """Operators between the random numbers and the sum with the probability."""
 
 
-def fix_keep_probabilities(nodes: Sequence[Any]) -> list[str]:
+def fix_keep_probabilities(nodes: Iterable[Any], inputs: Collection[str]) -> set[str]:
     """Turn inputs that are nothing but the probability of dropouts into the constant 1, and what is made of random numbers with them.
 
     Returns:
-        What the user should know.
+        Tensors of ``inputs`` that are inputs no longer.
     """
+    nodes = list(nodes)
     readers = _readers(nodes)
     by_name = {node.name: node for node in nodes}
-    notes = []
+    fixed = set()
     for node in nodes:
-        masks = _masks(node, readers, by_name) if node.op == "Placeholder" else []
+        masks = _masks(node, readers, by_name) if f"{node.name}:0" in inputs and "dtype" in node.attr else []
         if masks:
             dtype = node.attr["dtype"].type
             for constant in (node, *masks):
                 _become_one(constant, dtype)
-            notes.append(
-                f"input '{node.name}' is the probability of a dropout: it is built in as 1, which is what inference feeds"
-            )
-    return notes
+            fixed.add(f"{node.name}:0")
+    return fixed
 
 
 def _become_one(node: Any, dtype: int) -> None:
@@ -51,7 +52,7 @@ def _become_one(node: Any, dtype: int) -> None:
 def _readers(nodes: Sequence[Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for node in nodes:
-        for name in {_node(tensor) for tensor in node.input}:
+        for name in {node_of(tensor) for tensor in node.input}:
             found.setdefault(name, []).append(node)
     return found
 
@@ -64,12 +65,12 @@ def _masks(placeholder: Any, readers: dict[str, list[Any]], by_name: dict[str, A
     masks: list[Any] = []
     for node in readers.get(name, []):
         if node.op in ("Add", "AddV2"):
-            others = [_node(tensor) for tensor in node.input if _node(tensor) != name]
+            others = [node_of(tensor) for tensor in node.input if node_of(tensor) != name]
             floors = readers.get(node.name, [])
             if len(others) != 1 or not _is_random(others[0], by_name) or any(f.op != "Floor" for f in floors):
                 return []
             masks += floors
-        elif node.op not in ("RealDiv", "Div") or _node(node.input[1]) != name:
+        elif node.op not in ("RealDiv", "Div") or node_of(node.input[1]) != name:
             return []
     return masks
 
@@ -83,9 +84,5 @@ def _is_random(name: str, by_name: dict[str, Any]) -> bool:
             return True
         if node.op not in PASSING or not node.input:
             return False
-        name = _node(node.input[0])
+        name = node_of(node.input[0])
     return False
-
-
-def _node(tensor: str) -> str:
-    return tensor.lstrip("^").split(":")[0]

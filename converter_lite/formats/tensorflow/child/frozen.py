@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from converter_lite.formats.child import Answer, Refusal, Request, Shape, WrongUsage, check_shapes, shape_text
+from converter_lite.formats.child import Answer, Refusal, Request, check_shapes, shape_text
 from converter_lite.formats.tensorflow.child.conversion import convert
-from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabilities
+from converter_lite.formats.tensorflow.child.nodes import node_of, placeholder_shape, reachable
 from converter_lite.formats.tensorflow.child.trust import refuse_acting
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
@@ -31,30 +30,17 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     """
     graph = read_graph(path)
     outputs = find_outputs(graph)
-    nodes = reachable(graph, [tensor.split(":")[0] for tensor in outputs])
+    nodes = reachable(graph, outputs)
     if request.task == "describe":
         return describe("TensorFlow graph", nodes, outputs)
     if not request.unsafe:
         refuse_acting([*nodes, *(node for f in graph.library.function for node in f.node_def)], storing=True)
     _refuse_variables(nodes)
-    notes = fix_keep_probabilities(nodes)
-    nodes = reachable(graph, [tensor.split(":")[0] for tensor in outputs])
     inputs = {f"{node.name}:0": node.name for node in nodes if node.op in PLACEHOLDERS}
-    if not inputs:
-        raise Refusal("the graph has no input (Placeholder)", "freeze the graph with its inputs")
     by_name = {node.name: node for node in nodes}
     shapes = {name: placeholder_shape(by_name[name]) for name in inputs.values()}
     check_shapes(shapes, request.shapes)
-    unknown = [name for name, shape in shapes.items() if shape is None and name not in request.shapes]
-    if unknown:
-        raise WrongUsage(
-            f"the graph does not say the shape of input '{unknown[0]}'", f"give it: --inputShape={unknown[0]}:1,..."
-        )
-    kept = tf.compat.v1.GraphDef()
-    kept.node.extend(nodes)
-    kept.versions.CopyFrom(graph.versions)
-    kept.library.CopyFrom(graph.library)
-    return convert(kept, inputs, outputs, request.shapes, folder, notes)
+    return convert(graph, inputs, outputs, request.shapes, folder)
 
 
 def read_graph(path: Path) -> Any:
@@ -85,7 +71,7 @@ def find_outputs(graph: Any) -> dict[str, str]:
     Raises:
         Refusal: There is none.
     """
-    read = {tensor.lstrip("^").split(":")[0] for node in graph.node for tensor in node.input}
+    read = {node_of(tensor) for node in graph.node for tensor in node.input}
     found: dict[str, str] = {}
     for node in graph.node:
         if node.name in read or node.op in NO_RESULTS:
@@ -115,19 +101,6 @@ def _results(node: Any) -> int:
     return count
 
 
-def reachable(graph: Any, ends: Iterable[str]) -> list[Any]:
-    """Nodes that the ends need, in the order of the graph."""
-    by_name = {node.name: node for node in graph.node}
-    found: set[str] = set()
-    pending = deque(ends)
-    while pending:
-        name = pending.popleft()
-        if name in by_name and name not in found:
-            found.add(name)
-            pending += [tensor.lstrip("^").split(":")[0] for tensor in by_name[name].input]
-    return [node for node in graph.node if node.name in found]
-
-
 def _refuse_variables(nodes: Iterable[Any]) -> None:
     for node in nodes:
         if node.op in VARIABLES:
@@ -135,13 +108,6 @@ def _refuse_variables(nodes: Iterable[Any]) -> None:
                 f"variable {node.name} has no value in this file: the graph is not frozen",
                 "freeze it (convert_variables_to_constants), or save a SavedModel and give its folder",
             )
-
-
-def placeholder_shape(node: Any) -> Shape | None:
-    """Sizes of a placeholder, ``None`` where it does not even say how many."""
-    if "shape" not in node.attr or node.attr["shape"].shape.unknown_rank:
-        return None
-    return [None if dim.size < 0 else dim.size for dim in node.attr["shape"].shape.dim]
 
 
 def describe(kind: str, nodes: list[Any], outputs: Iterable[str]) -> Answer:

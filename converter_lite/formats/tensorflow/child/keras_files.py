@@ -36,12 +36,11 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     if not request.unsafe:
         refuse_code(config)
     model = _load(path, unsafe=request.unsafe)
-    inputs, outputs = _tensors(model.inputs, "input"), _tensors(model.outputs, "output")
-    names = _output_names(model, len(outputs))
+    inputs, names = _inputs(model), _output_names(model)
     shapes = {name: list(tensor.shape) for name, tensor in inputs.items()}
     check_shapes(shapes, request.shapes)
     fixed = {name: request.shapes.get(name, shape) for name, shape in shapes.items()}
-    function = _function(model, {n: tf.TensorSpec(fixed[n], t.dtype, name=n) for n, t in inputs.items()}, names)
+    function = _function(model, {n: tf.TensorSpec(fixed[n], t.dtype, name=n) for n, t in inputs.items()})
     ins = [tensor.name for tensor in function.inputs if tensor.dtype != tf.resource][: len(inputs)]
     outs = [tensor.name for tensor in function.outputs]
     graph = tf_loader.from_function(function, ins, outs)
@@ -110,22 +109,31 @@ def _load(path: Path, *, unsafe: bool) -> Any:
     return keras.saving.load_model(str(path), compile=False, safe_mode=not unsafe)
 
 
-def _tensors(found: Any, kind: str) -> dict[str, Any]:
-    tensors = {str(tensor.name): tensor for tensor in tf.nest.flatten(found)}
-    if not tensors:
-        raise Refusal(f"the model has no {kind} that is known before it is called", "call it once, then save it again")
-    return tensors
+def _inputs(model: Any) -> dict[str, Any]:
+    """Inputs by the names of their tensors.
+
+    Raises:
+        Refusal: The model has none yet.
+    """
+    if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
+        raise Refusal(
+            "the model does not say what it takes and gives (a subclass of Model, or never called)",
+            "save it as a SavedModel (model.export) and give its folder",
+        )
+    return {str(tensor.name): tensor for tensor in tf.nest.flatten(model.inputs)}
 
 
-def _output_names(model: Any, count: int) -> list[str]:
+def _output_names(model: Any) -> list[str]:
     """Names of the layers that give the outputs; with a number behind them where a layer gives several."""
     names: list[str] = []
-    for index, name in enumerate(getattr(model, "output_names", None) or [f"output_{i}" for i in range(count)]):
+    for index, tensor in enumerate(tf.nest.flatten(model.outputs)):
+        history = getattr(tensor, "_keras_history", None)
+        name = history.operation.name if history is not None else f"output_{index}"
         names.append(name if name not in names else f"{name}_{index}")
     return names
 
 
-def _function(model: Any, specs: dict[str, Any], names: list[str]) -> Any:
+def _function(model: Any, specs: dict[str, Any]) -> Any:
     """The model as a graph that takes the inputs in their order."""
     structure = model._inputs_struct if hasattr(model, "_inputs_struct") else list(specs.values())
 

@@ -13,7 +13,7 @@ from tf2onnx import tf_loader
 
 from converter_lite.formats.child import Answer, Refusal, Request, check_shapes, shape_text
 from converter_lite.formats.tensorflow.child.conversion import convert
-from converter_lite.formats.tensorflow.child.frozen import reachable
+from converter_lite.formats.tensorflow.child.nodes import reachable
 from converter_lite.formats.tensorflow.child.trust import refuse_acting
 
 SERVE = "serve"
@@ -119,15 +119,11 @@ def _refuse_acting(meta: Any) -> None:
 def _run_by_loading(meta: Any) -> Iterator[str]:
     for name in INITIALIZERS:
         if name in meta.signature_def:
-            yield from (_node(info.name) for info in meta.signature_def[name].outputs.values())
+            yield from (info.name for info in meta.signature_def[name].outputs.values())
     for name in INIT_COLLECTIONS:
         if name in meta.collection_def:
-            yield from (_node(tensor) for tensor in meta.collection_def[name].node_list.value)
-    yield _node(meta.saver_def.restore_op_name)
-
-
-def _node(tensor: str) -> str:
-    return tensor.lstrip("^").split(":")[0]
+            yield from meta.collection_def[name].node_list.value
+    yield meta.saver_def.restore_op_name
 
 
 def _shape(info: Any) -> list[int | None] | None:
