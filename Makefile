@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-lowest runtimes conformance check lint layers mypy coverage fuzz bench bench-large bench-page clean
+.PHONY: demo test test-all test-lowest runtimes frameworks conformance check lint layers mypy coverage fuzz bench bench-large bench-page clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -22,6 +22,10 @@ test: $(VENV)/.installed
 # The released runtimes of the devices, OpenVINO, OpenCV and Paddle, in .runtimes: what this machine has interpreters and compilers for.
 runtimes:
 	@none=1; for kind in ms nb nb_arm ov cv paddle; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
+
+# TensorFlow with tf2onnx in .runtimes, 2 GB: the extra that reads its files, and the judge of what is read.
+frameworks:
+	@none=1; for kind in tf; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
 
 conformance: $(VENV)/.installed runtimes
 	$(BIN)/python -m pytest -n auto -m "runtime or slow"

@@ -1,6 +1,7 @@
 """What the converter and the program that it starts for a framework say to each other, in files of one folder.
 
-The program runs in whichever interpreter has the framework: this module, and those of the program, import nothing else of the package.
+The program runs in whichever interpreter has the framework: this module, and those of the program, import nothing else of the
+package.
 """
 
 from __future__ import annotations
@@ -121,9 +122,13 @@ def check_shapes(inputs: Mapping[str, Shape | None], given: Mapping[str, Sequenc
         if name not in inputs:
             raise WrongUsage(f"the model has no input '{name}'", f"known are {', '.join(inputs)}")
         own = inputs[name]
-        if own is not None and (len(own) != len(shape) or any(o not in (None, s) for o, s in zip(own, shape))):
+        if own is not None and (
+            len(own) != len(shape) or any(o not in (None, s) for o, s in zip(own, shape, strict=True))
+        ):
             wanted, found = "x".join(map(str, shape)), "x".join("?" if size is None else str(size) for size in own)
-            raise WrongUsage(f"input '{name}' is {found or 'a single number'}, not {wanted}", "only open sizes can be set")
+            raise WrongUsage(
+                f"input '{name}' is {found or 'a single number'}, not {wanted}", "only open sizes can be set"
+            )
 
 
 def shape_text(shape: Shape | None) -> str:

@@ -195,7 +195,8 @@ def _ask(framework: Framework, request: Request, folder: Path, path: Path) -> An
 def _not_installed(framework: Framework, missing: list[str]) -> UsageError:
     own = framework.interpreter == sys.executable
     return UsageError(
-        f"reading {framework.name} models needs {missing_text(missing)}" + ("" if own else f" for {framework.interpreter}"),
+        f"reading {framework.name} models needs {missing_text(missing)}"
+        + ("" if own else f" for {framework.interpreter}"),
         where=f"--fmk={framework.fmk}",
         hint=install(framework.extra) if own else f"{framework.interpreter} -m pip install {' '.join(missing)}",
     )

@@ -1,7 +1,7 @@
 """Starts a program for a framework: ``python start_child.py MODULE FOLDER``.
 
-The module is one of this package, which the interpreter need not have installed: only its folder is made known, so that nothing that
-lies beside it (other packages, in other versions) is found.
+The module is one of this package, which the interpreter need not have installed: only its folder is made known, so that nothing
+that lies beside it (other packages, in other versions) is found.
 """
 
 from __future__ import annotations

@@ -59,7 +59,11 @@ def failure(tmp_path: Path, shapes: dict[str, tuple[int, ...]] | None = None) ->
 
 
 BAD = {
-    "a traceback": ("raise RuntimeError('no kernel for Foo')", "RuntimeError: no kernel for Foo", "ended with status 1"),
+    "a traceback": (
+        "raise RuntimeError('no kernel for Foo')",
+        "RuntimeError: no kernel for Foo",
+        "ended with status 1",
+    ),
     "a crash": ("os.kill(os.getpid(), signal.SIGSEGV)", "it said nothing", "SIGSEGV"),
     "out of memory": ("print('big', flush=True); os.kill(os.getpid(), signal.SIGKILL)", "big", "out of memory"),
     "silence": ("", "it said nothing", "ended with status 0"),
@@ -87,11 +91,15 @@ def test_a_framework_that_fails_is_one_error(name: str, tmp_path: Path, monkeypa
     assert "\n" not in error.message and len(error.message) < 800
 
 
-def test_a_framework_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_framework_that_hangs_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(framework, "TIME_LIMIT", 1.0)
     mark = tmp_path / "mark"
     loop = f"while true; do date > {mark}; sleep 0.1; done"
-    stand_in(tmp_path, monkeypatch, f"subprocess.Popen(['sh', '-c', {loop!r}])\nprint('waiting', flush=True)\ntime.sleep(60)")
+    stand_in(
+        tmp_path, monkeypatch, f"subprocess.Popen(['sh', '-c', {loop!r}])\nprint('waiting', flush=True)\ntime.sleep(60)"
+    )
     start = time.perf_counter()
     error = failure(tmp_path)
     assert time.perf_counter() - start < 20
@@ -173,7 +181,9 @@ def test_refusals_of_the_program_name_the_model(tmp_path: Path, monkeypatch: pyt
     assert (error.message, error.where, error.hint) == ("it holds weights only", str(tmp_path / "model.pb"), "save all")
 
 
-def test_refusals_without_a_remedy_are_the_frameworks_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_without_a_remedy_are_the_frameworks_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stand_in(tmp_path, monkeypatch, "answer(refused='bad magic')")
     assert failure(tmp_path).message == "Fake cannot convert it: bad magic"
 

@@ -26,6 +26,8 @@ REASONS = {
     "paddle33": ("paddle33/bin/python",),
     "paddle26": ("paddle26/bin/python",),
     "opencv": ("opencv/bin/python",),
+    "tensorflow": ("tensorflow/bin/python",),
+    "torch": ("torch/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""

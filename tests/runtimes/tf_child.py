@@ -1,8 +1,8 @@
 """Runs inside the environment of TensorFlow: models of every kind, with what TensorFlow computes for them.
 
 usage: python tf_child.py FOLDER [MODEL ...]
-Writes into FOLDER one model for each function in MODELS, and NAME.npz with its inputs (in_NAME) and outputs (out_NAME). Of a MODEL (a
-frozen graph or SavedModel) only the numbers are written.
+Writes into FOLDER one model for each function in MODELS, and NAME.npz with its inputs (in_NAME) and outputs (out_NAME). Of a
+MODEL (a frozen graph or SavedModel) only the numbers are written.
 """
 
 import sys
@@ -31,7 +31,7 @@ def save_keras(folder, name, model, inputs, names):
             variable.assign(0.3 * normal(*variable.shape))
     model.save(folder / name)
     results = model(list(inputs.values()) if len(inputs) > 1 else next(iter(inputs.values())), training=False)
-    record(folder, name, inputs, dict(zip(names, tf.nest.flatten(results))))
+    record(folder, name, inputs, dict(zip(names, tf.nest.flatten(results), strict=True)))
 
 
 def keras_cnn(folder):
@@ -60,7 +60,9 @@ def keras_two(folder):
     y = keras.layers.LSTM(5, return_sequences=True)(tokens)
     y = keras.layers.Bidirectional(keras.layers.GRU(4), name="both")(y)
     y = keras.layers.Multiply()([y, scale])
-    model = keras.Model([tokens, scale], [keras.layers.Dense(3, name="head")(y), keras.layers.Dropout(0.5, name="kept")(y)])
+    model = keras.Model(
+        [tokens, scale], [keras.layers.Dense(3, name="head")(y), keras.layers.Dropout(0.5, name="kept")(y)]
+    )
     save_keras(folder, "two.h5", model, {"tokens": normal(1, 7, 6), "scale": normal(1, 1)}, ["head", "kept"])
 
 
@@ -69,7 +71,9 @@ def keras_attention(folder):
     y = keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x)
     y = keras.layers.LayerNormalization()(keras.layers.Add()([x, y]))
     y = keras.layers.Dense(8, activation="gelu")(y)
-    model = keras.Sequential([keras.Input((9, 8), name="rows"), keras.Model(x, y, name="block"), keras.layers.Flatten()])
+    model = keras.Sequential(
+        [keras.Input((9, 8), name="rows"), keras.Model(x, y, name="block"), keras.layers.Flatten()]
+    )
     save_keras(folder, "attention.keras", model, {"rows": normal(2, 9, 8)}, ["flatten"])
 
 
@@ -98,7 +102,7 @@ def saved_model(folder):
 
 
 def frozen_v1(folder):
-    """A graph of TensorFlow 1, and the same network as a SavedModel of that time: a loop, a dropout that is fed, an unknown rank."""
+    """A graph of TensorFlow 1, also as a SavedModel of that time: a loop, a dropout that is fed, an unknown rank."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         x = tf.compat.v1.placeholder(tf.float32, None, name="x")
         keep = tf.compat.v1.placeholder(tf.float32, [], name="keep")
@@ -113,9 +117,12 @@ def frozen_v1(folder):
         frozen = tf.compat.v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["halves"])
         (folder / "loop.pb").write_bytes(frozen.SerializeToString())
         builder = tf.compat.v1.saved_model.Builder(str(folder / "old"))
-        signature = tf.compat.v1.saved_model.predict_signature_def({"features": x, "kept": keep}, {"head": first, "tail": second})
+        signature = tf.compat.v1.saved_model.predict_signature_def(
+            {"features": x, "kept": keep}, {"head": first, "tail": second}
+        )
         builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": signature})
         builder.save()
+    record(folder, "old", {"features": feed["x"]}, {"head": values[0], "tail": values[1]})
     record(folder, "loop.pb", {"x": feed["x"]}, {"halves": values[0], "halves:1": values[1]})
 
 
@@ -127,10 +134,6 @@ def hostile(folder):
         with tf.control_dependencies([tf.io.write_file(mark, "graph")]):
             tf.identity(x, name="y")
         (folder / "writes.pb").write_bytes(graph.as_graph_def().SerializeToString())
-    with tf.Graph().as_default() as graph:
-        x = tf.compat.v1.placeholder(tf.float32, [1, 2], name="x")
-        tf.strings.length(tf.io.read_file("/etc/hostname"), name="secret")
-        (folder / "reads.pb").write_bytes(graph.as_graph_def().SerializeToString())
     layers = [keras.Input((2,)), keras.layers.Lambda(lambda x: x + 1)]
     keras.Sequential(layers).save(folder / "lambda.keras")
     keras.Sequential(layers).save(folder / "lambda.h5")
@@ -149,7 +152,7 @@ def shared(path, folder):
         return
     definition = tf.compat.v1.GraphDef()
     definition.ParseFromString(path.read_bytes())
-    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.import_graph_def(definition, name="")
         x = normal(3, 784)
         feed = {"X:0": x}

@@ -12,7 +12,9 @@ TENSORFLOW = Framework(
     "TF",
     extra="tensorflow",
     program="converter_lite.formats.tensorflow.child.main",
-    environment=MappingProxyType({"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}),
+    environment=MappingProxyType(
+        {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
+    ),
 )
 
 

@@ -17,7 +17,12 @@ DENSE = {
     "config": {
         "name": "dense",
         "activation": "relu",
-        "kernel_initializer": {"module": "keras.initializers", "class_name": "Zeros", "config": {}, "registered_name": None},
+        "kernel_initializer": {
+            "module": "keras.initializers",
+            "class_name": "Zeros",
+            "config": {},
+            "registered_name": None,
+        },
         "dtype": {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}},
     },
     "registered_name": None,
@@ -28,7 +33,10 @@ MODEL = {
     "class_name": "Functional",
     "config": {
         "layers": [DENSE],
-        "args": [{"class_name": "__keras_tensor__", "config": {"shape": [None, 2]}}, {"class_name": "__numpy__", "config": {}}],
+        "args": [
+            {"class_name": "__keras_tensor__", "config": {"shape": [None, 2]}},
+            {"class_name": "__numpy__", "config": {}},
+        ],
     },
     "compile_config": {"loss": {"module": "somewhere", "class_name": "Loss", "config": {}}},
 }
@@ -51,9 +59,15 @@ CODE = {
     "bytecode": ({"class_name": "__lambda__", "config": {"value": "4wEAAA=="}}, "is a __lambda__"),
     "a function": ({"module": "builtins", "class_name": "function", "config": "exec"}, "is a function"),
     "a SavedModel": ({"module": "keras.layers", "class_name": "TFSMLayer", "config": {}}, "is a TFSMLayer"),
-    "a pickle": ({"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {}}, "is a TorchModuleWrapper"),
+    "a pickle": (
+        {"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {}},
+        "is a TorchModuleWrapper",
+    ),
     "another package": ({"module": "os", "class_name": "System", "config": {}}, "os.System"),
-    "a part of its name": ({"module": "keras_evil.layers", "class_name": "Dense", "config": {}}, "keras_evil.layers.Dense"),
+    "a part of its name": (
+        {"module": "keras_evil.layers", "class_name": "Dense", "config": {}},
+        "keras_evil.layers.Dense",
+    ),
     "a function of Keras": ({"module": "keras.utils", "class_name": "get_file", "config": {}}, "keras.utils.get_file"),
     "the switch": (
         {"module": "keras.config", "class_name": "enable_unsafe_deserialization", "config": {}},
@@ -93,12 +107,53 @@ class Node:
     name: str = "node"
 
 
-ACTING = """PyFunc PyFuncStateless EagerPyFunc ReadFile WriteFile MatchingFiles WholeFileReaderV2 ReaderReadV2 TFRecordDataset
-    DatasetToTFRecord SaveDatasetV2 WriteSummary CreateSummaryFileWriter InitializeTableFromTextFileV2 PrintV2 DebugIdentityV2 Save
-    Restore SaveSlices _Send _HostRecv CollectiveReduceV2 RpcCall LoadAndRemapMatrix Abort""".split()
+ACTING = (
+    "PyFunc",
+    "PyFuncStateless",
+    "EagerPyFunc",
+    "ReadFile",
+    "WriteFile",
+    "MatchingFiles",
+    "WholeFileReaderV2",
+    "ReaderReadV2",
+    "TFRecordDataset",
+    "DatasetToTFRecord",
+    "SaveDatasetV2",
+    "WriteSummary",
+    "CreateSummaryFileWriter",
+    "InitializeTableFromTextFileV2",
+    "PrintV2",
+    "DebugIdentityV2",
+    "Save",
+    "Restore",
+    "SaveSlices",
+    "_Send",
+    "_HostRecv",
+    "CollectiveReduceV2",
+    "RpcCall",
+    "LoadAndRemapMatrix",
+    "Abort",
+)
 
-COMPUTING = """MatMul Conv2D ReadVariableOp VarHandleOp AssignVariableOp StatefulPartitionedCall While Identity Assert NoOp
-    RandomUniform TensorListReserve ResourceGather Pack SparseSoftmaxCrossEntropyWithLogits ReverseV2 RestoreV2""".split()
+COMPUTING = (
+    "MatMul",
+    "Conv2D",
+    "ReadVariableOp",
+    "VarHandleOp",
+    "AssignVariableOp",
+    "StatefulPartitionedCall",
+    "While",
+    "Identity",
+    "Assert",
+    "NoOp",
+    "RandomUniform",
+    "TensorListReserve",
+    "ResourceGather",
+    "Pack",
+    "SparseSoftmaxCrossEntropyWithLogits",
+    "ReverseV2",
+    "RestoreV2",
+)
 
 
 @pytest.mark.parametrize("op", ACTING)

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import tf2onnx.convert
+import tensorflow as tf
+from tf2onnx import tf_loader
+from tf2onnx.optimizer import optimize_graph
+from tf2onnx.tfonnx import process_tf_graph
 
 from converter_lite.formats.child import MODEL, Answer, Refusal, WrongUsage
 from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabilities
 from converter_lite.formats.tensorflow.child.erfc import spell_out_erfc
-from converter_lite.formats.tensorflow.child.nodes import placeholder_shape, pruned
+from converter_lite.formats.tensorflow.child.nodes import in_order, placeholder_shape, pruned
+from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
 
 OPSET = 17
 """Known to tf2onnx and to everything here."""
@@ -49,19 +53,31 @@ def convert(
     notes = (*notes, *(FIXED_KEEP.format(names[tensor]) for tensor in fixed))
     names = {tensor: name for tensor, name in names.items() if tensor not in fixed}
     if not names:
-        raise Refusal("the model has no input", "save it with its inputs (a Placeholder, or the arguments of a signature)")
+        raise Refusal(
+            "the model has no input", "save it with its inputs (a Placeholder, or the arguments of a signature)"
+        )
     tensors = {name: tensor for tensor, name in names.items()}
     _require_ranks(graph, names, shapes)
     spell_out_erfc(graph)
-    model, _ = tf2onnx.convert.from_graph_def(
-        graph,
-        input_names=list(names),
-        output_names=list(outputs),
-        opset=OPSET,
-        shape_override={tensors[name]: list(shape) for name, shape in shapes.items() if name in tensors},
-        tensors_to_rename={**names, **outputs},
-    )
+    order_hashes()
+    with tf.device("/cpu:0"):
+        with tf.Graph().as_default():
+            tf.import_graph_def(graph, name="")
+            graph = in_order(tf_loader.tf_optimize(list(names), list(outputs), graph))
+        with tf.Graph().as_default() as imported:
+            tf.import_graph_def(graph, name="")
+            made = process_tf_graph(
+                imported,
+                continue_on_error=True,
+                opset=OPSET,
+                input_names=list(names),
+                output_names=list(outputs),
+                shape_override={tensors[name]: list(shape) for name, shape in shapes.items() if name in tensors},
+                tensors_to_rename={**names, **outputs},
+            )
+            model = optimize_graph(made).make_model("tensorflow")
     _refuse_unknown(model)
+    renumber(model)
     model.producer_name, model.producer_version = "tf2onnx", ""
     if model.ByteSize() < onnx.checker.MAXIMUM_PROTOBUF:
         onnx.save(model, str(folder / MODEL))
@@ -79,7 +95,9 @@ def _require_ranks(graph: Any, names: Mapping[str, str], shapes: Mapping[str, Se
     for node in graph.node:
         name = names.get(f"{node.name}:0")
         if name is not None and name not in shapes and placeholder_shape(node) is None:
-            raise WrongUsage(f"the model does not say the shape of input '{name}'", f"give it: --inputShape={name}:1,...")
+            raise WrongUsage(
+                f"the model does not say the shape of input '{name}'", f"give it: --inputShape={name}:1,..."
+            )
 
 
 def _refuse_unknown(model: Any) -> None:

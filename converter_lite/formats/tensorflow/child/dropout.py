@@ -21,7 +21,7 @@ PASSING = ("Identity", "Mul", "Add", "AddV2", "Sub")
 
 
 def fix_keep_probabilities(nodes: Iterable[Any], inputs: Collection[str]) -> set[str]:
-    """Turn inputs that are nothing but the probability of dropouts into the constant 1, and what is made of random numbers with them.
+    """Turn inputs that are nothing but the probability of dropouts into the constant 1, and the masks made with them, too.
 
     Returns:
         Tensors of ``inputs`` that are inputs no longer.

@@ -79,7 +79,9 @@ def find_outputs(graph: Any) -> dict[str, str]:
         for number in range(_results(node)):
             found[f"{node.name}:{number}"] = node.name if number == 0 else f"{node.name}:{number}"
     if not found:
-        raise Refusal("the graph has no output: each result is read by another node, or there is none", "freeze it again")
+        raise Refusal(
+            "the graph has no output: each result is read by another node, or there is none", "freeze it again"
+        )
     return found
 
 

@@ -44,7 +44,9 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     ins = [tensor.name for tensor in function.inputs if tensor.dtype != tf.resource][: len(inputs)]
     outs = [tensor.name for tensor in function.outputs]
     graph = tf_loader.from_function(function, ins, outs)
-    return convert(graph, dict(zip(ins, inputs)), dict(zip(outs, names)), request.shapes, folder)
+    return convert(
+        graph, dict(zip(ins, inputs, strict=True)), dict(zip(outs, names, strict=True)), request.shapes, folder
+    )
 
 
 def read_config(path: Path) -> Any:
@@ -72,7 +74,9 @@ def read_config(path: Path) -> Any:
 def _config_of_zip(path: Path) -> Any:
     with zipfile.ZipFile(path) as archive:
         if CONFIG not in archive.namelist():
-            raise Refusal(f"the archive has no {CONFIG}: it is not a Keras model", "save it with model.save('model.keras')")
+            raise Refusal(
+                f"the archive has no {CONFIG}: it is not a Keras model", "save it with model.save('model.keras')"
+            )
         if archive.getinfo(CONFIG).file_size > LARGEST_CONFIG:
             raise Refusal(f"{CONFIG} is larger than {LARGEST_CONFIG >> 20} MiB", "save the model again")
         if WEIGHTS in archive.namelist():
@@ -152,7 +156,9 @@ def _describe(path: Path, config: Any) -> Answer:
     for layer in layers if isinstance(layers, list) else []:
         own = layer.get("config", {}) if isinstance(layer, dict) else {}
         shape = own.get("batch_shape", own.get("batch_input_shape"))
-        text = shape_text([size if isinstance(size, int) else None for size in shape]) if isinstance(shape, list) else ""
+        text = (
+            shape_text([size if isinstance(size, int) else None for size in shape]) if isinstance(shape, list) else ""
+        )
         rows.append([str(own.get("name", layer.get("name", ""))), str(layer.get("class_name", "")), text])
     kind = config.get("class_name", "") if isinstance(config, dict) else ""
     return Answer(blocks=[f"Keras model in {path.suffix}, {kind} of {len(rows) - 1} layers", rows])

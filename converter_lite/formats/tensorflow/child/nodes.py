@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -33,6 +34,34 @@ def pruned(graph: Any, ends: Iterable[str]) -> Any:
     kept.CopyFrom(graph)
     del kept.node[:]
     kept.node.extend(reachable(graph, ends))
+    return kept
+
+
+def in_order(graph: Any) -> Any:
+    """The graph with each node behind those that it needs, and otherwise by name.
+
+    TensorFlow's own passes give another order each time.
+    """
+    by_name = {node.name: node for node in graph.node}
+    needs = {name: {node_of(tensor) for tensor in node.input} & by_name.keys() for name, node in by_name.items()}
+    readers: dict[str, list[str]] = {}
+    for name, sources in needs.items():
+        for source in sources:
+            readers.setdefault(source, []).append(name)
+    ready = sorted(name for name, sources in needs.items() if not sources)
+    ordered: list[str] = []
+    while ready:
+        name = heapq.heappop(ready)
+        ordered.append(name)
+        for reader in readers.get(name, ()):
+            needs[reader].discard(name)
+            if not needs[reader]:
+                heapq.heappush(ready, reader)
+    rest = sorted(by_name.keys() - set(ordered))  # loops of TensorFlow 1
+    kept = type(graph)()
+    kept.CopyFrom(graph)
+    del kept.node[:]
+    kept.node.extend(by_name[name] for name in (*ordered, *rest))
     return kept
 
 

@@ -105,10 +105,13 @@ def _refuse_acting(meta: Any) -> None:
     """
     functions = [node for function in meta.graph_def.library.function for node in function.node_def]
     refuse_acting([*meta.graph_def.node, *functions], storing=False)
-    if meta.HasField("object_graph_def"):  # since TensorFlow 2: nothing but resources is initialized by functions of the file
+    if meta.HasField(
+        "object_graph_def"
+    ):  # since TensorFlow 2: nothing but resources is initialized by functions of the file
         if any(node.HasField("resource") for node in meta.object_graph_def.nodes):
             raise Refusal(
-                "the model has tables or other resources, which functions of the file initialize", "export the part behind them"
+                "the model has tables or other resources, which functions of the file initialize",
+                "export the part behind them",
             )
         return
     run = reachable(meta.graph_def, _run_by_loading(meta))
@@ -135,7 +138,11 @@ def _shape(info: Any) -> list[int | None] | None:
 def _describe(meta: Any) -> Answer:
     functions = meta.graph_def.library.function
     nodes = len(meta.graph_def.node) + sum(len(function.node_def) for function in functions)
-    made_by = f", saved by TensorFlow {meta.meta_info_def.tensorflow_version}" if meta.meta_info_def.tensorflow_version else ""
+    made_by = (
+        f", saved by TensorFlow {meta.meta_info_def.tensorflow_version}"
+        if meta.meta_info_def.tensorflow_version
+        else ""
+    )
     rows = [["signature", "", "name", "type", "shape"]]
     for name in _signatures(meta):
         definition = meta.signature_def[name]
