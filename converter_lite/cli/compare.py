@@ -145,8 +145,10 @@ def _compare(wish: _Wish) -> None:
             confined=wish.confined,
             allow_unsafe=wish.allow_unsafe,
         )
+        inputs = {str(value.name) for value in pair.reference.graph.inputs}
+        shapes = {name: shape for name, shape in wish.shapes.items() if name in inputs}  # others were built in
         source = SampleSource(
-            config, wish.inputs, wish.shapes, input_format=wish.input_format, threads=threads, confined=wish.confined
+            config, wish.inputs, shapes, input_format=wish.input_format, threads=threads, confined=wish.confined
         )
         feeds, is_real = source.feeds(pair.reference, wish.samples, log, quantized=pair.quantized)
         comparison = compare_models(

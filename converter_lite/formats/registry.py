@@ -88,6 +88,7 @@ PADDLE = Format(
 )
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 TENSORFLOW = Format("tensorflow", ".pb", other_suffixes=(".keras", ".h5", ".hdf5"), folder_file="saved_model.pb")
+PYTORCH = Format("pytorch", ".pt2", other_suffixes=(".pt", ".jit", ".pth"))
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
@@ -95,7 +96,7 @@ FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
         "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
         "CAFFE": CAFFE,
         "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
-        "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
+        "PYTORCH": PYTORCH,
         "MSLITE": MINDSPORE_LITE,
         "PADDLE": PADDLE,
         "OM": "Ascend offline models are not read; use the ONNX file they were made from",
