@@ -23,9 +23,9 @@ test: $(VENV)/.installed
 runtimes:
 	@none=1; for kind in ms nb nb_arm ov cv paddle; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
 
-# TensorFlow with tf2onnx in .runtimes, 2 GB: the extra that reads its files, and the judge of what is read.
+# TensorFlow with tf2onnx, and PyTorch, in .runtimes, 4 GB: the extras that read their files, and the judges of what is read.
 frameworks:
-	@none=1; for kind in tf; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
+	@none=1; for kind in tf torch; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
 
 conformance: $(VENV)/.installed runtimes
 	$(BIN)/python -m pytest -n auto -m "runtime or slow"

@@ -106,7 +106,16 @@ def _answer(
         return Answer(last_line(str(error)) or type(error).__name__)
 
 
-PROGRAMS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "os.startfile", "subprocess.Popen", "socket.connect")
+PROGRAMS = (
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.fork",
+    "os.forkpty",
+    "os.startfile",
+    "subprocess.Popen",
+    "socket.connect",
+)
 """What Python tells before it starts a program or opens a connection."""
 
 UNPICKLED = re.compile(r"torch\b.*|collections|_codecs|numpy\b.*")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from converter_lite.errors import ModelError
+from converter_lite.formats.child import Refusal
 from converter_lite.formats.framework import Framework, read_with
+from converter_lite.formats.pytorch.child.archive import archive_of
 from converter_lite.formats.source import ModelFiles, Source
 
 PYTORCH = Framework(
@@ -22,4 +25,11 @@ def read_source(files: ModelFiles) -> Source:
     Raises:
         ConverterError: It cannot be read, PyTorch is not installed, or the shapes do not fit.
     """
+    if files.path.is_file() and not files.allow_unsafe:
+        try:
+            archive_of(files.path).refuse_code()
+        except Refusal as refusal:
+            raise ModelError(refusal.message, where=str(files.path), hint=refusal.hint) from refusal
+        except OSError as error:
+            raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(files.path)) from error
     return read_with(PYTORCH, files)

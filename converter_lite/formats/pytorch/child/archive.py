@@ -1,7 +1,7 @@
 """What a file of PyTorch is, and whether loading it would run code: found in the archive itself, without PyTorch.
 
-Sources: ``torch/export/pt2_archive`` and ``torch/_export/serde`` (2.13) for programs, ``torch/csrc/jit/serialization`` for TorchScript, and
-the security notes of PyTorch.
+Sources: ``torch/export/pt2_archive`` and ``torch/_export/serde`` (2.13) for programs, ``torch/csrc/jit/serialization`` for
+TorchScript, and the security notes of PyTorch.
 """
 
 from __future__ import annotations
@@ -35,13 +35,24 @@ TARGETS = re.compile(
 EXPRESSION = re.compile(r"[\w\s()+\-*/,.<>=!&|%~]*")
 WORD = re.compile(r"[A-Za-z_]\w*")
 WORDS = frozenset(
-    """Add Mul Mod Pow Max Min FloorDiv CeilDiv CleanDiv PythonMod ModularIndexing Where Eq Ne Lt Le Gt Ge And Or Not Integer Float
-    Rational IntTrueDiv FloatTrueDiv FloorToInt CeilToInt TruncToInt TruncToFloat RoundToInt RoundDecimal ToFloat PowByNatural FloatPow
-    LShift RShift Identity IsNonOverlappingAndDenseIndicator Abs floor ceiling oo int_oo zoo true false True False Symbol
-    OpaqueUnaryFn_sqrt OpaqueUnaryFn_exp OpaqueUnaryFn_log sqrt exp log""".split()
+    {
+        *("Add", "Mul", "Mod", "Pow", "Max", "Min", "FloorDiv", "CeilDiv", "CleanDiv", "PythonMod"),
+        *("ModularIndexing", "Where", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not", "Integer", "Float"),
+        *("Rational", "IntTrueDiv", "FloatTrueDiv", "FloorToInt", "CeilToInt", "TruncToInt", "TruncToFloat"),
+        *("RoundToInt", "RoundDecimal", "ToFloat", "PowByNatural", "FloatPow", "LShift", "RShift", "Identity"),
+        *("IsNonOverlappingAndDenseIndicator", "Abs", "floor", "ceiling", "oo", "int_oo", "zoo", "true", "false"),
+        *("True", "False", "Symbol", "OpaqueUnaryFn_sqrt", "OpaqueUnaryFn_exp", "OpaqueUnaryFn_log", "sqrt"),
+        *("exp", "log"),
+    }
 )
 SYMBOL = re.compile(r"_?[a-z]{1,4}\d+")
 """Sizes in programs; the expressions of them are evaluated as Python."""
+
+DECLARED = re.compile(r"Symbol\('(\w+)'(?:, \w+=(?:True|False))*\)")
+"""How a size is written that is no expression."""
+
+IMPORTING = re.compile(r"__enum__|default_factory_module")
+"""Structures of inputs that import a module that the file names."""
 
 SCRIPT_ACTS = re.compile(
     r"\btorch\.(save|from_file|classes|_export|load)\b|\bops\.aten\.(save|from_file)\b"
@@ -90,7 +101,15 @@ class Archive:
                 if file.getinfo(self.prefix + name).file_size > LARGEST_TEXT:
                     raise Refusal(f"{name} in it is larger than {LARGEST_TEXT >> 20} MiB", "save the model again")
                 return file.read(self.prefix + name)
-        except (KeyError, OSError, zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, RuntimeError) as error:
+        except (
+            KeyError,
+            OSError,
+            zipfile.BadZipFile,
+            ValueError,
+            NotImplementedError,
+            EOFError,
+            RuntimeError,
+        ) as error:
             raise Refusal(f"the archive is damaged: {name}", "save the model again") from error
 
     def json(self, name: str) -> Any:
@@ -153,7 +172,9 @@ def _refuse_in_program(archive: Archive) -> None:
             _refuse_foreign(archive.read(name), name)
         if re.fullmatch(r"data/\w+/.*_config\.json", name):
             for key, entry in _entries(archive.json(name)):
-                if entry.get("use_pickle") is not False or not str(entry.get("path_name")).startswith(("weight_", "tensor_")):
+                if entry.get("use_pickle") is not False or not str(entry.get("path_name")).startswith(
+                    ("weight_", "tensor_")
+                ):
                     raise Refusal(f"{key} is stored as a pickle, which would run code", UNSAFE_HINT)
     for name in archive.programs():
         program = archive.json(name)
@@ -193,6 +214,8 @@ def _refuse_in_graph(program: Any) -> None:
             text = part.get("expr_str")
             if text is not None and not (isinstance(text, str) and is_plain(text)):
                 raise Refusal("it has a size that is more than an expression", UNSAFE_HINT)
+            if any(isinstance(part.get(key), str) and IMPORTING.search(part[key]) for key in ("in_spec", "out_spec")):
+                raise Refusal("its inputs or outputs are objects of a module that it names", UNSAFE_HINT)
             pending += [value for key, value in part.items() if key != "metadata" or isinstance(value, dict)]
         elif isinstance(part, list):
             pending += part
@@ -200,6 +223,7 @@ def _refuse_in_graph(program: Any) -> None:
 
 def is_plain(text: str) -> bool:
     """Whether a text is an expression of sizes, numbers and known functions."""
+    text = DECLARED.sub(r"\1", text)
     words = WORD.findall(text)
     return (
         len(text) < 10_000

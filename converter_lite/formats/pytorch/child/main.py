@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from converter_lite.formats.child import Answer, Refusal, Request, forbid_programs, serve
+from converter_lite.formats.child import Answer, Request, forbid_programs, serve
 from converter_lite.formats.pytorch.child.archive import EXPORTED, PICKLED, SCRIPTED, archive_of
 
 
@@ -29,8 +29,7 @@ def answer(request: Request, folder: Path) -> Answer:
 
     path = Path(request.model)
     archive = archive_of(path)
-    if not request.unsafe:
-        archive.refuse_code()
+    if not request.unsafe:  # what can be seen in the file was refused before this process was started
         forbid_programs()
     if archive.kind == EXPORTED:
         return exported.answer(path, request, folder)

@@ -27,11 +27,12 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
         )
     network = loaded.eval()
     names = _arguments(network)
-    check_shapes({name: None for name in names}, request.shapes)
+    check_shapes(dict.fromkeys(names), request.shapes)
     given = [name for name in names if name in request.shapes]
     if not given or any(n not in given for n in names[: names.index(given[-1]) + 1]):
         raise WrongUsage(
-            f"the file does not say the shapes of its inputs ({', '.join(names)})", f"give them: --inputShape={names[0]}:1,..."
+            f"the file does not say the shapes of its inputs ({', '.join(names)})",
+            f"give them: --inputShape={names[0]}:1,...",
         )
     samples, notes = first_that_runs(lambda values: network(*values), {name: request.shapes[name] for name in given})
     program = torch.export.export(network, tuple(samples), strict=False)
@@ -40,4 +41,6 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
 
 def _arguments(network: Any) -> list[str]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [name for name, parameter in inspect.signature(network.forward).parameters.items() if parameter.kind in kinds]
+    return [
+        name for name, parameter in inspect.signature(network.forward).parameters.items() if parameter.kind in kinds
+    ]

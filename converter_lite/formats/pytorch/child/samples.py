@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 
-def first_that_runs(call: Callable[[list[Any]], Any], shapes: Mapping[str, Sequence[int]]) -> tuple[list[Any], list[str]]:
+def first_that_runs(
+    call: Callable[[list[Any]], Any], shapes: Mapping[str, Sequence[int]]
+) -> tuple[list[Any], list[str]]:
     """Inputs with which a network runs: floats, or where it needs integers (indices), those; and what to say about them.
 
     Raises:
@@ -26,7 +28,9 @@ def first_that_runs(call: Callable[[list[Any]], Any], shapes: Mapping[str, Seque
         except Exception as error:  # noqa: BLE001 - whatever the network does not like
             first = first or error
             continue
-        return values, [f"input '{name}' is taken as int64: the network does not run with floats there" for name in integers]
+        return values, [
+            f"input '{name}' is taken as int64: the network does not run with floats there" for name in integers
+        ]
     assert first is not None
     raise first
 

@@ -1,7 +1,7 @@
 """TorchScript: an archive with code of its own, which PyTorch's interpreter runs.
 
-The interpreter runs once under ``torch.export``, which records the operators that it calls. Loops and branches are taken as they are for
-the shapes and numbers that were given; a branch that depends on the values of a tensor is refused by PyTorch.
+The interpreter runs once under ``torch.export``, which records the operators that it calls. Loops and branches are taken as they
+are for the shapes and numbers that were given; a branch that depends on the values of a tensor is refused by PyTorch.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ class Slot:
     path: str
 
     def get(self) -> Any:
+        """Its value."""
         return self.owner._c.getattr(self.name)
 
     def set(self, value: Any) -> None:
+        """Give it another value."""
         self.owner._c.setattr(self.name, value)
 
 
@@ -118,11 +120,16 @@ def answer(path: Path, archive: Archive, request: Request, folder: Path) -> Answ
     if state:
         said = ", ".join(f"{s.path} ({'x'.join(map(str, b.shape)) or '1'})" for s, b in zip(state, begins, strict=True))
         notes.append(
-            f"the model keeps {said} from one call to the next: they are inputs, zeros for the first call, and outputs that end with _next"
+            f"the model keeps {said} from one call to the next: they are inputs, zeros for the first call, "
+            "and outputs that end with _next"
         )
     states = [slot.path for slot in state]
     return export(
-        program, folder, inputs=[*call.names, *states], outputs=[*outputs, *(f"{name}_next" for name in states)], notes=notes
+        program,
+        folder,
+        inputs=[*call.names, *states],
+        outputs=[*outputs, *(f"{name}_next" for name in states)],
+        notes=notes,
     )
 
 
@@ -144,8 +151,12 @@ def _detach_data(script: Any) -> None:
 
 
 def _program(recorded: Any, samples: tuple[Any, ...]) -> Any:
+    aten = torch.ops.aten
     try:
-        return torch.export.export(recorded, samples, strict=False)
+        program = torch.export.export(recorded, samples, strict=False)
+        return program.run_decompositions(
+            {aten._convolution.default: _convolution, aten._convolution.deprecated: _convolution}
+        )
     except Exception as error:
         words = str(error)
         if "data-dependent" in words or "GuardOnDataDependent" in type(error).__name__:
@@ -157,6 +168,11 @@ def _program(recorded: Any, samples: tuple[Any, ...]) -> Any:
             f"PyTorch cannot record it: {words.strip().splitlines()[0][:300] if words.strip() else last_line(repr(error))}",
             "export the network itself: torch.export.save(torch.export.export(network, inputs), 'model.pt2')",
         ) from error
+
+
+def _convolution(x: Any, weight: Any, bias: Any, *settings: Any) -> Any:
+    """What tracing records for a convolution; the settings behind the seventh are for kernels."""
+    return torch.ops.aten.convolution.default(x, weight, bias, *settings[:6])
 
 
 def _call(script: Any, shapes: Mapping[str, Sequence[int]]) -> Call:
@@ -185,9 +201,13 @@ def _call(script: Any, shapes: Mapping[str, Sequence[int]]) -> Call:
                 raise WrongUsage(f"'{argument.name}' is a number, not a tensor", f"--inputShape={argument.name}:1")
             call.fixed[position] = bool(value[0]) if kind == "bool" else value[0]
         else:
-            raise Refusal(f"its input '{argument.name}' is a {kind}", "save a network that takes tensors and whole numbers")
+            raise Refusal(
+                f"its input '{argument.name}' is a {kind}", "save a network that takes tensors and whole numbers"
+            )
     if missing:
-        example = ";".join(f"{a.name}:{'1,...' if 'Tensor' in str(a.type) else '16000'}" for a in arguments if a.name in missing)
+        example = ";".join(
+            f"{a.name}:{'1,...' if 'Tensor' in str(a.type) else '16000'}" for a in arguments if a.name in missing
+        )
         raise WrongUsage(
             f"a TorchScript does not say the shapes of its inputs, nor the values of whole numbers ({', '.join(missing)})",
             f"give them: --inputShape='{example}'",
@@ -233,7 +253,7 @@ def _state(
     Raises:
         Refusal: The state does not settle, or zeros are another beginning than the file's.
     """
-    before = {slot: value for slot, value in kept}
+    before = dict(kept)
     with _restored(kept):
         first = _flat(script(*call.arguments(samples)))
         first = [value.clone() if isinstance(value, torch.Tensor) else value for value in first]
@@ -246,7 +266,9 @@ def _state(
         later = [slot for slot in tensors if slot not in state and not _same(slot.get(), before[slot])]
         if later or any(slot.get().shape != value.shape for slot, value in zip(state, settled, strict=True)):
             names = ", ".join(slot.path for slot in (later or state))
-            raise Refusal(f"what it keeps between calls has no fixed shape ({names})", "give the state as inputs and outputs")
+            raise Refusal(
+                f"what it keeps between calls has no fixed shape ({names})", "give the state as inputs and outputs"
+            )
         if any(slot.get() != value for slot, value in plain):
             raise Refusal("it counts its calls", "give the state as inputs and outputs")
     begins = [torch.zeros_like(value) for value in settled]
@@ -264,7 +286,12 @@ def _state(
 
 
 def _same(one: Any, two: Any) -> bool:
-    return isinstance(one, torch.Tensor) and one.shape == two.shape and one.dtype == two.dtype and bool(torch.equal(one, two))
+    return (
+        isinstance(one, torch.Tensor)
+        and one.shape == two.shape
+        and one.dtype == two.dtype
+        and bool(torch.equal(one, two))
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from converter_lite.formats.child import Answer, Refusal, Request, serve
+from converter_lite.formats.child import Answer, Refusal, Request, forbid_programs, serve
 
 SAVED_MODEL = "saved_model.pb"
 
@@ -28,6 +28,8 @@ def answer(request: Request, folder: Path) -> Answer:
     """
     from converter_lite.formats.tensorflow.child import frozen, keras_files, saved_model
 
+    if not request.unsafe:
+        forbid_programs()
     path = Path(request.model)
     if path.name == SAVED_MODEL:
         path = path.parent
