@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -94,7 +95,7 @@ def test_a_framework_that_fails_is_one_error(name: str, tmp_path: Path, monkeypa
 def test_a_framework_that_hangs_is_ended_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(framework, "TIME_LIMIT", 1.0)
+    monkeypatch.setattr(framework, "TIME_LIMIT", 4.0)
     mark = tmp_path / "mark"
     loop = f"while true; do date > {mark}; sleep 0.1; done"
     stand_in(
@@ -102,10 +103,10 @@ def test_a_framework_that_hangs_is_ended_with_all_that_it_started(
     )
     start = time.perf_counter()
     error = failure(tmp_path)
-    assert time.perf_counter() - start < 20
+    assert time.perf_counter() - start < 40
     assert "more than" in error.message
     assert error.hint == "waiting"
-    mark.unlink()
+    mark.unlink(missing_ok=True)
     time.sleep(0.4)
     assert not mark.exists()
 
@@ -114,7 +115,7 @@ def test_an_interruption_ends_the_framework(tmp_path: Path, monkeypatch: pytest.
     mark = tmp_path / "ended late"
     stand_in(tmp_path, monkeypatch, f"time.sleep(3); pathlib.Path({str(mark)!r}).touch()")
 
-    monkeypatch.setattr(framework.subprocess.Popen, "wait", _interrupted_once(framework.subprocess.Popen.wait))
+    monkeypatch.setattr(subprocess.Popen, "wait", _interrupted_once(subprocess.Popen.wait))
     with pytest.raises(KeyboardInterrupt):
         read_with(FAKE, ModelFiles(tmp_path / "model.pb", None, {}, True))
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -129,7 +130,7 @@ def _interrupted_once(wait: object) -> object:
         calls.append(1)
         if len(calls) == 1:
             raise KeyboardInterrupt
-        return wait(self, timeout)  # type: ignore[operator,no-any-return]
+        return wait(self, timeout)  # type: ignore[operator]
 
     return interrupted
 

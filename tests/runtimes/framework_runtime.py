@@ -42,9 +42,11 @@ def run_child(python: Path, program: str, *arguments: str) -> None:
         raise RuntimeError(f"{program} ended with status {child.returncode}: {child.stderr[-2000:]}")
 
 
-def read(framework: str, path: Path, *, unsafe: bool = False, **shapes: tuple[int, ...]) -> Source:
+def read(
+    framework: str, path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None, *, unsafe: bool = False
+) -> Source:
     """The model of a file, by the reader of ``--fmk``."""
-    return readable()[framework].read_source(ModelFiles(path, None, shapes, True, unsafe))
+    return readable()[framework].read_source(ModelFiles(path, None, shapes or {}, True, unsafe))
 
 
 def assert_same_numbers(model: ir.Model, recorded: Path) -> None:

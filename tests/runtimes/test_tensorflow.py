@@ -17,7 +17,11 @@ pytestmark = pytest.mark.runtime
 
 ALL = "--saveType=MINDIR_LITE,ONNX,NAIVE_BUFFER"
 
-SHARED = {"fc_layers_frozen.pb": {}, "kws_saved_model": {}, "lstm_frozen.pb": {"X": (3, 784)}}
+SHARED: dict[str, dict[str, tuple[int, ...]]] = {
+    "fc_layers_frozen.pb": {},
+    "kws_saved_model": {},
+    "lstm_frozen.pb": {"X": (3, 784)},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +41,7 @@ def transposes(found: object) -> int:
     return sum(node.op_type == "Transpose" for node in found)  # type: ignore[attr-defined]
 
 
-MODELS = {
+MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "cnn.keras": {},
     "two.h5": {},
     "attention.keras": {},
@@ -49,7 +53,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_gives_the_numbers_of_tensorflow(name: str, made: Path, tally: Tally) -> None:
-    source = read("TF", made / name, **MODELS[name])
+    source = read("TF", made / name, MODELS[name])
     assert_same_numbers(source.model, made / f"{name}.npz")
     tally("TensorFlow", "TF")
     if name == "cnn.keras":  # pictures come in NHWC: one Transpose for the input, and none between layers
@@ -93,9 +97,10 @@ def test_shapes_that_are_missing_or_do_not_fit_are_named(made: Path) -> None:
     with pytest.raises(UsageError) as refused:
         read("TF", made / "loop.pb")
     assert refused.value.hint == "give it: --inputShape=x:1,..."
-    for shapes, message in (({"q": (1, 2)}, "no input 'q'"), ({"picture": (1, 2)}, "?x16x12x3, not 1x2")):
+    wrong = (("q", "no input 'q'"), ("picture", "?x16x12x3, not 1x2"))
+    for name, message in wrong:
         with pytest.raises(UsageError) as refused:
-            read("TF", made / "cnn.keras", **shapes)
+            read("TF", made / "cnn.keras", {name: (1, 2)})
         assert message in refused.value.message
 
 
@@ -138,7 +143,7 @@ def test_shared_models_give_the_numbers_of_tensorflow(name: str, tmp_path: Path,
     path = shared_model(f"frameworks/tensorflow/{inner}")
     path = path.parent if path.name == "saved_model.pb" else path
     run_child(interpreter("tensorflow"), "tf_child.py", str(tmp_path), str(path))
-    source = read("TF", path, **SHARED[name])
+    source = read("TF", path, SHARED[name])
     assert_same_numbers(source.model, tmp_path / f"{name}.npz")
     assert transposes(source.model.graph) == 0
     tally("TensorFlow", "TF")

@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_gives_the_numbers_of_pytorch(name: str, made: Path, tally: Tally) -> None:
-    source = read("PYTORCH", made / name, **MODELS[name])
+    source = read("PYTORCH", made / name, MODELS[name])
     assert_same_numbers(source.model, made / f"{name}.npz")
     tally("PyTorch", "PYTORCH")
 
@@ -76,13 +76,13 @@ REFUSED = {
 def test_files_that_would_run_code_or_cannot_be_recorded_are_refused(name: str, made: Path) -> None:
     shapes: dict[str, tuple[int, ...]] = {"x": (2,)} if name in ("branch.pt", "writes.pt") else {}
     with pytest.raises(ConverterError) as refused:
-        read("PYTORCH", made / name, **shapes)
+        read("PYTORCH", made / name, shapes)
     assert REFUSED[name] in refused.value.message
     assert not (made / "executed").exists()
 
 
 def test_a_pickled_network_is_read_if_the_user_trusts_it(made: Path) -> None:
-    model = read("PYTORCH", made / "network.pt", unsafe=True, input=(1, 2)).model
+    model = read("PYTORCH", made / "network.pt", {"input": (1, 2)}, unsafe=True).model
     assert [node.op_type for node in model.graph] == ["Gemm"]
     with pytest.raises(ModelError, match="weights or other data"):
         read("PYTORCH", made / "state.pth", unsafe=True)
@@ -90,7 +90,7 @@ def test_a_pickled_network_is_read_if_the_user_trusts_it(made: Path) -> None:
 
 def test_what_a_script_does_not_say_is_asked_for(made: Path) -> None:
     with pytest.raises(UsageError) as refused:
-        read("PYTORCH", made / "scripted.pt", x=(2, 4))
+        read("PYTORCH", made / "scripted.pt", {"x": (2, 4)})
     assert "(ids, times)" in refused.value.message
     assert "--inputShape='ids:1,...;times:" in refused.value.hint
 

@@ -95,6 +95,7 @@ def test_configurations_of_any_form_are_walked() -> None:
         deep = [deep]
     with pytest.raises(Refusal):
         refuse_code(deep)
+    odd: Any
     for odd in (None, 3, "text", [], {}, {"class_name": 5}, {"class_name": None, "module": 4}):
         refuse_code(odd)
     with pytest.raises(Refusal):

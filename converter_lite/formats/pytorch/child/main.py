@@ -12,8 +12,8 @@ from converter_lite.formats.pytorch.child.archive import EXPORTED, PICKLED, SCRI
 def work() -> Callable[[Request, Path], Answer]:
     """Import the framework."""
     import onnxscript  # noqa: F401
-    import torch  # noqa: F401
-    import torch.export  # noqa: F401
+    import torch
+    import torch.export
     import torch.onnx  # noqa: F401
 
     return answer
