@@ -50,7 +50,9 @@ def save(path: Path, members: dict[str, bytes | str], prefix: str = "net/") -> P
 
 def exported(path: Path, described: Any = None, weight: Any = None, **more: bytes) -> Path:
     """A ``.pt2`` file; other members by name, with ``__`` for a slash."""
-    text = described if isinstance(described, str) else json.dumps(program() if described is None else described)
+    text = (
+        described if isinstance(described, (str, bytes)) else json.dumps(program() if described is None else described)
+    )
     members: dict[str, bytes | str] = {
         "data/weights/weight_0": bytes(12),
         "data/weights/model_weights_config.json": json.dumps(

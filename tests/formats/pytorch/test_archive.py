@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tests.formats.pytorch.archives import (
     saved,
     scripted,
 )
+from tests.support import traced_peak
 
 
 def refusal(path: Path) -> Refusal:
@@ -199,6 +202,35 @@ def test_damaged_files_are_refused(name: str, tmp_path: Path) -> None:
     else:
         exported(path, content)
     assert "damaged" in refusal(path).message or "no file of PyTorch" in refusal(path).message
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["models/model.json", "models/MODEL.json"])
+def test_members_of_one_name_are_refused(name: str, tmp_path: Path) -> None:
+    path = exported(tmp_path / "a.pt2")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"net/{name}", json.dumps(program({**NODE, "target": "torch.hub.os.system"})))
+    assert "two members have one name" in refusal(path).message
+
+
+def test_members_that_unfold_to_much_more_than_the_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt2"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("net/models/model.json", "[" + " " * 20_000_000 + "]")
+    assert path.stat().st_size < 100_000
+    assert traced_peak(lambda: refusal(path)) < 2_000_000
+    assert "20,000,002 bytes" in refusal(path).message
+
+
+def test_what_was_checked_is_what_is_loaded(tmp_path: Path) -> None:
+    path = exported(tmp_path / "a.pt2")
+    path.write_bytes(b"something before" + path.read_bytes())
+    copy = archive_of(path).copy(tmp_path / "b.pt2")
+    assert copy.read_bytes().startswith(b"PK")
+    with zipfile.ZipFile(path) as one, zipfile.ZipFile(copy) as other:
+        assert {name: one.read(name) for name in one.namelist()} == {
+            name: other.read(name) for name in other.namelist()
+        }
 
 
 def test_other_archives_are_refused(tmp_path: Path) -> None:

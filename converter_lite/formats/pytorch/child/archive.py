@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,9 @@ UNSAFE_HINT = "--allowUnsafeModels loads it all the same, if you trust the file"
 
 LARGEST_TEXT = 1 << 28
 """Bytes of a description, or of the source code in an archive."""
+
+MOST_TIMES, SMALL_TEXT = 10, 1 << 20
+"""Such a member is at most this many times as large as the archive, beside these bytes."""
 
 TARGETS = re.compile(
     r"torch\.ops\.(aten|prims|prim|quantized_decomposed|quantized|torchvision|higher_order|_c10d_functional)\.(?!from_file|save)\w+(\.\w+)?"
@@ -53,6 +58,18 @@ DECLARED = re.compile(r"Symbol\('(\w+)'(?:, \w+=(?:True|False))*\)")
 
 IMPORTING = re.compile(r"__enum__|default_factory_module")
 """Structures of inputs that import a module that the file names."""
+
+UNREADABLE = (
+    KeyError,
+    OSError,
+    zipfile.BadZipFile,
+    ValueError,
+    NotImplementedError,
+    EOFError,
+    RuntimeError,
+    zlib.error,
+)
+"""What Python's reader of archives raises for damaged ones."""
 
 SCRIPT_ACTS = re.compile(
     r"\btorch\.(save|from_file|classes|_export|load)\b|\bops\.aten\.(save|from_file)\b"
@@ -98,18 +115,8 @@ class Archive:
         """
         try:
             with zipfile.ZipFile(self.path) as file:
-                if file.getinfo(self.prefix + name).file_size > LARGEST_TEXT:
-                    raise Refusal(f"{name} in it is larger than {LARGEST_TEXT >> 20} MiB", "save the model again")
-                return file.read(self.prefix + name)
-        except (
-            KeyError,
-            OSError,
-            zipfile.BadZipFile,
-            ValueError,
-            NotImplementedError,
-            EOFError,
-            RuntimeError,
-        ) as error:
+                return _content(file, self.prefix + name, self.path.stat().st_size)
+        except UNREADABLE as error:
             raise Refusal(f"the archive is damaged: {name}", "save the model again") from error
 
     def json(self, name: str) -> Any:
@@ -122,6 +129,20 @@ class Archive:
             return json.loads(self.read(name))
         except (ValueError, RecursionError) as error:
             raise Refusal(f"the archive is damaged: {name}", "save the model again") from error
+
+    def copy(self, target: Path) -> Path:
+        """The members as they were checked, in a new archive: PyTorch's own reader might find others in this one."""
+        if not self.names:
+            return self.path
+        with zipfile.ZipFile(self.path) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+            for info in old.infolist():
+                if not info.is_dir():
+                    with (
+                        old.open(info) as source,
+                        new.open(info.filename, "w", force_zip64=info.file_size > 1 << 31) as part,
+                    ):
+                        shutil.copyfileobj(source, part, 1 << 20)
+        return target
 
     def programs(self) -> list[str]:
         """Members that are programs."""
@@ -149,10 +170,12 @@ def archive_of(path: Path) -> Archive:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except UNREADABLE as error:
         raise Refusal("the archive is damaged", "save the model again") from error
     prefix = f"{names[0].split('/')[0]}/" if names and "/" in names[0] else ""
     inner = [name[len(prefix) :] for name in names if name.startswith(prefix)]
+    if len({name.casefold() for name in names}) < len(names):  # readers differ in which of them they take
+        raise Refusal("the archive is damaged: two members have one name", "save the model again")
     if any(re.fullmatch(r"models/[^/]+\.json", name) for name in inner):
         return Archive(path, EXPORTED, inner, prefix)
     if "serialized_exported_program.json" in inner + names:
@@ -162,6 +185,21 @@ def archive_of(path: Path) -> Archive:
     if "data.pkl" in inner:
         return Archive(path, PICKLED, inner, prefix)
     raise Refusal("the archive holds no model of PyTorch", "save it with torch.export.save")
+
+
+def _content(archive: zipfile.ZipFile, name: str, whole: int) -> bytes:
+    """A member of an archive of ``whole`` bytes.
+
+    Raises:
+        Refusal: It unfolds to more than such files do.
+        BadZipFile: It is damaged, or packed in a way that PyTorch does not know.
+    """
+    info = archive.getinfo(name)
+    if info.compress_size > whole or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise zipfile.BadZipFile(name)
+    if info.file_size > min(LARGEST_TEXT, MOST_TIMES * whole + SMALL_TEXT):
+        raise Refusal(f"{name} in it has {info.file_size:,} bytes", "save the model again")
+    return archive.read(name)
 
 
 def _refuse_in_program(archive: Archive) -> None:
@@ -266,11 +304,12 @@ def _refuse_foreign(content: bytes, name: str) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as inner:
             member = next((n for n in inner.namelist() if n.endswith("/data.pkl")), None)
-            if member is not None and inner.getinfo(member).file_size <= LARGEST_TEXT:
-                found = foreign_globals(inner.read(member))
+            names = inner.namelist()
+            if member is not None and len({each.casefold() for each in names}) == len(names):
+                found = foreign_globals(_content(inner, member, len(content)))
                 if not found:
                     return
                 raise Refusal(f"{name} would run {found[0]}", UNSAFE_HINT)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError, RuntimeError):
+    except UNREADABLE:
         pass
     raise Refusal(f"{name} is a pickle that cannot be checked", UNSAFE_HINT)

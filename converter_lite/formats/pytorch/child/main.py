@@ -31,6 +31,7 @@ def answer(request: Request, folder: Path) -> Answer:
     archive = archive_of(path)
     if not request.unsafe:  # what can be seen in the file was refused before this process was started
         forbid_programs()
+        path = archive.copy(folder / f"checked{path.suffix}")
     if archive.kind == EXPORTED:
         return exported.answer(path, request, folder)
     if archive.kind == SCRIPTED:
