@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import onnx
 import pytest
 
 from converter_lite.formats.child import forbid_programs
@@ -13,6 +14,7 @@ from converter_lite.formats.pytorch.source import PYTORCH
 from converter_lite.formats.registry import framework_of
 from tests.cli.workshop import command
 from tests.formats.pytorch.archives import Bomb, exported, saved, scripted
+from tests.support import build_proto
 
 without_torch = pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is installed here")
 
@@ -75,6 +77,28 @@ def test_inspect_refuses_damaged_programs(content: str) -> None:
     outcome = command("inspect", "net.pt2")
     assert outcome.status == 1
     assert "damaged" in outcome.err
+
+
+def test_numbers_that_were_built_in_are_no_inputs_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = "g (float[1,4] x) => (float[1,4] y) { y = Relu(x) }"
+    onnx.save(build_proto(graph), "made.onnx")
+    lines = f"""
+import pathlib, shutil, sys
+folder = pathlib.Path(sys.argv[-1])
+shutil.copy({str(Path("made.onnx").resolve())!r}, folder / "model.onnx")
+(folder / "answer.json").write_text("{{}}")
+"""
+    Path("program.py").write_text(lines, encoding="utf-8")
+    Path("python").write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" "{Path("program.py").resolve()}" "$@"\n', encoding="utf-8"
+    )
+    Path("python").chmod(0o755)
+    monkeypatch.setenv(PYTORCH.variable, str(Path("python").resolve()))
+    scripted(Path("net.jit"))
+    shapes = "--inputShape=x:1,4;times:3"
+    outcome = command("--fmk=PYTORCH", "--modelFile=net.jit", "--outputFile=out", shapes, "--saveType=ONNX,MINDIR_LITE")
+    assert outcome.status == 0, outcome.err
+    assert command("compare", "net.jit", "out.ms", shapes).status == 0
 
 
 GUARDED = """
