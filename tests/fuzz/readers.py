@@ -40,6 +40,7 @@ from converter_lite.formats.paddle.inference_model.writer import parameter_bytes
 from converter_lite.formats.paddle.nb.reader import read as read_nb
 from converter_lite.formats.paddle.nb.writer import write as write_nb
 from converter_lite.formats.pytorch.child.archive import archive_of
+from converter_lite.formats.pytorch.child.pickles import foreign_globals
 from converter_lite.formats.pytorch.inspect import describe as describe_pytorch
 from converter_lite.formats.source import ModelFiles
 from converter_lite.kernels.histogram import Histogram
@@ -62,7 +63,7 @@ from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
 from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
 from tests.formats.paddle.pir_models import pir_twin
 from tests.formats.paddle.plans import plan_weights
-from tests.formats.pytorch.archives import WEIGHTS, exported, program, saved, scripted
+from tests.formats.pytorch.archives import WEIGHTS, exported, program, scripted
 from tests.support import full, samples_of, written
 
 PICTURES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP", "TGA", "PCX")
@@ -296,7 +297,9 @@ def _sample_seeds() -> list[bytes]:
 def _read_pytorch(data: bytes) -> object:
     """An archive, a pickle, or else the description of a program within an archive: what is found before PyTorch sees it."""
     path = scratch() / "net.pt2"
-    if data[:2] == b"PK" or data[:1] == b"\x80":
+    if data[:1] == b"\x80":
+        return foreign_globals(data)
+    if data[:2] == b"PK":
         path.write_bytes(data)
     else:
         exported(path, data)
@@ -310,13 +313,9 @@ def _read_pytorch(data: bytes) -> object:
 
 def _pytorch_seeds() -> list[bytes]:
     path = scratch() / "net.pt2"
-    made = [exported, scripted, lambda path: saved(path, WEIGHTS)]
+    archives = [exported(path).read_bytes(), scripted(path).read_bytes()]
     guarded = program(guards_code=["L['x'].size()[0] >= 2"])
-    return [
-        *(make(path).read_bytes() for make in made),
-        json.dumps(guarded).encode(),
-        pickle.dumps(WEIGHTS, protocol=2),
-    ]
+    return [*archives, json.dumps(guarded).encode(), pickle.dumps(WEIGHTS, protocol=2)]
 
 
 READERS: Mapping[str, Reader] = {
