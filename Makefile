@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-lowest runtimes frameworks conformance check lint layers mypy coverage fuzz bench bench-large bench-page clean
+.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy coverage fuzz bench bench-large bench-page clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -19,9 +19,15 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-# The released runtimes of the devices, OpenVINO, OpenCV and Paddle, in .runtimes: what this machine has interpreters and compilers for.
+# The released runtimes of the devices, OpenVINO, OpenCV, Paddle, and the interpreter of .tflite files, in .runtimes: what this machine has
+# interpreters and compilers for.
 runtimes:
-	@none=1; for kind in ms nb nb_arm ov cv paddle; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
+	@none=1; for kind in ms nb nb_arm ov cv paddle litert; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
+
+# MindSpore 2.7.1 and 2.0.0, 3 GB each: what it exports and computes, beside what is read here.
+mindspore: $(VENV)/.installed
+	tests/runtimes/setup_mindspore.sh .runtimes
+	$(BIN)/python -m pytest tests/runtimes/test_mindir_mindspore.py
 
 # TensorFlow with tf2onnx, and PyTorch, in .runtimes, 4 GB: the extras that read their files, and the judges of what is read.
 frameworks:

@@ -77,6 +77,11 @@ def find_nodes(graph: ir.Graph, name: str) -> list[ir.Node]:
     return exact or [node for node in graph if name in node.meta.get(ALIASES, ())]
 
 
+def observation(what: str, index: int) -> str:
+    """Name of an output that is added to observe a model. PyTorch calls tensors ``sum_1`` or ``mean_2``; nobody uses these."""
+    return f"converter_lite/{what}/{index}"
+
+
 def known_names(graph: ir.Graph) -> set[str]:
     """Every name that :func:`find_nodes` accepts."""
     return {str(alias) for node in graph for alias in {node.name, *node.meta.get(ALIASES, ())}}

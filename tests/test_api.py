@@ -239,7 +239,7 @@ def test_a_request_writes_its_json_result(workshop: Workshop) -> None:
     assert json.loads(Path("result.json").read_text(encoding="utf-8")) == result.to_json()
 
 
-@pytest.mark.parametrize("framework", ["TFLITE", "onnx", ""])
+@pytest.mark.parametrize("framework", ["TF", "onnx", ""])
 def test_converter_refuses_other_frameworks(workshop: Workshop, framework: str) -> None:
     with pytest.raises(UsageError):
         Converter().convert(framework, "model.onnx", "api")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
 from converter_lite.formats.registry import framework_of, holds_weights_only, is_model_folder
+from converter_lite.system.files import open_regular
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -109,12 +110,13 @@ def jobs_of_models(patterns: Iterable[str], flags: Mapping[str, str], output_dir
         UsageError: A pattern matches nothing.
         ConfigError: Two models would have the same name.
     """
-    jobs = []
+    models = []
     for pattern in patterns:
-        models = _matching(pattern, Path())
-        if not models:
+        found = _matching(pattern, Path())
+        if not found:
             raise UsageError("no file fits", where=pattern, hint="check the path; put quotes around a pattern")
-        jobs += [_job(Path(model).stem, Path(), {**flags, "modelFile": model}, output_dir) for model in models]
+        models += found
+    jobs = _jobs(models, Path(), flags, output_dir)
     problems = _conflicts(jobs, "the models")
     if problems:
         raise ConfigError(problems[0], problems=tuple(problems))
@@ -123,7 +125,7 @@ def jobs_of_models(patterns: Iterable[str], flags: Mapping[str, str], output_dir
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise ConfigError(f"the job file is larger than {MAX_BYTES >> 20} MiB", where=str(path))
@@ -171,7 +173,20 @@ def _expanded(
     models = _matching(str(pattern), folder)
     if not models:
         problems.append(f"{where}: no file fits {str(folder / str(pattern))!r}")
-    return [_job(Path(found).stem, folder, {**flags, "modelFile": found}, output_dir) for found in models]
+    return _jobs(models, folder, flags, output_dir)
+
+
+def _jobs(models: Sequence[str], folder: Path, flags: Mapping[str, str], output_dir: str) -> list[Job]:
+    """A job for each model, named after its file, or its folder where files of several folders have one name."""
+    named: dict[str, list[str]] = {}
+    for model in models:
+        named.setdefault(Path(model).stem, []).append(model)
+    names: dict[str, str] = {}
+    for stem, group in named.items():
+        folders = [Path(model).parent.name for model in group]
+        is_told_apart = len(group) > 1 and all(folders) and len(set(folders)) == len(folders)
+        names.update(zip(group, folders if is_told_apart else [stem] * len(group), strict=True))
+    return [_job(names[model], folder, {**flags, "modelFile": model}, output_dir) for model in models]
 
 
 def _matching(pattern: str, folder: Path) -> list[str]:

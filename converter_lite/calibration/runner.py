@@ -236,19 +236,19 @@ def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
     build = _Builder(graph)
     for i, name in enumerate(names):
         value = values[name]
-        build.output(f"min_{i}", build.node("ReduceMin", [value], keepdims=0))
-        build.output(f"max_{i}", build.node("ReduceMax", [value], keepdims=0))
+        build.output(g.observation("min", i), build.node("ReduceMin", [value], keepdims=0))
+        build.output(g.observation("max", i), build.node("ReduceMax", [value], keepdims=0))
         # onnxruntime's ReduceMin and ReduceMax pass over NaN
-        build.output(f"sum_{i}", build.node("ReduceSum", [value], keepdims=0))
+        build.output(g.observation("sum", i), build.node("ReduceSum", [value], keepdims=0))
         if Need.OUTLIER not in need and Need.HISTOGRAM not in need:
             continue
         flat = build.node("Reshape", [value, build.int64(-1)])
         size = build.node("Reshape", [build.node("Size", [value]), build.int64(-1)])
         if Need.OUTLIER in need:
-            build.output(f"low_{i}", _extreme(build, flat, size, largest=False))
-            build.output(f"high_{i}", _extreme(build, flat, size, largest=True))
+            build.output(g.observation("low", i), _extreme(build, flat, size, largest=False))
+            build.output(g.observation("high", i), _extreme(build, flat, size, largest=True))
         if Need.HISTOGRAM in need:
-            build.output(f"values_{i}", _subset(build, flat, size))
+            build.output(g.observation("values", i), _subset(build, flat, size))
     remove_unread(graph)
     return observed
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
+from converter_lite.graph import observation
 from converter_lite.kernels.histogram import histogram
 from converter_lite.runtime.engine import Engine, Feed, Session
 from converter_lite.runtime.serializing import Message
@@ -103,15 +104,15 @@ class ShardObserver:
         outputs = self._session().run(feed)
         parts = []
         for i, _ in enumerate(self.names):
-            part = TensorStatistics(1, float(outputs[f"min_{i}"]), float(outputs[f"max_{i}"]))
-            if np.isnan(outputs[f"sum_{i}"]):
+            part = TensorStatistics(1, float(outputs[observation("min", i)]), float(outputs[observation("max", i)]))
+            if np.isnan(outputs[observation("sum", i)]):
                 part.rmin = part.rmax = float("nan")
             if Need.OUTLIER in self._need:
-                part.outliers = len(outputs[f"low_{i}"]) - 1
-                part.low_sum = float(outputs[f"low_{i}"][-1])
-                part.high_sum = float(outputs[f"high_{i}"][-1])
+                part.outliers = len(outputs[observation("low", i)]) - 1
+                part.low_sum = float(outputs[observation("low", i)][-1])
+                part.high_sum = float(outputs[observation("high", i)][-1])
             if Need.HISTOGRAM in self._need and np.isfinite(part.rmin) and np.isfinite(part.rmax):
-                part.histogram = histogram(outputs[f"values_{i}"])
+                part.histogram = histogram(outputs[observation("values", i)])
             parts.append(part)
         return parts
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +48,24 @@ def refuse_empty(arguments: Sequence[str], flags: Sequence[str]) -> None:
     for flag in flags:
         if values.get(f"--{flag}", "given") == "":
             raise UsageError("the value is empty", where=f"--{flag}", hint="give one, or leave the flag out")
+
+
+def refuse_swallowed(arguments: Sequence[str], flags: Collection[str]) -> None:
+    """Refuse ``--flag --other=value``, where a variable was not set and the next flag would be taken for the value.
+
+    Args:
+        arguments: Of the command line.
+        flags: Flags that take a value.
+
+    Raises:
+        UsageError: Another flag stands where a value is missing.
+    """
+    for flag, following in pairwise(arguments):
+        if flag == "--":
+            return
+        if flag in flags and following.startswith("--"):
+            hint = f"write {flag}=VALUE, with quotes around a variable"
+            raise UsageError(f"the value is missing: {following} follows", where=flag, hint=hint)
 
 
 def values_of(arguments: Sequence[str]) -> dict[str, str]:

@@ -64,7 +64,7 @@ ORDERS = ("worst", "graph")
 @unsafe_models
 @option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
 def compare_command(float_model: Path, quantized_model: Path, **options: Any) -> int:
-    """Compare FLOAT_MODEL (.onnx) and QUANTIZED_MODEL (.onnx, .ms, .nb) layer by layer."""
+    """Compare FLOAT_MODEL (of any framework that is read) and QUANTIZED_MODEL (.onnx, .ms, .nb) layer by layer."""
     return run_work(
         lambda: _compare(_wish(float_model, quantized_model, options)),
         json_file=path_of(options["json"]),

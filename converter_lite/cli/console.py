@@ -37,9 +37,22 @@ class EscapingStream(io.TextIOWrapper):
 
 
 def protect_streams() -> None:
-    """Make standard output and standard error escape control characters from here on."""
+    """Make standard output and standard error escape control characters from here on; closed ones lead nowhere."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # or the next file that is opened would stand in its place
+            setattr(sys, name, _nowhere(number))
     sys.stdout = _escaping(sys.stdout)
     sys.stderr = _escaping(sys.stderr)
+
+
+def _nowhere(number: int) -> io.TextIOWrapper:
+    """The null device as a standard stream that was closed when the process began."""
+    device = os.open(os.devnull, os.O_RDWR)
+    if device > number:
+        os.dup2(device, number)
+        os.close(device)
+        device = number
+    return io.TextIOWrapper(os.fdopen(device, "rb" if number == 0 else "wb"), encoding="utf-8")
 
 
 def silence_libraries() -> None:

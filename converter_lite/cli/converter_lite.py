@@ -20,6 +20,7 @@ from converter_lite.cli.arguments import (
     path_of,
     refuse_empty,
     refuse_repeated,
+    refuse_swallowed,
     switch,
     unsafe_models,
     values_of,
@@ -77,6 +78,7 @@ class _Command(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         try:
             refuse_repeated(arguments)
+            refuse_swallowed(arguments, self._flags_with_values())
             refuse_empty(arguments, NEVER_EMPTY)
             status = super().main(arguments, prog_name="converter_lite", standalone_mode=False)
         except click.exceptions.Exit as done:
@@ -92,6 +94,11 @@ class _Command(click.Group):
             status = report_defect(error)
             click.echo(FAILURE_LINE.format(status=status))
         sys.exit(status if isinstance(status, int) else 0)
+
+    def _flags_with_values(self) -> set[str]:
+        parameters = [parameter for command in (self, *self.commands.values()) for parameter in command.params]
+        taking = [option for option in parameters if isinstance(option, click.Option) and not option.is_flag]
+        return {name for option in taking for name in option.opts}
 
     def _json_of_unfinished(self, arguments: list[str]) -> Path | None:
         # --json of a command (batch) is a file of another kind
@@ -202,7 +209,7 @@ def template_command(use: str) -> int:
     "--allowExternalPaths", "allow_external_paths", is_flag=True, help="Read external data outside the folder too."
 )
 def inspect_command(file: Path, kernels: bool, allow_external_paths: bool) -> int:
-    """Print operators, tensors and quantization of a .ms, .nb or .onnx FILE."""
+    """Print operators, tensors and quantization of a model FILE of any framework that is read."""
     from converter_lite.cli.inspect import inspect, inspect_kernels
 
     try:

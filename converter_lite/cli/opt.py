@@ -22,6 +22,7 @@ from converter_lite.cli.opt_arguments import (
     normalize,
     refuse_contradictions,
     refuse_output,
+    repeated,
     sparse_threshold,
     without_effect,
 )
@@ -64,6 +65,8 @@ class _Command(click.Command):
     def main(self, args: Any = None, *_: Any, **__: Any) -> Any:
         try:
             arguments = normalize(list(sys.argv[1:] if args is None else args))
+            for flag in repeated(arguments):
+                click.echo(f"Warning: {flag} is given more than once; the last one counts", err=True)
             status = super().main(arguments, prog_name="opt", standalone_mode=False)
         except click.exceptions.Exit as done:
             status = done.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
@@ -44,6 +45,12 @@ def normalize(arguments: Sequence[str]) -> list[str]:
             hint = "values stand behind their flag; blanks separate targets of --valid_targets only"
             raise UsageError("the word belongs to no flag", where=argument, hint=hint)
     return [_plain(argument) for argument in made]
+
+
+def repeated(arguments: Sequence[str]) -> list[str]:
+    """Flags that stand more than once in normalized arguments; the last one counts, as in the original."""
+    count = Counter(argument.partition("=")[0] for argument in arguments)
+    return [flag for flag, times in count.items() if times > 1]
 
 
 def _plain(argument: str) -> str:

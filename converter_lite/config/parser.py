@@ -27,6 +27,7 @@ from converter_lite.config.settings import (
 )
 from converter_lite.config.values import parse_value, unquote
 from converter_lite.errors import ConfigError, nearest, shorten
+from converter_lite.system.files import open_regular
 
 MAX_BYTES = 1 << 20
 """A configuration has a few dozen lines; what is larger is another file."""
@@ -47,7 +48,7 @@ def load_config(path: str | Path, *, external_data: bool = False) -> Quantizatio
     """
     name = str(path)
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(Path(path)) as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

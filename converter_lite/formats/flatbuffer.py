@@ -3,11 +3,13 @@
 A table is a line of ``name:kind[=default][!]`` items; the position is the field id, ``-`` skips one, ``!`` marks a required
 field. Kinds are
 
-* scalars: ``bool byte ubyte int uint long float double``, and vectors of them (``ints`` and so on), which are NumPy arrays;
+* scalars: ``bool byte ubyte ushort int uint long float double``, and vectors of them (``ints`` and so on), which are NumPy
+  arrays;
 * ``bytes`` (an array of uint8), ``string``, ``strings``;
 * ``Table`` and ``[Table]`` for tables and vectors of them; ``{Table}`` for a vector of tables of scalars that is held as columns,
   one array per field, since a model has thousands;
-* ``union``, a type and a table in two ids: a pair of the table's name and its dictionary.
+* ``union``, a type and a table in two ids: a pair of the table's name and its dictionary; ``<Name>`` is one of several
+  unions, whose field has no key where the file leaves it empty, and an empty name where its type is newer than the schema.
 
 Writing uses the ``flatbuffers`` builder; fields that equal their default are left out. Reading is our own: every offset is
 checked, and the work is bounded by the size of the buffer, because offsets of a hostile file may point at the same bytes over and
@@ -20,6 +22,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import flatbuffers
@@ -33,6 +36,7 @@ _SCALARS: dict[str, tuple[str, str, Any]] = {
     "bool": ("<?", "<u1", number_types.BoolFlags),
     "byte": ("<b", "<i1", number_types.Int8Flags),
     "ubyte": ("<B", "<u1", number_types.Uint8Flags),
+    "ushort": ("<H", "<u2", number_types.Uint16Flags),
     "int": ("<i", "<i4", number_types.Int32Flags),
     "uint": ("<I", "<u4", number_types.Uint32Flags),
     "long": ("<q", "<i8", number_types.Int64Flags),
@@ -68,6 +72,7 @@ class Schema:
         tables: Name -> line of fields; a table that is not listed has none.
         identifier: Bytes 4 to 8 of a file, empty without them.
         union: Names of the tables that a union may hold; the index is the type.
+        unions: The same for unions with a name.
         byte_alignment: Alignment of vectors of bytes.
         replaces: Text that is not UTF-8 is read with replacement characters instead of being refused.
     """
@@ -78,11 +83,13 @@ class Schema:
         *,
         identifier: bytes = b"",
         union: Sequence[str] = (),
+        unions: Mapping[str, Sequence[str]] = MappingProxyType({}),
         byte_alignment: int = 1,
         replaces: bool = False,
     ) -> None:
         self.identifier = identifier
         self.union = tuple(union)
+        self.unions = {name: tuple(tables) for name, tables in unions.items()}
         self.byte_alignment = byte_alignment
         self.replaces = replaces
         self._lines = tables
@@ -100,13 +107,13 @@ class Schema:
             for item in self._lines.get(table, "").split():
                 if item != "-":
                     found.append(_field(item, slot))
-                slot += 2 if item.endswith(":union") else 1
+                slot += _ids(item)
             self._fields[table] = tuple(found)
         return self._fields[table]
 
     def slots(self, table: str) -> int:
         """How many ids a table has."""
-        return sum(2 if item.endswith(":union") else 1 for item in self._lines.get(table, "").split())
+        return sum(map(_ids, self._lines.get(table, "").split()))
 
     def encode(self, table: str, value: Mapping[str, Any], *, size_hint: int = 1024) -> bytes:
         """A FlatBuffer whose root is ``value``; absent keys and ``None`` are left out.
@@ -135,6 +142,11 @@ class Schema:
         return decoder.table(table, decoder.follow(0))
 
 
+def _ids(item: str) -> int:
+    """How many ids a field takes: a union has one for its type."""
+    return 2 if item.endswith((":union", ">")) else 1
+
+
 def _field(item: str, slot: int) -> Field:
     declaration, _, default = item.rstrip("!").partition("=")
     name, kind = declaration.split(":")
@@ -157,8 +169,8 @@ class _Encoder:
         offsets = {f.slot: self._child(f.kind, value[f.name]) for f in present if f.kind not in _SCALARS}
         builder.StartObject(self._schema.slots(table))
         for field in present:
-            if field.kind == "union":
-                builder.PrependUint8Slot(field.slot, self._schema.union_types[value[field.name][0]], 0)
+            if field.kind == "union" or field.kind.startswith("<"):
+                builder.PrependUint8Slot(field.slot, self._number(field.kind, value[field.name][0]), 0)
                 builder.PrependUOffsetTRelativeSlot(field.slot + 1, offsets[field.slot], 0)
             elif field.slot in offsets:
                 builder.PrependUOffsetTRelativeSlot(field.slot, offsets[field.slot], 0)
@@ -179,13 +191,17 @@ class _Encoder:
             return self._vector(array.tobytes(), array.itemsize, array.itemsize)
         if kind == "strings":
             return self._references([self._builder.CreateString(item) for item in value])
-        if kind == "union":
+        if kind == "union" or kind.startswith("<"):
             return self.table(*value)
         if kind.startswith("["):
             return self._references([self.table(kind[1:-1], item) for item in value])
         if kind.startswith("{"):
             return self._columns(kind[1:-1], value)
         return self.table(kind, value)
+
+    def _number(self, kind: str, name: str) -> int:
+        """Type of a table in a union."""
+        return self._schema.union_types[name] if kind == "union" else self._schema.unions[kind[1:-1]].index(name)
 
     def _vector(self, data: Any, width: int, alignment: int) -> int:
         self._builder.StartVector(width, len(data) // width, alignment)
@@ -262,6 +278,9 @@ class _Decoder:
             place = places[field.slot] if field.slot < len(places) else 0
             if field.kind == "union":
                 value[field.name] = self._union(table, position, places[field.slot : field.slot + 2])
+            elif field.kind.startswith("<"):
+                found = self._one_of(field.kind[1:-1], position, places[field.slot : field.slot + 2])
+                value.update({field.name: found} if found is not None else {})
             elif field.kind in _SCALARS:
                 value[field.name] = self._unpack(_SCALARS[field.kind][0], position + place) if place else field.default
             elif place:
@@ -305,6 +324,16 @@ class _Decoder:
             raise FormatError(f"operator number {number} is unknown", where=self._place(position))
         name = self._schema.union[number]
         return name, self.table(name, self.follow(position + places[1]))
+
+    def _one_of(self, union: str, position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]] | None:
+        """What a union with a name holds: ``None`` without a table, an empty name for an unknown one."""
+        number = self._unpack("<B", position + places[0]) if len(places) == 2 and all(places) else 0
+        tables = self._schema.unions[union]
+        if number == 0:
+            return None
+        if number >= len(tables):
+            return "", {}
+        return tables[number], self.table(tables[number], self.follow(position + places[1]))
 
     def _string(self, position: int) -> str:
         raw = self._vector(position, "<u1").tobytes()

@@ -89,13 +89,15 @@ PADDLE = Format(
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
 TENSORFLOW = Format("tensorflow", ".pb", other_suffixes=(".keras", ".h5", ".hdf5"), folder_file="saved_model.pb")
 PYTORCH = Format("pytorch", ".pt2", other_suffixes=(".pt", ".jit", ".pth"))
+TFLITE = Format("tflite", ".tflite")
+MINDIR = Format("mindir", ".mindir")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
         "TF": TENSORFLOW,
-        "TFLITE": "TensorFlow Lite models are not read; convert them with tf2onnx and use --fmk=ONNX",
+        "TFLITE": TFLITE,
         "CAFFE": CAFFE,
-        "MINDIR": "MindIR models are not read; export ONNX from MindSpore and use --fmk=ONNX",
+        "MINDIR": MINDIR,
         "PYTORCH": PYTORCH,
         "MSLITE": MINDSPORE_LITE,
         "PADDLE": PADDLE,

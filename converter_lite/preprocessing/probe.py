@@ -126,9 +126,9 @@ class Probe:
         margins: list[float] = []
         for outputs in map_ordered(self._session.run, feeds, self._threads):
             for i in range(self._count):
-                means[i].append(outputs[f"mean_{i}"].astype(np.float64))
-                squares[i].append(outputs[f"square_{i}"].astype(np.float64))
-            answers.append([float(outputs[f"answer_{i}"].mean()) for i in range(self._inner)])
+                means[i].append(outputs[g.observation("mean", i)].astype(np.float64))
+                squares[i].append(outputs[g.observation("square", i)].astype(np.float64))
+            answers.append([float(outputs[g.observation("answer", i)].mean()) for i in range(self._inner)])
             margins.append(sum(_margin(outputs[name]) for name in self._outputs))
         stacked = [np.stack(rows) for rows in means], [np.stack(rows) for rows in squares]
         return Feeling(*stacked, np.array(answers, np.float64).reshape(len(answers), self._inner).T, np.array(margins))
@@ -155,17 +155,19 @@ def _observed(model: ir.Model, layers: Sequence[ir.Node], inner: Sequence[ir.Nod
     graph.outputs.clear()
     for i, node in enumerate(layers):
         value = values[node.outputs[0].name]
-        square = _derived(graph, "Mul", [value, value], f"squared_{i}")
-        _put_mean(graph, value, f"mean_{i}")
-        _put_mean(graph, square, f"square_{i}")
+        square = _derived(graph, "Mul", [value, value], g.observation("squared", i))
+        _put_mean(graph, value, g.observation("mean", i))
+        _put_mean(graph, square, g.observation("square", i))
     for i, node in enumerate(inner):
         value = values[node.outputs[0].name]
         user = g.single_consumer(value)
         is_positive = user is not None and user.op_type in ("Relu", "Clip")
         positive = (
-            user.outputs[0] if user is not None and is_positive else _derived(graph, "Relu", [value], f"positive_{i}")
+            user.outputs[0]
+            if user is not None and is_positive
+            else _derived(graph, "Relu", [value], g.observation("positive", i))
         )
-        _put_mean(graph, positive, f"answer_{i}")
+        _put_mean(graph, positive, g.observation("answer", i))
     graph.outputs.extend(last)
     remove_unread(graph)
     for name, value in list(graph.initializers.items()):

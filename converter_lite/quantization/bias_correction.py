@@ -244,7 +244,7 @@ def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> i
 
 def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
     """Give every node of these operators with a constant weight a bias initializer that no other node reads."""
-    graph = model.graph
+    graph, names = model.graph, g.Names(model.graph)
     for node in graph:
         weight = weight_of(node)
         if node.op_type not in operators or weight is None:
@@ -255,11 +255,12 @@ def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
             if channels is None:
                 continue
             node.resize_inputs(3)
-            node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", np.zeros(channels, np.float32)))
+            zeros = np.zeros(channels, np.float32)
+            node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", zeros, names=names))
         elif g.is_constant(bias) and len(bias.uses()) > 1:
             array = g.constant(bias)
             assert array is not None
-            node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", array))
+            node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", array, names=names))
 
 
 def correctable(quantized: QuantizedModel) -> list[ir.Node]:

@@ -37,7 +37,7 @@ def add_clamps(quantized: QuantizedModel) -> int:
     Converters drop a ReLU or ReLU6 behind a convolution if the integers of its result begin at zero, since those saturate. Where
     the plan has the convolution compute in float, the Clip has to come back.
     """
-    plan, graph = quantized.plan, quantized.model.graph
+    plan, graph, names = quantized.plan, quantized.model.graph, g.Names(quantized.model.graph)
     count = 0
     for node in list(graph):
         if plan.mode(node) is NodeMode.INTEGER or node.op_type in KEEPS_SIGN:
@@ -45,7 +45,7 @@ def add_clamps(quantized: QuantizedModel) -> int:
         for value in node.outputs:
             params = plan.activations.get(value.name or "")
             if params is not None and _begins_at_zero(params) and not value.is_graph_output():
-                _clip(quantized, node, value, params)
+                _clip(quantized, node, value, names)
                 count += 1
     return count
 
@@ -54,13 +54,14 @@ def _begins_at_zero(params: QuantParams) -> bool:
     return not params.is_per_channel and int(params.zero_point) == params.spec.qmin
 
 
-def _clip(quantized: QuantizedModel, node: ir.Node, value: ir.Value, params: QuantParams) -> None:
-    graph = quantized.model.graph
+def _clip(quantized: QuantizedModel, node: ir.Node, value: ir.Value, names: g.Names) -> None:
+    graph, plan = quantized.model.graph, quantized.plan
+    params = plan.activations[str(value.name)]
     high = (params.spec.qmax - params.spec.qmin) * float(params.scale)
     if math.isclose(high, COMMON_BOUND, rel_tol=1e-4):
         high = COMMON_BOUND
     bounds = [
-        g.add_initializer(graph, f"{value.name}_{end}", np.asarray(bound, np.float32))
+        g.add_initializer(graph, f"{value.name}_{end}", np.asarray(bound, np.float32), names=names)
         for end, bound in (("low", 0.0), ("high", high))
     ]
     users = tuple(value.uses())
@@ -70,6 +71,5 @@ def _clip(quantized: QuantizedModel, node: ir.Node, value: ir.Value, params: Qua
     for user, position in users:
         user.replace_input_with(position, result)
     graph.insert_after(node, clip)
-    plan = quantized.plan
     plan.keep_float(clip, "it stands for the saturation of integers")
     plan.activations[str(result.name)] = plan.activations.pop(str(value.name))

@@ -24,6 +24,7 @@ from converter_lite.errors import CalibrationError, ConfigError, did_you_mean
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.system.files import open_regular
 
 
 class NodeMode(enum.Enum):
@@ -277,7 +278,8 @@ def load_plans(path: Path, formats: Sequence[str]) -> dict[str, QuantPlan]:
         ConfigError: The file cannot be read, is not a plan, or has none for one of ``formats``.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        with open_regular(path) as file:
+            data = json.loads(file.read())
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"the plan cannot be read: {reason}", where=str(path)) from error

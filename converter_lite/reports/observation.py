@@ -12,6 +12,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.calibration.runner import remove_unread
+from converter_lite.graph import observation
 from converter_lite.kernels.params import QuantParams
 from converter_lite.runtime.engine import Engine, Feed, Session
 from converter_lite.runtime.serializing import open_session
@@ -76,12 +77,12 @@ def shapes(model: ir.Model, names: Iterable[str], feed: Feed, *, engine: Engine)
     graph.outputs.clear()
     for index, value in enumerate(values):
         node = ir.node("Shape", [value])
-        node.outputs[0].name = f"shape_of_{index}"
+        node.outputs[0].name = observation("shape_of", index)
         node.outputs[0].dtype = ir.DataType.INT64
         graph.append(node)
         graph.outputs.append(node.outputs[0])
     found = open_session(engine, copy).run(feed) if names else {}
-    return {name: tuple(int(size) for size in found[f"shape_of_{i}"]) for i, name in enumerate(names)}
+    return {name: tuple(int(size) for size in found[observation("shape_of", i)]) for i, name in enumerate(names)}
 
 
 def grouped(pairs: Iterable[Pair], sizes: Mapping[str, tuple[int, ...]]) -> list[list[Pair]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from converter_lite.errors import ConverterError, UsageError
 from converter_lite.system.interruptions import interruptions_come_too_late
@@ -172,6 +174,17 @@ def _is_same(path: Path, other: Path) -> bool:
     if _answer(path.exists, path) and _answer(other.exists, other):
         return path.samefile(other)
     return path.resolve() == other.resolve()
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read; a pipe could block for ever, a device never end.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "this is no regular file", str(path))
+    return path.open("rb")
 
 
 def write_text(path: Path, text: str) -> None:

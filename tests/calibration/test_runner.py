@@ -55,6 +55,13 @@ def test_statistics_are_those_of_the_tensors(opset: int) -> None:
         assert found.high_sum == pytest.approx(sum(float(o[min(int(size * 0.9999), size - 1)]) for o in ordered))
 
 
+@pytest.mark.parametrize("name", ["min_0", "max_0", "sum_1", "low_0", "high_1", "values_2"])
+def test_tensors_may_have_names_like_statistics(name: str) -> None:
+    model = build(f"g (float[1,3,8] x) => (float[1,3,8] y) {{ {name} = Neg(x) y = Relu({name}) }}")
+    stats = collect(model, ["x", name, "y"], EVERYTHING, samples_of(model, 2), CalibrationContext(threads=1))
+    assert stats[name].rmin == -stats["x"].rmax
+
+
 def test_a_sample_that_is_not_finite_is_told_by_its_number() -> None:
     model = net()
     feeds = list(samples_of(model, 3))

@@ -47,7 +47,7 @@ BAD = [
 ]
 
 REFUSED = [
-    *((f"--fmk={name}", "ONNX") for name in ("TFLITE", "MINDIR", "OM")),
+    *((f"--fmk={name}", "ONNX") for name in ("OM",)),
     ("--trainModel=true", "training models"),
     ("--decryptKey=00112233", "encrypted models"),
     ("--decryptMode=AES-CBC", "encrypted models"),
@@ -148,6 +148,14 @@ def test_all_missing_flags_are_named_at_once() -> None:
 def test_an_empty_value_never_switches_off_what_was_asked_for(workshop: Workshop, flag: str, form: int) -> None:
     message = workshop.fail(2, *([f"--{flag}="] if form == 1 else [f"--{flag}", ""]))
     assert f"--{flag}: the value is empty" in message
+
+
+@pytest.mark.parametrize("flag", ["--outputFile", "--configFile", "--savePlan"])
+def test_a_flag_without_a_value_does_not_take_the_next_flag_for_it(workshop: Workshop, flag: str) -> None:
+    given = ["--fmk=ONNX", f"--modelFile={workshop.model}", flag, "--saveType=ONNX"]
+    outcome = command(*given)
+    assert outcome.status == 2
+    assert f"{flag}: the value is missing: --saveType=ONNX follows" in outcome.err
 
 
 @pytest.mark.parametrize("flag", ["--fmk=ONNX", "--threads=1", "--dryRun"])

@@ -191,6 +191,15 @@ def test_a_flag_without_effect_is_reported(
     assert message in capsys.readouterr().err
 
 
+def test_of_a_flag_that_is_given_twice_the_last_one_counts_and_is_reported(
+    onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, last = tmp_path / "first", tmp_path / "last"
+    status = run(f"--model_file={onnx_file}", f"--optimize_out={first}", f"--optimize_out={last}")
+    assert (status, first.with_suffix(".nb").exists(), last.with_suffix(".nb").exists()) == (0, False, True)
+    assert "--optimize_out is given more than once" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("flag", NOT_AVAILABLE)
 def test_a_known_flag_without_its_feature_is_refused_with_a_sentence(
     flag: str, capsys: pytest.CaptureFixture[str]

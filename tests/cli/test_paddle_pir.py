@@ -11,6 +11,7 @@ import pytest
 
 from converter_lite.api import quant_post_dynamic, quant_post_static
 from converter_lite.batch.jobs import jobs_of_models
+from converter_lite.errors import ConfigError
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.program import Program
 from converter_lite.formats.registry import framework_of
@@ -189,6 +190,18 @@ def test_a_batch_knows_programs_of_paddle_by_their_names() -> None:
     jobs = jobs_of_models(["?.*", "f"], {}, "out")
     assert [job.flag("fmk") for job in jobs] == ["PADDLE", "PADDLE", "PADDLE", "ONNX", "MSLITE", "ONNX"]
     assert framework_of(Path("x/inference.json")) == "PADDLE"
+
+
+def test_models_of_one_name_are_called_after_their_folders() -> None:
+    """Paddle calls every program inference.json."""
+    for name in ("a/inference.json", "b/inference.json", "b/other.onnx", "c/other.onnx", "c/net.onnx", "net.onnx"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+    assert [job.name for job in jobs_of_models(["*/*.json", "c/*.onnx"], {}, "out")] == ["a", "b", "net", "other"]
+    assert [job.name for job in jobs_of_models(["*/other.onnx"], {}, "out")] == ["b", "c"]
+    for patterns in (["c/net.onnx", "net.onnx"], ["*/*.json", "a/*.json"], ["b/*", "c/other.onnx", "*/*.json"]):
+        with pytest.raises(ConfigError, match="several jobs have the name"):
+            jobs_of_models(patterns, {}, "out")
 
 
 def test_a_mixed_batch_is_converted() -> None:

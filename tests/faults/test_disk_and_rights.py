@@ -253,3 +253,18 @@ def test_weights_that_are_not_numbers_are_a_plain_failure(workshop: Workshop) ->
 def test_the_command_without_a_home_or_locale_works(workshop: Workshop) -> None:
     done = child(*CONVERT[1:], HOME="/nonexistent", LANG="C", LC_ALL="C")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_streams_are_as_good_as_none(workshop: Workshop, closed: str) -> None:
+    line = f'"{sys.executable}" -m converter_lite --fmk=ONNX --modelFile=model.onnx --outputFile=out --saveType=ONNX {closed}'
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert onnx.load(workshop.folder / "out.onnx").graph.node
+
+
+@pytest.mark.parametrize("flag", ["--configFile=pipe", "--plan=pipe"])
+def test_a_pipe_is_no_file_to_read(workshop: Workshop, flag: str) -> None:
+    os.mkfifo(workshop.folder / "pipe")
+    message = workshop.fail(2, flag, config=None if "config" in flag else WEIGHT)
+    assert "pipe" in message and "this is no regular file" in message

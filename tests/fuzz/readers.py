@@ -30,6 +30,7 @@ from converter_lite.data.inputs import InputSpec
 from converter_lite.errors import DataError, ModelError
 from converter_lite.formats.caffe.source import read_source as read_caffe
 from converter_lite.formats.child import Refusal
+from converter_lite.formats.mindir.source import read_source as read_mindir
 from converter_lite.formats.mindspore_lite.exporter.writer import write as write_ms
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 from converter_lite.formats.onnx.qdq import read_qdq
@@ -43,6 +44,7 @@ from converter_lite.formats.pytorch.child.archive import archive_of
 from converter_lite.formats.pytorch.child.pickles import foreign_globals
 from converter_lite.formats.pytorch.inspect import describe as describe_pytorch
 from converter_lite.formats.source import ModelFiles
+from converter_lite.formats.tflite.importer.graph import to_quantized_model as read_tflite
 from converter_lite.kernels.histogram import Histogram
 from converter_lite.log import Log
 from converter_lite.quantization.plan import load_plans
@@ -50,6 +52,8 @@ from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, ini, model_proto
 from tests.formats.caffe.cases import CASES as CAFFE_CASES
 from tests.formats.caffe.detectors import DETECTIONS, detector_text, ssd
 from tests.formats.caffe.networks import caffemodel
+from tests.formats.mindir.test_operators import CASES as MINDIR_CASES
+from tests.formats.mindir.test_structure import PROGRAMS as MINDIR_PROGRAMS
 from tests.formats.mindspore_lite.models import convolutional, floating, weights_quantized
 from tests.formats.paddle.inference_models import (
     fake_quantized_model,
@@ -64,6 +68,7 @@ from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
 from tests.formats.paddle.pir_models import pir_twin
 from tests.formats.paddle.plans import plan_weights
 from tests.formats.pytorch.archives import WEIGHTS, exported, program, scripted
+from tests.formats.tflite.models import seeds as tflite_seeds
 from tests.support import full, samples_of, written
 
 PICTURES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP", "TGA", "PCX")
@@ -182,6 +187,14 @@ def _caffe_seeds() -> list[bytes]:
     cases.append((text, caffemodel(weights, "half")))
     seeds = [(head.encode(), content) for head, content in cases]
     return [len(head).to_bytes(4, "little") + head + content for head, content in seeds]
+
+
+def _read_mindir(data: bytes) -> object:
+    return read_mindir(ModelFiles(_file("net.mindir", data), None, {}, confined=True))
+
+
+def _mindir_seeds() -> list[bytes]:
+    return [case.content() for case in MINDIR_CASES.values()] + [make() for make in MINDIR_PROGRAMS.values()]
 
 
 def _ms_seeds() -> list[bytes]:
@@ -324,8 +337,10 @@ READERS: Mapping[str, Reader] = {
     "pir": Reader(_read_pir, _pir_seeds),
     "caffe": Reader(_read_caffe, _caffe_seeds),
     "pytorch": Reader(_read_pytorch, _pytorch_seeds),
+    "mindir": Reader(_read_mindir, _mindir_seeds),
     "ms": Reader(to_quantized_model, _ms_seeds),
     "nb": Reader(read_nb, _nb_seeds),
+    "tflite": Reader(read_tflite, tflite_seeds),
     "picture": Reader(_read_picture, _picture_seeds),
     "ini": Reader(lambda data: parse_config(_text(data)), _ini_seeds),
     "plan": Reader(_read_plan, _plan_seeds),

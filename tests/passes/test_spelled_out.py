@@ -5,9 +5,12 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.passes.pipeline import optimize
-from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_pooling_of_rows
+from converter_lite.passes.spelled_out.einsum import spell_out_einsum
+from converter_lite.passes.spelled_out.functions import spell_out_celu, spell_out_log_sum_exp, spell_out_selu
+from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
+    spell_out_gather_elements,
     spell_out_negative_indices,
     spell_out_padding,
     spell_out_scatter,
@@ -15,6 +18,8 @@ from converter_lite.passes.spelled_out.indexing import (
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
+from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.volumes import spell_out_volumes
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -52,6 +57,23 @@ def test_scatter_to_constant_places_is_a_choice_of_rows(places: list[Any], updat
 )
 def test_what_adds_up_or_comes_twice_stays(places: list[Any], attribute: str) -> None:
     assert_refuses(spell_out_scatter, build(SCATTER.format("2,4,2", attribute), places=np.array(places), opset=16))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("constant", [True, False])
+def test_elements_are_picked_from_a_row_of_all(axis: int, constant: bool) -> None:
+    given = "" if constant else ", int32[2,3,2] i"
+    text = f"g (float[3,4,3] x{given}) => (float[2,3,2] y) {{ y = GatherElements<axis={axis}>(x, i) }}"
+    picks = np.random.default_rng(3).integers(-3 if constant else 0, 3, (2, 3, 2)).astype(np.int32)
+    model = build(text, **({"i": picks} if constant else {}))
+    feed = {**random_feed(model), **({} if constant else {"i": picks})}
+    assert_applies(spell_out_gather_elements, model, 1, feed)
+    assert operators(model)["Gather"] == 1
+
+
+def test_truth_values_are_not_picked_from_a_row() -> None:
+    text = "g (bool[3,4] x, int64[2,4] i) => (bool[2,4] y) { y = GatherElements(x, i) }"
+    assert_refuses(spell_out_gather_elements, build(text))
 
 
 def test_places_that_are_computed_stay() -> None:
@@ -176,6 +198,11 @@ def test_padding_by_repetition_is_a_choice_along_each_axis(
     assert_applies(spell_out_padding, build(text, opset=19, pads=np.array(pads), **more), 1)
 
 
+def test_a_picture_that_goes_round_is_gathered() -> None:
+    text = 'g (float[1,4,6,5] x) => (float[n,c,h,w] y) { y = Pad<mode="wrap">(x, pads) }'
+    assert_applies(spell_out_padding, build(text, opset=19, pads=np.array([0, 0, 1, 2, 0, 0, 1, 0])), 1)
+
+
 @pytest.mark.parametrize(
     ("mode", "pads"), [("reflect", [0, 0, 1, 2, 0, 0, 1, 0]), ("constant", [0, 1, 0, 0, 0, 1, 0, 0])]
 )
@@ -196,9 +223,17 @@ def test_padding_of_a_picture_and_with_a_number_stays(mode: str, pads: list[int]
     ],
 )
 def test_pooling_of_rows_is_pooling_of_pictures_of_one_line(node: str, size: int) -> None:
-    assert_applies(
-        spell_out_pooling_of_rows, build(f"g (float[2,3,10] x) => (float[2,3,{size}] y) {{ y = {node}(x) }}"), 1
-    )
+    assert_applies(spell_out_rows, build(f"g (float[2,3,10] x) => (float[2,3,{size}] y) {{ y = {node}(x) }}"), 1)
+
+
+@pytest.mark.parametrize(
+    "attributes", ["strides=[2], pads=[1,0], output_padding=[1]", "dilations=[2]", "group=2, kernel_shape=[4]"]
+)
+def test_transposed_convolutions_of_rows_are_of_pictures_of_one_line(attributes: str) -> None:
+    text = f"g (float[2,6,10] x) => (float[2,C,L] y) {{ y = ConvTranspose<{attributes}>(x, w, b) }}"
+    model = build(text, w=normal(6, 4, 4), b=normal(8 if "group" in attributes else 4))
+    assert_applies(spell_out_rows, model, 1)
+    assert operators(model) == {"Reshape": 2, "ConvTranspose": 1}
 
 
 def test_a_turned_gemm_reads_a_transpose() -> None:
@@ -277,3 +312,99 @@ def test_long_sequences_stay(steps: int) -> None:
     text = f"g (float[{steps},1,3] x) => (float[1,1,2] h) {{ y, h = GRU<hidden_size=2>(x, w, r) }}"
     model = build(text, opset=14, w=normal(1, 6, 3), r=normal(1, 6, 2))
     assert spell_out_recurrent(model) == (steps == 64)
+
+
+MODES = ('mode="cubic"', 'mode="linear"', 'mode="nearest", nearest_mode="round_prefer_ceil"')
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "coordinates", ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners"]
+)
+def test_a_resize_of_odd_sizes_is_gathered_or_multiplied(mode: str, coordinates: str) -> None:
+    attributes = f'{mode}, coordinate_transformation_mode="{coordinates}", axes=[3,2]'
+    text = f"g (float[2,3,7,4] x) => (float[2,3,12,3] y) {{ y = Resize<{attributes}>(x,,, sizes) }}"
+    model = build(text, opset=19, ir_version=9, sizes=np.array([3, 12]))
+    assert_applies(spell_out_resize, model, 1)
+    assert operators(model)["Resize"] == 0
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'mode="linear"',
+        'mode="linear", coordinate_transformation_mode="align_corners"',
+        'mode="nearest"',
+        'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
+        'mode="cubic", antialias=1',
+        'mode="cubic", exclude_outside=1',
+        'mode="cubic", coordinate_transformation_mode="tf_crop_and_resize"',
+    ],
+)
+def test_a_resize_of_pictures_that_runtimes_have_stays(attributes: str) -> None:
+    text = f"g (float[1,3,7,4] x) => (float[1,3,14,8] y) {{ y = Resize<{attributes}>(x,,, sizes) }}"
+    assert_refuses(spell_out_resize, build(text, opset=19, ir_version=9, sizes=np.array([1, 3, 14, 8])))
+
+
+def test_factors_that_are_not_those_of_the_sizes_count() -> None:
+    text = 'g (float[1,3,7,4] x) => (float[1,3,10,9] y) { y = Resize<mode="linear">(x,, scales) }'
+    assert_applies(spell_out_resize, build(text, scales=np.array([1, 1, 1.5, 2.4], np.float32)), 1)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["pads=[1,1,1,1,1,1]", "strides=[2,1,2], pads=[0,1,0,2,0,1]", "group=2, dilations=[2,1,1]", "kernel_shape=[3,2,3]"],
+)
+def test_a_convolution_of_volumes_is_one_of_pictures_with_more_channels(attributes: str) -> None:
+    text = f"g (float[2,4,6,5,7] x) => (float[2,6,D,H,W] y) {{ y = Conv<{attributes}>(x, w, b) }}"
+    model = build(text, w=normal(6, 2 if "group" in attributes else 4, 3, 2, 3), b=normal(6))
+    assert_applies(spell_out_volumes, model, 1)
+    assert operators(model)["Conv"] == 1
+
+
+EQUATIONS = {
+    "bhqd,bkhd->bhqk": ("2,3,4,5", "2,6,3,5", "2,3,4,6"),
+    "bchw,bdhw->bcd": ("2,3,4,5", "2,6,4,5", "2,3,6"),
+    "ij,jk": ("3,4", "4,5", "3,5"),
+    "i,j->ji": ("3", "4", "4,3"),
+    "i,i->": ("3", "3", ""),
+    "...ij,...jk->...ik": ("2,3,4,5", "2,3,5,6", "2,3,4,6"),
+    "...d,de->...e": ("2,3,5", "5,6", "2,3,6"),
+    "bnk,bq->bqn": ("2,3,4", "2,5", "2,5,3"),
+    "ijk->kj": ("3,4,5", "", "5,4"),
+    "ij->ij": ("3,4", "", "3,4"),
+}
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+@pytest.mark.parametrize("constant", [False, True])
+def test_an_einsum_is_a_product_of_matrices(equation: str, constant: bool) -> None:
+    first, second, result = EQUATIONS[equation]
+    stored = {"b": normal(*map(int, second.split(",")))} if constant and second else {}
+    fed = f"float[{first}] a" + (f", float[{second}] b" if second and not stored else "")
+    operands = "n, b" if second else "n"
+    sizes = result or "1"
+    text = f'g ({fed}) => (float[{sizes}] y) {{ n = Neg(a) e = Einsum<equation="{equation}">({operands}) '
+    model = build(text + "y = Reshape(e, sizes) }", sizes=np.array([*map(int, sizes.split(","))]), **stored)
+    assert_applies(spell_out_einsum, model, 1)
+    assert operators(model)["Einsum"] == 0
+
+
+@pytest.mark.parametrize(("equation", "size"), [("ii->i", "3,3"), ("ii->", "3,3")])
+def test_diagonals_stay(equation: str, size: str) -> None:
+    text = f'g (float[{size}] a) => (float[n] y) {{ e = Einsum<equation="{equation}">(a) y = Abs(e) }}'
+    assert_refuses(spell_out_einsum, build(text))
+
+
+@pytest.mark.parametrize("node", ["Celu", "Celu<alpha=0.4>", "Selu", "Selu<alpha=1.2, gamma=2.0>"])
+def test_scaled_elus_are_elus(node: str) -> None:
+    rule = spell_out_celu if node.startswith("Celu") else spell_out_selu
+    assert_applies(rule, build(f"g (float[3,4] x) => (float[3,4] y) {{ y = {node}(x) }}"), 1)
+
+
+@pytest.mark.parametrize(("axes", "keep", "size"), [([1], 1, "3,1,5"), ([0, -1], 0, "4")])
+def test_the_logarithm_of_a_sum_of_powers_does_not_overflow(axes: list[int], keep: int, size: str) -> None:
+    text = f"g (float[3,4,5] x) => (float[{size}] y) {{ y = ReduceLogSumExp<keepdims={keep}>(x, axes) }}"
+    model = build(text, opset=18, axes=np.array(axes))
+    feed = random_feed(model)
+    assert_applies(spell_out_log_sum_exp, model, 1, feed, {"x": feed["x"] * 100})

@@ -25,9 +25,12 @@ REASONS = {
     "openvino": ("openvino/bin/python",),
     "paddle33": ("paddle33/bin/python",),
     "paddle26": ("paddle26/bin/python",),
+    "mindspore27": ("mindspore27/bin/python",),
+    "mindspore20": ("mindspore20/bin/python",),
     "opencv": ("opencv/bin/python",),
     "tensorflow": ("tensorflow/bin/python",),
     "torch": ("torch/bin/python",),
+    "litert": ("litert/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""

@@ -81,8 +81,17 @@ def products() -> Iterator[Case]:
     yield case("matmul_batched", "MatMul", values((2, 3, 4, 8)), values((2, 3, 8, 5), 1))
     yield case("matmul_constant_batch", "MatMul", values((2, 4, 8)), const((2, 8, 5)))
     yield case("matmul_constant_left", "MatMul", const((4, 8)), values((8, 5)))
+    yield case("einsum_heads", "Einsum", values((1, 3, 4, 5)), values((1, 6, 3, 5), 1), equation="bhqd,bkhd->bhqk")
+    yield case("einsum_maps", "Einsum", values((2, 3, 4, 5)), values((2, 6, 4, 5), 1), equation="bchw,bdhw->bcd")
+    yield case("einsum_constant", "Einsum", values((2, 3, 8)), const((8, 2, 5)), equation="btd,dhk->bhtk")
     yield case("matmul_vector", "MatMul", values((3, 8)), values((8,), 1))
     yield case("matmul_broadcast", "MatMul", values((2, 1, 4, 8)), values((2, 3, 8, 5), 1))
+
+
+def volumes() -> Iterator[Case]:
+    x = values((2, 4, 6, 5, 7))
+    yield case("conv_3d", "Conv", x, const((6, 4, 3, 2, 3)), const((6,)), pads=[1, 0, 1, 1, 0, 1])
+    yield case("conv_3d_groups", "Conv", x, const((6, 2, 3, 2, 3)), group=2, strides=[2, 1, 2], dilations=[2, 1, 1])
 
 
 def pools() -> Iterator[Case]:
@@ -115,6 +124,8 @@ def activations() -> Iterator[Case]:
     yield case("leaky_alpha", "LeakyRelu", x, alpha=0.3)
     yield case("hard_sigmoid_sixth", "HardSigmoid", x, alpha=1 / 6)
     yield case("selu_own", "Selu", x, alpha=1.2, gamma=2.0)
+    yield case("celu", "Celu", x, alpha=0.4)
+    yield case("log_sum_exp", "ReduceLogSumExp", values((2, 3, 4)), (np.array([1, -1]),), opset=18, keepdims=0)
     yield case("relu6", "Clip", x, (np.float32(0),), (np.float32(6),))
     yield case("clip", "Clip", x, (np.float32(-1.5),), (np.float32(2.5),))
     yield case("clip_low", "Clip", x, (np.float32(-1.5),))
@@ -254,6 +265,7 @@ def shapes() -> Iterator[Case]:
     yield case("pad_value", "Pad", x, ints(0, 0, 1, 1, 0, 0, 1, 1), (np.float32(1.5),))
     yield case("pad_reflect", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect")
     yield case("pad_edge", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), mode="edge")
+    yield case("pad_wrap", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), opset=19, mode="wrap")
     yield case("pad_matrix", "Pad", values((3, 4)), ints(1, 0, 0, 2))
     yield case("pad_negative", "Pad", x, ints(0, 0, -1, 1, 0, 0, -1, 0))
 
@@ -348,6 +360,7 @@ def recurrent() -> Iterator[Case]:
 FAMILIES = (
     convolutions,
     products,
+    volumes,
     pools,
     activations,
     arithmetic,

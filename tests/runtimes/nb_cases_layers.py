@@ -40,6 +40,15 @@ def convolutions(c: Cases) -> None:
     c.add("Conv depthwise multiplier 2", "Conv", IMAGE, consts={1: (8, 1, 3, 3), 2: (8,)}, group=4)
     c.add("Conv 1-D", "Conv", (1, 4, 20), consts={1: (6, 4, 3), 2: (6,)}, pads=[1, 1])
     c.add("Conv 1-D stride 2", "Conv", (2, 4, 20), consts={1: (6, 2, 3)}, group=2, strides=[2])
+    c.add(
+        "Conv over three dimensions", "Conv", (2, 4, 6, 5, 7), consts={1: (6, 4, 3, 2, 3), 2: (6,)}, pads=[1, 0, 1] * 2
+    )
+    deep: dict[str, Any] = {"strides": [2, 1, 2], "dilations": [2, 1, 1], "group": 2}
+    c.add("Conv over three dimensions in groups", "Conv", (1, 4, 6, 5, 7), consts={1: (6, 2, 3, 2, 3)}, **deep)
+    rows, padded = {1: (6, 4, 4), 2: (4,)}, {"pads": [1, 0], "output_padding": [1]}
+    c.add("ConvTranspose of rows", "ConvTranspose", (1, 6, 9), consts=rows, strides=[2], pads=[1, 1])
+    c.add("ConvTranspose of rows, padded", "ConvTranspose", (1, 6, 9), consts=rows, strides=[3], **padded)
+    c.add("ConvTranspose of rows in groups", "ConvTranspose", (1, 6, 9), consts={1: (6, 2, 3)}, group=2, strides=[2])
     c.add("ConvTranspose", "ConvTranspose", IMAGE, consts={1: (4, 6, 3, 3), 2: (6,)})
     up = {"strides": [2, 2], "pads": [1, 1, 1, 1]}
     c.add("ConvTranspose stride 2", "ConvTranspose", IMAGE, consts={1: (4, 6, 4, 4), 2: (6,)}, **up)
@@ -97,6 +106,12 @@ def matrices(c: Cases) -> None:
     c.add("MatMul lower rank", "MatMul", (2, 3, 4, 8), (3, 8, 5))
     c.add("MatMul constant batch", "MatMul", (2, 3, 4, 8), consts={1: (3, 8, 5)})
     c.add("MatMul broadcast batch", "MatMul", (2, 3, 4, 8), (1, 3, 8, 5))
+    for equation, *shapes in (
+        ("bhqd,bkhd->bhqk", (1, 3, 4, 5), (1, 6, 3, 5)),
+        ("bchw,bdhw->bcd", (2, 3, 4, 5), (2, 6, 4, 5)),
+    ):
+        c.add(f"Einsum {equation}", "Einsum", *shapes, equation=equation)
+    c.add("Einsum with a constant", "Einsum", (2, 3, 8), consts={1: (8, 2, 5)}, equation="btd,dhk->bhtk")
     c.add("Gemm transposed A", "Gemm", (8, 3), consts={1: (8, 5), 2: (5,)}, transA=1)
     c.add("MatMul matrix and vector", "MatMul", (2, 3, 8), consts={1: (8,)})
     c.add("MatMul vector and matrix", "MatMul", (8,), consts={1: (8, 5)})
@@ -121,6 +136,13 @@ def matrices(c: Cases) -> None:
             constants += [c.constant("low", scalar(0)), c.constant("high", scalar(float(kind.split()[-1])))]
         name = f"MatMul with bias then {kind}" + (" in one row" if rows == 1 else "")
         c.graph(name, nodes, {"x": c.data((rows, 8) if rows == 1 else (2, rows, 8)) * 5}, constants, ["y"])
+    for shape in ((1, 8), (3, 8), (2, 3, 8)):
+        nodes = [
+            onnx.helper.make_node("MatMul", ["x", "w"], ["h"], name="mm"),
+            onnx.helper.make_node("Relu", ["h"], ["y"], name="act"),
+        ]
+        name = f"MatMul of {shape} then Relu"
+        c.graph(name, nodes, {"x": c.data(shape)}, [c.constant("w", (8, 5))], ["y"])
 
 
 def pooling(c: Cases) -> None:
@@ -251,6 +273,14 @@ def resizing(c: Cases) -> None:
     c.add("Resize with an empty region", "Resize", (1, 4, 3, 6), consts=region, **floor)
     c.add("Resize linear by a third", "Resize", (1, 4, 3, 6), None, consts={2: floats(1, 1, 4 / 3, 4 / 3)}, **third)
     halved = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+    exact = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
+    cubic = {"mode": "cubic", "coordinate_transformation_mode": "align_corners", "cubic_coeff_a": -0.5}
+    resize("cubic", wide, mode="cubic")
+    resize("cubic by size", sizes=odd, **cubic)
+    resize("nearest exact", sizes=odd, **exact)
+    resize("linear by factors that are not those of the sizes", floats(1, 1, 1.55, 2.45), **third)
+    c.add("Resize of rows", "Resize", (2, 4, 9), None, None, consts={3: ints(2, 4, 20)}, **third)
+    c.add("Resize of volumes", "Resize", (1, 2, 3, 4, 5), None, consts={2: floats(1, 1, 2, 2, 2)}, **floor)
     c.add("Resize linear halved", "Resize", (1, 4, 10, 8), None, consts={2: floats(1, 1, 0.5, 0.5)}, **halved)
 
 

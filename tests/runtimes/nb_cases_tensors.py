@@ -75,6 +75,14 @@ def comparison(c: Cases) -> None:
     nodes = [onnx.helper.make_node("IsNaN", ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]
     c.graph("IsNaN", nodes, {"x": np.array([[1, np.nan, -np.inf], [np.nan, 0, np.inf]], np.float32)}, [], ["y"])
     left, right = np.round(c.data(SHAPE)), np.round(c.data(SHAPE))
+    for name, where in (("floats", left[0]), ("integers", ints(0, 3, 0, -1, 7)), ("one cube", left)):
+        nodes = [onnx.helper.make_node("NonZero", ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]
+        c.graph(f"NonZero of {name}", nodes, {"x": where}, [], ["y"])
+    nodes = [
+        onnx.helper.make_node("Greater", ["a", "b"], ["h"]),
+        onnx.helper.make_node("NonZero", ["h"], ["y"]),
+    ]
+    c.graph("NonZero of a comparison", nodes, {"a": left, "b": right}, [], ["y"])
     for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
         nodes = [
             onnx.helper.make_node(op, ["a", "b"], ["h"], name="compare"),
@@ -152,6 +160,7 @@ def movement(c: Cases) -> None:
     c.add("Pad constant", "Pad", SHAPE, consts={1: pads, 2: scalar(1.5)})
     c.add("Pad reflect", "Pad", (1, 2, 6, 7), consts={1: pads}, mode="reflect")
     c.add("Pad edge", "Pad", SHAPE, consts={1: pads}, mode="edge")
+    c.add("Pad round a picture", "Pad", (1, 2, 6, 7), consts={1: pads}, opset=19, mode="wrap")
     c.add("Pad channels", "Pad", SHAPE, consts={1: ints(0, 1, 0, 0, 0, 2, 0, 0)})
     c.add("Pad 3-D tensor", "Pad", (2, 3, 4), consts={1: ints(0, 1, 2, 0, 0, 1), 2: scalar(-2)})
     deep = ints(0, 0, 1, 1, 2, 0, 0, 0, 2, 1)
@@ -187,8 +196,17 @@ def indexing(c: Cases) -> None:
     c.add("Gather scalar", "Gather", SHAPE, consts={1: scalar(1, np.int64)}, axis=1)
     c.add("Gather one index in a matrix", "Gather", SHAPE, consts={1: ints(1).reshape(1, 1)}, axis=1)
     c.add("Gather everything", "Gather", SHAPE, consts={1: ints(0, 1, 2)}, axis=1)
+    for keepdims in (0, 1):
+        label = f"ReduceLogSumExp, keepdims={keepdims}"
+        c.add(label, "ReduceLogSumExp", (2, 3, 4, 5), consts={1: ints(2, -1)}, keepdims=keepdims)
+    c.add("Celu", "Celu", (2, 3, 4), alpha=0.4)
+    c.add("Selu", "Selu", (2, 3, 4))
     c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})
     c.add("GatherND in batches", "GatherND", (2, 4, 5), consts={1: ints(1, 3).reshape(2, 1)}, batch_dims=1)
+    picks = ints(1, 3, 0, -1, 2, 2).reshape(2, 3, 1)
+    c.add("GatherElements", "GatherElements", (2, 3, 4), consts={1: picks}, axis=2)
+    c.add("GatherElements along the middle", "GatherElements", (3, 4, 2), np.abs(picks), axis=1, releases=NEW)
+    c.add("GatherElements of a row", "GatherElements", (1, 6), ints(5, 0, 2).reshape(1, 3), axis=1, releases=NEW)
     c.add("ScatterElements", "ScatterElements", (2, 5), (2, 2), consts={1: ints(1, 3, 0, -1).reshape(2, 2)}, axis=1)
     c.add("Gather of negative indices", "Gather", (2, 5, 3), consts={1: ints(-1, 2)}, axis=1)
     c.add("Gather of the last", "Gather", (2, 5, 3), consts={1: np.array(-1)}, axis=1)

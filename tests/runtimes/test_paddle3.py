@@ -30,24 +30,12 @@ NETWORKS = (
     *("recognizer", "recognizer_fixed", "text_detector", "text_encoder", "detector"),
 )
 
-OF_SIZES = {
-    *(
-        "arange_dyn",
-        "bilinear_shape",
-        "expand_dyn",
-        "full_dyn",
-        "nearest_list",
-        "nearest_shape",
-        "reshape_dyn",
-        "shape",
-    ),
-    *("tile_dyn", "zeros_dyn", "lstm_dyn", "recognizer", "std", "slice_tensor"),
-}
-"""Paddle 3 counts sizes in int64, Paddle 2 in int32."""
+OF_SIZES = {"arange_dyn", "nearest_list", "shape", "slice_tensor", "std"}
+"""Paddle 3 counts with sizes in int64, Paddle 2 in int32."""
 
 WRITTEN_OTHERWISE = {
-    *("add_scalar", "bool_index", "deconv1d", "deconv3d", "deform", "gn_noaffine", "masked_fill", "outer", "setitem"),
-    *("setitem_mask", "setitem_t", "slice", "strided", "where_idx"),
+    *("add_scalar", "bool_index", "deconv1d", "deconv3d", "deform", "gn_noaffine", "masked_fill", "nms_classes"),
+    *("outer", "setitem", "setitem_mask", "setitem_t", "slice", "strided", "where_idx"),
 }
 """Functions that the two releases make of other operators, or with other constants."""
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.protobuf import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
 
 NET_LAYERS = {100: (1, 7, 0), 2: (4, 6, 1)}
 """Field of the network -> fields of its layers: name, blobs, and (0: none) what only the oldest format has."""
@@ -36,9 +37,6 @@ BYTES_PER_BLOB = 12
 """Fewest bytes of a blob and its share of a layer, on average, beyond :data:`LEAST_BLOBS`."""
 
 LEAST_BLOBS = 4096
-
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Wire types; the other two, groups, are in no file of Caffe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +75,7 @@ class Weights:
                 hint="write them with net.save('weights.caffemodel') in Caffe's Python interface",
             )
         self._data, self._where = memoryview(data), where
+        self._wire = Wire(self._data, self._damaged)
         self._blobs: dict[str, list[tuple[int, int]]] = {}
         self._left = LEAST_BLOBS + len(data) // BYTES_PER_BLOB
         for field, kind, start, end in self._fields(0, len(data)):
@@ -179,38 +178,12 @@ class Weights:
             )
         return self._numbers(RAW_TYPES[kind], BYTES, *span, span[1])[0]
 
-    def _fields(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    def _fields(self, start: int, end: int) -> Iterator[Field]:
         """Fields of a message: number, wire type, and where the value begins and ends."""
-        position = start
-        while position < end:
-            tag, first = self._varint(position)
-            field, kind = tag >> 3, tag & 7
-            if kind == VARINT:
-                last = self._varint(first)[1]
-            elif kind == BYTES:
-                length, first = self._varint(first)
-                last = first + length
-            elif kind in (FIXED32, FIXED64):
-                last = first + (4 if kind == FIXED32 else 8)
-            else:
-                raise self._damaged(f"wire type {kind}", position)
-            if not field or last > end:
-                raise self._damaged(f"field {field} runs over its end", position)
-            yield field, kind, first, last
-            position = last
+        return self._wire.fields(start, end)
 
     def _varint(self, position: int) -> tuple[int, int]:
-        """A number of up to ten bytes as a signed one of 64 bits, and the position behind it."""
-        value = 0
-        for index in range(10):
-            if position + index >= len(self._data):
-                break
-            byte = self._data[position + index]
-            value |= (byte & 0x7F) << 7 * index
-            if byte < 0x80:
-                value &= (1 << 64) - 1
-                return value - (value >> 63 << 64), position + index + 1
-        raise self._damaged("a number has no end", position)
+        return self._wire.varint(position)
 
     def _damaged(self, what: str, position: int) -> ModelError:
         return ModelError(

@@ -28,7 +28,9 @@ MS_REQUIREMENTS = GraphRequirements(
     static=True,
     fused=DEVICE_FUSED,
     opset=DEVICE_OPSET,
-    spelled_out=frozenset({"ConvTranspose", "Expand", "GatherND", "Round", "ScatterND"}),
+    spelled_out=frozenset(
+        {"Celu", "Conv", "ConvTranspose", "Einsum", "Expand", "GatherND", "ReduceLogSumExp", "Round", "ScatterND"}
+    ),
 )
 """What the writer requires of a graph."""
 

@@ -15,6 +15,7 @@ from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_C
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.dynamic import DynamicSettings
+from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.targets.operands import stored_weight, weight_of
@@ -75,6 +76,8 @@ def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
     }
     plan.weights = {name: params for name, params in plan.weights.items() if name in used}
     adapted = QuantizedModel(quantized.model, plan, quantized.q_weights)
+    if needs_rounding(quantized.plan):
+        add_rounding(quantized, plan)
     add_clamps(adapted)
     return adapted
 

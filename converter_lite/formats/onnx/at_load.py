@@ -40,7 +40,7 @@ def dequantize_at_load(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> i
 
     Those of a type that the engine cannot cast stay.
     """
-    graph, known = model.graph, dict[ir.DataType, bool]()
+    graph, names, known = model.graph, g.Names(model.graph), dict[ir.DataType, bool]()
     count = 0
     for node in [node for node in graph if is_op(node, "DequantizeLinear")]:
         stored = node.inputs[0]
@@ -49,7 +49,7 @@ def dequantize_at_load(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> i
         if stored.dtype not in known:
             known[stored.dtype] = can_cast(stored.dtype, g.opset(model), engine)
         if known[stored.dtype]:
-            _spell_out(graph, node, stored)
+            _spell_out(graph, node, stored, names)
             count += 1
     _forget_unused(graph)
     return count
@@ -61,8 +61,8 @@ def recognize_dequantizers(model: ir.Model) -> int:
     Refused: constants of one axis, results that are not read as a weight, and factors that are not one positive scale per tensor
     or per channel.
     """
-    graph = model.graph
-    count = sum(_recognize(graph, node) for node in list(graph) if is_op(node, "Cast"))
+    graph, names = model.graph, g.Names(model.graph)
+    count = sum(_recognize(graph, node, names) for node in list(graph) if is_op(node, "Cast"))
     if count:
         _forget_unused(graph)
     return count
@@ -74,7 +74,7 @@ def can_cast(dtype: ir.DataType, opset: int, engine: Engine = DEFAULT_ENGINE) ->
     return is_known("Cast", [sample], opset=opset, attributes={"to": FLOAT.value}, engine=engine)
 
 
-def _spell_out(graph: ir.Graph, node: ir.Node, stored: ir.Value) -> None:
+def _spell_out(graph: ir.Graph, node: ir.Node, stored: ir.Value, names: g.Names) -> None:
     """Names are few and short, since they take more bytes than small weights; the result keeps its own."""
     scale, zeros = g.constant(node.inputs[1]), g.constant(g.input_at(node, 2))
     assert scale is not None
@@ -90,16 +90,19 @@ def _spell_out(graph: ir.Graph, node: ir.Node, stored: ir.Value) -> None:
 
     value = put("Cast", [stored], ".q", to=FLOAT.value)
     if zeros is not None and np.any(zeros):
-        spread = g.add_initializer(graph, f"{name}.zero", along_axis(zeros, rank, axis), dtype=stored.dtype)
+        spread = g.add_initializer(
+            graph, f"{name}.zero", along_axis(zeros, rank, axis), dtype=stored.dtype, names=names
+        )
         value = put("Sub", [value, put("Cast", [spread], ".z", to=FLOAT.value)], ".c")
-    replace([node], ir.node("Mul", [value, g.add_initializer(graph, f"{name}.scale", along_axis(scale, rank, axis))]))
+    factor = g.add_initializer(graph, f"{name}.scale", along_axis(scale, rank, axis), names=names)
+    replace([node], ir.node("Mul", [value, factor]))
 
 
 READERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Add", "Mul"})
 """Operators with weights, and those that put a weight together (two parts, scales per input channel)."""
 
 
-def _recognize(graph: ir.Graph, cast: ir.Node) -> bool:
+def _recognize(graph: ir.Graph, cast: ir.Node, names: g.Names) -> bool:
     stored, reader = cast.inputs[0], g.single_consumer(cast.outputs[0])
     tensor = stored.const_value if stored is not None else None
     if stored is None or tensor is None or stored.dtype not in INTEGERS or len(tensor.shape) < 2:
@@ -124,10 +127,11 @@ def _recognize(graph: ir.Graph, cast: ir.Node) -> bool:
         return False
     axis, scales, zeros = grid
     name = str(stored.name).removesuffix("_quantized")
+    middle = zeros.astype(stored.dtype.numpy())
     inputs = [
         stored,
-        g.add_initializer(graph, f"{name}_scale", scales),
-        g.add_initializer(graph, f"{name}_zero_point", zeros.astype(stored.dtype.numpy()), dtype=stored.dtype),
+        g.add_initializer(graph, f"{name}_scale", scales, names=names),
+        g.add_initializer(graph, f"{name}_zero_point", middle, dtype=stored.dtype, names=names),
     ]
     attributes = {} if axis is None else {"axis": axis}
     replace(nodes, ir.node("DequantizeLinear", inputs, attributes=attributes))

@@ -38,7 +38,25 @@ NB_REQUIREMENTS = GraphRequirements(
     fused=DEVICE_FUSED,
     opset=DEVICE_OPSET,
     spelled_out=frozenset(
-        {"Expand", "GRU", "Gather", "GatherND", "Gemm", "IsNaN", "MatMul", "MaxPool", "Pad", "ScatterND"}
+        {
+            "Celu",
+            "Conv",
+            "Einsum",
+            "Expand",
+            "GRU",
+            "Gather",
+            "GatherElements",
+            "GatherND",
+            "Gemm",
+            "IsNaN",
+            "MatMul",
+            "MaxPool",
+            "Pad",
+            "ReduceLogSumExp",
+            "Resize",
+            "ScatterND",
+            "Selu",
+        }
     ),
 )
 """What the writer requires of a graph."""

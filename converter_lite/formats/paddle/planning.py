@@ -12,6 +12,7 @@ import onnx_ir as ir
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.clamps import add_clamps
+from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.targets.operands import stored_weight
 from converter_lite.targets.policy import Capability
@@ -51,6 +52,8 @@ def adapt_plan(quantized: QuantizedModel, target: str, *, integer: bool) -> Quan
     plan.weights = {name: _widened(p) for name, p in quantized.plan.weights.items() if name in used}
     adapted = QuantizedModel(quantized.model, plan, dict(quantized.q_weights))
     _clip_weights(adapted)
+    if needs_rounding(quantized.plan):
+        add_rounding(quantized, plan)
     add_clamps(adapted)
     return adapted
 

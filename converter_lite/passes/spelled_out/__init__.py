@@ -11,9 +11,12 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
-from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_pooling_of_rows
+from converter_lite.passes.spelled_out.einsum import spell_out_einsum
+from converter_lite.passes.spelled_out.functions import spell_out_celu, spell_out_log_sum_exp, spell_out_selu
+from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
+    spell_out_gather_elements,
     spell_out_negative_indices,
     spell_out_padding,
     spell_out_scatter,
@@ -21,22 +24,31 @@ from converter_lite.passes.spelled_out.indexing import (
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_round
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
+from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.volumes import spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
+        "Celu": spell_out_celu,
+        "Conv": spell_out_volumes,
         "ConvTranspose": spell_out_grouped_deconvolution,
+        "Einsum": spell_out_einsum,
         "Expand": spell_out_moved_truths,
         "GRU": spell_out_recurrent,
         "Gather": spell_out_negative_indices,
+        "GatherElements": spell_out_gather_elements,
         "GatherND": spell_out_batched_gather,
         "Gemm": spell_out_turned_gemm,
         "IsNaN": spell_out_is_nan,
         "MatMul": spell_out_vector_products,
-        "MaxPool": spell_out_pooling_of_rows,
+        "MaxPool": spell_out_rows,
         "Pad": spell_out_padding,
+        "ReduceLogSumExp": spell_out_log_sum_exp,
+        "Resize": spell_out_resize,
         "Round": spell_out_round,
         "ScatterND": spell_out_scatter,
+        "Selu": spell_out_selu,
     }
 )
-"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling with MaxPool,
-all that moves truth values with Expand."""
+"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling and
+ConvTranspose over one dimension with MaxPool, all that moves truth values with Expand."""

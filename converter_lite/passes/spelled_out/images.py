@@ -75,29 +75,40 @@ def _deconvolution(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_pooling_of_rows(model: ir.Model) -> int:
-    """Replace pooling over one dimension by pooling over two, of which the first has size 1.
+WIDENED = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0}
+"""Attributes with one number for each dimension -> that of a dimension of size 1."""
 
-    Refused: unknown sizes, and the indices of a MaxPool.
+
+def spell_out_rows(model: ir.Model) -> int:
+    """Replace pooling and ConvTranspose over one dimension by those over two, of which the first has size 1.
+
+    Refused: unknown sizes, the indices of a MaxPool, and filters that are not constant.
     """
-    return sum(_pool(model.graph, node) for node in list(model.graph) if is_op(node, *POOLS))
+    nodes = [node for node in model.graph if is_op(node, *POOLS, "ConvTranspose")]
+    return sum(_of_rows(model.graph, node) for node in nodes)
 
 
-def _pool(graph: ir.Graph, node: ir.Node) -> bool:
+def _of_rows(graph: ir.Graph, node: ir.Node) -> bool:
     x, shape, result = node.inputs[0], g.static_shape(node.inputs[0]), g.static_shape(node.outputs[0])
     if x is None or shape is None or result is None or len(shape) != 3 or len(node.outputs) != 1:
         return False
-    widened = {}
-    for name, first in (("kernel_shape", (1,)), ("strides", (1,)), ("dilations", (1,))):
-        if name in node.attributes:
-            widened[name] = [*first, *g.ints_attribute(node, name)]
+    others = list(node.inputs[1:])
+    if node.op_type == "ConvTranspose":
+        filters = g.constant(node.inputs[1])
+        if filters is None or "output_shape" in node.attributes:
+            return False
+        others[0] = g.add_initializer(graph, f"{node.name}_filters", np.ascontiguousarray(filters[:, :, None, :]))
+    widened = {
+        name: [number, *g.ints_attribute(node, name)] for name, number in WIDENED.items() if name in node.attributes
+    }
     if "pads" in node.attributes:
         begin, end = g.ints_attribute(node, "pads")
         widened["pads"] = [0, begin, 0, end]
     kept = {name: attr for name, attr in node.attributes.items() if name not in widened}
     image = reshaped(graph, node, x, (shape[0], shape[1], 1, shape[2]))
-    pooled = insert(graph, node, node.op_type, [image], (result[0], result[1], 1, result[2]), **kept, **widened)
+    wide = (result[0], result[1], 1, result[2])
+    made = insert(graph, node, node.op_type, [image, *others], wide, **kept, **widened)
     replace(
-        [node], ir.node("Reshape", [pooled, g.add_initializer(graph, f"{node.name}_rows", np.array(result, np.int64))])
+        [node], ir.node("Reshape", [made, g.add_initializer(graph, f"{node.name}_rows", np.array(result, np.int64))])
     )
     return True

@@ -73,6 +73,49 @@ def _batched_gather(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
+def spell_out_gather_elements(model: ir.Model) -> int:
+    """Replace a GatherElements by a Gather from all elements in a row.
+
+    ::
+
+        indices * stride of the axis + position in the other axes ─ Gather(elements in a row) ─ y
+
+    Constant indices may count from the end; computed ones are taken as they are. Refused: unknown sizes, and truth values.
+    """
+    return sum(_gather_elements(model.graph, node) for node in list(model.graph) if is_op(node, "GatherElements"))
+
+
+def _gather_elements(graph: ir.Graph, node: ir.Node) -> bool:
+    data, picks = node.inputs[0], node.inputs[1]
+    shape, wanted = g.static_shape(data), g.static_shape(picks)
+    if data is None or picks is None or not shape or wanted is None or data.dtype is ir.DataType.BOOL:
+        return False
+    axis = g.int_attribute(node, "axis", 0) % len(shape)
+    strides = [math.prod(shape[place + 1 :]) for place in range(len(shape))]
+    others = _coordinates(np.zeros(wanted, np.int64), axis) @ np.array(strides, np.int64)
+    found = g.constant(picks)
+    if found is not None:
+        signed = found.astype(np.int64)
+        whole = np.where(signed < 0, signed + shape[axis], signed) * strides[axis] + others
+        index = g.add_initializer(graph, f"{node.name}_elements", whole)
+    else:
+        index = _whole_index(graph, node, picks, strides[axis], others)
+    row = reshaped(graph, node, data, (math.prod(shape),))
+    replace([node], ir.node("Gather", [row, index], attributes={"axis": 0}))
+    return True
+
+
+def _whole_index(graph: ir.Graph, node: ir.Node, picks: ir.Value, stride: int, others: NDArray[np.int64]) -> ir.Value:
+    assert picks.dtype is not None
+    for op_type, operand, needed in (("Mul", np.array(stride), stride != 1), ("Add", others, others.any())):
+        if needed:
+            stored = g.add_initializer(graph, f"{node.name}_{op_type.lower()}", operand.astype(picks.dtype.numpy()))
+            made = insert(graph, node, op_type, [picks, stored], others.shape)
+            made.type = picks.type
+            picks = made
+    return picks
+
+
 def spell_out_negative_indices(model: ir.Model) -> int:
     """Count constant indices of a Gather from the front."""
     return sum(_from_front(model.graph, node) for node in list(model.graph) if is_op(node, "Gather"))
@@ -89,7 +132,7 @@ def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
 
 
 def spell_out_padding(model: ir.Model) -> int:
-    """Replace a Pad that repeats elements by a Gather for each axis; one of the sides of a picture stays.
+    """Replace a Pad that repeats elements by a Gather for each axis; one of the sides of a picture stays, unless it goes round.
 
     Refused: unknown sizes, pads or axes that are not constant.
     """
@@ -107,7 +150,8 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     begins, ends = found[: len(axes)], found[len(axes) :]
     pads = {int(axis) % len(shape): (int(b), int(e)) for axis, b, e in zip(axes, begins, ends, strict=True) if b or e}
-    if (len(shape) == 4 and all(axis > 1 for axis in pads)) or min(min(both) for both in pads.values()) < 0:
+    is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap"
+    if is_picture or min(min(both) for both in pads.values()) < 0:
         return False
     value, sizes = node.inputs[0], list(shape)
     for axis, both in pads.items():

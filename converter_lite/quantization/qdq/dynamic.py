@@ -36,6 +36,7 @@ class DynamicWriter:
 
     def __init__(self, graph: ir.Graph, quantized: QuantizedModel) -> None:
         self._graph = graph
+        self._names = g.Names(graph)
         self._quantized = quantized
         self._activations: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {}
         self._positions_first: dict[ir.Value, ir.Value] = {}
@@ -88,13 +89,13 @@ class DynamicWriter:
         if key not in self._weights:
             storage = ir.DataType.INT8 if params.spec.bits <= 8 else ir.DataType.INT16
             stored = self._quantized.stored(table.name, storage)
-            q_table = g.add_tensor(self._graph, f"{table.name}_quantized", stored)
+            q_table = g.add_tensor(self._graph, f"{table.name}_quantized", stored, names=self._names)
             scales = along_axis(
                 params.scale.reshape(-1), len(stored.shape) - columns if params.is_per_channel else 1, 0
             )
             zeros = params.zero_point.reshape(scales.shape).astype(np.float32)
-            scale = g.add_initializer(self._graph, f"{table.name}_scale", scales.astype(np.float32))
-            zero = g.add_initializer(self._graph, f"{table.name}_zero_point", zeros)
+            scale = self._put(f"{table.name}_scale", scales.astype(np.float32))
+            zero = self._put(f"{table.name}_zero_point", zeros)
             self._weights[key] = (q_table, scale, zero)
         q_table, scale, zero = self._weights[key]
         rows = self._insert(node, "Gather", [q_table, indices], "rows", axis=axis)
@@ -111,9 +112,9 @@ class DynamicWriter:
         if key not in self._weights:
             params = self._quantized.plan.weights[name]
             integers = self._quantized.integers(name).astype(np.int8)
-            q = g.add_initializer(self._graph, f"{name}_quantized", integers.T if transposed else integers)
-            scale = g.add_initializer(self._graph, f"{name}_scale", params.scale)
-            zero = g.add_initializer(self._graph, f"{name}_zero_point", params.zero_point.astype(np.int8))
+            q = self._put(f"{name}_quantized", integers.T if transposed else integers)
+            scale = self._put(f"{name}_scale", params.scale)
+            zero = self._put(f"{name}_zero_point", params.zero_point.astype(np.int8))
             self._weights[key] = (q, scale, zero)
         return self._weights[key]
 
@@ -174,8 +175,11 @@ class DynamicWriter:
 
     def _add_constant(self, name: str, array: NDArray[np.generic]) -> ir.Value:
         if name not in self._constants:
-            self._constants[name] = g.add_initializer(self._graph, name, array)
+            self._constants[name] = self._put(name, array)
         return self._constants[name]
+
+    def _put(self, name: str, array: NDArray[np.generic]) -> ir.Value:
+        return g.add_initializer(self._graph, name, array, names=self._names)
 
     def _reduce(self, node: ir.Node, op_type: str, x: ir.Value, part: str) -> ir.Value:
         """``op_type`` along the last axis, which is kept."""

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from converter_lite.errors import ConverterError
+from converter_lite.errors import ConverterError, ModelError
+from converter_lite.formats.caffe.wire import Weights
 from tests.formats.caffe.cases import CASES as NETWORKS
 from tests.formats.caffe.detectors import ssd
-from tests.formats.caffe.networks import caffemodel, layer, net, read
+from tests.formats.caffe.networks import caffemodel, layer, net, read, varint
 from tests.mutation import mutations
 from tests.support import normal, reading_limit, traced_peak
 
@@ -64,6 +65,13 @@ def test_large_weights_are_not_copied_often(form: str, tmp_path: Path) -> None:
     path.write_text(net(layer("InnerProduct", words, name="ip"), 1, 1024), encoding="utf-8")
     path.with_suffix(".caffemodel").write_bytes(content)
     assert traced_peak(lambda: read(path)) <= 3 * len(content) + (1 << 20)
+
+
+@pytest.mark.parametrize("length", [-11, -1])
+def test_a_length_that_leads_backwards_is_refused(length: int) -> None:
+    """The first one leads to its own beginning."""
+    with pytest.raises(ModelError, match="runs over its end"):
+        Weights(varint(1 << 3 | 2) + varint(length) + b"net")
 
 
 def test_many_layers_of_one_name_take_no_longer_than_others(tmp_path: Path) -> None:

@@ -94,6 +94,11 @@ def test_every_node_that_cannot_be_expressed_is_named_with_its_reason() -> None:
     assert "saveType=ONNX" in error.value.hint
 
 
+def test_an_operator_whose_data_decide_how_much_it_gives_is_a_problem() -> None:
+    model = from_nodes([helper.make_node("NonZero", ["x"], ["y"], name="places")], {"x": (2, 3)}, {}, ["y"])
+    assert "places (NonZero): how many elements it gives depends on the data" in str(check(model)[0])
+
+
 def test_a_shape_that_is_not_fixed_is_a_problem() -> None:
     model = from_nodes([helper.make_node("Relu", ["x"], ["y"])], {"x": (2, 3)}, {}, ["y"])
     model.graph.inputs[0].shape = ir.Shape(["batch", 3])

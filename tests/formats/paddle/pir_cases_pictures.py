@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,11 +157,11 @@ def suppressed(boxes: Array, scores: Array, *, normalized: bool = True, **change
     return Case("multiclass_nms3", build, [boxes, scores], want)
 
 
-def decayed(*, gaussian: bool) -> Case:
+def decayed(*, gaussian: bool = False, threshold: float = 0.1, most: int | None = None) -> Case:
     def build(p: PirProgram, b: int, s: int) -> list[int]:
         numbers = {
-            "score_threshold": 0.1,
-            "nms_top_k": -1,
+            "score_threshold": threshold,
+            "nms_top_k": -1 if most is None else most,
             "keep_top_k": 9,
             "post_threshold": 0.05,
             "gaussian_sigma": 2.0,
@@ -168,9 +169,8 @@ def decayed(*, gaussian: bool) -> Case:
         flags = {"use_gaussian": gaussian, "background_label": -1, "normalized": True}
         return all_of(p.op("matrix_nms", b, s, results=3, **numbers, **flags), 3)
 
-    return Case(
-        "matrix_nms", build, [BOXES[:1], SCORES[:1]], ref.matrix_nms(BOXES[:1], SCORES[:1], gaussian=gaussian, keep=9)
-    )
+    want = ref.matrix_nms(BOXES[:1], SCORES[:1], gaussian=gaussian, keep=9, threshold=threshold, most=most)
+    return Case("matrix_nms", build, [BOXES[:1], SCORES[:1]], want)
 
 
 def remaining() -> Array:
@@ -180,6 +180,8 @@ def remaining() -> Array:
             kept.append(place)
     return np.array(kept)
 
+
+NMS = simple("nms", [BOXES[0]], remaining(), threshold=0.3)
 
 HEAD, PICTURE_SIZE = random(1, 18, 3, 4, seed=36), np.array([[96, 128]], np.int32)
 REGIONS = np.array([[0.5, 1, 9, 10], [2, 2, 7, 9.5]], np.float32)
@@ -204,28 +206,37 @@ def priors() -> list[Array]:
     return [np.clip(made, 0, 1), np.broadcast_to(VARIANCES, made.shape)]
 
 
+YOLO = simple(
+    "yolo_box",
+    [HEAD, PICTURE_SIZE],
+    *ref.yolo_boxes(HEAD, (96, 128), (10, 13, 16, 30), 4, 0.3),
+    results=2,
+    anchors=[10, 13, 16, 30],
+    class_num=4,
+    conf_thresh=0.3,
+    downsample_ratio=32,
+    clip_bbox=True,
+    scale_x_y=1.0,
+    iou_aware=False,
+)
+
+
 DETECTED = {
     "multiclass_nms3": suppressed(BOXES, SCORES),
     "multiclass_nms3 of the best": suppressed(BOXES, SCORES, keep_top_k=5),
     "multiclass_nms3 of few candidates": suppressed(BOXES, SCORES, nms_top_k=3),
     "multiclass_nms3 with a background": suppressed(BOXES, SCORES, background_label=1),
     "multiclass_nms3 of pixels": suppressed(np.round(BOXES), SCORES, normalized=False),
-    "matrix_nms": decayed(gaussian=False),
+    "matrix_nms": decayed(),
     "matrix_nms by a Gaussian": decayed(gaussian=True),
-    "nms": simple("nms", [BOXES[0]], remaining(), threshold=0.3),
-    "yolo_box": simple(
-        "yolo_box",
-        [HEAD, PICTURE_SIZE],
-        *ref.yolo_boxes(HEAD, (96, 128), (10, 13, 16, 30), 4, 0.3),
-        results=2,
-        anchors=[10, 13, 16, 30],
-        class_num=4,
-        conf_thresh=0.3,
-        downsample_ratio=32,
-        clip_bbox=True,
-        scale_x_y=1.0,
-        iou_aware=False,
-    ),
+    "matrix_nms of the best": decayed(most=4),
+    "matrix_nms of few": decayed(threshold=0.8, most=9),
+    "matrix_nms of none": decayed(threshold=2.0),
+    "nms": NMS,
+    "nms of an open number of boxes": replace(NMS, open=[(-1, 4)]),
+    "nms of no boxes": simple("nms", [BOXES[0, :0]], remaining()[:0], threshold=0.3),
+    "yolo_box": YOLO,
+    "yolo_box of an open grid": replace(YOLO, open=[(-1, HEAD.shape[1], -1, -1)]),
     "prior_box": Case(
         "prior_box",
         lambda p, x, i: all_of(

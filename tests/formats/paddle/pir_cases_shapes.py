@@ -134,6 +134,15 @@ SHAPED = {
     ),
     "tile": Case("tile", lambda p, x: p.op("tile", x, p.ints(2, 1, 3)), [ROWS], [np.tile(ROWS, (2, 1, 3))]),
     "tile of the last": Case("tile", lambda p, x: p.op("tile", x, p.ints(3)), [ROWS], [np.tile(ROWS, 3)]),
+    "tile of a number": Case(
+        "tile",
+        lambda p, x, n: p.op("tile", x, p.combine(n)),
+        [np.array(1.5, np.float32), np.array(3, np.int64)],
+        [np.full(3, 1.5, np.float32)],
+    ),
+    "tile of the last that is computed": Case(
+        "tile", lambda p, x, n: p.op("tile", x, n), [ROWS, np.array([3], np.int64)], [np.tile(ROWS, 3)]
+    ),
     "tile that is computed": Case(
         "tile",
         lambda p, x, n: p.op("tile", x, p.combine(n, p.full(1, "int64", ()))),
@@ -144,6 +153,20 @@ SHAPED = {
     "reverse": Case("reverse", lambda p, x: p.op("reverse", x, p.ints(2)), [BLOCK], [BLOCK[:, :, ::-1]]),
     "roll": Case(
         "roll", lambda p, x: p.op("roll", x, p.ints(1, -2), axis=[1, 3]), [BLOCK], [np.roll(BLOCK, (1, -2), (1, 3))]
+    ),
+    "roll of open sizes": Case(
+        "roll",
+        lambda p, x: p.op("roll", x, p.ints(9, -17), axis=[2, -1]),
+        [BLOCK],
+        [np.roll(BLOCK, (9, -17), (2, 3))],
+        [(-1, -1, -1, -1)],
+    ),
+    "roll of open sizes without elements": Case(
+        "roll",
+        lambda p, x: p.op("roll", x, p.ints(3), axis=[1]),
+        [np.zeros((2, 0), np.float32)],
+        [np.zeros((2, 0), np.float32)],
+        [(-1, -1)],
     ),
     "roll of all": Case("roll", lambda p, x: p.op("roll", x, p.ints(7), axis=[]), [CUBE], [np.roll(CUBE, 7)]),
     "tril": simple("tril", [ROWS], np.tril(ROWS, 1), diagonal=1),

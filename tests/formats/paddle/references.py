@@ -205,11 +205,13 @@ def multiclass_nms(boxes: Array, scores: Array, **settings: Any) -> tuple[Array,
     return np.array(rows), np.array(places, np.int32), np.array(counts, np.int32)
 
 
-def matrix_nms(boxes: Array, scores: Array, *, gaussian: bool, keep: int) -> tuple[Array, Array, Array]:
-    """One picture; every box is a candidate, scores above 0.1 before and above 0.05 behind."""
+def matrix_nms(
+    boxes: Array, scores: Array, *, gaussian: bool, keep: int, threshold: float = 0.1, most: int | None = None
+) -> tuple[Array, Array, Array]:
+    """One picture; the ``most`` best of each class are candidates, scores above ``threshold`` before and above 0.05 behind."""
     rows = []
     for label, of_class in enumerate(scores[0]):
-        order = [int(p) for p in np.argsort(-of_class, kind="stable") if of_class[p] > 0.1]
+        order = [int(p) for p in np.argsort(-of_class, kind="stable") if of_class[p] > threshold][:most]
         table = [[overlap(boxes[0, a], boxes[0, b]) for b in order[:i]] for i, a in enumerate(order)]
         largest = [max(line, default=0.0) for line in table]
         for i, box in enumerate(order):
@@ -219,8 +221,8 @@ def matrix_nms(boxes: Array, scores: Array, *, gaussian: bool, keep: int) -> tup
             if score > 0.05:
                 rows.append((score, label, box))
     rows = sorted(rows, key=lambda row: -row[0])[:keep]
-    made = np.array([[label, score, *boxes[0, box]] for score, label, box in rows])
-    return made, np.array([[box] for _, _, box in rows], np.int32), np.array([len(rows)], np.int32)
+    made = np.array([[label, score, *boxes[0, box]] for score, label, box in rows]).reshape(-1, 6)
+    return made, np.array([box for _, _, box in rows], np.int32).reshape(-1, 1), np.array([len(rows)], np.int32)
 
 
 def roi_align(x: Array, boxes: Array, size: int, scale: float, ratio: int, offset: float) -> Array:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from converter_lite.errors import ModelError
+from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle.inference_model.reader import is_paddle_path, locate, read_paddle
 from converter_lite.formats.paddle.pir.document import is_pir, read_operations
 from converter_lite.formats.paddle.pir.translation import read_pir
@@ -126,6 +126,20 @@ def test_files_are_found_by_their_names(tmp_path: Path) -> None:
     for path in (program, parameters):
         path.rename(path.with_name(f"net{path.suffix}"))
     assert locate(folder / "net.json", None) == (folder / "net.json", folder / "net.pdiparams")
+
+
+def test_the_only_program_of_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    for name in ("net.json", "config.json", "net.pdiparams"):
+        (tmp_path / name).write_bytes(b"")
+    assert locate(tmp_path, None) == (tmp_path / "net.json", tmp_path / "net.pdiparams")
+    (tmp_path / "net.pdmodel").write_bytes(b"")
+    assert locate(tmp_path, None) == (tmp_path / "net.pdmodel", tmp_path / "net.pdiparams")
+    assert is_paddle_path(tmp_path)
+    (tmp_path / "config.pdiparams").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"2 Paddle models in this directory: config, net\n") as caught:
+        locate(tmp_path, None)
+    assert "--model_file" in caught.value.hint
+    assert not is_paddle_path(tmp_path)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

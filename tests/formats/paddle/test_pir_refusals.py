@@ -128,15 +128,11 @@ CASES: dict[str, tuple[Sequence[int], Build, str]] = {
         lambda p, x: p.listed("split", x, p.ints(9, -1), p.full(2, "int32"), count=2)[0],
         "of 8 elements",
     ),
-    "far rolling": (
-        OPEN,
-        lambda p, x: p.op("roll", x, p.ints(2), axis=[2]),
-        "whose size is not known, moves by 2",
-    ),
+    "rolling what is open": (OPEN, lambda p, x: p.op("roll", x, p.ints(2), axis=[]), "its size is not known"),
     "repetitions": (
         PICTURE,
-        lambda p, x: p.op("tile", x, p.op("shape64", p.input("n", (2, 3)))),
-        "2 repetitions that are computed at run time, of 4 dimensions",
+        lambda p, x: p.op("tile", x, p.input("n", (-1,), "int64")),
+        "the number of its repetitions is not known",
     ),
     "masks": (
         PICTURE,
@@ -191,15 +187,10 @@ CASES: dict[str, tuple[Sequence[int], Build, str]] = {
         lambda p, x: p.op("matrix_nms", p.input("b", (5, 4)), x, results=3, background_label=-1),
         "boxes that are not rectangles, or of several pictures",
     ),
-    "an open number of boxes": (
-        (-1, 4),
-        lambda p, x: p.op("nms", x, threshold=0.5),
-        "the number of boxes is not known",
-    ),
-    "an open grid": (
+    "no anchors": (
         (1, 18, -1, -1),
-        lambda p, x: p.op("yolo_box", x, p.input("s", (1, 2), "int32"), results=2, anchors=[1, 2, 3, 4], class_num=4),
-        "its grid is not known",
+        lambda p, x: p.op("yolo_box", x, p.input("s", (1, 2), "int32"), results=2, anchors=[], class_num=4),
+        "it has no anchors",
     ),
     "open pictures": (
         OPEN,

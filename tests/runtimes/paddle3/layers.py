@@ -169,6 +169,11 @@ BOXES = {
         lambda x, s: V.yolo_box(x, s, [10, 13, 16, 30, 33, 23], 4, 0.01, 32),
         (f32(1, 27, 4, 4), np.array([[128, 96]], np.int32)),
     ),
+    "yolo_box_open": Case(
+        lambda x, s: V.yolo_box(x, s, [10, 13, 16, 30], 4, 0.01, 32),
+        (f32(2, 18, 4, 3), np.array([[128, 96], [64, 99]], np.int32)),
+        [[None, 18, None, None], [None, 2]],
+    ),
     "yolo_box_clip": Case(
         lambda x, s: V.yolo_box(x, s, [10, 13, 16, 30], 3, 0.3, 16, clip_bbox=False, scale_x_y=1.05),
         (f32(2, 16, 4, 5), np.array([[128, 96], [64, 64]], np.int32)),
@@ -193,4 +198,8 @@ BOXES = {
         (f32(1, 2, 8, 8), np.array([[0, 0, 10, 10], [2, 2, 12, 9]], np.float32), np.array([2], np.int32)),
     ),
     "nms_plain": Case(lambda b: V.nms(b, 0.4), (CORNERS[0],)),
+    "nms_scores": Case(lambda b, s: V.nms(b, 0.4, s), (CORNERS[0], SCORES[0, 0]), [[None, 4], [None]]),
+    "nms_classes": Case(
+        lambda b, s, c: V.nms(b, 0.4, s, c, [0, 1], top_k=4), (CORNERS[0], SCORES[0, 0], np.arange(5) % 2)
+    ),
 }

@@ -6,7 +6,7 @@ Gather along each axis, linear and cubic are a product with the matrix of interp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +17,7 @@ from converter_lite.formats.mindspore_lite.enums import CoordinateMode, Format, 
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, gather_axis, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.graph import attribute, constant, input_at, int_attribute, ints_attribute
+from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, nearest, source_positions, weights
 
 _NATIVE_LINEAR = {
     "half_pixel": CoordinateMode.HALF_PIXEL,
@@ -30,25 +31,29 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     before, after = ctx.shape(x), ctx.shape(out)
     if node.op_type == "Upsample":
-        mode, transform, nearest = str(attribute(node, "mode", "nearest")), "asymmetric", "floor"
+        mode, transform, rounding = str(attribute(node, "mode", "nearest")), "asymmetric", "floor"
     else:
         mode = str(attribute(node, "mode", "nearest"))
         transform = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
-        nearest = str(attribute(node, "nearest_mode", "round_prefer_floor"))
+        rounding = str(attribute(node, "nearest_mode", "round_prefer_floor"))
     if int_attribute(node, "antialias", 0) or int_attribute(node, "exclude_outside", 0):
         raise Unsupported("antialias or exclude_outside")
     if transform == "tf_crop_and_resize":
         raise Unsupported("tf_crop_and_resize")
+    if transform not in TRANSFORMS:
+        raise Unsupported(f"coordinate_transformation_mode {transform}")
     if mode not in ("nearest", "linear", "cubic"):
         raise Unsupported(f"mode {mode}")
     scales = _scales(ctx, node, before, after)
     centres = {
-        axis: _source_positions(transform, before[axis], after[axis], scales[axis])
+        axis: source_positions(transform, before[axis], after[axis], scales[axis])
         for axis in range(len(before))
         if before[axis] != after[axis] or scales[axis] != 1.0
     }
     if mode == "nearest":
-        _nearest(ctx, x, out, {axis: _pick(c, nearest, before[axis]) for axis, c in centres.items()})
+        if rounding not in ROUNDINGS:
+            raise Unsupported(f"nearest_mode {rounding}")
+        _nearest(ctx, x, out, {axis: nearest(c, rounding, before[axis]) for axis, c in centres.items()})
         return
     exact = all(scales[axis] * before[axis] == after[axis] for axis in centres)
     image = len(before) == 4 and set(centres) <= {2, 3}
@@ -57,7 +62,7 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
         _native(ctx, x, out, ResizeMethod.LINEAR, _NATIVE_LINEAR[transform])
         return
     coefficient = float(attribute(node, "cubic_coeff_a", -0.75))  # type: ignore[arg-type]
-    _interpolated(ctx, x, out, {axis: _matrix(c, before[axis], mode, coefficient) for axis, c in centres.items()})
+    _interpolated(ctx, x, out, {axis: weights(c, before[axis], mode, coefficient) for axis, c in centres.items()})
 
 
 def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence[int]) -> list[float]:
@@ -74,43 +79,6 @@ def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence
     for axis, scale in zip(axes, written, strict=True):  # type: ignore[call-overload]
         plain[axis] = float(scale)
     return plain
-
-
-def _source_positions(transform: str, size: int, result: int, scale: float) -> NDArray[np.float64]:
-    """Position of every output element in the input (ONNX operator specification, Resize); float32 as in onnxruntime."""
-    places = np.arange(result, dtype=np.float32)
-    return _positions(transform, size, result, np.float32(scale), places).astype(np.float64)
-
-
-def _positions(
-    transform: str, size: int, result: int, scale: np.float32, places: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    if transform == "asymmetric":
-        return places / scale
-    if transform == "align_corners":
-        return places * np.float32(size - 1) / np.float32(result - 1) if result > 1 else np.zeros(result, np.float32)
-    if transform == "pytorch_half_pixel" and result == 1:
-        return np.zeros(1, np.float32)
-    if transform == "half_pixel_symmetric":
-        offset = np.float32(size / 2 * (1 - result / (float(scale) * size)))
-        return offset + (places + np.float32(0.5)) / scale - np.float32(0.5)
-    if transform in ("half_pixel", "pytorch_half_pixel"):
-        return (places + np.float32(0.5)) / scale - np.float32(0.5)
-    raise Unsupported(f"coordinate_transformation_mode {transform}")
-
-
-_ROUNDINGS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round_prefer_floor": lambda p: np.ceil(p - 0.5),
-    "round_prefer_ceil": lambda p: np.floor(p + 0.5),
-}
-
-
-def _pick(positions: NDArray[np.float64], mode: str, size: int) -> list[int]:
-    if mode not in _ROUNDINGS:
-        raise Unsupported(f"nearest_mode {mode}")
-    return [int(i) for i in np.clip(_ROUNDINGS[mode](positions), 0, size - 1)]
 
 
 def _nearest(ctx: Lowering, x: ir.Value, out: ir.Value, picks: dict[int, list[int]]) -> None:
@@ -147,28 +115,6 @@ def _native(ctx: Lowering, x: ir.Value, out: ir.Value, method: ResizeMethod, mod
         nearest_mode=int(NearestMode.FLOOR if method is ResizeMethod.NEAREST else NearestMode.NORMAL),
     )
     ctx.bind(out, index, pm.NHWC)
-
-
-def _matrix(positions: NDArray[np.float64], size: int, mode: str, coefficient: float) -> NDArray[np.float32]:
-    """Interpolation weights; shape (outputs, inputs). Neighbours outside are clamped to the border."""
-    base = np.floor(positions).astype(np.int64)
-    part = positions - base
-    weights = np.zeros((len(positions), size))
-    if mode == "linear":
-        taps = [(0, 1 - part), (1, part)]
-    else:
-        taps = [(k, _cubic(np.abs(part - k), coefficient)) for k in (-1, 0, 1, 2)]
-    rows = np.arange(len(positions))
-    for offset, share in taps:
-        np.add.at(weights, (rows, np.clip(base + offset, 0, size - 1)), share)
-    return weights.astype(np.float32)
-
-
-def _cubic(distance: NDArray[np.float64], a: float) -> NDArray[np.float64]:
-    """Cubic convolution (Keys 1981)."""
-    near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
-    far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
 def _interpolated(ctx: Lowering, x: ir.Value, out: ir.Value, matrices: dict[int, NDArray[np.float32]]) -> None:

@@ -22,6 +22,7 @@ from converter_lite.graph import is_constant
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 _IMAGE_CHANNELS = (1, 3, 4)
+_SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
 
 def write(quantized: QuantizedModel, *, options: MsOptions | None = None, notes: list[str] | None = None) -> bytes:
@@ -107,6 +108,8 @@ def _lowering(node: ir.Node) -> Lower:
     if reason := refused_type(node):
         raise Unsupported(reason)
     lowering = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if lowering is None and node.op_type in _SIZED_BY_DATA:
+        raise Unsupported("how many elements it gives depends on the data, and shapes have to be fixed here")
     if lowering is None:
         name = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
         raise Unsupported(f"the operator {name} is not known to the format")

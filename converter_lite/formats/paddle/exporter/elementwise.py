@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.activation import affine
 from converter_lite.formats.paddle.exporter.fusion import take_activation
 from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
@@ -31,6 +32,8 @@ ARITHMETIC = {
 
 
 def _arithmetic(lowering: Lowering, node: ir.Node) -> None:
+    if _beside_floor(lowering, node):
+        return
     operator, dtype = ARITHMETIC[node.op_type], dtype_name(node.inputs[0])
     sources = [lowering.tensor(value) for value in node.inputs]
     if len(sources) == 1:
@@ -48,6 +51,29 @@ def _arithmetic(lowering: Lowering, node: ir.Node) -> None:
         lowering.emit(f"fusion_{operator}_activation", sides, {"Out": [lowering.result(value)]}, fused)
     else:
         _pair(lowering, operator, left, sources[-1], lowering.result(value), dtype)
+
+
+def _beside_floor(lowering: Lowering, node: ir.Node) -> bool:
+    """``floor(x * a + b) * c``: the numbers become attributes, as they are part of rounding. Whether it was done."""
+    before, factor = node.inputs[0], _number(node)
+    if node.op_type != "Mul" or before is None or factor is None or dtype_name(before) != "float32":
+        return False
+    if (producer := before.producer()) is not None and producer.op_type == "Floor":
+        affine(lowering, lowering.tensor(before), lowering.result(node.outputs[0]), scale=factor)
+        return True
+    add = g.single_consumer(node.outputs[0])
+    floor = g.single_consumer(add.outputs[0]) if add is not None and add.op_type == "Add" else None
+    summand = _number(add) if add is not None and add.inputs[0] is node.outputs[0] else None
+    if add is None or floor is None or floor.op_type != "Floor" or summand is None:
+        return False
+    lowering.done.add(add)
+    affine(lowering, lowering.tensor(before), lowering.result(add.outputs[0]), scale=factor, bias=summand)
+    return True
+
+
+def _number(node: ir.Node) -> float | None:
+    """The second input of a node if it is a number."""
+    return g.scalar(node.inputs[1]) if len(node.inputs) == 2 and g.static_shape(node.inputs[1]) == () else None
 
 
 def _pair(lowering: Lowering, operator: str, left: str, right: str, result: str, dtype: str) -> None:

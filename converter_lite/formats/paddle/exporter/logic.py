@@ -19,7 +19,9 @@ from converter_lite.formats.paddle.exporter.lowering import (
     dims,
     dtype_name,
     element_type,
+    rank,
 )
+from converter_lite.formats.paddle.exporter.movement import transpose
 from converter_lite.formats.paddle.exporter.reshaping import cast
 from converter_lite.formats.paddle.program import VarType, attr, ints
 
@@ -96,6 +98,20 @@ def _where(lowering: Lowering, node: ir.Node) -> None:
     lowering.emit("where", inputs, {"Out": [lowering.result(node.outputs[0])]})
 
 
+def _places(lowering: Lowering, node: ir.Node) -> None:
+    """NonZero; the runtime's operator has a row for each place."""
+    source, result = node.inputs[0], lowering.result(node.outputs[0])
+    assert source is not None
+    name = lowering.tensor(source)
+    if element_type(source) is not VarType.BOOL:
+        truth = lowering.temporary(f"{result}.truth", dims(source), dtype=VarType.BOOL)
+        nonzero(lowering, name, truth, dtype_name(source))
+        name = truth
+    rows = lowering.temporary(f"{result}.rows", (-1, rank(source)), dtype=VarType.INT64)
+    lowering.emit("where_index", {"Condition": [name]}, {"Out": [rows]})
+    transpose(lowering, rows, result, [1, 0], dtype="int64")
+
+
 def _expanded(lowering: Lowering, value: ir.Value | None, wanted: tuple[int, ...]) -> str:
     assert value is not None
     array = g.constant(value)
@@ -150,5 +166,6 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(LOGIC, _logic),
     "Not": _not,
     "Where": _where,
+    "NonZero": _places,
     "Cast": _cast,
 }

@@ -144,8 +144,7 @@ def _layer(lowering: Lowering, node: ir.Node, transform: Transform, bias: ir.Val
     if integer and not lowering.is_arm and vector is not None:  # x86 int8 adds it per row
         vector, added = None, vector
     activation = Activation()
-    if added is None and (vector is not None or not lowering.is_arm):
-        # ARM drops the function of an fc without bias when there is more than one row.
+    if vector is not None:  # without a bias x86 drops the function, and so does ARM when there is more than one row
         allowed = ("relu", "relu6", "brelu") if lowering.is_arm and not integer else ("relu",)
         activation, result = take_activation(lowering, result, allowed)
     return _Layer(rank(node.inputs[0]) - 1, vector, added, activation, result)

@@ -116,6 +116,8 @@ def _pad(lowering: Lowering, node: ir.Node) -> None:
     begin, end = pads[:dimensions], pads[dimensions:]
     if min(pads) < 0:
         raise Unsupported("negative padding", "use Slice")
+    if mode == "wrap":
+        raise Unsupported("Pad with mode wrap of unknown sizes", "give --inputShape")
     inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
     if dimensions == 4 and not any(begin[:2] + end[:2]):
         attributes = {
@@ -127,7 +129,7 @@ def _pad(lowering: Lowering, node: ir.Node) -> None:
         lowering.emit("pad2d", inputs, outputs, attributes)
     elif dimensions == 5 and not any(begin[:2] + end[:2]):
         attributes = {
-            "mode": attr({"edge": "replicate", "wrap": "circular"}.get(mode, mode)),
+            "mode": attr("replicate" if mode == "edge" else mode),
             "value": attr(fill),
             "paddings": ints((begin[4], end[4], begin[3], end[3], begin[2], end[2])),
             "data_format": attr("NCDHW"),

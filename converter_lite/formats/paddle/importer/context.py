@@ -17,6 +17,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import MISFITS, ConverterError, ModelError
+from converter_lite.formats.paddle.importer.contents import Numbers, follow, is_counting
 from converter_lite.formats.paddle.importer.weights import are_finite, products
 from converter_lite.formats.paddle.program import Operator, numpy_type
 from converter_lite.kernels.params import QuantParams, QuantSpec
@@ -78,6 +79,7 @@ class Importer:
         dense_left: Elements that further dense filters may have; ``None`` before the first.
         filled_left: Elements that further constants may have of which the file holds only one number.
         read: Variables that an operator reads, or that are outputs.
+        contents: What is known of small tensors of integers that are computed at run time.
         has_scalars: Operators may make tensors without dimensions; older ones leave a dimension of size 1.
     """
 
@@ -94,6 +96,7 @@ class Importer:
     filled_left: int = FILLED_LIMIT
     read: frozenset[str] = frozenset()
     has_scalars: bool = False
+    contents: dict[ir.Value, Numbers] = field(default_factory=dict)
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)
@@ -200,6 +203,7 @@ class Importer:
         made = ir.Node("", op_type, list(inputs), given, outputs=outputs, name=label)
         self.nodes.append(made)
         self._infer(made)
+        follow(made, self.contents)
         return outputs
 
     def compute(self, op_type: str, *inputs: ir.Value | None, hint: str = "", **attributes: Any) -> ir.Value:
@@ -229,6 +233,8 @@ class Importer:
             limit = INPUT_LIMIT if value.dtype in (ir.DataType.INT64, ir.DataType.INT32) else FLOAT_LIMIT
             if value.const_value is not None and value.const_value.size <= limit:
                 data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
+            elif value in self.contents:
+                self._add_contents(value, data)
         try:
             found = onnx.shape_inference.infer_node_outputs(
                 schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
@@ -238,6 +244,12 @@ class Importer:
         for value in node.outputs:
             if value.name in found:
                 self._read_type(value, found[value.name])
+
+    def _add_contents(self, value: ir.Value, data: dict[str, onnx.TensorProto]) -> None:
+        numbers = [number for number in self.contents[value] if isinstance(number, int)]
+        if len(numbers) == len(self.contents[value]) and value.dtype is not None:
+            shape = (len(numbers),) if self.rank(value) else ()
+            data[str(value.name)] = onnx.helper.make_tensor(str(value.name), int(value.dtype), shape, numbers)
 
     def _type_proto(self, value: ir.Value) -> onnx.TypeProto:
         if value not in self._protos:
@@ -355,6 +367,7 @@ class Importer:
                 value = self.node("Identity", [value], names=[f"{name}.output"])[0]
             self._rename(value, name)
             results.append(value)
+        self._remove_counting(results)
         used = {value for node in self.nodes for value in node.inputs}
         kept = [value for value in self.initializers.values() if value in used]
         graph = ir.Graph(
@@ -367,6 +380,17 @@ class Importer:
         self.plan.weights = {name: params for name, params in self.plan.weights.items() if name in names}
         self.q_weights = {name: array for name, array in self.q_weights.items() if name in names}
         return QuantizedModel(ir.Model(graph, ir_version=9), self.plan, self.q_weights)
+
+    def _remove_counting(self, results: Sequence[ir.Value]) -> None:
+        """Remove the nodes of which only numbers were needed."""
+        kept = []
+        for node in reversed(self.nodes):
+            if is_counting(node) and not any(value.uses() or value in results for value in node.outputs):
+                for place in range(len(node.inputs)):
+                    node.replace_input_with(place, None)
+            else:
+                kept.append(node)
+        self.nodes[:] = reversed(kept)
 
     def _rename(self, value: ir.Value, name: str) -> None:
         old = str(value.name)

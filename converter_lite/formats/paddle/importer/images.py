@@ -11,7 +11,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
 from converter_lite.formats.paddle.importer.filled import check_filled
-from converter_lite.formats.paddle.importer.sizes import as_vector, integers, known, list_of, sizes, vector
+from converter_lite.formats.paddle.importer.sizes import integers, known, list_of, sizes, vector
 from converter_lite.formats.paddle.program import Operator
 
 PLANAR = ("NCHW", "NCDHW", "NCW", "AnyLayout")
@@ -179,14 +179,12 @@ def _factors(op: Operator, count: int) -> list[float]:
 
 def _computed_size(importer: Importer, op: Operator, value: ir.Value) -> ir.Value | None:
     """The size that other operators compute, with batch and channels in front."""
-    several, one = op.inputs.get("SizeTensor", ()), op.input("OutSize")
-    if one is not None:
-        target = as_vector(importer, importer.value(one))
-    elif several:
-        target = vector(importer, list(several))
-    else:
+    names = op.inputs.get("OutSize") or op.inputs.get("SizeTensor")
+    if not names:
         return None
-    return _whole(importer, value, target, None)
+    target = vector(importer, names)
+    given = [int(size) for size in target.const_value.numpy()] if target.const_value is not None else None
+    return _whole(importer, value, target, given)
 
 
 def _whole(importer: Importer, value: ir.Value, target: ir.Value, given: list[int] | None) -> ir.Value:

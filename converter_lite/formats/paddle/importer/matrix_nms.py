@@ -6,13 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.paddle.importer.boxes import last_numbers
 from converter_lite.formats.paddle.importer.context import Handler, Importer
-from converter_lite.formats.paddle.importer.detection import (
-    NEVER,
-    last_numbers,
-    pictures_of,
-    without_background,
-)
+from converter_lite.formats.paddle.importer.detection import NEVER, pictures_of, without_background
 from converter_lite.formats.paddle.importer.elementwise import output
 from converter_lite.formats.paddle.importer.sizes import known, sizes
 from converter_lite.formats.paddle.program import Operator
@@ -43,12 +39,19 @@ def _number(importer: Importer, value: float) -> ir.Value:
 
 
 def _sorted(importer: Importer, op: Operator, scores: ir.Value) -> list[ir.Value]:
-    """The best candidates of each class, and which boxes they are."""
-    count, most = known(importer, scores)[2], int(op.get("nms_top_k", -1))
-    number = sizes(importer, scores, 2, 3)
+    """The best candidates of each class, and which boxes they are.
+
+    No more than pass the threshold in any class: the tables of overlaps grow with the square of their number.
+    """
+    passes = importer.compute("Greater", scores, _number(importer, float(op.get("score_threshold", 0.0))))
+    counted = importer.compute("Cast", passes, to=LONG)
+    numbers = importer.compute("ReduceSum", counted, importer.add_constant("axes", [2]), keepdims=0)
+    number = importer.compute("ReduceMax", numbers, keepdims=0)
+    number = importer.compute("Reshape", number, importer.add_constant("shape", [1]))
+    number = importer.compute("Max", number, importer.add_constant("one", [1]))
+    most = int(op.get("nms_top_k", -1))
     if most >= 0:
-        limit = importer.add_constant("k", [min(most, count) if count > 0 else most])
-        number = limit if count > 0 else importer.compute("Min", limit, number)
+        number = importer.compute("Min", number, importer.add_constant("k", [most]))
     return importer.node("TopK", [scores, number], {"axis": 2}, names=["candidates", "candidates.places"])
 
 

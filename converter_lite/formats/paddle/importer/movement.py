@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.paddle.importer.contents import numbers_of, open_as_rest
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
 from converter_lite.formats.paddle.importer.sizes import (
@@ -23,6 +24,10 @@ from converter_lite.formats.paddle.program import Operator
 
 def _reshape(importer: Importer, op: Operator) -> None:
     shape = list_of(importer, op, "shape", "Shape", "ShapeTensor")
+    found = numbers_of(shape, importer.contents)
+    rest = open_as_rest(found) if found is not None and shape.const_value is None else None
+    if rest is not None:
+        shape = integers(importer, rest, "shape")
     importer.finish(output(op), "Reshape", importer.value(op.input("X")), shape)
 
 
@@ -95,15 +100,14 @@ def _stack(importer: Importer, op: Operator) -> None:
 
 def _expand(importer: Importer, op: Operator) -> None:
     value = importer.value(op.input("X"))
-    if op.inputs.get("Shape") or op.inputs.get("expand_shapes_tensor"):
-        shape = _open_as_one(importer, list_of(importer, op, "shape", "Shape", "expand_shapes_tensor"))
-    else:
-        shape = integers(importer, [1 if size == -1 else size for size in op.get("shape", ())], "shape")
-    importer.finish(output(op), "Expand", value, shape)
+    shape = list_of(importer, op, "shape", "Shape", "expand_shapes_tensor")
+    importer.finish(output(op), "Expand", value, _open_as_one(importer, shape))
 
 
 def _open_as_one(importer: Importer, shape: ir.Value) -> ir.Value:
-    """A computed shape with 1 for -1: the size stays."""
+    """A shape with 1 for -1: the size stays."""
+    if shape.const_value is not None:
+        return integers(importer, [1 if size == -1 else size for size in shape.const_value.numpy()], "shape")
     return importer.compute("Max", shape, importer.add_constant("one", [1]))
 
 
@@ -117,17 +121,18 @@ def _tile(importer: Importer, op: Operator) -> None:
     value, rank = importer.value(op.input("X")), importer.rank(importer.value(op.input("X")))
     slots = ("RepeatTimes", "repeat_times_tensor")
     key = "repeat_times" if "repeat_times" in op.attributes else "expand_times"
-    if any(op.inputs.get(slot) for slot in slots):
-        repeats = list_of(importer, op, key, *slots)
-        length = (importer.shape(repeats) or [-1])[0]
-        if length != rank:
-            raise ModelError(f"{length} repetitions that are computed at run time, of {rank} dimensions")
-    else:
-        given = [int(times) for times in op.get(key, ())]
-        missing = len(given) - rank
-        if missing > 0:
-            value = importer.compute("Unsqueeze", value, importer.add_constant("axes", list(range(missing))))
-        repeats = integers(importer, [1] * -missing + given, "repeats")
+    repeats = list_of(importer, op, key, *slots)
+    length = (importer.shape(repeats) or [-1])[0]
+    if length < 0:
+        raise ModelError("the number of its repetitions is not known")
+    if length > rank:
+        value = importer.compute("Unsqueeze", value, importer.add_constant("axes", list(range(length - rank))))
+    elif length < rank:
+        ones = [1] * (rank - length)
+        if repeats.const_value is not None:
+            repeats = integers(importer, [*ones, *repeats.const_value.numpy()], "repeats")
+        else:
+            repeats = importer.compute("Concat", importer.add_constant("ones", ones), repeats, axis=0)
     importer.finish(output(op), "Tile", value, repeats)
 
 

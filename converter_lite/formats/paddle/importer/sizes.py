@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.paddle.importer.contents import Number, Numbers, Size, numbers_of
 from converter_lite.formats.paddle.importer.context import Importer
 from converter_lite.formats.paddle.program import Operator
 
@@ -48,7 +49,39 @@ def as_vector(importer: Importer, value: ir.Value) -> ir.Value:
 def vector(importer: Importer, names: Sequence[str]) -> ir.Value:
     """Integers that are computed at run time as one int64 vector: one tensor, or several numbers."""
     parts = [as_vector(importer, importer.value(name)) for name in names]
+    made = parts[0] if len(parts) == 1 else importer.compute("Concat", *parts, axis=0)
+    found = numbers_of(made, importer.contents)
+    if found is None or None in found or made.const_value is not None:
+        return made
+    return _put_together(importer, found)
+
+
+def _put_together(importer: Importer, numbers: Numbers) -> ir.Value:
+    """Numbers, and sizes that are known at run time, as one int64 vector, whatever the program did to get them."""
+    runs: list[list[Number]] = []
+    for number in numbers:
+        if runs and _follows(runs[-1][-1], number):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    parts = [_part(importer, run) for run in runs]
     return parts[0] if len(parts) == 1 else importer.compute("Concat", *parts, axis=0)
+
+
+def _follows(before: Number, number: Number) -> bool:
+    if isinstance(before, Size) and isinstance(number, Size):
+        return before.shape is number.shape and before.place + 1 == number.place
+    return isinstance(before, int) and isinstance(number, int)
+
+
+def _part(importer: Importer, run: Sequence[Number]) -> ir.Value:
+    first, last = run[0], run[-1]
+    if not isinstance(first, Size) or not isinstance(last, Size):
+        return integers(importer, run, "sizes")
+    if (importer.shape(first.shape) or [])[:1] == [len(run)]:
+        return first.shape
+    limits = (importer.add_constant("part", [number]) for number in (first.place, last.place + 1, 0))
+    return importer.compute("Slice", first.shape, *limits)
 
 
 def list_of(importer: Importer, op: Operator, attribute: str, *slots: str) -> ir.Value:

@@ -132,15 +132,18 @@ def _roll(importer: Importer, op: Operator) -> None:
         value = importer.compute("Reshape", value, importer.add_constant("shape", [-1]))
     for axis, shift in zip(axes or [0], shifts, strict=True):
         size = shape[axis_of(axis, len(shape))] if axes else math.prod(shape)
-        if size > 0:
-            shift %= size
-        elif abs(shift) > 1:
-            raise ModelError(f"axis {axis}, whose size is not known, moves by {shift}")
-        places = [importer.add_constant("place", [number]) for number in (-shift, END, 0, axis)]
-        end = importer.compute("Slice", value, places[0], places[1], places[3])
-        beginning = importer.compute("Slice", value, places[2], places[0], places[3])
-        if shift:
-            value = importer.compute("Concat", end, beginning, axis=axis)
+        if size > 0 and not shift % size:
+            continue
+        first, last, along = (importer.add_constant("place", [number]) for number in (0, END, axis))
+        place = importer.add_constant("place", [-(shift % size) if size > 0 else -shift])
+        if size <= 0:
+            length = importer.compute(
+                "Shape", value, start=axis_of(axis, len(shape)), end=axis_of(axis, len(shape)) + 1
+            )
+            place = importer.compute("Mod", place, importer.compute("Max", length, importer.add_constant("one", [1])))
+        end = importer.compute("Slice", value, place, last, along)
+        beginning = importer.compute("Slice", value, first, place, along)
+        value = importer.compute("Concat", end, beginning, axis=axis)
     if axes:
         importer.finish(output(op), "Identity", value)
     elif any(size < 0 for size in shape):

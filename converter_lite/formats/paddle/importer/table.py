@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from converter_lite.formats.paddle.importer import (
     activation,
+    boxes,
     constants,
     convolution,
     detection,
@@ -25,6 +26,7 @@ from converter_lite.formats.registration import joined
 
 HANDLERS: dict[str, Handler] = joined(
     activation.HANDLERS,
+    boxes.HANDLERS,
     constants.HANDLERS,
     convolution.HANDLERS,
     detection.HANDLERS,

@@ -61,22 +61,38 @@ SCALAR_FIELDS = {1: "b", 2: "i", 3: "r"}
 def find_files(directory: Path) -> tuple[Path, Path | None]:
     """Program file of a model directory, and the file with all parameters (``None``: one file per variable).
 
+    A program with another name is found if it is the only one that has its parameters beside it.
+
     Raises:
-        UsageError: The directory does not exist, or holds no Paddle model.
+        UsageError: The directory does not exist, or holds no Paddle model, or several.
     """
     if not directory.is_dir():
         raise UsageError("the model directory does not exist", where=str(directory))
-    for name in PROGRAM_NAMES:
-        if (directory / name).is_file():
-            program = directory / name
-            break
-    else:
+    program = next((directory / name for name in PROGRAM_NAMES if (directory / name).is_file()), None)
+    if program is None:
+        program = _only_program(directory)
+    return program, find_parameters(program)
+
+
+def _only_program(directory: Path) -> Path:
+    found: dict[str, Path] = {}
+    for suffix in PROGRAM_SUFFIXES:
+        for path in sorted(directory.glob(f"*{suffix}")):
+            if path.is_file() and path.with_suffix(".pdiparams").is_file():
+                found.setdefault(path.stem, path)
+    if not found:
         raise UsageError(
             "there is no Paddle model in this directory",
             where=str(directory),
-            hint=f"a program file is called {', '.join(PROGRAM_NAMES)}; others can be given with --model_file",
+            hint=f"a program file is called {', '.join(PROGRAM_NAMES)}, or has a .pdiparams file beside it",
         )
-    return program, find_parameters(program)
+    if len(found) > 1:
+        raise UsageError(
+            f"there are {len(found)} Paddle models in this directory: {', '.join(sorted(found)[:5])}",
+            where=str(directory),
+            hint="give the program file itself: --modelFile of converter_lite, --model_file of opt",
+        )
+    return next(iter(found.values()))
 
 
 def find_parameters(program: Path) -> Path | None:

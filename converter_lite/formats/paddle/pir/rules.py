@@ -44,63 +44,12 @@ def _with(rule: Rule, **fixed: Any) -> Rule:
     return replace(rule, fixed=fixed)
 
 
-_SAME = (
-    *(
-        "abs",
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "assign",
-        "atan",
-        "atanh",
-        "bitwise_not",
-        "ceil",
-        "celu",
-        "channel_shuffle",
-    ),
-    *(
-        "cos",
-        "cosh",
-        "elu",
-        "erf",
-        "exp",
-        "expm1",
-        "flip",
-        "floor",
-        "gelu",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "log_softmax",
-    ),
-    *(
-        "logical_not",
-        "logit",
-        "logsigmoid",
-        "maxout",
-        "pixel_shuffle",
-        "pixel_unshuffle",
-        "reciprocal",
-        "relu",
-        "relu6",
-    ),
-    *("round", "rsqrt", "selu", "shuffle_channel", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "softplus"),
-    *(
-        "softsign",
-        "sqrt",
-        "square",
-        "stanh",
-        "swish",
-        "tan",
-        "tanh",
-        "tanh_shrink",
-        "temporal_shift",
-        "thresholded_relu",
-    ),
-    "trunc",
-)
+_SAME = """
+abs acos acosh asin asinh assign atan atanh bitwise_not ceil celu channel_shuffle cos cosh elu erf exp expm1 flip
+floor gelu log log10 log1p log2 log_softmax logical_not logit logsigmoid maxout pixel_shuffle pixel_unshuffle
+reciprocal relu relu6 round rsqrt selu shuffle_channel sigmoid sign silu sin sinh softmax softplus softsign sqrt
+square stanh swish tan tanh tanh_shrink temporal_shift thresholded_relu trunc
+"""
 """Operations of one tensor that have the name and the attributes that they always had."""
 
 _BINARY = {
@@ -130,17 +79,15 @@ _PLAIN_REDUCTIONS = ("all", "any", "amax", "amin")
 
 _POOL = {"kernel_size": "ksize"}
 _LAYOUT = {"data_format": "data_layout"}
+_RESIZES = ("nearest", "linear", "bilinear", "trilinear", "bicubic")
 _RESIZED = "X OutSize SizeTensor* Scale"
 
 RULES: Mapping[str, Rule] = {
-    **{name: _rule(name) for name in _SAME},
+    **{name: _rule(name) for name in _SAME.split()},
     **{name: _rule(kind, "X Y") for name, kind in _BINARY.items()},
     **{name: _rule(f"reduce_{name}", "X #dim", keepdim="keep_dim", dtype="out_dtype") for name in _REDUCTIONS},
     **{name: _rule(f"reduce_{name}", axis="dim", keepdim="keep_dim") for name in _PLAIN_REDUCTIONS},
-    **{
-        f"{mode}_interp": _rule(f"{mode}_interp_v2", _RESIZED, **_LAYOUT) for mode in ("nearest", "bilinear", "bicubic")
-    },
-    **{f"{mode}_interp": _rule(f"{mode}_interp_v2", _RESIZED, **_LAYOUT) for mode in ("linear", "trilinear")},
+    **{f"{mode}_interp": _rule(f"{mode}_interp_v2", _RESIZED, **_LAYOUT) for mode in _RESIZES},
     **{name: _rule("assign") for name in ("memcpy_d2h", "memcpy_h2d", "print", "shadow_feed", "share_data")},
     "assign_out_": _rule("assign", "X -"),
     "depend": _rule("assign", "X -"),

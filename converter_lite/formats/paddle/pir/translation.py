@@ -146,7 +146,7 @@ class _Translation:
         Raises:
             ModelError: It reads what nothing has made, or computes at run time what has to be known.
         """
-        special = _SPECIAL.get(operation.kind)
+        special = SPECIAL.get(operation.kind)
         if special is not None:
             special(self, operation)
             return
@@ -390,7 +390,7 @@ def _attribute(value: Any) -> Attribute:
     return Attribute(several if isinstance(value, tuple) else single, value)
 
 
-_SPECIAL: dict[str, Callable[[_Translation, Operation], None]] = {
+SPECIAL: dict[str, Callable[[_Translation, Operation], None]] = {
     PARAMETER: _Translation.parameter,
     **dict.fromkeys(INPUTS, _Translation.input),
     **dict.fromkeys(OUTPUTS, _Translation.output),

@@ -1,0 +1,1 @@
+"""MindSpore's ``.mindir`` files."""

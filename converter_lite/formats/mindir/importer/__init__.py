@@ -1,0 +1,1 @@
+"""Operators of MindSpore as ONNX nodes, one module per family."""

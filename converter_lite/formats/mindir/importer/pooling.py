@@ -1,0 +1,180 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from converter_lite.errors import ModelError
+from converter_lite.formats.mindir.importer.context import MISSING, Kind, Step
+from converter_lite.formats.mindir.importer.window import PAD_MODES, check_layout, paired_pads, same_pads, sizes
+
+
+def _pool(step: Step) -> None:
+    """Windows of which the last one may be cut off; padding does not count in means."""
+    check_layout(step, "data_format" if step.operator == "AvgPool" else "format")
+    value, count = step.tensor("x"), 2
+    kernel = sizes(step, "kernel_size", count)
+    window: dict[str, Any] = {"kernel_shape": kernel, "strides": sizes(step, "strides", count, 1)}
+    mode = step.word("pad_mode", "valid", PAD_MODES)
+    if step.rank("x") != count + 2:
+        raise ModelError(f"'{value.name}' has {step.rank('x')} dimensions, and not {count + 2}")
+    if mode == "same":
+        window["pads"] = same_pads(step.shape("x")[2:], kernel, window["strides"], [1] * count)
+    elif mode != "valid":
+        raise ModelError(f"pad_mode '{mode}'")
+    step.finish("MaxPool" if step.operator == "MaxPool" else "AveragePool", value, **window)
+
+
+def _pool_3d(step: Step) -> None:
+    """Pooling with pads, which two-dimensional layers use, too."""
+    check_layout(step, "data_format" if step.operator == "AvgPool3D" else "format")
+    value, count, mode = step.tensor("x"), 3, step.word("pad_mode", "valid", PAD_MODES)
+    kernel = sizes(step, "kernel_size", count)
+    window: dict[str, Any] = {"kernel_shape": kernel, "strides": sizes(step, "strides", count, 1)}
+    if step.integer("divisor_override", 0):
+        raise ModelError("divisor_override, another divisor than the size of the window")
+    if mode == "same":
+        window["pads"] = same_pads(step.shape("x")[2:], kernel, window["strides"], [1] * count)
+    elif mode == "pad":
+        window["pads"] = paired_pads(step, "pad_list", count)
+        window["ceil_mode"] = int(step.flag("ceil_mode", False)) if step.has("ceil_mode") else 0
+        if window["ceil_mode"] and _begins_outside(step.shape("x")[2:], window):
+            raise ModelError("its last window begins behind the image")
+    elif mode != "valid":
+        raise ModelError(f"pad_mode '{mode}'")
+    if step.operator == "MaxPool3D":
+        step.finish("MaxPool", value, **window)
+        return
+    counts_padding = step.flag("count_include_pad", True)
+    if counts_padding and window.get("ceil_mode") and any(window.get("pads", ())):
+        raise ModelError("means that count their padding, with sizes rounded up")
+    step.finish("AveragePool", value, count_include_pad=int(counts_padding), **window)
+
+
+def _pool_function(step: Step) -> None:
+    """Pooling of ``mindspore.mint``; maxima come with their places, which nobody may read."""
+    value, count = step.tensor("x"), 1 if step.operator == "AvgPool1D" else 2
+    kernel = sizes(step, "kernel_size", count)
+    strides = sizes(step, "stride", count, tuple(kernel)) if step.has("stride") else kernel
+    pads = list(step.integers("padding", 0))
+    pads = pads * count if len(pads) == 1 else pads
+    if len(pads) != count or min(pads) < 0:
+        raise ModelError(f"padding {pads}")
+    window: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *pads]}
+    window["ceil_mode"] = int(step.flag("ceil_mode", False))
+    if step.operator.startswith("Max"):
+        window["dilations"] = sizes(step, "dilation", count, 1)
+        step.give_first("MaxPool", value, **window)
+        return
+    if step.has("divisor_override") and step.integer("divisor_override", 0):
+        raise ModelError("divisor_override, another divisor than the size of the window")
+    counts_padding = step.flag("count_include_pad", True)
+    if counts_padding and window["ceil_mode"] and any(pads):
+        raise ModelError("means that count their padding, with sizes rounded up")
+    step.finish("AveragePool", value, count_include_pad=int(counts_padding), **window)
+
+
+def _largest_with_places(step: Step) -> None:
+    """Maxima with their places, which nobody may read."""
+    count = 3 if step.operator == "MaxPool3DWithArgmax" else 2
+    kernel = sizes(step, "ksize" if step.attribute("kernel_size") is MISSING else "kernel_size", count)
+    pads = list(step.integers("pads", 0))
+    pads = pads * count if len(pads) == 1 else pads[-count:]
+    window: dict[str, Any] = {"kernel_shape": kernel, "strides": sizes(step, "strides", count, tuple(kernel))}
+    window.update(pads=[*pads, *pads], dilations=sizes(step, "dilation", count, 1))
+    if step.flag("ceil_mode", False) and _begins_outside(step.shape("x")[2:], window):
+        raise ModelError("its last window begins behind the image")
+    step.give_first("MaxPool", step.tensor("x"), ceil_mode=int(step.flag("ceil_mode", False)), **window)
+
+
+def _begins_outside(shape: Sequence[int], window: dict[str, Any]) -> bool:
+    """Whether a window of sizes that are rounded up begins in the padding at the end."""
+    count = len(shape)
+    for axis in range(count):
+        pad, stride = window["pads"][axis], window["strides"][axis]
+        span = (
+            shape[axis] + 2 * pad - window.get("dilations", [1] * count)[axis] * (window["kernel_shape"][axis] - 1) - 1
+        )
+        if -(-span // stride) * stride >= shape[axis] + pad:
+            return True
+    return False
+
+
+def _adaptive_largest(step: Step) -> None:
+    """Maxima over parts of an image of one size."""
+    value, image = step.tensor("x"), step.shape("x")[-2:]
+    numbers = step.get("output_size")
+    numbers = list(numbers) if isinstance(numbers, tuple) else [numbers] * 2
+    goal = [size if number in (None, -1) else int(number) for number, size in zip(numbers, image, strict=True)]
+    if min(goal) < 1 or step.rank("x") != 4 or any(size % part for size, part in zip(image, goal, strict=True)):
+        raise ModelError(f"{list(image)} in {goal} parts of one size")
+    kernel = [size // part for size, part in zip(image, goal, strict=True)]
+    step.give_first("MaxPool", value, kernel_shape=kernel, strides=kernel)
+
+
+def _adaptive(step: Step) -> None:
+    """Means over parts of an image, as many as there should be; parts of different sizes overlap."""
+    value, rank = step.tensor("x"), step.rank("x")
+    count = 1 if step.operator == "AdaptiveAvgPool1D" else 2
+    numbers = step.get("output_size")
+    numbers = list(numbers) if isinstance(numbers, tuple) else [numbers] * count
+    if rank <= count or len(numbers) != count:
+        raise ModelError(f"{rank} dimensions, and the size {numbers}")
+    if numbers == [1] * count:
+        step.finish("ReduceMean", value, step.ints("axes", range(rank - count, rank)), keepdims=1)
+        return
+    image = step.shape("x")[-count:]
+    goal = [size if number in (None, -1) else int(number) for number, size in zip(numbers, image, strict=True)]
+    if min(goal) < 1:
+        raise ModelError(f"the size {numbers}")
+    if rank == count + 2 and all(size % part == 0 for size, part in zip(image, goal, strict=True)):
+        kernel = [size // part for size, part in zip(image, goal, strict=True)]
+        step.finish("AveragePool", value, kernel_shape=kernel, strides=kernel)
+        return
+    step.importer.take(sum(size * part for size, part in zip(image, goal, strict=True)))
+    shares = [_shares(size, part) for size, part in zip(image, goal, strict=True)]
+    if count == 2:
+        value = step.emit("MatMul", step.constant("rows", shares[0], np.float32), value)
+    step.finish("MatMul", value, step.constant("columns", shares[-1].T, np.float32))
+
+
+def _shares(size: int, parts: int) -> NDArray[np.float32]:
+    """What each element adds to the mean of each part, ``(parts, size)``."""
+    matrix = np.zeros((parts, size), np.float32)
+    for part in range(parts):
+        begin, end = part * size // parts, -(-(part + 1) * size // parts)
+        matrix[part, begin:end] = 1 / (end - begin)
+    return matrix
+
+
+_WINDOW = "kernel_size strides pad_mode format data_format"
+
+KINDS: dict[str, Kind] = {
+    "MaxPool": Kind(_pool, "x", "MaxPool", _WINDOW),
+    "AvgPool": Kind(_pool, "x kernel_size strides pad_mode data_format", "AveragePool"),
+    "MaxPool3D": Kind(_pool_3d, "x", "MaxPool", f"{_WINDOW} pad_list ceil_mode"),
+    "AvgPool3D": Kind(_pool_3d, "x", "AveragePool", f"{_WINDOW} pad_list ceil_mode count_include_pad divisor_override"),
+    **dict.fromkeys(
+        ("MaxPoolWithIndices", "MaxPoolWithMask"),
+        Kind(_pool_function, "x kernel_size stride padding dilation ceil_mode argmax_type", "MaxPool"),
+    ),
+    **dict.fromkeys(
+        ("MaxPoolWithArgmaxV2", "MaxPool3DWithArgmax"),
+        Kind(_largest_with_places, "x", "MaxPool", "ksize kernel_size strides pads dilation ceil_mode"),
+    ),
+    "AdaptiveMaxPool2D": Kind(_adaptive_largest, "x output_size", "MaxPool"),
+    **dict.fromkeys(
+        ("AvgPool1D", "AvgPool2D"),
+        Kind(
+            _pool_function, "x kernel_size stride padding ceil_mode count_include_pad divisor_override", "AveragePool"
+        ),
+    ),
+    **dict.fromkeys(
+        ("AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt"),
+        Kind(_adaptive, "x output_size", "ReduceMean, AveragePool, MatMul"),
+    ),
+}

@@ -1,0 +1,80 @@
+"""Images in another size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from converter_lite.errors import ModelError
+from converter_lite.formats.mindir.importer.context import Kind, Step
+
+
+def _resize(step: Step) -> None:
+    """To a size; which place of the image a place of the result is, the two flags say."""
+    size = step.integers("size")
+    align, centres = step.flag("align_corners", False), step.flag("half_pixel_centers", False)
+    if align and centres:
+        raise ModelError("align_corners and half_pixel_centers exclude each other")
+    place = "align_corners" if align else "half_pixel" if centres else "asymmetric"
+    if step.operator.startswith("ResizeBilinear"):
+        _resized(step, list(size), mode="linear", coordinate_transformation_mode=place)
+    else:
+        nearest = "floor" if place == "asymmetric" else "round_prefer_ceil"
+        _resized(step, list(size), mode="nearest", coordinate_transformation_mode=place, nearest_mode=nearest)
+
+
+def _upsample(step: Step) -> None:
+    """To a size, or by factors."""
+    image = step.shape("x")[2:]
+    if step.has("output_size"):
+        size = list(step.integers("output_size"))
+    else:
+        scales = step.get("scales")
+        factors = scales if isinstance(scales, tuple) else (scales,)
+        if len(factors) != len(image) or not all(isinstance(factor, int | float) for factor in factors):
+            raise ModelError(f"the factors {factors!r:.60}")
+        size = [int(pixels * float(factor)) for pixels, factor in zip(image, factors, strict=True)]
+        if any(pixels * float(factor) != new for pixels, factor, new in zip(image, factors, size, strict=True)):
+            raise ModelError(f"the factors {list(factors)} of {list(image)} pixels give no whole number")
+    if step.operator == "UpsampleNearest2D":
+        options = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    else:
+        place = "align_corners" if step.flag("align_corners", False) else "half_pixel"
+        options = {"mode": "linear", "coordinate_transformation_mode": place}
+    _resized(step, size, **options)
+
+
+def _resized(step: Step, size: list[int], **options: Any) -> None:
+    shape = step.shape("x")
+    if len(shape) != 2 + len(size) or min(size) < 1:
+        raise ModelError(f"{list(shape)} in the size {size}")
+    step.finish("Resize", step.tensor("x"), None, None, step.ints("sizes", [*shape[:2], *size]), **options)
+
+
+def _grid_sample(step: Step) -> None:
+    mode = step.word("interpolation_mode", "bilinear", ("bilinear", "nearest", "bicubic"))
+    padding = step.word("padding_mode", "zeros", ("zeros", "border", "reflection"))
+    if mode not in MODES or padding not in ("zeros", "border", "reflection"):
+        raise ModelError(f"interpolation_mode '{mode}', padding_mode '{padding}'")
+    step.finish(
+        "GridSample",
+        step.tensor("x"),
+        step.tensor("grid"),
+        mode=MODES[mode],
+        padding_mode=padding,
+        align_corners=int(step.flag("align_corners", False)),
+    )
+
+
+MODES = {"bilinear": "linear", "nearest": "nearest"}
+
+_FLAGS = "align_corners half_pixel_centers"
+
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(
+        ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBilinearV2", "ResizeNearestNeighborV2"),
+        Kind(_resize, f"x size {_FLAGS}", "Resize"),
+    ),
+    "GridSampler2D": Kind(_grid_sample, "x grid interpolation_mode padding_mode align_corners", "GridSample"),
+    "UpsampleNearest2D": Kind(_upsample, "x output_size scales", "Resize"),
+    "UpsampleBilinear2D": Kind(_upsample, "x output_size scales align_corners", "Resize"),
+}

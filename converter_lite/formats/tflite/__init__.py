@@ -1,0 +1,1 @@
+"""TensorFlow Lite files: what ``--fmk=TFLITE`` reads."""

@@ -1,0 +1,77 @@
+"""Functions of single elements, and the logarithm of a sum of exponentials."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.spelled_out.inserting import insert
+
+SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+"""Defaults of Selu (ONNX operator specification)."""
+
+AXES_AS_INPUT = 18
+"""The first operator set in which the axes of every reduction are an input."""
+
+
+def spell_out_celu(model: ir.Model) -> int:
+    """Replace ``Celu(x)`` by ``alpha * Elu(x / alpha)``."""
+    return sum(_scaled_elu(model.graph, node) for node in list(model.graph) if is_op(node, "Celu"))
+
+
+def spell_out_selu(model: ir.Model) -> int:
+    """Replace ``Selu(x)`` by ``gamma * Elu(x)``."""
+    return sum(_scaled_elu(model.graph, node) for node in list(model.graph) if is_op(node, "Selu"))
+
+
+def _scaled_elu(graph: ir.Graph, node: ir.Node) -> bool:
+    x = node.inputs[0]
+    if x is None or x.dtype is not ir.DataType.FLOAT:
+        return False
+    shape, is_celu = g.static_shape(x), node.op_type == "Celu"
+    alpha = float(g.attribute(node, "alpha", 1.0 if is_celu else SELU_ALPHA))  # type: ignore[arg-type]
+    factor = alpha if is_celu else float(g.attribute(node, "gamma", SELU_GAMMA))  # type: ignore[arg-type]
+    if is_celu and alpha != 1.0:
+        inner = g.add_initializer(graph, f"{node.name}_alpha", np.array(alpha, np.float32))
+        x = insert(graph, node, "Div", [x, inner], shape)
+    curved = insert(graph, node, "Elu", [x], shape, alpha=1.0 if is_celu else alpha)
+    stored = g.add_initializer(graph, f"{node.name}_factor", np.array(factor, np.float32))
+    replace([node], ir.node("Mul", [curved, stored]))
+    return True
+
+
+def spell_out_log_sum_exp(model: ir.Model) -> int:
+    """Replace ReduceLogSumExp: ``m + Log(ReduceSum(Exp(x - m)))`` with the largest element m, or the largest number.
+
+    Refused: unknown sizes, and operator sets below 18.
+    """
+    if model.graph.opset_imports.get("", 1) < AXES_AS_INPUT:
+        return 0
+    return sum(_log_sum_exp(model.graph, node) for node in list(model.graph) if is_op(node, "ReduceLogSumExp"))
+
+
+def _log_sum_exp(graph: ir.Graph, node: ir.Node) -> bool:
+    x, axes = node.inputs[0], g.input_at(node, 1)
+    shape, result = g.static_shape(x), g.static_shape(node.outputs[0])
+    found = g.constant(axes)
+    if x is None or x.dtype is not ir.DataType.FLOAT or shape is None or result is None or found is None:
+        return False
+    if not found.size:
+        return False
+    reduced = {int(axis) % len(shape) for axis in found}
+    kept = [1 if axis in reduced else size for axis, size in enumerate(shape)]
+    most = np.finfo(np.float32).max
+    bounds = [
+        g.add_initializer(graph, f"{node.name}_{n}", np.array(v, np.float32))
+        for n, v in (("low", -most), ("high", most))
+    ]
+    largest = insert(graph, node, "ReduceMax", [x, axes], kept, keepdims=1)
+    finite = insert(graph, node, "Clip", [largest, *bounds], kept)
+    powers = insert(graph, node, "Exp", [insert(graph, node, "Sub", [x, finite], shape)], shape)
+    total = insert(graph, node, "Log", [insert(graph, node, "ReduceSum", [powers, axes], kept, keepdims=1)], kept)
+    whole = insert(graph, node, "Add", [total, finite], kept)
+    target = g.add_initializer(graph, f"{node.name}_shape", np.array(result, np.int64))
+    replace([node], ir.node("Reshape", [whole, target]))
+    return True

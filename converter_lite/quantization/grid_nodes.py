@@ -1,0 +1,171 @@
+"""Grids of an already quantized model as nodes, where the runtime that it is for has no kernels for them.
+
+So that a file gives the numbers of the model that was read, activations are bounded and rounded as floats there:
+``step * floor(x / step + 1/2)`` between the ends of the grid. Zero is a number of every grid, so that the zero point takes no
+part in it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization.placement import is_fused_clamp, reads_integer
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+
+MOVING = frozenset({"Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
+"""Operators whose results are on the grid of their first input."""
+
+KERNEL_BITS = 8
+"""Width of the integers of kernels."""
+
+REASON = "it stands for the grid of integers that the runtime has no kernel for"
+
+
+def needs_rounding(plan: QuantPlan) -> bool:
+    """Whether a model has a grid that is not one of symmetric int8."""
+    return any(
+        params.spec.bits > KERNEL_BITS or not params.spec.signed or np.any(params.zero_point)
+        for params in plan.activations.values()
+        if not params.is_per_channel
+    )
+
+
+def add_rounding(quantized: QuantizedModel, adapted: QuantPlan) -> int:
+    """Put activations on their grids where nodes that computed with integers no longer do, in place; returns how many.
+
+    Args:
+        quantized: As it was read.
+        adapted: What the target can do. New nodes are entered; a grid goes to the value that is on it, if integers are made of
+            it, and is taken out otherwise.
+    """
+    graph, plan = quantized.model.graph, quantized.plan
+    values = (*graph.inputs, *(value for node in graph for value in node.outputs))
+    names = _ShortNames(graph)
+    found = [value for value in values if str(value.name) in plan.activations and _is_left_over(value, plan, adapted)]
+    moved = {value for value in found if _is_on_grid(value, plan)}
+    for value in found:
+        params, readers = plan.activations[str(value.name)], _readers(value, plan)
+        becomes_integer = any(_computes_integers(node, adapted) for node, _ in readers)
+        if not becomes_integer:
+            adapted.activations.pop(str(value.name), None)
+        if value in moved:
+            continue
+        nodes = _grid(graph, value, params, names)
+        _insert(graph, value, readers, nodes)
+        for node in nodes:
+            adapted.keep_float(node, REASON)
+        if becomes_integer:
+            adapted.activations.pop(str(value.name), None)
+            adapted.activations[str(nodes[-1].outputs[0].name)] = params
+    return len(found) - len(moved)
+
+
+def _is_left_over(value: ir.Value, plan: QuantPlan, adapted: QuantPlan) -> bool:
+    """Whether integers of a value are seen in the model, and neither its maker nor all of its readers make integers of it."""
+    producer, readers = value.producer(), _readers(value, plan)
+    if plan.activations[str(value.name)].is_per_channel or _computes_integers(_maker(value, plan), adapted):
+        return False
+    is_output = value.is_graph_output() and _computes_integers(producer, plan)
+    return is_output or any(not _computes_integers(node, adapted) for node, _ in readers)
+
+
+def _maker(value: ir.Value, plan: QuantPlan) -> ir.Node | None:
+    """The node whose kernel makes the integers of a value: that in front of a Relu or Clip which is a part of it."""
+    node = value.producer()
+    if node is None or not is_fused_clamp(node, plan):
+        return node
+    before = node.inputs[0]
+    return node if before is None else before.producer()
+
+
+def _readers(value: ir.Value, plan: QuantPlan) -> list[tuple[ir.Node, int]]:
+    """Nodes that see the integers of a value, with the number of the input."""
+    if _computes_integers(value.producer(), plan):
+        return list(value.uses())
+    return [(node, position) for node, position in value.uses() if reads_integer(node, position, plan)]
+
+
+def _computes_integers(node: ir.Node | None, plan: QuantPlan) -> bool:
+    return node is not None and plan.mode(node) is NodeMode.INTEGER
+
+
+def _is_on_grid(value: ir.Value, plan: QuantPlan) -> bool:
+    """Whether a value has numbers that were on its grid before they were moved."""
+    node, params = value.producer(), plan.activations[str(value.name)]
+    if node is None or node.op_type not in MOVING or not _computes_integers(node, plan):
+        return False
+    before = node.inputs[0]
+    given = plan.activations.get(str(before.name)) if before is not None else None
+    return given is not None and given.spec == params.spec and _same(given, params)
+
+
+def _same(one: QuantParams, other: QuantParams) -> bool:
+    return np.array_equal(one.scale, other.scale) and np.array_equal(one.zero_point, other.zero_point)
+
+
+def _insert(graph: ir.Graph, value: ir.Value, readers: list[tuple[ir.Node, int]], nodes: list[ir.Node]) -> None:
+    """Let the readers take the last of the nodes for the value; it takes over the name of an output of the graph."""
+    result, producer = nodes[-1].outputs[0], value.producer()
+    for node, position in readers:
+        node.replace_input_with(position, result)
+    if producer is None:
+        graph.insert_before(next(iter(graph)), nodes)
+    else:
+        graph.insert_after(producer, nodes)
+    if value.is_graph_output() and len(list(value.uses())) == 1:
+        value.name, result.name = result.name, value.name
+        for number, output in enumerate(graph.outputs):
+            if output is value:
+                graph.outputs[number] = result
+
+
+def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: _ShortNames) -> list[ir.Node]:
+    """Nodes that put a value on its grid. Their names are short, since a file has them several times."""
+    step = float(params.scale)
+    nodes: list[ir.Node] = []
+    steps: tuple[tuple[str, list[float]], ...] = (
+        ("Clip", [float(bound) for bound in params.real_range]),
+        ("Mul", [1.0 / step]),
+        ("Add", [0.5]),
+        ("Floor", []),
+        ("Mul", [step]),
+    )
+    for op_type, numbers in steps:
+        constants = [names.constant(graph, number) for number in numbers]
+        source, name = nodes[-1].outputs[0] if nodes else value, names.next()
+        node = ir.node(op_type, [source, *constants], name=name)
+        result = node.outputs[0]
+        result.name, result.shape, result.type = name, value.shape, value.type
+        nodes.append(node)
+    return nodes
+
+
+class _ShortNames:
+    """``grid_1``, ``grid_2`` and so on, which neither nodes nor values of a graph have.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._values = g.Names(graph)
+        self._nodes = g.known_names(graph)
+        self._count = 0
+
+    def next(self) -> str:
+        """A name for a node and its result."""
+        name = self._values.unique(self._numbered())
+        while name in self._nodes:
+            name = self._values.unique(self._numbered())
+        return name
+
+    def constant(self, graph: ir.Graph, number: float) -> ir.Value:
+        """A float32 scalar in the graph."""
+        return g.add_initializer(graph, self._numbered(), np.asarray(number, np.float32), names=self._values)
+
+    def _numbered(self) -> str:
+        self._count += 1
+        return f"grid_{self._count}"

@@ -1,0 +1,61 @@
+"""Grids of operators that the runtime has no integer kernel for, in ``.ms`` files of models that are quantized already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite.formats.base import FileOptions
+from converter_lite.formats.mindspore_lite.format import output_format
+from converter_lite.formats.mindspore_lite.planning import adapt_plan
+from converter_lite.kernels.params import QuantSpec, params_from_range
+from converter_lite.quantization.grid_nodes import REASON
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.support import build, clone, full, normal
+
+MODEL = """
+    g (float[1,6] x) => (float[1,4] y)
+    { h = MatMul(x, w) s = Erf(h) t = Cos(s) y = MatMul(t, v) }
+"""
+STEP = 4.0 / 255
+
+
+def quantized() -> QuantizedModel:
+    """All of it in integers of one grid from -1 to 3, as other tools have it."""
+    made = full(build(MODEL, w=normal(6, 4), v=normal(4, 4, seed=5)))
+    spec = QuantSpec(bits=8)
+    for node in made.model.graph:
+        made.plan.quantize(node, NodeMode.INTEGER)
+    made.plan.activations = {name: params_from_range(-1.0, 3.0, spec) for name in ("x", "h", "s", "t", "y")}
+    return made
+
+
+def test_a_file_gives_the_numbers_of_operators_without_integer_kernels(tmp_path: Path) -> None:
+    model, file = quantized(), output_format(FileOptions())
+    like = clone(model.model)
+    feed = {"x": 2 * normal(1, 6, seed=3)}
+    adapted = adapt_plan(quantized())
+    file.write(adapted, tmp_path / "m.ms")
+    expected, found = (
+        DEFAULT_ENGINE.session(data, threads=1, optimize=False).run(feed)["y"]
+        for data in (
+            ir.to_proto(qdq_model(model)).SerializeToString(),
+            file.runnable(tmp_path / "m.ms", like=like),
+        )
+    )
+    np.testing.assert_allclose(np.clip(found, -1, 3), expected, atol=0.51 * STEP)
+
+
+def test_only_what_no_kernel_rounds_becomes_nodes() -> None:
+    adapted = adapt_plan(quantized())
+    reasons = [adapted.plan.nodes[str(node.name)].reason for node in adapted.model.graph]
+    rounded = [node for node in adapted.model.graph if node.op_type == "Floor"]
+    assert reasons.count(REASON) == 5 * len(rounded)
+    assert [adapted.plan.mode(node) for node in adapted.model.graph if node.op_type == "MatMul"] == [
+        NodeMode.INTEGER
+    ] * 2
+    assert len(rounded) == 1, "what the second MatMul reads is rounded when it is made an integer"
