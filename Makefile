@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-lowest runtimes mindspore conformance check lint layers mypy coverage fuzz bench bench-large bench-page clean
+.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy coverage fuzz bench bench-large bench-page clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -28,6 +28,10 @@ runtimes:
 mindspore: $(VENV)/.installed
 	tests/runtimes/setup_mindspore.sh .runtimes
 	$(BIN)/python -m pytest tests/runtimes/test_mindir_mindspore.py
+
+# TensorFlow with tf2onnx, and PyTorch, in .runtimes, 4 GB: the extras that read their files, and the judges of what is read.
+frameworks:
+	@none=1; for kind in tf torch; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
 
 conformance: $(VENV)/.installed runtimes
 	$(BIN)/python -m pytest -n auto -m "runtime or slow"

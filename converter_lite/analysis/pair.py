@@ -37,7 +37,12 @@ class ModelPair:
 
 
 def read_pair(
-    float_file: Path, quantized_file: Path, *, input_shapes: Mapping[str, Sequence[int]], confined: bool = True
+    float_file: Path,
+    quantized_file: Path,
+    *,
+    input_shapes: Mapping[str, Sequence[int]],
+    confined: bool = True,
+    allow_unsafe: bool = False,
 ) -> ModelPair:
     """Read both files.
 
@@ -46,6 +51,7 @@ def read_pair(
         quantized_file: ``.onnx``, ``.ms`` or ``.nb``.
         input_shapes: Sizes of open dimensions.
         confined: Refuse external data outside the folder of a file.
+        allow_unsafe: Code that the float file holds may run, in a framework's own process.
 
     Raises:
         UsageError: A file has an unknown ending, or the first model is quantized and the second one is not.
@@ -56,7 +62,7 @@ def read_pair(
     if name is None:
         endings = ", ".join(known.suffix for known in FORMATS.values())
         raise UsageError(f"the file does not end with {endings}", where=str(quantized_file))
-    model, quantized_already = _reference(ModelFiles(float_file, None, input_shapes, confined))
+    model, quantized_already = _reference(ModelFiles(float_file, None, input_shapes, confined, allow_unsafe))
     if quantized_already:
         raise UsageError(
             "the first model is quantized already", where=str(float_file), hint="the float model comes first"

@@ -9,7 +9,7 @@ from pathlib import Path
 from converter_lite import __version__
 from converter_lite.batch.jobs import Job
 from converter_lite.errors import ConverterError
-from converter_lite.formats.registry import weight_files_beside
+from converter_lite.formats.registry import is_model_folder, weight_files_beside
 
 CHUNK = 1 << 20
 
@@ -53,8 +53,8 @@ def file_digest(path: Path) -> str:
 
 def _inputs(job: Job) -> Iterator[Path]:
     """Files that are named by flags or found beside a model, those with its large tensors, and the calibration samples."""
-    named = [path for flag in INPUT_FILES if (path := job.path(flag)) is not None]
-    yield from named
+    for path in (path for flag in INPUT_FILES if (path := job.path(flag)) is not None):
+        yield from sorted(file for file in path.rglob("*") if file.is_file()) if is_model_folder(path) else (path,)
     model = job.path("modelFile")
     if model is not None and job.flag("fmk") == "ONNX":
         yield from _external_data(model)

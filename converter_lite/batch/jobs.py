@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
-from converter_lite.formats.registry import framework_of, holds_weights_only
+from converter_lite.formats.registry import framework_of, holds_weights_only, is_model_folder
 from converter_lite.system.files import open_regular
 
 if sys.version_info >= (3, 11):
@@ -190,12 +190,12 @@ def _jobs(models: Sequence[str], folder: Path, flags: Mapping[str, str], output_
 
 
 def _matching(pattern: str, folder: Path) -> list[str]:
-    """Files that a pattern fits, relative to the folder unless the pattern is absolute; a file's own name fits itself.
+    """Models that a pattern fits, relative to the folder unless the pattern is absolute; a model's own name fits itself.
 
     Second files of models, which hold weights alone, are left out.
     """
     path = Path(pattern)
-    if (folder / path).is_file():
+    if _is_model(folder / path):
         return [pattern]
     if not path.name:
         return []
@@ -203,13 +203,17 @@ def _matching(pattern: str, folder: Path) -> list[str]:
     found = (
         match
         for match in root.glob(str(path.relative_to(path.anchor)))
-        if match.is_file() and not holds_weights_only(match)
+        if _is_model(match) and not holds_weights_only(match)
     )
     return sorted(str(match if path.is_absolute() else match.relative_to(folder)) for match in found)
 
 
+def _is_model(path: Path) -> bool:
+    return path.is_file() or is_model_folder(path)
+
+
 def _job(name: str, folder: Path, flags: Mapping[str, str], output_dir: str) -> Job:
-    framework = framework_of(Path(flags.get("modelFile", ""))) or "ONNX"
+    framework = framework_of(folder / flags.get("modelFile", "")) or "ONNX"
     complete = {"fmk": framework, "outputFile": str(Path(output_dir) / name), **flags}
     return Job(name, folder, tuple(sorted(complete.items())))
 

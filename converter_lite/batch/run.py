@@ -23,7 +23,7 @@ from converter_lite.batch.results import JobResult, is_done
 from converter_lite.errors import EXIT_FAILED, ConverterError, DataError
 from converter_lite.execution.executor import Executor
 
-SWITCHES = ("allowExternalPaths", "dryRun", "verbose")
+SWITCHES = ("allowExternalPaths", "allowUnsafeModels", "dryRun", "verbose")
 """Flags without a value."""
 
 SAME_FILES = "every machine of a cluster needs the same files at the same paths (a shared file system)"

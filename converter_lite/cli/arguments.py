@@ -148,6 +148,13 @@ external_paths = click.option(
     help="Read external data and samples that lie, or are links to, outside their folder.",
 )
 
+unsafe_models = click.option(
+    "--allowUnsafeModels",
+    "allow_unsafe_models",
+    is_flag=True,
+    help="Run code that a TF or PYTORCH file holds (pickles, Lambda layers); only for files that you trust.",
+)
+
 
 executor_option = option(
     "executor",

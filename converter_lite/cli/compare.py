@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
+from converter_lite.cli.arguments import (
+    cosine,
+    external_paths,
+    option,
+    parse_input_shape,
+    path_of,
+    unsafe_models,
+    whole_number,
+)
 from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import QualityError, UsageError, one_of
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS
@@ -53,6 +61,7 @@ ORDERS = ("worst", "graph")
 )
 @option("outputDir", "Folder for --extract-worst.", metavar="DIR")
 @external_paths
+@unsafe_models
 @option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
 def compare_command(float_model: Path, quantized_model: Path, **options: Any) -> int:
     """Compare FLOAT_MODEL (of any framework that is read) and QUANTIZED_MODEL (.onnx, .ms, .nb) layer by layer."""
@@ -84,6 +93,7 @@ class _Wish:
     folder: Path | None
     threads: int
     confined: bool
+    allow_unsafe: bool
 
 
 def _wish(float_model: Path, quantized_model: Path, options: dict[str, Any]) -> _Wish:
@@ -106,6 +116,7 @@ def _wish(float_model: Path, quantized_model: Path, options: dict[str, Any]) -> 
         folder=path_of(options["output_dir"]),
         threads=whole_number(options["threads"], "--threads", most=MAX_THREADS, what="number of threads"),
         confined=not options["allow_external_paths"],
+        allow_unsafe=options["allow_unsafe_models"],
     )
     if bool(wish.worst) != (wish.folder is not None):
         raise UsageError("the flags belong together", where="--extract-worst, --outputDir", hint="give both or none")
@@ -127,9 +138,17 @@ def _compare(wish: _Wish) -> None:
     threads = wish.threads or os.cpu_count() or 1
     with library_messages(log):
         config = None if wish.config_file is None else load_config(wish.config_file)
-        pair = read_pair(wish.float_model, wish.quantized_model, input_shapes=wish.shapes, confined=wish.confined)
+        pair = read_pair(
+            wish.float_model,
+            wish.quantized_model,
+            input_shapes=wish.shapes,
+            confined=wish.confined,
+            allow_unsafe=wish.allow_unsafe,
+        )
+        inputs = {str(value.name) for value in pair.reference.graph.inputs}
+        shapes = {name: shape for name, shape in wish.shapes.items() if name in inputs}  # others were built in
         source = SampleSource(
-            config, wish.inputs, wish.shapes, input_format=wish.input_format, threads=threads, confined=wish.confined
+            config, wish.inputs, shapes, input_format=wish.input_format, threads=threads, confined=wish.confined
         )
         feeds, is_real = source.feeds(pair.reference, wish.samples, log, quantized=pair.quantized)
         comparison = compare_models(

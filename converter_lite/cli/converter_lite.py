@@ -22,6 +22,7 @@ from converter_lite.cli.arguments import (
     refuse_repeated,
     refuse_swallowed,
     switch,
+    unsafe_models,
     values_of,
     values_of_flags,
     whole_number,
@@ -155,6 +156,7 @@ class _Command(click.Group):
 @executor_option
 @option("preview", "Folder for pictures of the first prepared samples (PNG).", metavar="DIR")
 @external_paths
+@unsafe_models
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
 @click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
 @option("trainModel", "Known, not available.", "false", hidden=True)
@@ -260,6 +262,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         executor=options["executor"],
         preview=path_of(options["preview"]),
         allow_external_paths=options["allow_external_paths"],
+        allow_unsafe_models=options["allow_unsafe_models"],
     )
 
 

@@ -31,6 +31,7 @@ class Format:
         has_weight_file: A model may have its parameters in a separate file.
         other_suffixes: Ends of the names of other files that it reads.
         weight_suffix: End of the names of such files, if ``inspect`` describes them, too.
+        folder_file: A folder with this file in it is a model.
     """
 
     folder: str
@@ -39,11 +40,16 @@ class Format:
     has_weight_file: bool = False
     other_suffixes: tuple[str, ...] = ()
     weight_suffix: str = ""
+    folder_file: str = ""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
         """Ends of the names of models."""
         return self.suffix, *self.other_suffixes
+
+    def is_folder(self, path: Path) -> bool:
+        """Whether a path is a folder that is a model of this format."""
+        return bool(self.folder_file) and (path / self.folder_file).is_file()
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -81,16 +87,18 @@ PADDLE = Format(
     "paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"), weight_suffix=".pdiparams"
 )
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
+TENSORFLOW = Format("tensorflow", ".pb", other_suffixes=(".keras", ".h5", ".hdf5"), folder_file="saved_model.pb")
+PYTORCH = Format("pytorch", ".pt2", other_suffixes=(".pt", ".jit", ".pth"))
 TFLITE = Format("tflite", ".tflite")
 MINDIR = Format("mindir", ".mindir")
 
 FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
     {
-        "TF": "TensorFlow models are not read; export them with tf2onnx and use --fmk=ONNX",
+        "TF": TENSORFLOW,
         "TFLITE": TFLITE,
         "CAFFE": CAFFE,
         "MINDIR": MINDIR,
-        "PYTORCH": "PyTorch files are not read; use torch.onnx.export and --fmk=ONNX",
+        "PYTORCH": PYTORCH,
         "MSLITE": MINDSPORE_LITE,
         "PADDLE": PADDLE,
         "OM": "Ascend offline models are not read; use the ONNX file they were made from",
@@ -128,12 +136,19 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
 
 
 def framework_of(path: Path) -> str | None:
-    """Value of ``--fmk`` for files with this suffix, ``None`` for a suffix that says nothing."""
+    """Value of ``--fmk`` for files with this suffix and folders with such a file, ``None`` where neither says anything."""
+    if is_model_folder(path):
+        return next(name for name, f in readable().items() if f.is_folder(path))
     suffix = path.suffix
     return next(
         (name for name, f in readable().items() if suffix and suffix in (*f.suffixes, f.weight_suffix)),
         None,
     )
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether a folder is, by the names of its files, a model."""
+    return any(known.is_folder(path) for known in readable().values())
 
 
 def readable() -> Mapping[str, Format]:

@@ -22,12 +22,14 @@ class ModelFiles:
         weights: Its parameters, if they are in a separate file; ``None`` looks beside the model.
         input_shapes: Shapes to build into the graph.
         confined: Refuse files outside the folder of the model.
+        allow_unsafe: Code that a file holds may run, in a framework's own process.
     """
 
     path: Path
     weights: Path | None
     input_shapes: Mapping[str, Sequence[int]]
     confined: bool
+    allow_unsafe: bool = False
 
     def content(self) -> bytes:
         """The bytes of the model.

@@ -97,6 +97,7 @@ class _Conversion:
             self.log.warning(sentence)
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
+        request = self._forget_constants(source)
         self._refuse_quantized(source)
         result = ConvertResult(model_bytes=source.bytes, versions=versions())
         jobs = self._prepare(source, targets, result)
@@ -179,6 +180,15 @@ class _Conversion:
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic are for the calibration only."""
         return {} if effective_context(self.config) is not None else dict(self.request.input_shape)
+
+    def _forget_constants(self, source: Source) -> ConvertRequest:
+        """The request without shapes of inputs that the reader built in: whole numbers of a TorchScript, for one."""
+        inputs = {str(value.name) for value in source.model.graph.inputs}
+        if self._static_shapes().keys() - inputs:  # the reader refused unknown names
+            shapes = {name: shape for name, shape in self.request.input_shape.items() if name in inputs}
+            self.request = replace(self.request, input_shape=shapes)
+            self.reporting = Reporting(self.request, self.config, self.context)
+        return self.request
 
     def _refuse_quantized(self, source: Source) -> None:
         if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:

@@ -22,4 +22,5 @@ def read_source(request: ConvertRequest, *, static_shapes: Mapping[str, Sequence
     reader = FRAMEWORKS[request.fmk]
     assert not isinstance(reader, str)  # a refusal, which the request raised
     confined = not request.allow_external_paths
-    return reader.read_source(ModelFiles(request.model_file, request.weight_file, static_shapes, confined))
+    unsafe = request.allow_unsafe_models
+    return reader.read_source(ModelFiles(request.model_file, request.weight_file, static_shapes, confined, unsafe))

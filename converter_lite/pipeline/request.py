@@ -90,6 +90,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         report: Where to write the page about the result.
         threads: Worker threads; 0 = one per core.
         allow_external_paths: Read external data and calibration files that lie outside their folder too.
+        allow_unsafe_models: Code that a file of a framework holds may run, in the process of that framework.
         cache: Folder for statistics of activations, which later runs on the same graph and data use.
         executor: Where shards of the calibration samples are observed: ``local``, ``dask`` (worker processes on this machine)
             or ``dask:ADDRESS`` (of a scheduler).
@@ -125,6 +126,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     executor: str = "local"
     preview: Path | None = None
     allow_external_paths: bool = False
+    allow_unsafe_models: bool = False
     calibration_data: Any = None
     calibration_size: int | None = None
 

@@ -47,7 +47,7 @@ BAD = [
 ]
 
 REFUSED = [
-    *((f"--fmk={name}", "ONNX") for name in ("TF", "PYTORCH", "OM")),
+    *((f"--fmk={name}", "ONNX") for name in ("OM",)),
     ("--trainModel=true", "training models"),
     ("--decryptKey=00112233", "encrypted models"),
     ("--decryptMode=AES-CBC", "encrypted models"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import io
 import json
+import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -26,8 +27,9 @@ from converter_lite.config.parser import parse_config
 from converter_lite.config.template import TEMPLATES, template
 from converter_lite.data.images import FORMATS, ImagePreprocess, is_picture, load_image
 from converter_lite.data.inputs import InputSpec
-from converter_lite.errors import DataError
+from converter_lite.errors import DataError, ModelError
 from converter_lite.formats.caffe.source import read_source as read_caffe
+from converter_lite.formats.child import Refusal
 from converter_lite.formats.mindir.source import read_source as read_mindir
 from converter_lite.formats.mindspore_lite.exporter.writer import write as write_ms
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
@@ -38,6 +40,9 @@ from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.inference_model.writer import parameter_bytes, program_bytes
 from converter_lite.formats.paddle.nb.reader import read as read_nb
 from converter_lite.formats.paddle.nb.writer import write as write_nb
+from converter_lite.formats.pytorch.child.archive import archive_of
+from converter_lite.formats.pytorch.child.pickles import foreign_globals
+from converter_lite.formats.pytorch.inspect import describe as describe_pytorch
 from converter_lite.formats.source import ModelFiles
 from converter_lite.formats.tflite.importer.graph import to_quantized_model as read_tflite
 from converter_lite.kernels.histogram import Histogram
@@ -62,6 +67,7 @@ from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
 from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
 from tests.formats.paddle.pir_models import pir_twin
 from tests.formats.paddle.plans import plan_weights
+from tests.formats.pytorch.archives import WEIGHTS, exported, program, scripted
 from tests.formats.tflite.models import seeds as tflite_seeds
 from tests.support import full, samples_of, written
 
@@ -301,11 +307,36 @@ def _sample_seeds() -> list[bytes]:
     return [stream.getvalue(), numpy_helper.from_array(array, "x").SerializeToString()]
 
 
+def _read_pytorch(data: bytes) -> object:
+    """An archive, a pickle, or else the description of a program within an archive: what is found before PyTorch sees it."""
+    path = scratch() / "net.pt2"
+    if data[:1] == b"\x80":
+        return foreign_globals(data)
+    if data[:2] == b"PK":
+        path.write_bytes(data)
+    else:
+        exported(path, data)
+    found = list(describe_pytorch(path, confined=True))
+    try:
+        archive_of(path).refuse_code()
+    except Refusal as refusal:
+        raise ModelError(refusal.message) from refusal
+    return found
+
+
+def _pytorch_seeds() -> list[bytes]:
+    path = scratch() / "net.pt2"
+    archives = [exported(path).read_bytes(), scripted(path).read_bytes()]
+    guarded = program(guards_code=["L['x'].size()[0] >= 2"])
+    return [*archives, json.dumps(guarded).encode(), pickle.dumps(WEIGHTS, protocol=2)]
+
+
 READERS: Mapping[str, Reader] = {
     "onnx": Reader(_read_onnx, _onnx_seeds),
     "paddle": Reader(_read_paddle, _paddle_seeds),
     "pir": Reader(_read_pir, _pir_seeds),
     "caffe": Reader(_read_caffe, _caffe_seeds),
+    "pytorch": Reader(_read_pytorch, _pytorch_seeds),
     "mindir": Reader(_read_mindir, _mindir_seeds),
     "ms": Reader(to_quantized_model, _ms_seeds),
     "nb": Reader(read_nb, _nb_seeds),

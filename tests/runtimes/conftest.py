@@ -28,6 +28,8 @@ REASONS = {
     "mindspore27": ("mindspore27/bin/python",),
     "mindspore20": ("mindspore20/bin/python",),
     "opencv": ("opencv/bin/python",),
+    "tensorflow": ("tensorflow/bin/python",),
+    "torch": ("torch/bin/python",),
     "litert": ("litert/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }

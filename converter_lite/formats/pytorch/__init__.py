@@ -1,0 +1,1 @@
+"""PyTorch models, read by PyTorch itself in a process of its own."""

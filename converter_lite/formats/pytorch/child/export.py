@@ -1,0 +1,71 @@
+"""A program of PyTorch to an ONNX file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from converter_lite.formats.child import MODEL, Answer, Refusal
+
+OPSET = 18
+"""What PyTorch's exporter has its operators in; others are made of them."""
+
+
+def export(
+    program: Any,
+    folder: Path,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
+) -> Answer:
+    """Write the model.
+
+    Args:
+        program: An ExportedProgram.
+        folder: Where it goes.
+        inputs: What its inputs are called; ``None``: as in the program.
+        outputs: The same for outputs.
+        notes: What the user should know.
+
+    Raises:
+        Refusal: ONNX has no counterpart of an operator.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = torch.onnx.export(
+                program,
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=inputs,
+                output_names=outputs,
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise Refusal(_reason(error), "export the part of the network without it, or replace it") from error
+    for node in made.model.graph.all_nodes():
+        node.metadata_props.clear()  # stack traces and paths of the machine that exported it
+    for value in (*made.model.graph.inputs, *made.model.graph.outputs):
+        value.metadata_props.clear()
+    made.save(str(folder / MODEL), external_data=_bytes(made.model) > 1 << 30)
+    return Answer(notes=list(notes))
+
+
+def _bytes(model: Any) -> int:
+    return sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost message, in one line."""
+    found = str(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        found = str(cause) or found
+        cause = cause.__cause__
+    lines = [line.strip() for line in found.splitlines() if line.strip()]
+    return f"PyTorch's exporter refuses it: {lines[0][:400] if lines else type(error).__name__}"

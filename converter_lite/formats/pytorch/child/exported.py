@@ -1,0 +1,39 @@
+"""Programs of ``torch.export``: ``.pt2``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from converter_lite.formats.child import Answer, Refusal, Request, Shape, check_shapes
+from converter_lite.formats.pytorch.child.export import export
+
+
+def answer(path: Path, request: Request, folder: Path) -> Answer:
+    """Convert a program.
+
+    Raises:
+        Refusal: It changes its buffers, or cannot be expressed.
+    """
+    program = torch.export.load(str(path))
+    check_shapes(_shapes(program), request.shapes)
+    functional = program.run_decompositions({})
+    changed = sorted(functional.graph_signature.buffers_to_mutate.values())
+    if changed:
+        raise Refusal(
+            f"it changes its buffers when it is called ({', '.join(changed[:4])})",
+            "call eval() before torch.export.export, or give the state as inputs and outputs",
+        )
+    return export(program, folder)
+
+
+def _shapes(program: Any) -> dict[str, Shape | None]:
+    """Sizes of the tensors that the program takes, by name."""
+    taken = set(program.graph_signature.user_inputs)
+    return {
+        node.name: [size if isinstance(size, int) else None for size in node.meta["val"].shape]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in taken and hasattr(node.meta.get("val"), "shape")
+    }

@@ -1,0 +1,1 @@
+"""TensorFlow models, read by TensorFlow itself in a process of its own."""

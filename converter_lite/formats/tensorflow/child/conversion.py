@@ -1,0 +1,127 @@
+"""A frozen graph to an ONNX file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import tensorflow as tf
+from tf2onnx import tf_loader
+from tf2onnx.optimizer import optimize_graph
+from tf2onnx.tfonnx import process_tf_graph
+
+from converter_lite.formats.child import MODEL, Answer, Refusal, WrongUsage
+from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabilities
+from converter_lite.formats.tensorflow.child.erfc import spell_out_erfc
+from converter_lite.formats.tensorflow.child.nodes import in_order, placeholder_shape, pruned
+from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
+
+OPSET = 17
+"""Known to tf2onnx and to everything here."""
+
+FIXED_KEEP = "input '{}' is the probability of a dropout: it is built in as 1, which is what inference feeds"
+
+SHOWN = 8
+"""Nodes that are named."""
+
+
+def convert(
+    graph: Any,
+    names: Mapping[str, str],
+    outputs: Mapping[str, str],
+    shapes: Mapping[str, Sequence[int]],
+    folder: Path,
+    notes: Sequence[str] = (),
+) -> Answer:
+    """Write the model.
+
+    Args:
+        graph: GraphDef without variables; it is changed.
+        names: Tensors that are inputs -> what they are called.
+        outputs: The same of outputs.
+        shapes: Sizes that the user gave, by what the input is called.
+        folder: Where it goes.
+        notes: What the user should know.
+
+    Raises:
+        Refusal: ONNX has no counterpart of an operator.
+    """
+    fixed = fix_keep_probabilities(graph.node, names)
+    graph = pruned(graph, outputs)
+    notes = (*notes, *(FIXED_KEEP.format(names[tensor]) for tensor in fixed))
+    names = {tensor: name for tensor, name in names.items() if tensor not in fixed}
+    if not names:
+        raise Refusal(
+            "the model has no input", "save it with its inputs (a Placeholder, or the arguments of a signature)"
+        )
+    tensors = {name: tensor for tensor, name in names.items()}
+    _require_ranks(graph, names, shapes)
+    spell_out_erfc(graph)
+    order_hashes()
+    with tf.device("/cpu:0"):
+        with tf.Graph().as_default():
+            tf.import_graph_def(graph, name="")
+            graph = in_order(tf_loader.tf_optimize(list(names), list(outputs), graph))
+        with tf.Graph().as_default() as imported:
+            tf.import_graph_def(graph, name="")
+            made = process_tf_graph(
+                imported,
+                continue_on_error=True,
+                opset=OPSET,
+                input_names=list(names),
+                output_names=list(outputs),
+                shape_override={tensors[name]: list(shape) for name, shape in shapes.items() if name in tensors},
+                tensors_to_rename={**names, **outputs},
+            )
+            model = optimize_graph(made).make_model("tensorflow")
+    _refuse_unknown(model)
+    renumber(model)
+    model.producer_name, model.producer_version = "tf2onnx", ""
+    if model.ByteSize() < onnx.checker.MAXIMUM_PROTOBUF:
+        onnx.save(model, str(folder / MODEL))
+    else:
+        onnx.save(model, str(folder / MODEL), save_as_external_data=True, location="weights")
+    return Answer(notes=list(notes))
+
+
+def _require_ranks(graph: Any, names: Mapping[str, str], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse an input that nobody gave a shape: tf2onnx would take it for a single number.
+
+    Raises:
+        WrongUsage: There is one.
+    """
+    for node in graph.node:
+        name = names.get(f"{node.name}:0")
+        if name is not None and name not in shapes and placeholder_shape(node) is None:
+            raise WrongUsage(
+                f"the model does not say the shape of input '{name}'", f"give it: --inputShape={name}:1,..."
+            )
+
+
+def _refuse_unknown(model: Any) -> None:
+    """What tf2onnx has no rule for stays as it was.
+
+    Raises:
+        Refusal: There is such an operator.
+    """
+    unknown = [node for node in _nodes(model.graph) if node.domain == "" and not onnx.defs.has(node.op_type)]
+    unknown += [node for node in _nodes(model.graph) if node.domain not in ("", "ai.onnx")]
+    if unknown:
+        named = ", ".join(f"{node.op_type} (node {node.name})" for node in unknown[:SHOWN])
+        more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+        raise Refusal(
+            f"ONNX has no counterpart of {named}{more}",
+            "export the part of the model without these operators, or replace them",
+        )
+
+
+def _nodes(graph: Any) -> list[Any]:
+    found = []
+    for node in graph.node:
+        found.append(node)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                found += _nodes(inner)
+    return found

@@ -1,0 +1,158 @@
+"""SavedModels: a folder with functions and their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+from tf2onnx import tf_loader
+
+from converter_lite.formats.child import Answer, Refusal, Request, check_shapes, shape_text
+from converter_lite.formats.tensorflow.child.conversion import convert
+from converter_lite.formats.tensorflow.child.nodes import reachable
+from converter_lite.formats.tensorflow.child.trust import refuse_acting
+
+SERVE = "serve"
+DEFAULT_SIGNATURE = "serving_default"
+
+INITIALIZERS = ("__saved_model_init_op", "__saved_model_main_op")
+"""Signatures of what loading runs, in the newer form."""
+
+INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+"""The same in the older one."""
+
+
+def answer(path: Path, request: Request, folder: Path) -> Answer:
+    """Convert or describe a SavedModel.
+
+    Raises:
+        Refusal: It is none, or it is not converted.
+    """
+    meta = _meta_graph(path)
+    signature = _signature(meta)
+    definition = meta.signature_def[signature]
+    if request.task == "describe":
+        return _describe(meta)
+    if not request.unsafe:
+        _refuse_acting(meta)
+    shapes = {name: _shape(info) for name, info in definition.inputs.items()}
+    check_shapes(shapes, request.shapes)
+    graph, inputs, outputs, tables, names = tf_loader.from_saved_model(
+        str(path),
+        None,
+        None,
+        tag=list(meta.meta_info_def.tags),
+        signatures=[signature],
+        return_initialized_tables=True,
+        return_tensors_to_rename=True,
+    )
+    if tables:
+        raise Refusal("the model looks words up in a table", "export the part behind the table")
+    others = len(_signatures(meta)) - 1
+    notes = [f"signature {signature} is converted, {others} other(s) are not"] if others else []
+    named = {tensor: names.get(tensor, tensor.removesuffix(":0")) for tensor in (*inputs, *outputs)}
+    return convert(graph, {i: named[i] for i in inputs}, {o: named[o] for o in outputs}, request.shapes, folder, notes)
+
+
+def _meta_graph(path: Path) -> Any:
+    """The graph that is served.
+
+    Raises:
+        Refusal: The file is damaged, or has none.
+    """
+    saved = saved_model_pb2.SavedModel()
+    try:
+        saved.ParseFromString((path / "saved_model.pb").read_bytes())
+    except DecodeError as error:
+        raise Refusal("saved_model.pb is damaged", "save the model again") from error
+    served = [meta for meta in saved.meta_graphs if SERVE in meta.meta_info_def.tags]
+    if not served:
+        tags = "; ".join(",".join(meta.meta_info_def.tags) for meta in saved.meta_graphs) or "none"
+        raise Refusal(f"no graph of the SavedModel has the tag {SERVE} (tags: {tags})", "save it for serving")
+    return min(served, key=lambda meta: len(meta.meta_info_def.tags))
+
+
+def _signatures(meta: Any) -> list[str]:
+    return sorted(name for name, d in meta.signature_def.items() if not name.startswith("__") and d.outputs)
+
+
+def _signature(meta: Any) -> str:
+    """The one that is served, or the only one.
+
+    Raises:
+        Refusal: It cannot be told.
+    """
+    names = _signatures(meta)
+    if DEFAULT_SIGNATURE in names:
+        return DEFAULT_SIGNATURE
+    if len(names) != 1:
+        raise Refusal(
+            f"the SavedModel has {len(names)} signatures ({', '.join(names) or 'none'}), none called {DEFAULT_SIGNATURE}",
+            f"save it with signatures={{'{DEFAULT_SIGNATURE}': function}}",
+        )
+    return names[0]
+
+
+def _refuse_acting(meta: Any) -> None:
+    """Refuse nodes that do more than compute; those that save variables only where loading would run them.
+
+    Raises:
+        Refusal: There is such a node.
+    """
+    functions = [node for function in meta.graph_def.library.function for node in function.node_def]
+    refuse_acting([*meta.graph_def.node, *functions], storing=False)
+    if meta.HasField(
+        "object_graph_def"
+    ):  # since TensorFlow 2: nothing but resources is initialized by functions of the file
+        if any(node.HasField("resource") for node in meta.object_graph_def.nodes):
+            raise Refusal(
+                "the model has tables or other resources, which functions of the file initialize",
+                "export the part behind them",
+            )
+        return
+    run = reachable(meta.graph_def, _run_by_loading(meta))
+    calls = any(attr.HasField("func") for node in run for attr in node.attr.values())
+    refuse_acting([*run, *(functions if calls else ())], storing=True)
+
+
+def _run_by_loading(meta: Any) -> Iterator[str]:
+    for name in INITIALIZERS:
+        if name in meta.signature_def:
+            yield from (info.name for info in meta.signature_def[name].outputs.values())
+    for name in INIT_COLLECTIONS:
+        if name in meta.collection_def:
+            yield from meta.collection_def[name].node_list.value
+    yield meta.saver_def.restore_op_name
+
+
+def _shape(info: Any) -> list[int | None] | None:
+    if info.tensor_shape.unknown_rank:
+        return None
+    return [None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim]
+
+
+def _describe(meta: Any) -> Answer:
+    functions = meta.graph_def.library.function
+    nodes = len(meta.graph_def.node) + sum(len(function.node_def) for function in functions)
+    made_by = (
+        f", saved by TensorFlow {meta.meta_info_def.tensorflow_version}"
+        if meta.meta_info_def.tensorflow_version
+        else ""
+    )
+    rows = [["signature", "", "name", "type", "shape"]]
+    for name in _signatures(meta):
+        definition = meta.signature_def[name]
+        for kind, tensors in (("input", definition.inputs), ("output", definition.outputs)):
+            for label in sorted(tensors):
+                info = tensors[label]
+                rows.append([name, kind, label, tf.dtypes.as_dtype(info.dtype).name, shape_text(_shape(info))])
+    counts: dict[str, int] = {}
+    for node in (*meta.graph_def.node, *(n for f in functions for n in f.node_def)):
+        counts[node.op] = counts.get(node.op, 0) + 1
+    operators = [["operator", "nodes"], *([op, str(count)] for op, count in sorted(counts.items()))]
+    head = f"SavedModel, {nodes} nodes in the graph and {len(functions)} functions{made_by}"
+    return Answer(blocks=[head, rows, operators])

@@ -1,0 +1,171 @@
+"""Runs inside the environment of TensorFlow: models of every kind, with what TensorFlow computes for them.
+
+usage: python tf_child.py FOLDER [MODEL ...]
+Writes into FOLDER one model for each function in MODELS, and NAME.npz with its inputs (in_NAME) and outputs (out_NAME). Of a
+MODEL (a frozen graph or SavedModel) only the numbers are written.
+"""
+
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+RANDOM = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def record(folder, name, inputs, outputs):
+    arrays = {f"in_{key}": value for key, value in inputs.items()}
+    arrays |= {f"out_{key}": np.asarray(value) for key, value in outputs.items()}
+    np.savez(folder / f"{name}.npz", **arrays)
+
+
+def save_keras(folder, name, model, inputs, names):
+    for variable in model.variables:
+        if "variance" not in variable.path and np.issubdtype(np.dtype(variable.dtype), np.floating):
+            variable.assign(0.3 * normal(*variable.shape))
+    model.save(folder / name)
+    results = model(list(inputs.values()) if len(inputs) > 1 else next(iter(inputs.values())), training=False)
+    record(folder, name, inputs, dict(zip(names, tf.nest.flatten(results), strict=True)))
+
+
+def keras_cnn(folder):
+    """NHWC with all that makes a layout hard to turn: residuals, concatenation along channels, means, padding on one side."""
+    x = keras.Input((16, 12, 3), name="picture")
+    y = keras.layers.Conv2D(8, 3, strides=2, padding="same", name="first")(x)
+    y = keras.layers.BatchNormalization()(y)
+    y = keras.layers.ReLU(max_value=6)(y)
+    z = keras.layers.DepthwiseConv2D(3, padding="same", activation="relu")(y)
+    z = keras.layers.Conv2D(8, 1, activation="hard_sigmoid")(z)
+    y = keras.layers.Add()([y, z])
+    y = keras.layers.Concatenate()([y, keras.layers.AveragePooling2D(3, strides=1, padding="same")(y)])
+    y = keras.layers.ZeroPadding2D(((0, 1), (0, 1)))(y)
+    y = keras.layers.Conv2D(8, 3, strides=2, activation="swish")(y)
+    y = keras.layers.UpSampling2D(2, interpolation="bilinear")(y)
+    y = keras.layers.Conv2DTranspose(4, 3, strides=2, padding="same", activation="gelu")(y)
+    pooled = keras.layers.GlobalAveragePooling2D()(y)
+    classes = keras.layers.Dense(5, activation="softmax", name="classes")(pooled)
+    model = keras.Model(x, classes)
+    save_keras(folder, "cnn.keras", model, {"picture": normal(2, 16, 12, 3)}, ["classes"])
+
+
+def keras_two(folder):
+    """Two inputs, two outputs, an open length, in the older format."""
+    tokens, scale = keras.Input((None, 6), name="tokens"), keras.Input((1,), name="scale")
+    y = keras.layers.LSTM(5, return_sequences=True)(tokens)
+    y = keras.layers.Bidirectional(keras.layers.GRU(4), name="both")(y)
+    y = keras.layers.Multiply()([y, scale])
+    model = keras.Model(
+        [tokens, scale], [keras.layers.Dense(3, name="head")(y), keras.layers.Dropout(0.5, name="kept")(y)]
+    )
+    save_keras(folder, "two.h5", model, {"tokens": normal(1, 7, 6), "scale": normal(1, 1)}, ["head", "kept"])
+
+
+def keras_attention(folder):
+    x = keras.Input((9, 8), name="rows")
+    y = keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x)
+    y = keras.layers.LayerNormalization()(keras.layers.Add()([x, y]))
+    y = keras.layers.Dense(8, activation="gelu")(y)
+    model = keras.Sequential(
+        [keras.Input((9, 8), name="rows"), keras.Model(x, y, name="block"), keras.layers.Flatten()]
+    )
+    save_keras(folder, "attention.keras", model, {"rows": normal(2, 9, 8)}, ["flatten"])
+
+
+class Module(tf.Module):
+    """Two signatures with names of their own."""
+
+    def __init__(self):
+        self.weight = tf.Variable(normal(4, 3))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], name="left"), tf.TensorSpec([None, 3], name="right")])
+    def both(self, left, right):
+        product = left @ self.weight
+        return {"total": product + right, "largest": tf.reduce_max(product, axis=1)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], name="left")])
+    def one(self, left):
+        return {"total": left @ self.weight}
+
+
+def saved_model(folder):
+    module = Module()
+    left, right = normal(2, 4), normal(2, 3)
+    signatures = {"serving_default": module.both, "alone": module.one}
+    tf.saved_model.save(module, str(folder / "module"), signatures=signatures)
+    record(folder, "module", {"left": left, "right": right}, module.both(left, right))
+
+
+def frozen_v1(folder):
+    """A graph of TensorFlow 1, also as a SavedModel of that time: a loop, a dropout that is fed, an unknown rank."""
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(tf.float32, None, name="x")
+        keep = tf.compat.v1.placeholder(tf.float32, [], name="keep")
+        weight = tf.compat.v1.get_variable("weight", initializer=normal(5, 5), use_resource=False)
+        y = tf.reshape(x, [-1, 5])
+        y = y / keep * tf.floor(tf.random.uniform(tf.shape(y)) + keep)
+        _, y = tf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, tf.tanh(v @ weight)), [0, y])
+        first, second = tf.split(tf.identity(y, name="after"), [2, 3], axis=1, name="halves")
+        session.run(tf.compat.v1.global_variables_initializer())
+        feed = {"x": normal(4, 5), "keep": np.float32(1)}
+        values = session.run([first, second], {x: feed["x"], keep: 1.0})
+        frozen = tf.compat.v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["halves"])
+        (folder / "loop.pb").write_bytes(frozen.SerializeToString())
+        builder = tf.compat.v1.saved_model.Builder(str(folder / "old"))
+        signature = tf.compat.v1.saved_model.predict_signature_def(
+            {"features": x, "kept": keep}, {"head": first, "tail": second}
+        )
+        builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": signature})
+        builder.save()
+    record(folder, "old", {"features": feed["x"]}, {"head": values[0], "tail": values[1]})
+    record(folder, "loop.pb", {"x": feed["x"]}, {"halves": values[0], "halves:1": values[1]})
+
+
+def hostile(folder):
+    """Files that would do more than compute."""
+    mark = str(folder / "executed")
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [1, 2], name="x")
+        with tf.control_dependencies([tf.io.write_file(mark, "graph")]):
+            tf.identity(x, name="y")
+        (folder / "writes.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    layers = [keras.Input((2,)), keras.layers.Lambda(lambda x: x + 1)]
+    keras.Sequential(layers).save(folder / "lambda.keras")
+    keras.Sequential(layers).save(folder / "lambda.h5")
+    keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]).save_weights(folder / "only.weights.h5")
+
+
+MODELS = (keras_cnn, keras_two, keras_attention, saved_model, frozen_v1, hostile)
+
+
+def shared(path, folder):
+    if path.is_dir():
+        signature = tf.saved_model.load(str(path)).signatures["serving_default"]
+        ((name, spec),) = signature.structured_input_signature[1].items()
+        x = normal(3, *spec.shape[1:])
+        record(folder, path.name, {name: x}, signature(**{name: tf.constant(x)}))
+        return
+    definition = tf.compat.v1.GraphDef()
+    definition.ParseFromString(path.read_bytes())
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.import_graph_def(definition, name="")
+        x = normal(3, 784)
+        feed = {"X:0": x}
+        if any(node.name == "keep_prob" for node in definition.node):
+            feed["keep_prob:0"] = 1.0
+        record(folder, path.name, {"X": x}, {"output": session.run("output:0", feed)})
+
+
+def main(folder, models):
+    for path in models:
+        shared(Path(path), folder)
+    for make in MODELS if not models else ():
+        make(folder)
+
+
+main(Path(sys.argv[1]), sys.argv[2:])
