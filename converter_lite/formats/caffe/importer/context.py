@@ -14,17 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.caffe.network import Layer, Network
 from converter_lite.formats.caffe.text import Message
+from converter_lite.formats.inference import OPSET, Inference
 from converter_lite.graph import ALIASES
-
-OPSET = 20
-"""Operator set of imported graphs, that of the other readers."""
 
 MOST_ELEMENTS = (1 << 31) - 1
 """Elements of a blob, ``INT_MAX`` as in Caffe."""
@@ -32,16 +29,7 @@ MOST_ELEMENTS = (1 << 31) - 1
 FILLED_LIMIT = 1 << 24
 """Elements of all constants that the description asks for and no file holds: boxes of PriorBox layers."""
 
-INFERRED_LIMIT = 1024
-"""Elements of a constant that shape inference looks at: shapes, axes, sizes."""
-
 Array = NDArray[Any]
-
-_REFUSALS = (
-    *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
-    *(RuntimeError, ValueError, TypeError),
-)
-"""What shape inference raises for inputs that do not fit."""
 
 
 @dataclass(slots=True)
@@ -69,7 +57,7 @@ class Importer:
     _writers_left: Counter[str] = field(default_factory=Counter)
     _unread: dict[str, None] = field(default_factory=dict)
     _readers: Counter[tuple[str, int]] = field(default_factory=Counter)
-    _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)
+    _inference: Inference = field(default_factory=Inference)
 
     def __post_init__(self) -> None:
         for layer in self.network.layers:
@@ -186,7 +174,7 @@ class Importer:
         outputs = [ir.Value(name=name) for name in names]
         given = [ir.convenience.convert_attribute(key, value) for key, value in attributes.items() if value is not None]
         made = ir.Node("", op_type, list(inputs), given, outputs=outputs, name=label)
-        self._infer(made)
+        self._inference.infer(made)
         for value in outputs:
             _check_size(value)
         self.nodes.append(made)
@@ -203,34 +191,6 @@ class Importer:
     def label(self, hint: str) -> str:
         """A name that no node has."""
         return _fresh(hint, self._labels)
-
-    def _infer(self, node: ir.Node) -> None:
-        schema = onnx.defs.get_schema(node.op_type, OPSET)
-        types, data = {}, {}
-        for value in node.inputs:
-            if value is None or value.type is None:
-                continue
-            types[str(value.name)] = self._type_proto(value)
-            if value.const_value is not None and value.const_value.size <= INFERRED_LIMIT:
-                data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
-        try:
-            found = onnx.shape_inference.infer_node_outputs(
-                schema, ir.serde.serialize_node(node), types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
-            )
-        except _REFUSALS as error:
-            raise ModelError(f"its inputs do not fit: {str(error).strip().splitlines()[0]}") from None
-        for value in node.outputs:
-            tensor = found[str(value.name)].tensor_type
-            value.type = ir.TensorType(ir.DataType(tensor.elem_type))
-            if tensor.HasField("shape"):
-                value.shape = ir.Shape([d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim])
-
-    def _type_proto(self, value: ir.Value) -> onnx.TypeProto:
-        if value not in self._protos:
-            assert value.dtype is not None
-            shape = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
-            self._protos[value] = onnx.helper.make_tensor_type_proto(int(value.dtype), shape)
-        return self._protos[value]
 
     # The result.
 

@@ -12,15 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.inference import OPSET, Inference
 from converter_lite.formats.mindir.program import DTYPES, TYPE_IDS, Tensor, Unknown, shape_text, type_name
-
-OPSET = 20
-"""Operator set of imported graphs, that of the other readers."""
 
 MOST_ELEMENTS = (1 << 31) - 1
 """Elements of a tensor."""
@@ -28,21 +25,12 @@ MOST_ELEMENTS = (1 << 31) - 1
 FILLED_LIMIT = 1 << 24
 """Elements of all constants that the program asks for and no file holds."""
 
-INFERRED_LIMIT = 1024
-"""Elements of a constant that shape inference looks at: shapes, axes, sizes."""
+LONGEST_ARGUMENT = 1024
+"""Elements of a constant that is taken for an argument: a shape, axes, sizes."""
 
 Array = NDArray[Any]
 Held = Any
 """What a name stands for: ``ir.Value``, a number, text, ``None``, a tuple of such, a type, ``MONAD``."""
-
-_REFUSALS = (
-    *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
-    *(RuntimeError, ValueError, TypeError),
-)
-"""What shape inference raises for inputs that do not fit."""
-
-_INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
-"""Operators that are functions of others and have no inference of their own in older versions of the library."""
 
 
 class Missing:
@@ -71,7 +59,7 @@ class Importer:
     checks_shapes: bool = True
     _taken: dict[str, int] = field(default_factory=dict)
     _labels: dict[str, int] = field(default_factory=dict)
-    _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)
+    _inference: Inference = field(default_factory=Inference)
 
     # Values.
 
@@ -126,41 +114,11 @@ class Importer:
         outputs = [ir.Value(name=name) for name in names]
         given = [ir.convenience.convert_attribute(key, value) for key, value in attributes.items() if value is not None]
         made = ir.Node("", op_type, list(inputs), given, outputs=outputs, name=label)
-        self._infer(made)
+        self._inference.infer(made)
         for value in outputs:
             _check_size(value)
         self.nodes.append(made)
         return outputs
-
-    def _infer(self, node: ir.Node) -> None:
-        proto = ir.serde.serialize_node(node)
-        proto.op_type = _INFERRED_AS.get(node.op_type, node.op_type)
-        schema = onnx.defs.get_schema(proto.op_type, OPSET)
-        types, data = {}, {}
-        for value in node.inputs:
-            if value is None or value.type is None:
-                continue
-            types[str(value.name)] = self._type_proto(value)
-            if value.const_value is not None and value.const_value.size <= INFERRED_LIMIT:
-                data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
-        try:
-            found = onnx.shape_inference.infer_node_outputs(
-                schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
-            )
-        except _REFUSALS as error:
-            raise ModelError(f"its inputs do not fit: {str(error).strip().splitlines()[0]}") from None
-        for value in node.outputs:
-            if value.name in found:
-                _read_type(value, found[value.name])
-
-    def _type_proto(self, value: ir.Value) -> onnx.TypeProto:
-        if value not in self._protos:
-            assert value.dtype is not None
-            shape = None
-            if value.shape is not None:
-                shape = [size if isinstance(size, int) else size.value for size in value.shape]
-            self._protos[value] = onnx.helper.make_tensor_type_proto(int(value.dtype), shape)
-        return self._protos[value]
 
     def agree(self, value: ir.Value, declared: Held) -> None:
         """Compare a result with the type and shape that the file gives for it, and add what only the file knows.
@@ -359,7 +317,7 @@ class Step:
     def _numbers(self, name: str, default: Held, kinds: tuple[type, ...]) -> tuple[Any, ...]:
         held = self.get(name, default)
         if isinstance(held, ir.Value):
-            if held.const_value is None or held.const_value.size > INFERRED_LIMIT:
+            if held.const_value is None or held.const_value.size > LONGEST_ARGUMENT:
                 raise ModelError(f"its argument '{name}' is known at run time only")
             held = tuple(held.const_value.numpy().reshape(-1).tolist())
         parts = held if isinstance(held, tuple) else (held,)
@@ -557,16 +515,6 @@ def _check_size(value: ir.Value) -> None:
     if value.shape is not None and value.shape.is_static() and math.prod(value.shape.numpy()) > MOST_ELEMENTS:
         raise ModelError(
             f"'{value.name}' has the shape {list(value.shape.numpy())}: more elements than a tensor can have"
-        )
-
-
-def _read_type(value: ir.Value, proto: onnx.TypeProto) -> None:
-    tensor = proto.tensor_type
-    if tensor.elem_type:
-        value.type = ir.TensorType(ir.DataType(tensor.elem_type))
-    if tensor.HasField("shape"):
-        value.shape = ir.Shape(
-            [size.dim_value if size.HasField("dim_value") else (size.dim_param or None) for size in tensor.shape.dim]
         )
 
 

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import MISFITS, ConverterError, ModelError
+from converter_lite.formats.inference import OPSET, Inference
 from converter_lite.formats.paddle.importer.contents import Numbers, follow, is_counting
 from converter_lite.formats.paddle.importer.weights import are_finite, products
 from converter_lite.formats.paddle.program import Operator, numpy_type
@@ -24,22 +25,10 @@ from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 
-OPSET = 20
-"""Operator set of imported graphs: the first with Gelu, besides LayerNormalization and HardSwish."""
-
-INPUT_LIMIT = 4096
-"""Most elements of an integer constant (a shape, axes, indices) that shape inference looks at."""
-
-FLOAT_LIMIT = 16
-"""The same for others: scales of a Resize, bounds of a Range."""
-
 FILLED_LIMIT = 1 << 24
 """Most elements of all constants of which the file holds only one number."""
 
 Array = NDArray[Any]
-
-_INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
-"""Operators that are functions of others and have no inference of their own in older versions of the library."""
 
 _ATTRIBUTES: dict[type, tuple[Callable[..., ir.Attr], Callable[..., ir.Attr]]] = {
     int: (ir.AttrInt64, ir.AttrInt64s),
@@ -47,12 +36,6 @@ _ATTRIBUTES: dict[type, tuple[Callable[..., ir.Attr], Callable[..., ir.Attr]]] =
     str: (ir.AttrString, ir.AttrStrings),
 }
 """Kind of a value -> attribute with one, attribute with several."""
-
-_REFUSALS = (
-    *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
-    *(RuntimeError, ValueError, TypeError),
-)
-"""What shape inference raises for inputs that do not fit."""
 
 
 def _attribute(name: str, value: Any) -> ir.Attr:
@@ -99,7 +82,7 @@ class Importer:
     contents: dict[ir.Value, Numbers] = field(default_factory=dict)
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
-    _protos: dict[ir.Value, onnx.TypeProto] = field(default_factory=dict)
+    _inference: Inference = field(default_factory=Inference)
     _dequantized: dict[str, ir.Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -202,7 +185,7 @@ class Importer:
         given = [_attribute(key, value) for key, value in (attributes or {}).items() if value != []]
         made = ir.Node("", op_type, list(inputs), given, outputs=outputs, name=label)
         self.nodes.append(made)
-        self._infer(made)
+        self._inference.infer(made, self._counted(made))
         follow(made, self.contents)
         return outputs
 
@@ -221,53 +204,17 @@ class Importer:
         """Make variable ``name`` hold ``value`` from now on."""
         self._values[name] = value
 
-    def _infer(self, node: ir.Node) -> None:
-        proto = ir.serde.serialize_node(node)
-        proto.op_type = _INFERRED_AS.get(node.op_type, node.op_type)
-        schema = onnx.defs.get_schema(proto.op_type, OPSET)
-        types, data = {}, {}
+    def _counted(self, node: ir.Node) -> dict[str, onnx.TensorProto]:
+        """What is known of the integers that a node reads, by name."""
+        data = {}
         for value in node.inputs:
-            if value is None or value.type is None:
+            if value not in self.contents or value is None or value.const_value is not None or value.dtype is None:
                 continue
-            types[str(value.name)] = self._type_proto(value)
-            limit = INPUT_LIMIT if value.dtype in (ir.DataType.INT64, ir.DataType.INT32) else FLOAT_LIMIT
-            if value.const_value is not None and value.const_value.size <= limit:
-                data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
-            elif value in self.contents:
-                self._add_contents(value, data)
-        try:
-            found = onnx.shape_inference.infer_node_outputs(
-                schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
-            )
-        except _REFUSALS as error:
-            raise ModelError(f"its inputs do not fit: {str(error).strip().splitlines()[0]}") from None
-        for value in node.outputs:
-            if value.name in found:
-                self._read_type(value, found[value.name])
-
-    def _add_contents(self, value: ir.Value, data: dict[str, onnx.TensorProto]) -> None:
-        numbers = [number for number in self.contents[value] if isinstance(number, int)]
-        if len(numbers) == len(self.contents[value]) and value.dtype is not None:
-            shape = (len(numbers),) if self.rank(value) else ()
-            data[str(value.name)] = onnx.helper.make_tensor(str(value.name), int(value.dtype), shape, numbers)
-
-    def _type_proto(self, value: ir.Value) -> onnx.TypeProto:
-        if value not in self._protos:
-            assert value.dtype is not None
-            shape = None
-            if value.shape is not None:
-                shape = [d if isinstance(d, int) else d.value for d in value.shape.dims]
-            self._protos[value] = onnx.helper.make_tensor_type_proto(int(value.dtype), shape)
-        return self._protos[value]
-
-    def _read_type(self, value: ir.Value, proto: onnx.TypeProto) -> None:
-        tensor = proto.tensor_type
-        if tensor.elem_type:
-            value.type = ir.TensorType(ir.DataType(tensor.elem_type))
-        if tensor.HasField("shape"):
-            value.shape = ir.Shape(
-                [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim]
-            )
+            numbers = [number for number in self.contents[value] if isinstance(number, int)]
+            if len(numbers) == len(self.contents[value]):
+                shape = (len(numbers),) if self.rank(value) else ()
+                data[str(value.name)] = onnx.helper.make_tensor(str(value.name), int(value.dtype), shape, numbers)
+        return data
 
     # Quantization.
 

@@ -7,23 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.inference import OPSET, Inference
 from converter_lite.formats.tflite.importer import folding
 from converter_lite.formats.tflite.importer.joining import Join, describe_join
 from converter_lite.graph import values_read
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 
-OPSET = 20
-"""Operator set of the graphs: the first with Gelu."""
-
 IR_VERSION = 9
-
-SEEN_INTEGERS, SEEN_FLOATS = 4096, 16
-"""Most elements of a constant that the inference of shapes looks at: sizes and indices; bounds and scales."""
 
 MOST_REPEATED = 12_000
 """Most operators of graphs that are called, turns of loops, and steps of layers that are written one by one: a few bytes could
@@ -36,21 +30,12 @@ FLOAT_REASON = "it is float in the file"
 
 _BRANCHES = ("then_branch", "else_branch")
 
-_INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
-"""Operators that are functions of others and have no inference of their own in older versions of the library."""
-
 _ATTRIBUTES: dict[type, tuple[Callable[..., ir.Attr], Callable[..., ir.Attr]]] = {
     int: (ir.AttrInt64, ir.AttrInt64s),
     float: (ir.AttrFloat32, ir.AttrFloat32s),
     str: (ir.AttrString, ir.AttrStrings),
 }
 """Kind of a value -> attribute with one, attribute with several."""
-
-_REFUSALS = (
-    *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
-    *(RuntimeError, ValueError, TypeError),
-)
-"""What shape inference raises for inputs that do not fit."""
 
 
 def _attribute(name: str, value: Any) -> ir.Attr:
@@ -90,7 +75,7 @@ class Builder:
         self._taken: set[str] = set()
         self._node_names: set[str] = set()
         self._counts: dict[tuple[int, str], int] = {}
-        self._types: dict[ir.Value, onnx.TypeProto] = {}
+        self.inference = Inference()
         self._repeated = 0
         self._joins: dict[ir.Value, Join] = {}
 
@@ -202,7 +187,7 @@ class Builder:
         node = ir.Node("", op_type, list(inputs), made, outputs=outputs, name=node_name)
         self.nodes.append(node)
         self._decide(node, decision or self.mode)
-        self._infer(node)
+        self.inference.infer(node)
         if numbers is not None:
             outputs[0].meta[folding.KEY] = numbers
         return outputs
@@ -274,44 +259,6 @@ class Builder:
         finally:
             self.nodes = outer
 
-    # Types and shapes
-
-    def _infer(self, node: ir.Node) -> None:
-        proto = ir.serde.serialize_node(node)
-        proto.op_type = _INFERRED_AS.get(node.op_type, node.op_type)
-        schema = onnx.defs.get_schema(proto.op_type, OPSET)
-        types: dict[str, onnx.TypeProto] = {}
-        data: dict[str, onnx.TensorProto] = {}
-        for value in node.inputs:
-            if value is None or value.type is None:
-                continue
-            types[str(value.name)] = self._type_proto(value)
-            limit = SEEN_INTEGERS if value.dtype in folding.INTEGERS else SEEN_FLOATS
-            if value.const_value is not None and value.const_value.size <= limit:
-                data[str(value.name)] = ir.serde.serialize_tensor(value.const_value)
-        try:
-            found = onnx.shape_inference.infer_node_outputs(
-                schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
-            )
-        except _REFUSALS as error:
-            raise ModelError(f"its inputs do not fit: {str(error).strip().splitlines()[0]}") from None
-        for value in node.outputs:
-            if value.name in found:
-                _read_type(value, found[value.name])
-
-    def _type_proto(self, value: ir.Value) -> onnx.TypeProto:
-        if value not in self._types:
-            assert value.dtype is not None
-            shape = None
-            if value.shape is not None:
-                shape = [d if isinstance(d, int) else d.value for d in value.shape.dims]
-            self._types[value] = onnx.helper.make_tensor_type_proto(int(value.dtype), shape)
-        return self._types[value]
-
-    def forget_type(self, value: ir.Value) -> None:
-        """Call after type or shape of a value changed."""
-        self._types.pop(value, None)
-
     # The result
 
     def finish(self, outputs: Sequence[ir.Value], name: str) -> QuantizedModel:
@@ -347,16 +294,6 @@ def _needed(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> list[ir.No
         wanted.update(values_read(node))
         kept.append(node)
     return kept[::-1]
-
-
-def _read_type(value: ir.Value, proto: onnx.TypeProto) -> None:
-    tensor = proto.tensor_type
-    if tensor.elem_type:
-        value.type = ir.TensorType(ir.DataType(tensor.elem_type))
-    if tensor.HasField("shape"):
-        value.shape = ir.Shape(
-            [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim]
-        )
 
 
 def array_of(value: ir.Value) -> NDArray[Any] | None:

@@ -159,7 +159,7 @@ class Importer(Tensors):
             raise FormatError(f"the file is damaged: {tensor.name} is made twice")
         if value.type is None:
             value.type = ir.TensorType(self.element_type(index))
-            self.builder.forget_type(value)
+            self.builder.inference.forget(value)
         if UNNAMED in value.meta:
             self.builder.rename(value, tensor.name)
         self._forms[index] = {_key(order): value}

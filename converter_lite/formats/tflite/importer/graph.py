@@ -95,7 +95,7 @@ def _add_inputs(ctx: Importer, shapes: Mapping[str, Sequence[int]]) -> None:
         fix_input_shapes(ir.Model(alone, ir_version=IR_VERSION), shapes)
         for value, copy in zip(builder.inputs, copies, strict=True):
             value.shape = copy.shape
-            builder.forget_type(value)
+            builder.inference.forget(value)
 
 
 def run(ctx: Importer) -> None:
