@@ -29,6 +29,7 @@ from tests.support import (
     normal,
     operators,
     random_feed,
+    since,
 )
 
 SCATTER = (
@@ -376,7 +377,10 @@ EQUATIONS = {
 }
 
 
-@pytest.mark.parametrize("equation", EQUATIONS)
+TURNED_SUM = since("onnxruntime", 1, 31, reason="an Einsum that sums and turns ends with an error, in 1.22 at least")
+
+
+@pytest.mark.parametrize("equation", [pytest.param(e, marks=TURNED_SUM if e == "ijk->kj" else ()) for e in EQUATIONS])
 @pytest.mark.parametrize("constant", [False, True])
 def test_an_einsum_is_a_product_of_matrices(equation: str, constant: bool) -> None:
     first, second, result = EQUATIONS[equation]
