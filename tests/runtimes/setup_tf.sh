@@ -2,19 +2,5 @@
 # Makes TensorFlow 2.21 with tf2onnx in a folder (default .runtimes): tensorflow, a virtual environment of any Python from 3.10 to 3.13.
 # What cannot be made is named; the exit status is 1 if there is nothing.
 set -u
-to=${1:-.runtimes}
-mkdir -p "$to"
-to=$(cd "$to" && pwd)
-
-interpreter() {
-  local candidate
-  for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
-    "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null && command -v "$candidate" && return
-  done
-}
-
-python=$(interpreter)
-[ -n "$python" ] || { echo "no Python from 3.10 to 3.13: TensorFlow is left out" >&2; exit 1; }
-[ -x "$to/tensorflow/bin/python" ] && exit
-"$python" -m venv "$to/tensorflow" && "$to/tensorflow/bin/python" -m pip install -q tensorflow-cpu==2.21.0 tf2onnx==1.17.0 \
-  || { rm -rf "${to:?}/tensorflow"; echo "TensorFlow could not be installed" >&2; exit 1; }
+. "$(dirname "$0")/pip_environment.sh"
+pip_environment "${1:-.runtimes}" tensorflow TensorFlow "13" tensorflow-cpu==2.21.0 tf2onnx==1.17.0
