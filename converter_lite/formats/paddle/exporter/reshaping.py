@@ -19,6 +19,9 @@ from converter_lite.formats.paddle.exporter.lowering import (
 )
 from converter_lite.formats.paddle.program import VarType, attr, ints
 
+MOST_DIMENSIONS = 6
+"""Dimensions that ``unsqueeze2`` makes."""
+
 
 def reshape(lowering: Lowering, name: str, result: str, to: Sequence[int]) -> None:
     """``reshape2``: one dimension may be -1; a dimension of 0 copies."""
@@ -117,6 +120,8 @@ def _unsqueeze(lowering: Lowering, node: ir.Node) -> None:
     axes = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "axes"))
     dimensions = rank(node.inputs[0])
     total = dimensions + len(axes)
+    if total > MOST_DIMENSIONS:
+        raise Unsupported(f"a tensor of {total} dimensions; the library makes at most {MOST_DIMENSIONS}")
     axes = sorted(axis % total for axis in axes)
     result = lowering.result(node.outputs[0])
     if dimensions == 0:  # a scalar is stored with one dimension already
