@@ -168,6 +168,12 @@ def test_all_nodes_that_cannot_be_written_are_named_at_once() -> None:
     assert "Acos" in str(caught.value)
 
 
+def test_more_than_six_dimensions_are_a_problem() -> None:
+    model = graph("g (float[2,2,2,2,2,2] x) => (float[1,2,2,2,2,2,2] y) { y = Unsqueeze(x, axes) }", axes=np.array([0]))
+    (problem,) = check(model, "arm")
+    assert problem.operator == "Unsqueeze" and "at most 6" in problem.reason
+
+
 def test_a_node_behind_one_that_cannot_be_written_is_not_blamed() -> None:
     model = graph("g (float[3] x) => (float[3] y) { a = Acos(x) y = Relu(a) }")
     assert [problem.operator for problem in check(model, "arm")] == ["Acos"]
