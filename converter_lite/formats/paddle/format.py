@@ -215,7 +215,7 @@ class NbFormat:
             quantized = read_paddle(path, path.with_name(PROTOBUF_NAMES[1]), input_shapes=shapes)
         else:
             quantized = read(path.read_bytes(), where=str(path), input_shapes=shapes, rounded=True)
-        return proof_model(quantized, like)
+        return proof_model(quantized, like, ends_at_127=True)
 
 
 output_format = NbFormat.of

@@ -7,16 +7,42 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.program import NbFile
-from converter_lite.quantization.plan import QuantizedModel
+from converter_lite.graph import Names, add_initializer, constant, input_at
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 
-def proof_model(quantized: QuantizedModel, like: ir.Model) -> bytes:
-    """A file that was read back, as a serialized ONNX model that takes the samples of ``like``."""
+def proof_model(quantized: QuantizedModel, like: ir.Model, *, ends_at_127: bool = False) -> bytes:
+    """A file that was read back, as a serialized ONNX model that takes the samples of ``like``.
+
+    Args:
+        quantized: What the file holds.
+        like: The model that it was made from.
+        ends_at_127: Floats that become integers end at -127 on the device.
+    """
     from converter_lite.quantization.qdq.build import qdq_model
 
     model = qdq_model(quantized)
+    if ends_at_127:
+        _end_at_127(model, quantized.plan)
     _take_types(model, like)
     return ir.to_proto(model).SerializeToString()
+
+
+def _end_at_127(model: ir.Model, plan: QuantPlan) -> None:
+    """A Clip in front of each QuantizeLinear, whose integers end at -128, but of those that integer kernels are fused with."""
+    names = Names(model.graph)
+    for node in [node for node in model.graph if node.op_type == "QuantizeLinear"]:
+        value, scale, zero_point = node.inputs[0], constant(node.inputs[1]), constant(input_at(node, 2))
+        maker = value.producer() if value is not None else None
+        if value is None or scale is None or scale.size != 1 or zero_point is None or zero_point.dtype != np.int8:
+            continue
+        if np.any(zero_point) or (maker is not None and plan.mode(maker) is NodeMode.INTEGER):
+            continue
+        low = add_initializer(model.graph, f"{value.name}_lowest", np.asarray(-127 * scale, np.float32), names=names)
+        clip = ir.node("Clip", [value, low], name=f"{value.name}_ends_at_127")
+        clip.outputs[0].name, clip.outputs[0].shape, clip.outputs[0].dtype = clip.name, value.shape, ir.DataType.FLOAT
+        model.graph.insert_before(node, clip)
+        node.replace_input_with(0, clip.outputs[0])
 
 
 def _take_types(model: ir.Model, like: ir.Model) -> None:

@@ -16,7 +16,7 @@ from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.models import random, small_network
-from tests.formats.paddle.plans import convert_to_nb, plan_weights
+from tests.formats.paddle.plans import convert_to_nb, plan_full, plan_weights
 from tests.support import build
 
 
@@ -29,6 +29,15 @@ def test_a_written_file_runs_as_onnx(target: str, tmp_path: Path) -> None:
         {"x": random(1, 3, 12, 12)}
     )
     assert result["y"].sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_what_lies_below_the_range_ends_at_127_steps_in_the_proof_as_on_the_device(tmp_path: Path) -> None:
+    model = build("g (float[1,8] x) => (float[1,8] y) { y = MatMul(x, w) }", w=np.eye(8, dtype=np.float32))
+    fmt, feed = NbFormat("arm"), {"x": np.full((1, 8), -1.02, np.float32)}
+    quantized = plan_full(model, target="arm", bound=1.0)
+    (made,) = fmt.write(quantized, tmp_path / "m.nb").files
+    result = DEFAULT_ENGINE.session(fmt.runnable(made, like=model), threads=1).run(feed)
+    np.testing.assert_allclose(result["y"], -1.0, rtol=1e-6)
 
 
 def test_a_file_of_a_float16_model_takes_its_samples(tmp_path: Path) -> None:
