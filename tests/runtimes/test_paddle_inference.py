@@ -35,6 +35,11 @@ from tests.support import MODELS, Samples, build, normal, run, shared_model
 pytestmark = pytest.mark.runtime
 
 RELEASES = pytest.mark.parametrize("release", ENVIRONMENTS)
+CPUINFO = Path("/proc/cpuinfo")
+NEEDS_VNNI = pytest.mark.skipif(
+    not (CPUINFO.exists() and {"avx512_vnni", "avx_vnni"} & set(CPUINFO.read_text().split())),
+    reason="oneDNN's integer kernels saturate on a processor without VNNI",
+)
 FORMAT = InferenceFormat()
 
 
@@ -111,6 +116,7 @@ def quantized(model: ir.Model, feeds: Samples) -> QuantizedModel:
     return quantize_full(model.clone(), InferencePolicy(), settings, samples=feeds, context=CalibrationContext())
 
 
+@NEEDS_VNNI
 @RELEASES
 def test_integer_convolutions_are_within_one_step_of_the_plan(release: str, tally: Tally, tmp_path: Path) -> None:
     """oneDNN's grid behind a Relu has 255 steps where the plan's has 127, so that a result differs by at most half a step."""
@@ -138,6 +144,7 @@ def test_integer_convolutions_are_within_one_step_of_the_plan(release: str, tall
     )
 
 
+@NEEDS_VNNI
 @RELEASES
 def test_a_pool_in_front_of_integers_keeps_its_own_range(release: str, tally: Tally, tmp_path: Path) -> None:
     """Unmarked, it would be computed with the scale behind it, which a mean of few large numbers leaves far below them."""
@@ -159,6 +166,7 @@ def test_a_pool_in_front_of_integers_keeps_its_own_range(release: str, tally: Ta
     assert np.abs(found.outputs[0][0] - wanted).max() <= 0.03 * np.abs(wanted).max()
 
 
+@NEEDS_VNNI
 @RELEASES
 @pytest.mark.parametrize("sizes", [(16, 16), (16, 24), (24, 16)], ids=str)
 def test_matrices_of_every_form_are_right_with_the_passes_for_integers(
@@ -193,6 +201,7 @@ def configuration(name: str) -> Any:
     return changed(FULL, data_preprocess_param={"calibrate_path": paths, "calibrate_size": "8", "input_type": "BIN"})
 
 
+@NEEDS_VNNI
 @pytest.mark.shared
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
