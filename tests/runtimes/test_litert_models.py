@@ -16,6 +16,7 @@ from converter_lite.formats.tflite.importer.graph import to_quantized_model
 from converter_lite.formats.tflite.schema import SCHEMA
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.saturation import without_saturation
 from tests.formats.tflite import models
 from tests.formats.tflite.test_structure import loop
 from tests.runtimes.conftest import Tally
@@ -57,7 +58,9 @@ def ours(quantized: QuantizedModel, feeds: list[list[Array]], *, optimize: bool 
     """What the ONNX graph gives."""
     model = Source.of(quantized, 0, "").model
     names = [str(value.name) for value in model.graph.inputs]
-    session = DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), threads=1, optimize=optimize)
+    session = DEFAULT_ENGINE.session(
+        ir.to_proto(without_saturation(model)).SerializeToString(), threads=1, optimize=optimize
+    )
     return [list(session.run(dict(zip(names, feed, strict=True))).values()) for feed in feeds]
 
 
