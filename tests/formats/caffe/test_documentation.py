@@ -7,16 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from converter_lite.formats.caffe.documentation import PAGE, page_with_tables
 from converter_lite.formats.caffe.importer.table import KINDS, REFUSED
 from converter_lite.formats.caffe.network import V1_TYPES, read_network
 from tests.formats.caffe.cases import CASES
 from tests.formats.caffe.networks import read, save
-
-
-def test_the_tables_are_those_of_the_code() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert page_with_tables(page) == page, "python -m converter_lite.formats.caffe.documentation"
 
 
 @pytest.mark.parametrize("name", CASES)

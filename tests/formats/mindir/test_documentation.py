@@ -7,16 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from converter_lite.formats.mindir.documentation import PAGE, page_with_tables
 from converter_lite.formats.mindir.importer.table import KINDS, REFUSED
 from tests.formats.mindir.files import read, save
 from tests.formats.mindir.test_operators import CASES
 from tests.formats.mindir.test_structure import PROGRAMS
-
-
-def test_the_tables_are_those_of_the_code() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert page_with_tables(page) == page, "python -m converter_lite.formats.mindir.documentation"
 
 
 @pytest.mark.parametrize("name", CASES)

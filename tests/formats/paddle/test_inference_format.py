@@ -15,7 +15,6 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config import config_from_mapping
 from converter_lite.errors import ConfigError, ConverterError, ModelError, TargetError
 from converter_lite.formats.base import FileOptions
-from converter_lite.formats.paddle.inference_model.documentation import PAGE, page_with_operators
 from converter_lite.formats.paddle.inference_model.format import InferenceFormat
 from converter_lite.formats.paddle.inference_model.lowering import SKIP, largest
 from converter_lite.formats.paddle.inference_model.policy import InferencePolicy
@@ -322,11 +321,6 @@ def test_data_that_no_kernel_was_tried_on_are_refused() -> None:
     model = build("g (int32[4] x) => (int32[4] y) { y = Abs(x) }")
     with pytest.raises(TargetError, match="abs on int32 data is not known to be right in Paddle"):
         FORMAT.check(model)
-
-
-def test_the_page_has_the_operators_of_the_code() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert page_with_operators(page) == page, "python -m converter_lite.formats.paddle.inference_model.documentation"
 
 
 def test_weights_of_16_bits_become_floats_with_a_word(tmp_path: Path) -> None:
