@@ -237,7 +237,7 @@ def test_weights_are_found_beside_the_description_or_where_the_user_says(tmp_pat
         ('input: "x" input_shape { } input_shape { }' + RELU, "1 inputs and shapes for 2"),
         (net(RELU, name="x") + net("", name="x"), "two inputs have the name 'x'"),
         (net(RELU, 0), "has the shape \\[0\\]"),
-        (net(RELU, 1 << 16, 1 << 16), "more elements than a blob can have"),
+        (net(RELU, 1 << 16, 1 << 16), "more elements than a tensor can have"),
         (net(layer("ReLU", "include { } exclude { }")), "rules of both kinds"),
         (net(layer("ReLU", "include { phase: SOON }")), "phase is 'SOON'"),
         (net(layer("Silence", "", "x", "")), "the network computes nothing"),

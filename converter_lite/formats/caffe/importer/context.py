@@ -7,7 +7,6 @@ have fixed ones.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,44 +19,25 @@ from numpy.typing import NDArray
 from converter_lite.errors import ModelError
 from converter_lite.formats.caffe.network import Layer, Network
 from converter_lite.formats.caffe.text import Message
-from converter_lite.formats.inference import OPSET, Inference
+from converter_lite.formats.graph_builder import GraphBuilder, check_size
 from converter_lite.graph import ALIASES
 
-MOST_ELEMENTS = (1 << 31) - 1
-"""Elements of a blob, ``INT_MAX`` as in Caffe."""
 
-FILLED_LIMIT = 1 << 24
-"""Elements of all constants that the description asks for and no file holds: boxes of PriorBox layers."""
-
-Array = NDArray[Any]
-
-
-@dataclass(slots=True)
-class Importer:
+@dataclass(slots=True, kw_only=True)
+class Importer(GraphBuilder):
     """One translation.
 
     Attributes:
         network: What is translated.
-        nodes: Nodes so far.
-        inputs: Inputs of the graph.
-        initializers: Constants by name.
-        filled_left: Elements that further constants may have which are in no file.
         blobs_used: How many blobs the present layer has used.
     """
 
     network: Network
-    nodes: list[ir.Node] = field(default_factory=list)
-    inputs: list[ir.Value] = field(default_factory=list)
-    initializers: dict[str, ir.Value] = field(default_factory=dict)
-    filled_left: int = FILLED_LIMIT
     blobs_used: int = 0
     _values: dict[str, ir.Value] = field(default_factory=dict)
-    _taken: dict[str, int] = field(default_factory=dict)
-    _labels: dict[str, int] = field(default_factory=dict)
     _writers_left: Counter[str] = field(default_factory=Counter)
     _unread: dict[str, None] = field(default_factory=dict)
     _readers: Counter[tuple[str, int]] = field(default_factory=Counter)
-    _inference: Inference = field(default_factory=Inference)
 
     def __post_init__(self) -> None:
         for layer in self.network.layers:
@@ -67,8 +47,6 @@ class Importer:
             {(name, self._writers_left[name] - before): count for (name, before), count in self._readers.items()}
         )
         self._taken = dict.fromkeys((*self._writers_left, *(name for name, _ in self.network.inputs)), 1)
-
-    # Values.
 
     def add_input(self, name: str, shape: Sequence[int]) -> None:
         """An input of the graph.
@@ -83,7 +61,7 @@ class Importer:
                 f"input '{name}' has the shape {list(shape)}", hint=f"--inputShape={name}:1,3,224,224 gives another"
             )
         value = ir.Value(name=name, shape=ir.Shape(shape), type=ir.TensorType(ir.DataType.FLOAT))
-        _check_size(value)
+        check_size(value)
         self.inputs.append(value)
         self._values[name] = value
         self._unread[name] = None
@@ -132,54 +110,6 @@ class Importer:
         held = sum(value is self._values[blob] for value in self._values.values())
         return held == 1 and self._readers[blob, self._writers_left[blob]] == 1
 
-    def fresh(self, hint: str) -> str:
-        """A name that no value has."""
-        return _fresh(hint or "value", self._taken)
-
-    def constant(self, hint: str, array: Array) -> ir.Value:
-        """A constant of the graph, as it is: weights stay views of the file."""
-        name = self.fresh(hint)
-        tensor = ir.Tensor(np.asarray(array, order="C"), name=name)
-        value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
-        self.initializers[name] = value
-        return value
-
-    def take(self, elements: int) -> None:
-        """Allow for constants that are in no file.
-
-        Raises:
-            ModelError: All of them together have too many elements.
-        """
-        self.filled_left -= elements
-        if self.filled_left < 0:
-            raise ModelError(
-                f"{elements} numbers that are in no file: more than a network has", hint="check the sizes of the inputs"
-            )
-
-    # Nodes.
-
-    def node(
-        self,
-        op_type: str,
-        inputs: Sequence[ir.Value | None],
-        names: Sequence[str],
-        label: str,
-        attributes: Mapping[str, Any],
-    ) -> list[ir.Value]:
-        """Append a node whose outputs have these names; returns them with their shapes.
-
-        Raises:
-            ModelError: The inputs do not fit the operator.
-        """
-        outputs = [ir.Value(name=name) for name in names]
-        given = [ir.convenience.convert_attribute(key, value) for key, value in attributes.items() if value is not None]
-        made = ir.Node("", op_type, list(inputs), given, outputs=outputs, name=label)
-        self._inference.infer(made)
-        for value in outputs:
-            _check_size(value)
-        self.nodes.append(made)
-        return outputs
-
     def merge(self, layer: Layer, node: ir.Node, inputs: Mapping[int, ir.Value]) -> None:
         """Let an earlier node do the work of a layer, too, with other inputs; its output is what the layer writes."""
         for index, value in inputs.items():
@@ -187,12 +117,6 @@ class Importer:
         node.meta.setdefault(ALIASES, {node.name}).add(layer.name)
         node.outputs[0].name = self.name_of_top(layer, 0)
         self.write(layer.tops[0], node.outputs[0])
-
-    def label(self, hint: str) -> str:
-        """A name that no node has."""
-        return _fresh(hint, self._labels)
-
-    # The result.
 
     def model(self) -> ir.Model:
         """The finished graph; its outputs are the blobs that nobody reads, by name as in Caffe.
@@ -211,13 +135,7 @@ class Importer:
                 free = name if name not in inputs else self.fresh(f"{name}.output")
                 value = self.node("Identity", [value], [free], self.label(f"{name}.Identity"), {})[0]
             results.append(value)
-        used = {value for node in self.nodes for value in node.inputs}
-        kept = [value for value in self.initializers.values() if value in used]
-        title = self.network.name or "caffe"
-        graph = ir.Graph(
-            self.inputs, results, nodes=self.nodes, initializers=kept, opset_imports={"": OPSET}, name=title
-        )
-        return ir.Model(graph, ir_version=9)
+        return self.finished(results, self.network.name or "caffe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,22 +256,6 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     if value.shape is None or not value.shape.is_static():
         raise ModelError(f"the shape of '{value.name}' is known at run time only")
     return value.shape.numpy()
-
-
-def _check_size(value: ir.Value) -> None:
-    if value.shape is not None and value.shape.is_static() and math.prod(value.shape.numpy()) > MOST_ELEMENTS:
-        raise ModelError(
-            f"'{value.name}' has the shape {list(value.shape.numpy())}: more elements than a blob can have"
-        )
-
-
-def _fresh(hint: str, taken: dict[str, int]) -> str:
-    """``hint``, with a number behind it if it is taken; ``taken`` holds the next number of each."""
-    name = hint
-    while name in taken:
-        name, taken[hint] = f"{hint}_{taken[hint]}", taken[hint] + 1
-    taken[name] = 1
-    return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def to_model(network: Network, *, input_shapes: Mapping[str, Sequence[int]] | No
     shapes = dict(input_shapes or {})
     _check_kinds(network)
     network = replace(network, layers=[layer for layer in network.layers if not is_idle(layer)])
-    importer = Importer(network)
+    importer = Importer(network=network)
     with naming(network.where):
         for name, declared in network.inputs:
             importer.add_input(name, _input_shape(name, shapes.pop(name, None), declared, network.where))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step, numpy_type
+from converter_lite.formats.mindir.importer.context import numpy_type
+from converter_lite.formats.mindir.importer.step import Kind, Step
 
 Translate = Callable[[Step], None]
 

@@ -7,7 +7,7 @@ from typing import Any
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step
+from converter_lite.formats.mindir.importer.step import Kind, Step
 from converter_lite.formats.mindir.importer.window import PAD_MODES, check_layout, paired_pads, same_pads, sizes
 
 

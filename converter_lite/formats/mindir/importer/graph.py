@@ -11,7 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import MISFITS, ModelError, UsageError, did_you_mean, nearest
-from converter_lite.formats.mindir.importer.context import MISSING, Held, Importer, Step
+from converter_lite.formats.mindir.importer.context import MISSING, Held, Importer
+from converter_lite.formats.mindir.importer.step import Step
 from converter_lite.formats.mindir.importer.table import CALLED, KINDS, REFUSED
 from converter_lite.formats.mindir.program import (
     DTYPES,

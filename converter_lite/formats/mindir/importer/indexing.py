@@ -6,7 +6,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step, numpy_type
+from converter_lite.formats.mindir.importer.context import numpy_type
+from converter_lite.formats.mindir.importer.step import Kind, Step
 
 FARTHEST = (1 << 31) - 1
 """An end behind every element."""

@@ -6,8 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step, numpy_type, placed
+from converter_lite.formats.mindir.importer.context import numpy_type
 from converter_lite.formats.mindir.importer.linear import along_channels
+from converter_lite.formats.mindir.importer.step import Kind, Step, placed
 from converter_lite.formats.mindir.importer.window import check_layout
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import MISSING, Kind, Step
+from converter_lite.formats.mindir.importer.context import MISSING
+from converter_lite.formats.mindir.importer.step import Kind, Step
 from converter_lite.formats.mindir.importer.window import PAD_MODES, check_layout, paired_pads, same_pads, sizes
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step
 from converter_lite.formats.mindir.importer.folding import folded
+from converter_lite.formats.mindir.importer.step import Kind, Step
 from converter_lite.formats.mindir.program import Unknown
 
 GATES = (0, 3, 1, 2)

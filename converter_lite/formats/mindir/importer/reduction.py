@@ -8,7 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step, is_real, numpy_type
+from converter_lite.formats.mindir.importer.context import is_real, numpy_type
+from converter_lite.formats.mindir.importer.step import Kind, Step
 
 Translate = Callable[[Step], None]
 

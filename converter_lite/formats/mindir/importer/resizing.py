@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Kind, Step
+from converter_lite.formats.mindir.importer.step import Kind, Step
 
 
 def _resize(step: Step) -> None:

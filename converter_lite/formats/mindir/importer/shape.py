@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Held, Kind, Step, numpy_type, placed, shape_of
+from converter_lite.formats.mindir.importer.context import Held, numpy_type, shape_of
+from converter_lite.formats.mindir.importer.step import Kind, Step, placed
 
 
 def _reshape(step: Step) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Held, Kind, Step, rank_of
+from converter_lite.formats.mindir.importer.context import Held, rank_of
+from converter_lite.formats.mindir.importer.step import Kind, Step
 from converter_lite.formats.mindir.program import MONAD
 
 

@@ -16,7 +16,7 @@ from converter_lite.formats.mindir.importer import (
     shape,
     structure,
 )
-from converter_lite.formats.mindir.importer.context import Kind
+from converter_lite.formats.mindir.importer.step import Kind
 from converter_lite.formats.registration import joined
 
 KINDS: dict[str, Kind] = joined(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import MISSING, Held, Step
+from converter_lite.formats.mindir.importer.context import MISSING, Held
+from converter_lite.formats.mindir.importer.step import Step
 
 
 def sizes(step: Step, name: str, count: int, default: Held = MISSING) -> list[int]:
