@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from converter_lite.formats.child import Answer, Refusal, Request, check_shapes, shape_text
 from converter_lite.formats.tensorflow.child.conversion import convert
-from converter_lite.formats.tensorflow.child.nodes import node_of, placeholder_shape, reachable
+from converter_lite.formats.tensorflow.child.nodes import node_of, nodes_of_functions, placeholder_shape, reachable
 from converter_lite.formats.tensorflow.child.trust import refuse_acting
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
@@ -34,7 +34,7 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     if request.task == "describe":
         return describe("TensorFlow graph", nodes, outputs)
     if not request.unsafe:
-        refuse_acting([*nodes, *(node for f in graph.library.function for node in f.node_def)], storing=True)
+        refuse_acting([*nodes, *nodes_of_functions(graph)], storing=True)
     _refuse_variables(nodes)
     inputs = {f"{node.name}:0": node.name for node in nodes if node.op in PLACEHOLDERS}
     by_name = {node.name: node for node in nodes}

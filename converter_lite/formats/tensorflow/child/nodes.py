@@ -15,6 +15,11 @@ def node_of(tensor: str) -> str:
     return tensor.lstrip("^").split(":")[0]
 
 
+def nodes_of_functions(graph: Any) -> list[Any]:
+    """Nodes of the functions that come with a graph."""
+    return [node for function in graph.library.function for node in function.node_def]
+
+
 def reachable(graph: Any, ends: Iterable[str]) -> list[Any]:
     """Nodes that tensors need, in the order of the graph."""
     by_name = {node.name: node for node in graph.node}

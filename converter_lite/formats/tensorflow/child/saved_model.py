@@ -13,7 +13,7 @@ from tf2onnx import tf_loader
 
 from converter_lite.formats.child import Answer, Refusal, Request, check_shapes, shape_text
 from converter_lite.formats.tensorflow.child.conversion import convert
-from converter_lite.formats.tensorflow.child.nodes import reachable
+from converter_lite.formats.tensorflow.child.nodes import nodes_of_functions, reachable
 from converter_lite.formats.tensorflow.child.trust import refuse_acting
 
 SERVE = "serve"
@@ -103,7 +103,7 @@ def _refuse_acting(meta: Any) -> None:
     Raises:
         Refusal: There is such a node.
     """
-    functions = [node for function in meta.graph_def.library.function for node in function.node_def]
+    functions = nodes_of_functions(meta.graph_def)
     refuse_acting([*meta.graph_def.node, *functions], storing=False)
     if meta.HasField(
         "object_graph_def"
@@ -136,8 +136,8 @@ def _shape(info: Any) -> list[int | None] | None:
 
 
 def _describe(meta: Any) -> Answer:
-    functions = meta.graph_def.library.function
-    nodes = len(meta.graph_def.node) + sum(len(function.node_def) for function in functions)
+    inside = nodes_of_functions(meta.graph_def)
+    nodes = [*meta.graph_def.node, *inside]
     made_by = (
         f", saved by TensorFlow {meta.meta_info_def.tensorflow_version}"
         if meta.meta_info_def.tensorflow_version
@@ -151,8 +151,8 @@ def _describe(meta: Any) -> Answer:
                 info = tensors[label]
                 rows.append([name, kind, label, tf.dtypes.as_dtype(info.dtype).name, shape_text(_shape(info))])
     counts: dict[str, int] = {}
-    for node in (*meta.graph_def.node, *(n for f in functions for n in f.node_def)):
+    for node in nodes:
         counts[node.op] = counts.get(node.op, 0) + 1
     operators = [["operator", "nodes"], *([op, str(count)] for op, count in sorted(counts.items()))]
-    head = f"SavedModel, {nodes} nodes in the graph and {len(functions)} functions{made_by}"
+    head = f"SavedModel, {len(nodes)} nodes, {len(inside)} of them in functions{made_by}"
     return Answer(blocks=[head, rows, operators])
