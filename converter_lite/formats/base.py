@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import onnx_ir as ir
 
@@ -20,6 +21,14 @@ Own = TypeVar("Own", bound=FormatFlags)
 
 Block = str | list[list[str]]
 """A piece of a description: lines of text, or the rows of a table."""
+
+
+def as_table(rows: Sequence[Any]) -> list[list[str]]:
+    """Instances of a dataclass as rows of text under the names of their fields."""
+    if not rows:
+        return []
+    names = [f.name for f in fields(rows[0])]
+    return [names, *([str(getattr(row, name)) for name in names] for row in rows)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from converter_lite.runtime.engine import DEFAULT_ENGINE
-from tests.cli.workshop import Outcome, command, ini
+from tests.cli.workshop import Outcome, command, full_quant_of_pictures
 from tests.formats.caffe.cases import CASES
 from tests.formats.caffe.detectors import ssd
 from tests.formats.caffe.networks import layer, net, read, run, save
@@ -91,15 +90,8 @@ def test_devices_refuse_the_suppression_by_the_name_of_its_layer_and_take_the_ne
 def test_a_network_is_quantized_for_every_format() -> None:
     text, weights = ssd()
     save(Path(), without_detection(text), weights)
-    rng = np.random.default_rng(0)
-    Path("pictures").mkdir()
-    for index in range(8):
-        Image.fromarray(rng.integers(0, 256, (64, 64, 3), np.uint8)).save(f"pictures/{index}.png")
-    data = {"calibrate_path": "data:pictures", "calibrate_size": "8", "input_type": "IMAGE", "image_to_format": "BGR"}
-    data |= {"normalize_mean": "[127, 127, 127]", "normalize_std": "[64, 64, 64]"}
-    config = {"common_quant_param": {"quant_type": "FULL_QUANT"}, "data_preprocess_param": data}
-    Path("quant.cfg").write_text(ini(config), encoding="utf-8")
-    outcome = convert(ALL, "--configFile=quant.cfg", "--json=r.json", "--minCosine=0.97")
+    config = full_quant_of_pictures("data", 64, "BGR")
+    outcome = convert(ALL, f"--configFile={config}", "--json=r.json", "--minCosine=0.97")
     assert outcome.status == 0, outcome
     plans = json.loads(Path("r.json").read_text(encoding="utf-8"))["plans"]
     assert sorted(plans) == ["MINDIR_LITE", "NAIVE_BUFFER", "ONNX"]

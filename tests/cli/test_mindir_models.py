@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from converter_lite.runtime.engine import DEFAULT_ENGINE
-from tests.cli.workshop import Outcome, command, ini
+from tests.cli.workshop import Outcome, command, full_quant_of_pictures
 from tests.formats.mindir.files import read, run, save
 from tests.formats.mindir.networks import convolutional, recurrent, transformer
 from tests.formats.mindir.test_structure import FRONT, W, X, apart
@@ -40,15 +39,8 @@ def test_a_network_goes_into_every_format(name: str) -> None:
 
 def test_a_network_is_quantized_for_every_format() -> None:
     save(Path(), convolutional())
-    rng = np.random.default_rng(0)
-    Path("pictures").mkdir()
-    for index in range(8):
-        Image.fromarray(rng.integers(0, 256, (16, 16, 3), np.uint8)).save(f"pictures/{index}.png")
-    data = {"calibrate_path": "x:pictures", "calibrate_size": "8", "input_type": "IMAGE", "image_to_format": "RGB"}
-    data |= {"normalize_mean": "[127, 127, 127]", "normalize_std": "[64, 64, 64]"}
-    config = {"common_quant_param": {"quant_type": "FULL_QUANT"}, "data_preprocess_param": data}
-    Path("quant.cfg").write_text(ini(config), encoding="utf-8")
-    outcome = convert(ALL, "--configFile=quant.cfg", "--json=r.json", "--minCosine=0.97")
+    config = full_quant_of_pictures("x", 16, "RGB")
+    outcome = convert(ALL, f"--configFile={config}", "--json=r.json", "--minCosine=0.97")
     assert outcome.status == 0, outcome
     plans = json.loads(Path("r.json").read_text(encoding="utf-8"))["plans"]
     assert min(plan["quantized_nodes"] for plan in plans.values()) > 3

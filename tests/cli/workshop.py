@@ -170,3 +170,18 @@ class Workshop:
         """Every file with its bytes, every folder with ``None``."""
         found = sorted(self.folder.rglob("*"))
         return {str(p.relative_to(self.folder)): p.read_bytes() if p.is_file() else None for p in found}
+
+
+def full_quant_of_pictures(name: str, size: int, order: str) -> Path:
+    """A configuration in this folder for full quantization, with a folder of pictures for the input ``name``."""
+    write_pictures(Path("pictures"), 8, width=size, height=size)
+    data = {
+        "calibrate_path": f"{name}:pictures",
+        "calibrate_size": "8",
+        "input_type": "IMAGE",
+        "image_to_format": order,
+    }
+    data |= {"normalize_mean": "[127, 127, 127]", "normalize_std": "[64, 64, 64]"}
+    path = Path("quant.cfg")
+    path.write_text(ini({**FULL, "data_preprocess_param": data}), encoding="utf-8")
+    return path

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from tests.formats.caffe.networks import Blobs, caffemodel
-from tests.runtimes.ms_runtime import RUNTIMES
+from tests.runtimes.environments import carry_out, interpreter
 
-PYTHON = RUNTIMES / "opencv" / "bin" / "python"
-CHILD = Path(__file__).with_name("cv_child.py")
+ENVIRONMENT = "opencv"
+skip_if_missing = partial(interpreter, ENVIRONMENT)
 
 
 @dataclass(frozen=True)
@@ -30,12 +27,6 @@ class Case:
     feed: Mapping[str, NDArray[Any]]
 
 
-def skip_if_missing() -> None:
-    """Skip the calling test where the environment was not made."""
-    if not PYTHON.exists():
-        pytest.skip(f"{PYTHON} is missing: make runtimes")
-
-
 def run_cases(cases: Sequence[Case], folder: Path) -> list[NDArray[Any] | str]:
     """What the last layer of each network gives, or why OpenCV refuses it.
 
@@ -43,12 +34,7 @@ def run_cases(cases: Sequence[Case], folder: Path) -> list[NDArray[Any] | str]:
         RuntimeError: OpenCV ends.
     """
     manifest = [_written(case, folder / str(number)) for number, case in enumerate(cases)]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    command = [str(PYTHON), str(CHILD), str(folder / "manifest.json")]
-    env = {"PATH": os.environ["PATH"]}
-    child = subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=600)
-    if child.returncode:
-        raise RuntimeError(f"OpenCV ended with status {child.returncode}: {child.stderr[-600:]}")
+    carry_out(ENVIRONMENT, "cv_child.py", manifest, folder)
     return [_output(entry) for entry in manifest]
 
 

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 from numpy.typing import NDArray
 
 from converter_lite.formats.registry import readable
 from converter_lite.formats.source import ModelFiles, Source
-from tests.runtimes.ms_runtime import RUNTIMES
+from tests.runtimes.environments import finish, interpreter
 from tests.support import run
 
 Numbers = Mapping[str, NDArray[Any]]
 
 
-def interpreter(name: str) -> Path:
-    """The interpreter of an environment; the calling test is skipped where it was not made."""
-    python = RUNTIMES / name / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{python} is missing: make frameworks")
-    return python
+class Framework:
+    """An environment with a framework, and the program that makes its models."""
 
+    def __init__(self, name: str, program: str) -> None:
+        self.name = name
+        self.program = program
 
-def run_child(python: Path, program: str, *arguments: str) -> None:
-    """Run a program of this folder.
+    def interpreter(self) -> Path:
+        """Its interpreter; the calling test is skipped where it was not made."""
+        return interpreter(self.name, "make frameworks")
 
-    Raises:
-        RuntimeError: It fails.
-    """
-    command = [str(python), str(Path(__file__).with_name(program)), *arguments]
-    env = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "CUDA_VISIBLE_DEVICES": "-1"}
-    child = subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=900)
-    if child.returncode:
-        raise RuntimeError(f"{program} ended with status {child.returncode}: {child.stderr[-2000:]}")
+    def make(self, *arguments: str) -> None:
+        """Run the program: models and their numbers into a folder, or the numbers of a file.
+
+        Raises:
+            RuntimeError: It fails.
+        """
+        finish(self.interpreter(), self.program, *arguments, CUDA_VISIBLE_DEVICES="-1")
 
 
 def read(

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from tests.runtimes.ms_runtime import RUNTIMES
+from tests.runtimes.environments import carry_out, interpreter
 
-PYTHON = RUNTIMES / "litert" / "bin" / "python"
-CHILD = Path(__file__).with_name("litert_child.py")
+ENVIRONMENT = "litert"
+skip_if_missing = partial(interpreter, ENVIRONMENT)
 
 Array = NDArray[Any]
 
@@ -43,12 +40,6 @@ Results = list[list[Output]]
 """For each run the outputs of the file."""
 
 
-def skip_if_missing() -> None:
-    """Skip the calling test where the environment was not made."""
-    if not PYTHON.exists():
-        pytest.skip(f"{PYTHON} is missing: make runtimes")
-
-
 def run_files(runs: Sequence[Run], folder: Path) -> list[Results | str]:
     """Outputs of each run of each file, or why the interpreter refuses the file.
 
@@ -56,12 +47,7 @@ def run_files(runs: Sequence[Run], folder: Path) -> list[Results | str]:
         RuntimeError: The interpreter ended the process.
     """
     manifest = [_written(run, folder / str(number)) for number, run in enumerate(runs)]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    command = [str(PYTHON), str(CHILD), str(folder / "manifest.json")]
-    env = {"PATH": os.environ["PATH"]}
-    child = subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=900)
-    if child.returncode:
-        raise RuntimeError(f"the interpreter ended with status {child.returncode}: {child.stderr[-600:]}")
+    carry_out(ENVIRONMENT, "litert_child.py", manifest, folder)
     return [_outputs(entry) for entry in manifest]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,24 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from tests.runtimes.ms_runtime import RUNTIMES
+from tests.runtimes.environments import interpreter, start
 
 CHILDREN = Path(__file__).parent / "mindspore"
+MADE_BY = "make mindspore (3 GB, not a part of make runtimes)"
 MOST_STARTS = 40
 """A file that ends the process takes a start each."""
 
 Arrays = list[NDArray[Any]]
-
-
-def interpreter(name: str) -> Path:
-    """Python of an environment; the calling test is skipped where it was not made."""
-    python = RUNTIMES / name / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{python} is missing: make mindspore (3 GB, not a part of make runtimes)")
-    return python
 
 
 @dataclass(frozen=True)
@@ -75,9 +66,7 @@ def run_files(name: str, files: Mapping[str, tuple[bytes, Arrays]], folder: Path
 
 
 def _start(name: str, script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(interpreter(name)), str(CHILDREN / script), str(folder)]
-    env = {"PATH": os.environ["PATH"], "GLOG_v": "3"}
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, check=False, timeout=900)
+    return start(interpreter(name, MADE_BY), f"mindspore/{script}", str(folder), GLOG_v="3")
 
 
 def _outcome(stem: Path) -> Arrays | str:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 from numpy.typing import NDArray
 
-from tests.runtimes.ms_runtime import RUNTIMES
+from tests.runtimes.environments import carry_out, interpreter
 
-PYTHON = RUNTIMES / "openvino" / "bin" / "python"
-CHILD = Path(__file__).with_name("ov_child.py")
+ENVIRONMENT = "openvino"
+skip_if_missing = partial(interpreter, ENVIRONMENT)
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -29,12 +26,6 @@ class Case:
 
     model: onnx.ModelProto
     feeds: Sequence[Mapping[str, NDArray[Any]]]
-
-
-def skip_if_missing() -> None:
-    """Skip the calling test where the environment was not made."""
-    if not PYTHON.exists():
-        pytest.skip(f"{PYTHON} is missing: make runtimes")
 
 
 def run_cases(cases: Sequence[Case], folder: Path, *, processor: str = "") -> list[list[Arrays]]:
@@ -49,12 +40,7 @@ def run_cases(cases: Sequence[Case], folder: Path, *, processor: str = "") -> li
         RuntimeError: OpenVINO refuses a file, with its words.
     """
     manifest = [_written(case, folder / str(number)) for number, case in enumerate(cases)]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    command = [str(PYTHON), str(CHILD), str(folder / "manifest.json")]
-    env = {"PATH": os.environ["PATH"], **({"ONEDNN_MAX_CPU_ISA": processor} if processor else {})}
-    child = subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=900)
-    if child.returncode:
-        raise RuntimeError(f"OpenVINO ended with status {child.returncode}: {child.stderr[-600:]}")
+    carry_out(ENVIRONMENT, "ov_child.py", manifest, folder, **({"ONEDNN_MAX_CPU_ISA": processor} if processor else {}))
     return [_outputs(case, entry) for case, entry in zip(cases, manifest, strict=True)]
 
 

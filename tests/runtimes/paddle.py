@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.runtimes.environments import Child, survive
 from tests.support import MODELS
 
 ROOT = Path(__file__).parents[2]
-CHILD = Path(__file__).with_name("paddle_child.py")
 PADDLE_MODELS = MODELS / "paddle_mobilenet_v1_075"
 RELEASES = {"2.10": "pd210", "2.12": "pd212", "2.13rc0": "pd213"}
 
@@ -59,25 +57,17 @@ def run_cases(release: str, cases: Sequence[Case], folder: Path) -> list[list[ND
         np.savez(inputs, **{f"in{index}": array for index, array in enumerate(case.inputs)})
         paths = {"model": str(model), "inputs": str(inputs), "outputs": str(outputs)}
         manifest.append({**paths, "count": case.outputs})
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    failures: dict[int, str] = {}
-    start = 0
-    while start < len(cases):
-        command = [str(python), str(CHILD), str(folder / "manifest.json"), str(start)]
-        child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-        if child.returncode == 0:
-            break
-        begun = [line for line in child.stdout.splitlines() if line.startswith("case ")]
-        if not begun:
-            raise RuntimeError(f"the runtime does not start: {child.stderr[-500:]}")
-        last = int(begun[-1].split()[1])
-        fatal = [line for line in child.stderr.splitlines() if line.startswith("[F") or "Error" in line]
-        failures[last] = f"ended with status {child.returncode}: {fatal[-1][-160:] if fatal else 'no message'}"
-        start = last + 1
+    ended, _ = survive(python, "paddle_child.py", manifest, folder)
+    failures = {number: _last_words(child) for number, child in ended.items()}
     return [
         failures[number] if number in failures else _outputs(folder / f"{number}.out.npz", case.outputs)
         for number, case in enumerate(cases)
     ]
+
+
+def _last_words(child: Child) -> str:
+    fatal = [line for line in child.stderr.splitlines() if line.startswith("[F") or "Error" in line]
+    return f"ended with status {child.returncode}: {fatal[-1][-160:] if fatal else 'no message'}"
 
 
 def _outputs(path: Path, count: int) -> list[NDArray[Any]]:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from tests.runtimes.ms_runtime import RUNTIMES
-
-CHILD = Path(__file__).parent / "paddle3" / "child.py"
+from tests.runtimes.environments import finish, interpreter
 
 Arrays = dict[str, NDArray[Any]]
-
-
-def interpreter(name: str) -> Path:
-    """Python of an environment; the calling test is skipped where it was not made."""
-    python = RUNTIMES / name / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{python} is missing: make runtimes")
-    return python
 
 
 @dataclass(frozen=True)
@@ -57,8 +45,5 @@ def export(name: str, folder: Path) -> Exported:
     Raises:
         RuntimeError: Paddle ended early.
     """
-    command = [str(interpreter(name)), str(CHILD), str(folder)]
-    child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-    if child.returncode:
-        raise RuntimeError(f"{name} ended with status {child.returncode}: {child.stderr[-600:]}")
+    finish(interpreter(name), "paddle3/child.py", str(folder))
     return Exported(folder, json.loads((folder / "failures.json").read_text()))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.runtimes.paddle3_runtime import interpreter
+from tests.runtimes.environments import interpreter, survive
 
-CHILD = Path(__file__).parent / "paddle3" / "inference_child.py"
 ENVIRONMENTS = {"2.6.2": "paddle26", "3.3.1": "paddle33"}
 """Release -> environment."""
 
@@ -58,26 +54,14 @@ def run_models(release: str, cases: Sequence[InferenceCase], folder: Path) -> li
         paths = {"program": case.program, "parameters": case.program.with_suffix(".pdiparams")}
         paths |= {"inputs": inputs, "outputs": outputs}
         manifest.append({name: str(path) for name, path in paths.items()} | {"way": case.way})
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    ended: dict[int, str] = {}
-    lines: list[str] = []
-    start = 0
-    while start < len(cases):
-        command = [str(python), str(CHILD), str(folder / "manifest.json"), str(start)]
-        variables = {**os.environ, "ONEDNN_VERBOSE": "1"}
-        child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900, env=variables)
-        lines += child.stdout.splitlines()
-        if child.returncode == 0:
-            break
-        begun = [line for line in child.stdout.splitlines() if line.startswith("case ")]
-        if not begun:
-            raise RuntimeError(f"Paddle {release} does not start: {child.stderr[-500:]}")
-        last = int(begun[-1].split()[1])
-        ended[last] = f"ended with status {child.returncode}"
-        start = last + 1
+    ended, lines = survive(python, "paddle3/inference_child.py", manifest, folder, ONEDNN_VERBOSE="1")
     kernels = _kernels(lines)
     return [
-        _found(folder / f"{number}.out.npz", ended.get(number, ""), kernels.get(number, ()))
+        _found(
+            folder / f"{number}.out.npz",
+            f"ended with status {ended[number].returncode}" if number in ended else "",
+            kernels.get(number, ()),
+        )
         for number in range(len(cases))
     ]
 

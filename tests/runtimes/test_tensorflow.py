@@ -10,11 +10,12 @@ from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.tensorflow.source import TENSORFLOW
 from tests.cli.workshop import command
 from tests.runtimes.conftest import Tally
-from tests.runtimes.framework_runtime import assert_same_numbers, interpreter, read, run_child
+from tests.runtimes.framework_runtime import Framework, assert_same_numbers, read
 from tests.support import shared_model
 
 pytestmark = pytest.mark.runtime
 
+FRAMEWORK = Framework("tensorflow", "tf_child.py")
 ALL = "--saveType=MINDIR_LITE,ONNX,NAIVE_BUFFER"
 
 SHARED: dict[str, dict[str, tuple[int, ...]]] = {
@@ -26,14 +27,14 @@ SHARED: dict[str, dict[str, tuple[int, ...]]] = {
 
 @pytest.fixture(autouse=True)
 def _interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TENSORFLOW.variable, str(interpreter("tensorflow")))
+    monkeypatch.setenv(TENSORFLOW.variable, str(FRAMEWORK.interpreter()))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with models of every kind and their numbers."""
     folder = tmp_path_factory.mktemp("tensorflow")
-    run_child(interpreter("tensorflow"), "tf_child.py", str(folder))
+    FRAMEWORK.make(str(folder))
     return folder
 
 
@@ -142,7 +143,7 @@ def test_shared_models_give_the_numbers_of_tensorflow(name: str, tmp_path: Path,
     inner = f"{name}/saved_model.pb" if name == "kws_saved_model" else name
     path = shared_model(f"frameworks/tensorflow/{inner}")
     path = path.parent if path.name == "saved_model.pb" else path
-    run_child(interpreter("tensorflow"), "tf_child.py", str(tmp_path), str(path))
+    FRAMEWORK.make(str(tmp_path), str(path))
     source = read("TF", path, SHARED[name])
     assert_same_numbers(source.model, tmp_path / f"{name}.npz")
     assert transposes(source.model.graph) == 0

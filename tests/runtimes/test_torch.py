@@ -11,24 +11,25 @@ from converter_lite.errors import ConverterError, ModelError, UsageError
 from converter_lite.formats.pytorch.source import PYTORCH
 from tests.cli.workshop import command
 from tests.runtimes.conftest import Tally
-from tests.runtimes.framework_runtime import assert_same_numbers, interpreter, read, run_child
+from tests.runtimes.framework_runtime import Framework, assert_same_numbers, read
 from tests.support import run, shared_model
 
 pytestmark = pytest.mark.runtime
 
+FRAMEWORK = Framework("torch", "torch_child.py")
 ALL = "--saveType=MINDIR_LITE,ONNX,NAIVE_BUFFER"
 
 
 @pytest.fixture(autouse=True)
 def _interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PYTORCH.variable, str(interpreter("torch")))
+    monkeypatch.setenv(PYTORCH.variable, str(FRAMEWORK.interpreter()))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with models of every kind and their numbers."""
     folder = tmp_path_factory.mktemp("torch")
-    run_child(interpreter("torch"), "torch_child.py", str(folder))
+    FRAMEWORK.make(str(folder))
     return folder
 
 
@@ -100,7 +101,7 @@ def test_the_shared_detector_of_speech_gives_the_numbers_of_pytorch_call_after_c
     tmp_path: Path, tally: Tally
 ) -> None:
     path = shared_model("frameworks/pytorch/silero_vad.jit")
-    run_child(interpreter("torch"), "torch_child.py", str(tmp_path), str(path))
+    FRAMEWORK.make(str(tmp_path), str(path))
     flags = (f"--modelFile={path}", f"--outputFile={tmp_path / 'vad'}", "--inputShape=x:1,512;sr:16000", ALL)
     outcome = command("--fmk=PYTORCH", *flags)
     assert outcome.status == 0, outcome.err

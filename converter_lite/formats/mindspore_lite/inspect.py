@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.base import Block
+from converter_lite.formats.base import Block, as_table
 from converter_lite.formats.mindspore_lite.container import MsModel, MsTensor
 from converter_lite.formats.mindspore_lite.enums import Compression, Format, QuantType
 from converter_lite.formats.mindspore_lite.importer.reader import read
@@ -91,14 +91,6 @@ def tensor_rows(model: MsModel) -> list[TensorRow]:
         )
         for number, tensor in enumerate(model.tensors)
     ]
-
-
-def as_table(rows: list[Any]) -> list[list[str]]:
-    """Rows as text cells under a head line."""
-    if not rows:
-        return []
-    names = [f.name for f in fields(rows[0])]
-    return [names, *([str(getattr(row, name)) for name in names] for row in rows)]
 
 
 def _kind(model: MsModel, number: int) -> str:

@@ -21,11 +21,11 @@ from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import WEIGHT_BITS, PaddlePolicy, PaddleStorage
 from converter_lite.formats.paddle.program import NbFile, refuse_difference
 from converter_lite.formats.paddle.proof import proof_model, refuse_nan
+from converter_lite.formats.paddle.refusals import refuse_choice, refuse_other_types
 from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -82,14 +82,7 @@ class NbFormat:
             from converter_lite.formats.paddle.exporter.half import ONLY_ON_ARM
 
             raise TargetError(ONLY_ON_ARM, where="--nbFp16=on", hint="use --nbTarget=arm, or leave --nbFp16 out")
-        asked = options.io_types
-        for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
-            if word != "DEFAULT":
-                raise TargetError(
-                    f"{kind}s of a .nb file keep the model's types, and cannot become {word}",
-                    where=f"--{kind}DataType={word}",
-                    hint="leave it at DEFAULT, or use --saveType=ONNX",
-                )
+        refuse_other_types(options.io_types, "a .nb file")
         return cls(flags.nb_target, flags.nb_fp16, flags.nb_meta_version, flags.nb_sparse_threshold, flags.nb_protobuf)
 
     @property
@@ -112,15 +105,9 @@ class NbFormat:
             TargetError: The configuration names another device.
             ConfigError: A ``.nb`` file has no such quantization.
         """
-        if choice.target.name not in (TargetDevice.CPU.value, self.target.upper()):
-            raise TargetError(
-                f"a .nb file for {self.target} cannot follow the rules of {choice.target.name}",
-                where="[full_quant_param] target_device",
-                hint="use --saveType=ONNX, or leave the key out",
-            )
+        devices = (TargetDevice.CPU.value, self.target.upper())
+        refuse_choice(choice, devices, f"a .nb file for {self.target}")
         settings, policy, notes = choice.settings, PaddlePolicy(self.target, self._sparse_nodes(model)), choice.notes
-        if isinstance(settings, DynamicSettings):
-            raise ConfigError("a .nb file has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")
         if policy.sparse:
             count = len(policy.sparse)
             notes += (f"{count} sparse convolutions keep float weights: integers are for the dense ones",)

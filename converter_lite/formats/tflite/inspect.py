@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.base import Block
+from converter_lite.formats.base import Block, as_table
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, Tensor, TfliteModel, parse
 from converter_lite.formats.tflite.importer.table import handler_of
 
@@ -102,14 +102,6 @@ def tensor_rows(graph: Subgraph) -> list[TensorRow]:
         )
         for number, tensor in enumerate(graph.tensors)
     ]
-
-
-def as_table(rows: list[Any]) -> list[list[str]]:
-    """Rows as text cells under a head line."""
-    if not rows:
-        return []
-    names = [f.name for f in fields(rows[0])]
-    return [names, *([str(getattr(row, name)) for name in names] for row in rows)]
 
 
 def _kind(graph: Subgraph, number: int) -> str:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from converter_lite.formats.base import as_table
 from converter_lite.formats.mindspore_lite.exporter.table import FAMILIES, LOWERINGS
 from converter_lite.formats.mindspore_lite.exporter.writer import write
 from converter_lite.formats.mindspore_lite.importer.reader import read
-from converter_lite.formats.mindspore_lite.inspect import as_table, operator_rows, tensor_rows
+from converter_lite.formats.mindspore_lite.inspect import operator_rows, tensor_rows
 from converter_lite.formats.mindspore_lite.policy import MS_CPU, PARAMETER_BYTES, economical_spec
 from converter_lite.kernels.params import QuantSpec
 from tests.formats.mindspore_lite.models import convolutional, weights_quantized

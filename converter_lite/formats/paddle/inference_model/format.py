@@ -21,11 +21,11 @@ from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import PaddleStorage
 from converter_lite.formats.paddle.program import NbFile
 from converter_lite.formats.paddle.proof import proof_model, refuse_nan
+from converter_lite.formats.paddle.refusals import refuse_choice, refuse_other_types
 from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.weight_only import WeightSettings
@@ -55,14 +55,7 @@ class InferenceFormat:
         """
         if options.fp16:
             raise TargetError("a Paddle model is written without float16", where="--fp16=on", hint="use --fp16=off")
-        asked = options.io_types
-        for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
-            if word != "DEFAULT":
-                raise TargetError(
-                    f"{kind}s of a Paddle model keep the model's types, and cannot become {word}",
-                    where=f"--{kind}DataType={word}",
-                    hint="leave it at DEFAULT, or use --saveType=ONNX",
-                )
+        refuse_other_types(options.io_types, "a Paddle model")
         return cls()
 
     def check(self, model: ir.Model) -> None:
@@ -81,15 +74,8 @@ class InferenceFormat:
             ConfigError: A Paddle model has no such quantization.
         """
         del model
-        if choice.target.name != TargetDevice.CPU.value:
-            raise TargetError(
-                f"a Paddle model cannot follow the rules of {choice.target.name}",
-                where="[full_quant_param] target_device",
-                hint="use --saveType=ONNX, or leave the key out",
-            )
+        refuse_choice(choice, (TargetDevice.CPU.value,), "a Paddle model")
         settings, policy = choice.settings, InferencePolicy()
-        if isinstance(settings, DynamicSettings):
-            raise ConfigError("a Paddle model has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")
         if isinstance(settings, WeightSettings):
             if settings.mixed is not None or settings.bits not in WIDTHS:
                 found = "searched widths" if settings.mixed is not None else f"{settings.bits} bits"

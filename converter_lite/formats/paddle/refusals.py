@@ -1,0 +1,42 @@
+"""What neither of Paddle's file formats has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from converter_lite.errors import ConfigError, TargetError
+from converter_lite.passes.io_types import IoTypes
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.dynamic import DynamicSettings
+
+
+def refuse_other_types(asked: IoTypes, file: str) -> None:
+    """Inputs and outputs keep the model's types.
+
+    Raises:
+        TargetError: Others are asked for.
+    """
+    for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
+        if word != "DEFAULT":
+            raise TargetError(
+                f"{kind}s of {file} keep the model's types, and cannot become {word}",
+                where=f"--{kind}DataType={word}",
+                hint="leave it at DEFAULT, or use --saveType=ONNX",
+            )
+
+
+def refuse_choice(choice: Choice, devices: Iterable[str], file: str) -> None:
+    """Integers are those of certain devices, and scales are computed before the file is written.
+
+    Raises:
+        TargetError: The configuration names another device.
+        ConfigError: It asks for dynamic quantization.
+    """
+    if choice.target.name not in devices:
+        raise TargetError(
+            f"{file} cannot follow the rules of {choice.target.name}",
+            where="[full_quant_param] target_device",
+            hint="use --saveType=ONNX, or leave the key out",
+        )
+    if isinstance(choice.settings, DynamicSettings):
+        raise ConfigError(f"{file} has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")
