@@ -100,6 +100,17 @@ class GraphBuilder:
         return ir.Model(graph, ir_version=9)
 
 
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """The shape of a value.
+
+    Raises:
+        ModelError: It is known at run time only.
+    """
+    if value.shape is None or not value.shape.is_static():
+        raise ModelError(f"the shape of '{value.name}' is known at run time only")
+    return value.shape.numpy()
+
+
 def check_size(value: ir.Value) -> None:
     """Refuse a value of more elements than a tensor has.
 

@@ -3,4 +3,4 @@
 # What cannot be made is named; the exit status is 1 if there is nothing.
 set -u
 . "$(dirname "$0")/pip_environment.sh"
-pip_environment "${1:-.runtimes}" torch PyTorch "13" torch==2.13.0 onnxscript==0.7.2 onnx
+pip_environment "${1:-.runtimes}" torch PyTorch "13 12 11 10" torch==2.13.0 onnxscript==0.7.2 onnx

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from converter_lite.errors import ModelError
 from converter_lite.formats.caffe.network import Layer, Network
 from converter_lite.formats.caffe.text import Message
-from converter_lite.formats.graph_builder import GraphBuilder, check_size
+from converter_lite.formats.graph_builder import GraphBuilder, check_size, shape_of
 from converter_lite.graph import ALIASES
 
 
@@ -245,17 +245,6 @@ class Step:
         """Let a top of the layer be a value that is there already."""
         self.importer.name_of_top(self.layer, top)
         self.importer.write(self.layer.tops[top], value)
-
-
-def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """The shape of a value.
-
-    Raises:
-        ModelError: It is known at run time only.
-    """
-    if value.shape is None or not value.shape.is_static():
-        raise ModelError(f"the shape of '{value.name}' is known at run time only")
-    return value.shape.numpy()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.caffe.importer.context import Kind, Step, shape_of
+from converter_lite.formats.caffe.importer.context import Kind, Step
+from converter_lite.formats.graph_builder import shape_of
 
 FIELDS = (
     "num_output bias_term pad kernel_size stride dilation pad_h pad_w kernel_h kernel_w stride_h stride_w group axis "

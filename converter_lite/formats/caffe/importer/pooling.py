@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.caffe.importer.context import Kind, Step, shape_of
+from converter_lite.formats.caffe.importer.context import Kind, Step
+from converter_lite.formats.graph_builder import shape_of
 
 FIELDS = "pool pad pad_h pad_w kernel_size kernel_h kernel_w stride stride_h stride_w engine global_pooling round_mode ceil_mode"
 

@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.caffe.importer.context import Kind, Step, shape_of
+from converter_lite.formats.caffe.importer.context import Kind, Step
+from converter_lite.formats.graph_builder import shape_of
 
 
 def _size_of(step: Step, index: int) -> tuple[int, int]:

@@ -106,17 +106,6 @@ def agree(importer: Importer, held: Held, declared: Held) -> None:
             agree(importer, part, described)
 
 
-def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """The shape of a value.
-
-    Raises:
-        ModelError: It is known at run time only.
-    """
-    if value.shape is None or not value.shape.is_static():
-        raise ModelError(f"the shape of '{value.name}' is known at run time only")
-    return value.shape.numpy()
-
-
 def rank_of(value: ir.Value) -> int:
     """How many dimensions a value has.
 

@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Held, numpy_type, shape_of
+from converter_lite.formats.graph_builder import shape_of
+from converter_lite.formats.mindir.importer.context import Held, numpy_type
 from converter_lite.formats.mindir.importer.step import Kind, Step, placed
 
 

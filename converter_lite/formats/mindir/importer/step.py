@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import MISSING, Held, Importer, agree, rank_of, shape_of
+from converter_lite.formats.graph_builder import shape_of
+from converter_lite.formats.mindir.importer.context import MISSING, Held, Importer, agree, rank_of
 from converter_lite.formats.mindir.program import DTYPES, TYPE_IDS, Tensor, Unknown, type_name
 
 LONGEST_ARGUMENT = 1024
