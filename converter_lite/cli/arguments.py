@@ -68,6 +68,24 @@ def refuse_swallowed(arguments: Sequence[str], flags: Collection[str]) -> None:
             raise UsageError(f"the value is missing: {following} follows", where=flag, hint=hint)
 
 
+def refuse_single_dashes(arguments: Sequence[str], flags: Collection[str]) -> None:
+    """Refuse ``-configFile=x``, which would be read as a row of one-letter flags.
+
+    Args:
+        arguments: Of the command line.
+        flags: All flags.
+
+    Raises:
+        UsageError: A flag stands behind one dash.
+    """
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name == "--":
+            return
+        if f"-{name}" in flags and name not in flags:
+            raise UsageError("flags have two dashes", where=name, hint=f"write -{argument}")
+
+
 def values_of(arguments: Sequence[str]) -> dict[str, str]:
     """``--flag=value`` and ``--flag value`` as a dictionary; anything else is left out."""
     values: dict[str, str] = {}

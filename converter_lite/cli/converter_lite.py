@@ -20,6 +20,7 @@ from converter_lite.cli.arguments import (
     path_of,
     refuse_empty,
     refuse_repeated,
+    refuse_single_dashes,
     refuse_swallowed,
     switch,
     unsafe_models,
@@ -78,7 +79,8 @@ class _Command(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         try:
             refuse_repeated(arguments)
-            refuse_swallowed(arguments, self._flags_with_values())
+            refuse_single_dashes(arguments, self._flags())
+            refuse_swallowed(arguments, self._flags(with_values=True))
             refuse_empty(arguments, NEVER_EMPTY)
             status = super().main(arguments, prog_name="converter_lite", standalone_mode=False)
         except click.exceptions.Exit as done:
@@ -95,10 +97,10 @@ class _Command(click.Group):
             click.echo(FAILURE_LINE.format(status=status))
         sys.exit(status if isinstance(status, int) else 0)
 
-    def _flags_with_values(self) -> set[str]:
+    def _flags(self, *, with_values: bool = False) -> set[str]:
         parameters = [parameter for command in (self, *self.commands.values()) for parameter in command.params]
-        taking = [option for option in parameters if isinstance(option, click.Option) and not option.is_flag]
-        return {name for option in taking for name in option.opts}
+        options = [option for option in parameters if isinstance(option, click.Option)]
+        return {name for option in options if not (with_values and option.is_flag) for name in option.opts}
 
     def _json_of_unfinished(self, arguments: list[str]) -> Path | None:
         # --json of a command (batch) is a file of another kind
@@ -272,7 +274,7 @@ def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
         from converter_lite.pipeline.convert import run
         from converter_lite.pipeline.summary import summary
 
-    log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
+    log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout, sys.stderr)
     with library_messages(log):
         result = run(request, log)
     log.info(summary(result))

@@ -104,7 +104,7 @@ def _run(wish: _Wish) -> None:
     from converter_lite.quantization.fallback import Goal
     from converter_lite.quantization.qdq.build import qdq_model
 
-    log = Log(NORMAL, sys.stdout)
+    log = Log(NORMAL, sys.stdout, sys.stderr)
     with library_messages(log):
         quantizer = _quantizer(wish, log)
         goal = None if wish.target is None else Goal(wish.target)

@@ -32,7 +32,7 @@ from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
-from converter_lite.pipeline.samples import names_files, open_samples
+from converter_lite.pipeline.samples import check_folders, check_inputs_exist, names_files, open_samples
 from converter_lite.pipeline.summary import peak_memory, versions
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.full import FullSettings
@@ -95,17 +95,19 @@ class _Conversion:
         targets = self._destinations()
         for sentence in request.without_effect(self.config):
             self.log.warning(sentence)
+        check_folders(request, self.config, self._written(targets))
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
         request = self._forget_constants(source)
         self._refuse_quantized(source)
+        check_inputs_exist(request, self.config, source.model)
         result = ConvertResult(model_bytes=source.bytes, versions=versions())
         jobs = self._prepare(source, targets, result)
         self._choose(jobs)
-        if request.dry_run:
-            return self._dry_run(jobs, result)
         static = next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
         dataset = open_samples(request, self.config, static, self.context)
+        if request.dry_run:
+            return self._dry_run(jobs, result)
         self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
             context = CalibrationContext(
@@ -176,6 +178,20 @@ class _Conversion:
         if request.dry_run and request.save_plan is not None:
             raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
         return targets
+
+    def _written(self, targets: list[Path]) -> list[tuple[str, Path | None]]:
+        """Flag or key, and path, of all that is going to be written."""
+        request = self.request
+        debug = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
+        return [
+            *(("--outputFile", path) for path in targets),
+            ("--savePlan", request.save_plan),
+            ("--json", request.json),
+            ("--report", request.report),
+            ("--preview", request.preview),
+            ("--cache", request.cache),
+            ("[common_quant_param] debug_info_save_path", Path(debug) if debug else None),
+        ]
 
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic are for the calibration only."""

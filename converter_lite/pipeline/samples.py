@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.configured import configured_dataset
+from converter_lite.data.configured import check_folder, configured_dataset
 from converter_lite.data.dataset import Dataset
-from converter_lite.data.inputs import InputSpec, format_shape, input_specs
+from converter_lite.data.inputs import InputSpec, check_names, feed_values, format_shape, input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.errors import ModelError
+from converter_lite.errors import ModelError, UsageError
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.runtime.context import RunContext
+from converter_lite.system.confinement import is_inside
 
 MAX_READERS = 4
 """Most threads that decode samples."""
@@ -47,6 +51,49 @@ def open_samples(
     for warning in dataset.warnings:
         context.log.warning(warning)
     return RememberingDataset(dataset)
+
+
+def check_folders(
+    request: ConvertRequest, config: QuantizationConfig | None, outputs: Iterable[tuple[str, Path | None]]
+) -> None:
+    """Check what is known of the calibration folders before the model is read.
+
+    Args:
+        request: May hold samples of its own: then there are no folders.
+        config: Names them.
+        outputs: What is going to be written: flag or key, and path.
+
+    Raises:
+        DataError: A folder does not have the files.
+        UsageError: An output would become a sample of the next run.
+    """
+    for name, folder in _folders(request, config):
+        assert config is not None and config.data_preprocess_param is not None
+        check_folder(config.data_preprocess_param, name, folder, confined=not request.allow_external_paths)
+        for flag, path in outputs:
+            if path is not None and is_inside(path, folder):
+                raise UsageError(
+                    f"{path} would be read as a sample of '{name}' by the next run",
+                    where=flag,
+                    hint=f"choose a path outside of {folder}",
+                )
+
+
+def check_inputs_exist(request: ConvertRequest, config: QuantizationConfig | None, model: ir.Model) -> None:
+    """Check the names of the calibration folders before any work on the model.
+
+    Raises:
+        DataError: It has no such input.
+    """
+    known = [str(value.name) for value in feed_values(model)]
+    check_names([name for name, _ in _folders(request, config)], known, key="calibrate_path")
+
+
+def _folders(request: ConvertRequest, config: QuantizationConfig | None) -> list[tuple[str, Path]]:
+    if request.calibration_data is not None or config is None or not names_files(config):
+        return []
+    assert config.data_preprocess_param is not None
+    return [(name, Path(folder)) for name, folder in config.data_preprocess_param.calibrate_path]
 
 
 def _found(

@@ -23,8 +23,8 @@ def converted(workshop: Workshop) -> Workshop:
 
 
 def passed(outcome: Outcome) -> str:
-    assert (outcome.status, outcome.err) == (0, ""), outcome
-    return outcome.out
+    assert (outcome.status, outcome.errors) == (0, ""), outcome
+    return outcome.said
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".ms", ".nb"])
@@ -151,4 +151,4 @@ def test_equal_samples_are_a_warning(workshop: Workshop) -> None:
     first = (workshop.folder / "bins/000.bin").read_bytes()
     for path in (workshop.folder / "bins").iterdir():
         path.write_bytes(first)
-    assert "WARNING input 'x': all of the first 4 samples are equal" in workshop.succeed(config=FULL).out
+    assert "WARNING input 'x': all of the first 4 samples are equal" in workshop.succeed(config=FULL).err
