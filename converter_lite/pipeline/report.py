@@ -131,6 +131,7 @@ class Reporting:
         shown = [item for item in proven if item.format.name in result.figures]
         if not self.page or not shown:
             return
+        from converter_lite.pipeline.command_line import command_line
         from converter_lite.reports.page.content import PageContent, Section
         from converter_lite.reports.page.render import render
 
@@ -140,6 +141,7 @@ class Reporting:
                     self._request.model_file.name,
                     result.model_bytes,
                     [_format(item, result, proof) for item in shown],
+                    command_line(self._request),
                     [Section(title, tuple(entries.items())) for title, entries in result.configuration.items()],
                     result.samples,
                     list(self._context.log.warnings),

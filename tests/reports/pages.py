@@ -55,6 +55,7 @@ def content(figures: ModelFigures, *, title: str = "chain.onnx", formats: int = 
         title,
         45_678,
         made,
+        "converter_lite --fmk=ONNX --modelFile=chain.onnx --outputFile=out/chain",
         [Section("common_quant_param", (("quant_type", "FULL_QUANT"),))],
         previews([sample]),
         ["a warning"],
