@@ -16,7 +16,7 @@ from converter_lite import __version__
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.exit_status import clean_up_when_terminated
-from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.memory import keep_freed_memory, use_one_heap
 from converter_lite.cli.opt_arguments import (
     SINGLE_FILES,
     normalize,
@@ -292,6 +292,7 @@ def main() -> None:
         # allocates lives until the end.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         gc.set_threshold(100_000)
+        keep_freed_memory()
         defer_imports()
     try:
         cli.main()

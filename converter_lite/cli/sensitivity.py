@@ -101,8 +101,8 @@ def _run(wish: _Wish) -> None:
     from converter_lite.cli.inspect import RUNS
     from converter_lite.log import NORMAL, Log, library_messages
     from converter_lite.pipeline.remedies import OTHER_METHODS
-    from converter_lite.quantization.fallback import Goal
     from converter_lite.quantization.qdq.build import qdq_model
+    from converter_lite.quantization.settings import Goal
 
     log = Log(NORMAL, sys.stdout, sys.stderr)
     with library_messages(log):

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.random_samples import random_samples
-from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ModelError, QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format, weight_files_beside
@@ -33,14 +33,17 @@ from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
 from converter_lite.pipeline.samples import check_folders, check_inputs_exist, names_files, open_samples
-from converter_lite.pipeline.summary import peak_memory, versions
+from converter_lite.pipeline.summary import peak_memory
 from converter_lite.quantization.choice import Choice, choose
-from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
+
+if TYPE_CHECKING:
+    from converter_lite.data.remember import RememberingDataset
 
 _Text = Callable[[ConvertResult], str]
 _Other = tuple[Path, Transaction, _Text]
@@ -101,7 +104,7 @@ class _Conversion:
         request = self._forget_constants(source)
         self._refuse_quantized(source)
         check_inputs_exist(request, self.config, source.model)
-        result = ConvertResult(model_bytes=source.bytes, versions=versions())
+        result = ConvertResult(model_bytes=source.bytes)
         jobs = self._prepare(source, targets, result)
         self._choose(jobs)
         static = next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.data.random_samples import random_samples
-from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ConverterError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
 from converter_lite.log import Log
@@ -27,11 +26,14 @@ from converter_lite.pipeline.result import accuracy_to_json
 from converter_lite.pipeline.summary import accuracy_lines
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.reports.figures import OutputAccuracy
+from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, open_file, open_session
+
+if TYPE_CHECKING:
+    from converter_lite.data.remember import RememberingDataset
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.random_samples import random_samples
-from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import UsageError
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.request import ConvertRequest
@@ -23,6 +22,7 @@ from converter_lite.runtime.engine import Feed
 from converter_lite.system.files import write_text
 
 if TYPE_CHECKING:
+    from converter_lite.data.remember import RememberingDataset
     from converter_lite.reports.page.content import FormatContent
 
 PAGE = "report.html"

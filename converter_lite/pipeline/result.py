@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter_lite.execution import environment
+
 if TYPE_CHECKING:
     from converter_lite.quantization.plan import QuantPlan
-    from converter_lite.reports.figures import ModelFigures, OutputAccuracy
+    from converter_lite.reports.accuracy import OutputAccuracy
+    from converter_lite.reports.figures import ModelFigures
     from converter_lite.reports.preview import InputPreview
+
+PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime")
 
 MAX_WEIGHT_BITS = 16
 
@@ -57,7 +63,6 @@ class ConvertResult:
         warnings: Everything the user should know.
         seconds: Stage -> wall seconds.
         peak_memory: Largest resident memory of the process so far, bytes.
-        versions: Package -> version.
     """
 
     model_bytes: int
@@ -72,7 +77,11 @@ class ConvertResult:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     peak_memory: int = 0
-    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions of everything that affects the result."""
+        return {"python": platform.python_version(), **environment.installed(PACKAGES)}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``--json``; numbers that JSON lacks (infinite SQNR) are ``null``."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.configured import check_folder, configured_dataset
-from converter_lite.data.dataset import Dataset
+from converter_lite.data import configured, iterables, remember
 from converter_lite.data.inputs import InputSpec, check_names, feed_values, format_shape, input_specs
-from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
-from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.runtime.context import RunContext
 from converter_lite.system.confinement import is_inside
+
+if TYPE_CHECKING:
+    from converter_lite.data.dataset import Dataset
+    from converter_lite.data.remember import RememberingDataset
 
 MAX_READERS = 4
 """Most threads that decode samples."""
@@ -50,7 +52,7 @@ def open_samples(
         context.log.info(note)
     for warning in dataset.warnings:
         context.log.warning(warning)
-    return RememberingDataset(dataset)
+    return remember.RememberingDataset(dataset)
 
 
 def check_folders(
@@ -69,7 +71,7 @@ def check_folders(
     """
     for name, folder in _folders(request, config):
         assert config is not None and config.data_preprocess_param is not None
-        check_folder(config.data_preprocess_param, name, folder, confined=not request.allow_external_paths)
+        configured.check_folder(config.data_preprocess_param, name, folder, confined=not request.allow_external_paths)
         for flag, path in outputs:
             if path is not None and is_inside(path, folder):
                 raise UsageError(
@@ -100,9 +102,11 @@ def _found(
     request: ConvertRequest, config: QuantizationConfig | None, specs: list[InputSpec], threads: int
 ) -> Dataset | None:
     if request.calibration_data is not None:
-        return IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
-    return configured_dataset(
-        config.data_preprocess_param if config is not None else None,
+        return iterables.IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
+    if config is None or not names_files(config):
+        return None
+    return configured.configured_dataset(
+        config.data_preprocess_param,
         specs,
         input_format=Layout(request.input_data_format),
         workers=min(threads, MAX_READERS),

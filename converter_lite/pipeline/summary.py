@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from converter_lite.execution.environment import installed
-from converter_lite.pipeline.result import Artefact, ConvertResult
-from converter_lite.reports.figures import OutputAccuracy
-
-PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime")
+if TYPE_CHECKING:
+    from converter_lite.pipeline.result import Artefact, ConvertResult
+    from converter_lite.reports.accuracy import OutputAccuracy
 
 
 def summary(result: ConvertResult) -> str:
@@ -53,11 +51,6 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bo
             f"{output.max_error:10.4g} {output.max_value:10.4g}"
         )
     return lines
-
-
-def versions() -> dict[str, str]:
-    """Versions of everything that affects the result."""
-    return {"python": platform.python_version(), **installed(PACKAGES)}
 
 
 def peak_memory() -> int:

@@ -23,6 +23,7 @@ from converter_lite.config.names import Rounding
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
+from converter_lite.quantization.constants import has_channel_bias
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize, required_opset, storage_type
@@ -242,48 +243,7 @@ def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> i
     return min(max(int(QUICK_WORK / max(work, 1.0)), CORRECTION_SAMPLES), FITTING_SAMPLES)
 
 
-def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
-    """Give every node of these operators with a constant weight a bias initializer that no other node reads."""
-    graph, names = model.graph, g.Names(model.graph)
-    for node in graph:
-        weight = weight_of(node)
-        if node.op_type not in operators or weight is None:
-            continue
-        bias = bias_of(node)
-        if bias is None:
-            channels = _output_channels(node, weight)
-            if channels is None:
-                continue
-            node.resize_inputs(3)
-            zeros = np.zeros(channels, np.float32)
-            node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", zeros, names=names))
-        elif g.is_constant(bias) and len(bias.uses()) > 1:
-            array = g.constant(bias)
-            assert array is not None
-            node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", array, names=names))
-
-
 def correctable(quantized: QuantizedModel) -> list[ir.Node]:
     """Nodes whose constant weight is stored as integers, in graph order."""
     modes = (NodeMode.INTEGER, NodeMode.WEIGHT)
     return [n for n in quantized.model.graph if quantized.plan.mode(n) in modes and weight_of(n) is not None]
-
-
-def has_channel_bias(node: ir.Node) -> bool:
-    """Whether the node has a constant bias of one value per output channel (Gemm allows other shapes)."""
-    weight, bias = weight_of(node), bias_of(node)
-    if weight is None or bias is None or not g.is_constant(bias):
-        return False
-    shape = g.static_shape(bias) or ()
-    return bool(shape) and shape[-1] == _output_channels(node, weight) and all(size == 1 for size in shape[:-1])
-
-
-def _output_channels(node: ir.Node, weight: ir.Value) -> int | None:
-    shape = g.static_shape(weight)
-    if shape is None:
-        return None
-    if node.op_type == "ConvTranspose":
-        return shape[1] * g.int_attribute(node, "group", 1)
-    if node.op_type == "Gemm":
-        return shape[0] if g.int_attribute(node, "transB", 0) else shape[1]
-    return shape[0]

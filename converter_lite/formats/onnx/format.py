@@ -20,8 +20,8 @@ from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.qdq.parts import TWO_PARTS
+from converter_lite.quantization.settings import WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
-from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 
 ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True)
@@ -87,7 +87,7 @@ class OnnxFormat:
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """See :func:`~converter_lite.quantization.forecast.forecast_bytes`: nothing is rounded, however large the weights."""
         from converter_lite.formats.onnx.narrow import narrowest_width
-        from converter_lite.quantization.qdq.materialize import NARROWEST
+        from converter_lite.quantization.qdq.parts import NARROWEST
 
         settings = choice.settings if choice is not None else None
         weights = settings if isinstance(settings, WeightSettings) else WeightSettings()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from converter_lite.reports.figures import ModelFigures, OutputAccuracy
+from converter_lite.reports.accuracy import OutputAccuracy
+from converter_lite.reports.figures import ModelFigures
 from converter_lite.reports.preview import InputPreview
 
 
