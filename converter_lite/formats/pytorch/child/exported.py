@@ -12,7 +12,6 @@ import torch
 from converter_lite.formats.child import Answer, Refusal, Request, Shape, check_shapes
 from converter_lite.formats.pytorch.child.export import export
 
-
 QUANTIZATION = "torch.ao.quantization.fx._decomposed"
 """The module that tells PyTorch about the operators of quantized programs, ``quantized_decomposed``."""
 
