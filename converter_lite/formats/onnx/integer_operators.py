@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.errors import ModelError
 
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators."""
@@ -120,7 +121,8 @@ class _Rewriting:
         """The floats of an operand."""
         node = self._node
         value, scale, zero = (g.input_at(node, position + step) for step in range(3))
-        assert value is not None and scale is not None
+        if value is None or scale is None:
+            raise ModelError("it has no data or no scale", where=g.label(node))
         attributes = {"axis": self._axis()} if position and _is_vector(scale) else {}
         inputs = [value, scale, *([zero] if zero is not None else [])]
         return self._put("DequantizeLinear", inputs, f"operand_{position}", **attributes)

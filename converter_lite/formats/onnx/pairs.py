@@ -76,8 +76,8 @@ def _each(graph: ir.Graph, rule: Rule) -> int:
 
 def _store_weight(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
     """Rule 2: integers of a constant."""
-    values = g.constant(node.inputs[0]) if is_op(node, Q) else None
-    scale = g.constant(node.inputs[1]) if values is not None else None
+    values = g.constant(g.input_at(node, 0)) if is_op(node, Q) else None
+    scale = g.constant(g.input_at(node, 1)) if values is not None else None
     zero = g.input_at(node, 2)
     if values is None or scale is None or scale.ndim > 1 or (zero is not None and not g.is_constant(zero)):
         return False
@@ -123,8 +123,8 @@ def _put_constant(
 
 def _clip_weight(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
     """Rule 2: integers of a constant behind a Clip."""
-    integers, bounds = g.constant(node.inputs[0]) if is_op(node, "Clip") else None, g.clamp_bounds(node)
-    source = node.inputs[0]
+    source = g.input_at(node, 0) if is_op(node, "Clip") else None
+    integers, bounds = g.constant(source), g.clamp_bounds(node)
     readers = [user for user, _ in node.outputs[0].uses()]
     if integers is None or source is None or bounds is None or source.dtype not in _LIMITS:
         return False
@@ -150,7 +150,7 @@ def _grid(bounds: tuple[int, int]) -> QuantSpec | None:
 
 def _drop_cast(graph: ir.Graph, node: ir.Node, _names: g.Names) -> bool:
     """Rule 4."""
-    source = node.inputs[0] if is_op(node, "Cast") else None
+    source = g.input_at(node, 0) if is_op(node, "Cast") else None
     producer = source.producer() if source is not None else None
     if source is None or not is_op(producer, Q) or node.outputs[0].is_graph_output():
         return False
@@ -163,13 +163,14 @@ def _drop_cast(graph: ir.Graph, node: ir.Node, _names: g.Names) -> bool:
 
 def _move_clip(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
     """Rule 5."""
-    source = node.inputs[0] if is_op(node, "Clip") else None
+    source = g.input_at(node, 0) if is_op(node, "Clip") else None
     quantizer = source.producer() if source is not None else None
     bounds = g.clamp_bounds(node)
     readers = [user for user, _ in node.outputs[0].uses()]
     if quantizer is None or not is_op(quantizer, Q) or bounds is None or not all(is_op(r, DQ) for r in readers):
         return False
-    assert source is not None
+    if source is None:
+        return False
     scale, zero = g.scalar(quantizer.inputs[1]), g.scalar(g.input_at(quantizer, 2)) or 0.0
     if scale is None or node.outputs[0].is_graph_output() or len(source.uses()) > 1:
         return False
@@ -182,7 +183,8 @@ def _move_clip(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
             for end, b in zip(("low", "high"), bounds, strict=True)
         ]
         data = quantizer.inputs[0]
-        assert data is not None
+        if data is None:
+            return False
         clipped = put_before(quantizer, "Clip", [data, *ends], names.unique(f"{source.name}_clipped"))
         quantizer.replace_input_with(0, clipped)
     node.outputs[0].replace_all_uses_with(source)
@@ -196,7 +198,7 @@ def _holds(outer: tuple[float, float], inner: tuple[int, int]) -> bool:
 
 def _transpose_weight(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
     """Rule 3."""
-    source = node.inputs[0] if is_op(node, "Transpose") else None
+    source = g.input_at(node, 0) if is_op(node, "Transpose") else None
     dequantizer = source.producer() if source is not None else None
     integers = g.constant(dequantizer.inputs[0]) if is_op(dequantizer, DQ) and dequantizer is not None else None
     if dequantizer is None or integers is None or node.outputs[0].is_graph_output():
@@ -234,10 +236,9 @@ def _move_dequantizer(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
     grid = list(filter(None, readers[0].inputs[1:]))
     if g.scalar(grid[0]) is None:
         return False
-    count = len(node.inputs) if node.op_type == "Concat" else 1
-    for position in range(count):
-        value = node.inputs[position]
-        assert value is not None
+    for position, value in enumerate(node.inputs[: None if node.op_type == "Concat" else 1]):
+        if value is None:
+            return False
         node.replace_input_with(position, put_before(node, DQ, [value, *grid], names.unique(f"{value.name}_real")))
     for output in node.outputs:
         uses = tuple(output.uses())
@@ -263,7 +264,7 @@ def _separate_grids(graph: ir.Graph) -> None:
     names = g.Names(graph)
     known: dict[ir.Value, tuple[object, ...]] = {}
     for node in list(graph):
-        value = node.inputs[0] if is_op(node, Q) else None
+        value = g.input_at(node, 0) if is_op(node, Q) else None
         if value is None:
             continue
         source = _float_source(value)

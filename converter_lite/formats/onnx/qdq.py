@@ -10,8 +10,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.errors import ModelError
+from converter_lite.errors import MISFITS, ModelError
 from converter_lite.formats.onnx.at_load import recognize_dequantizers
+from converter_lite.formats.onnx.checks import DAMAGED
 from converter_lite.formats.onnx.dynamic_products import spell_out_dynamic_products
 from converter_lite.formats.onnx.integer_operators import integer_operators, spell_out_integer_operators
 from converter_lite.formats.onnx.pairs import GRID, tidy_pairs
@@ -60,6 +61,13 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
     Raises:
         ModelError: The model computes with integer operators, or a scale is not constant; the nodes are named.
     """
+    try:
+        return _read(model, target, where)
+    except MISFITS as error:
+        raise ModelError(f"{DAMAGED}: {error}", where=where) from error
+
+
+def _read(model: ir.Model, target: str, where: str) -> QuantizedModel:
     dynamic = spell_out_dynamic_products(model)
     spell_out_integer_operators(model)
     refused = [g.label(node) for node in integer_operators(model)]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from converter_lite.errors import ModelError
+from converter_lite.errors import MISFITS, ModelError
 from converter_lite.formats.onnx.at_load import recognize_dequantizers
+from converter_lite.formats.onnx.checks import DAMAGED
 from converter_lite.formats.onnx.fake_quantize import spell_out_fake_quantize
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
@@ -29,10 +30,13 @@ def read_source(files: ModelFiles) -> Source:
     path = files.path
     model = fit_to_engine(read_onnx(path, input_shapes=files.input_shapes, confined=files.confined), path)
     _refuse_quark(model, str(path))
-    if spell_out_fake_quantize(model, str(path)):
-        infer_shapes(model)
-    has_qdq = is_quantized(model)
-    is_planned = recognize_dequantizers(model) > 0 or has_qdq
+    try:
+        if spell_out_fake_quantize(model, str(path)):
+            infer_shapes(model)
+        has_qdq = is_quantized(model)
+        is_planned = recognize_dequantizers(model) > 0 or has_qdq
+    except MISFITS as error:
+        raise ModelError(f"{DAMAGED}: {error}", where=str(path)) from error
     planned = (lambda: read_qdq(model.clone(), where=str(path))) if is_planned else None
     return Source(model, _bytes(path, model), str(path), planned, has_qdq=has_qdq)
 

@@ -173,3 +173,30 @@ def test_reading_a_plan_leaves_the_model_of_the_proof_as_it_is(path: Path) -> No
     before = ir.to_proto(source.model).SerializeToString(deterministic=True)
     source.graph(keep_qdq=False)
     assert ir.to_proto(source.model).SerializeToString(deterministic=True) == before
+
+
+def test_nodes_without_inputs_are_left_alone(path: Path) -> None:
+    case = Case(
+        f"q = QuantizeLinear(x, s, z8) d = DequantizeLinear(q, s, z8) {foreign.CONV.replace('y =', 'c =')} "
+        "n = RandomNormal<shape=[1]>() t = Mul(n, nothing) y = Add(c, t)",
+        constants=(("nothing", np.zeros(1, np.float32)),),
+    )
+    quantized = read(case, path).graph(keep_qdq=False)
+    assert "RandomNormal" in {node.op_type for node in quantized.model.graph}
+    assert list(quantized.plan.activations) == ["x"]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "q = QuantizeLinear(x, s, z8) c = Clip(q, wf) d = DequantizeLinear(c, s, z8) y = MatMul(d, m)",
+        "q = QuantizeLinear(x, s, z8) d = DequantizeLinear(q, ms, z8) y = MatMul(d, mf)",
+        "q = QuantizeLinear(x, s) d = DequantizeLinear(q, s, mz) y = MatMul(d, mf)",
+        "dm = DequantizeLinear<axis=7>(mt, ms, mz) t = Transpose<perm=[1,1]>(dm) y = MatMul(x, t)",
+        "q, a, b = DynamicQuantizeLinear(x) p = MatMulInteger(q, m, b, wz) f = Cast<to=1>(p) k = Mul(a, ws) y = Mul(f, k)",
+    ],
+)
+def test_constants_that_do_not_fit_are_one_error(graph: str, path: Path) -> None:
+    onnx.save(foreign.model(Case(graph, rows=True, constants=(("mf", np.zeros((8, 5), np.float32)),))), path)
+    with pytest.raises(ModelError):
+        converted(path, "MINDIR_LITE")
