@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
+from converter_lite.cli.arguments import (
+    cosine,
+    external_paths,
+    option,
+    parse_input_shape,
+    path_of,
+    unsafe_models,
+    whole_number,
+)
 from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import ModelError, QualityError, UsageError, one_of
 from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest
@@ -32,9 +40,9 @@ MOST = 65535
 
 
 @click.command("sensitivity")
-@option("fmk", "Framework of the model: ONNX or PADDLE.", "ONNX")
+@option("fmk", "Framework of the model, as converter_lite reads them.", "ONNX")
 @option("modelFile", "Model to analyse.", metavar="PATH")
-@option("weightFile", "Parameters of a PADDLE model.", metavar="PATH")
+@option("weightFile", "Parameters of a PADDLE or CAFFE model.", metavar="PATH")
 @option("configFile", "INI file that says how to quantize, and names the data.", metavar="PATH")
 @option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
 @option("inputDataFormat", "Layout of 4-D BIN files: NHWC or NCHW.", "NHWC")
@@ -45,6 +53,7 @@ MOST = 65535
 @option("csv", "Write all layers to this file.", metavar="FILE")
 @option("json", "Write a machine-readable result to this file.", metavar="FILE")
 @external_paths
+@unsafe_models
 @option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
 def sensitivity_command(**options: Any) -> int:
     """Measure what quantizing each layer costs: alone, and all but it."""
@@ -70,7 +79,7 @@ def _wish(options: dict[str, Any]) -> _Wish:
     request = ConvertRequest(
         model_file=Path(options["model_file"]),
         output_file=Path(options["model_file"]).with_suffix(".sensitivity"),
-        fmk=one_of(options["fmk"], ("ONNX", "PADDLE"), "--fmk"),
+        fmk=options["fmk"],
         weight_file=path_of(options["weight_file"]),
         config_file=path_of(options["config_file"]),
         input_shape=parse_input_shape(options["input_shape"]),
@@ -78,6 +87,7 @@ def _wish(options: dict[str, Any]) -> _Wish:
         save_type=(one_of(options["save_type"], FORMATS, "--saveType"),),
         threads=whole_number(options["threads"], "--threads", most=MAX_THREADS, what="number of threads"),
         allow_external_paths=options["allow_external_paths"],
+        allow_unsafe_models=options["allow_unsafe_models"],
     )
     target = cosine(options["target_cosine"], "--targetCosine")
     if target is not None and not 0.0 < target < 1.0:
@@ -113,7 +123,8 @@ def _run(wish: _Wish) -> None:
         uses = []
         if wish.request.save_type == ("ONNX",):
             model = qdq_model(quantized)
-            shapes = dict(wish.request.input_shape)
+            inputs = {str(value.name) for value in model.graph.inputs}
+            shapes = {name: shape for name, shape in wish.request.input_shape.items() if name in inputs}
             uses = kernels(model, random_feeds(model, RUNS, quantized=model, input_shapes=shapes))
             log.info(f"onnxruntime: {summary(uses)}")
         _write(result, uses, wish, is_real=quantizer.resources.samples is not None)
@@ -143,12 +154,14 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     source = read_source(request, static_shapes=dict(request.input_shape))
     if source.is_quantized:
         raise ModelError("the model is quantized already", where=source.where, hint="start from the float model")
+    inputs = {str(value.name) for value in source.model.graph.inputs}
+    shapes = {name: shape for name, shape in request.input_shape.items() if name in inputs}  # others were built in
     fmt = output_format(request.save_type[0], FileOptions())
     prepared = Preparation(source, request.optimize)(fmt.requirements)
     samples = SampleSource(
         config,
         None,
-        request.input_shape,
+        shapes,
         input_format=request.input_data_format,
         threads=threads,
         confined=not request.allow_external_paths,
@@ -159,7 +172,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     substitutes: Sequence[Feed] = ()
     if samples is None:
         log.warning("layers are measured on random samples: calibration data would show what matters")
-        substitutes = tuple(random_samples(prepared.model, SUBSTITUTES, fixed_shapes=dict(request.input_shape)))
+        substitutes = tuple(random_samples(prepared.model, SUBSTITUTES, fixed_shapes=shapes))
     return Quantizer(
         prepared.model,
         replace(fmt.restrict(choice, prepared.model), goal=None),
