@@ -237,7 +237,8 @@ class _Conversion:
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
-                prepared = preparation(replace(fmt.requirements, float32=quantizes))
+                compact = fmt.requirements.compact and not quantizes
+                prepared = preparation(replace(fmt.requirements, float32=quantizes, compact=compact))
             if all(job.prepared is not prepared for job in jobs):
                 self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):
