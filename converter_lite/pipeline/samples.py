@@ -10,6 +10,7 @@ from converter_lite.data.dataset import Dataset
 from converter_lite.data.inputs import InputSpec, format_shape, input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
+from converter_lite.data.proof_data import open_proof_data
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ModelError
 from converter_lite.pipeline.request import ConvertRequest
@@ -46,6 +47,22 @@ def open_samples(
         context.log.info(note)
     for warning in dataset.warnings:
         context.log.warning(warning)
+    return RememberingDataset(dataset)
+
+
+def open_proof_samples(request: ConvertRequest, model: ir.Model, context: RunContext) -> RememberingDataset | None:
+    """The samples of ``--proofData``, ``None`` without any.
+
+    Raises:
+        DataError: There are none, or they do not fit the inputs.
+    """
+    if request.proof_data is None:
+        return None
+    specs = input_specs(model, dict(request.input_shape))
+    layout = Layout(request.input_data_format)
+    dataset = open_proof_data(request.proof_data, specs, layout=layout, confined=not request.allow_external_paths)
+    for note in dataset.notes:
+        context.log.info(note)
     return RememberingDataset(dataset)
 
 
