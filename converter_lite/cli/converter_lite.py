@@ -59,6 +59,7 @@ NEVER_EMPTY = (
     "configFile",
     "saveType",
     "minCosine",
+    "proofData",
     "plan",
     "savePlan",
     "json",
@@ -146,6 +147,7 @@ class _Command(click.Group):
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
 )
+@option("proofData", "Compare on these samples: an .npz file, or a folder of BIN files per input.", metavar="PATH")
 @option("plan", "Use the plans of this JSON file.", metavar="FILE")
 @option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the plan and the size forecast, write nothing.")
@@ -254,6 +256,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         **values_of_flags(options),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
+        proof_data=path_of(options["proof_data"]),
         plan=path_of(options["plan"]),
         save_plan=path_of(options["save_plan"]),
         dry_run=options["dry_run"],

@@ -22,7 +22,8 @@ start-up time."""
 
 OWN = frozenset(
     {
-        *("calibration.cache", "data.configured", "data.iterables", "data.remember", "execution.environment"),
+        *("calibration.cache", "data.configured", "data.iterables", "data.proof_data", "data.remember"),
+        *("execution.environment",),
         *("formats.paddle.pir.translation", "quantization.bias_correction", "quantization.dynamic"),
         *("quantization.fallback", "quantization.forecast", "quantization.full", "quantization.mixed_bits"),
         *("quantization.qdq.build", "quantization.score", "quantization.width_losses"),

@@ -32,7 +32,13 @@ from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
-from converter_lite.pipeline.samples import check_folders, check_inputs_exist, names_files, open_samples
+from converter_lite.pipeline.samples import (
+    check_folders,
+    check_inputs_exist,
+    names_files,
+    open_proof_samples,
+    open_samples,
+)
 from converter_lite.pipeline.summary import peak_memory
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
@@ -109,6 +115,7 @@ class _Conversion:
         self._choose(jobs)
         static = next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
         dataset = open_samples(request, self.config, static, self.context)
+        given = open_proof_samples(request, static, self.context)
         if request.dry_run:
             return self._dry_run(jobs, result)
         self._check_inputs(jobs, dataset)
@@ -125,7 +132,7 @@ class _Conversion:
             resources = Resources(dataset, context, self._random_feeds)
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
-            proof = Proof(source.model, request=request, dataset=dataset, context=self.context)
+            proof = Proof(source.model, request=request, dataset=given or dataset, context=self.context)
             proven = []
             for job in jobs:
                 with proof.blaming_the_model():
@@ -256,7 +263,8 @@ class _Conversion:
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
-                prepared = preparation(replace(fmt.requirements, float32=quantizes))
+                compact = fmt.requirements.compact and not quantizes
+                prepared = preparation(replace(fmt.requirements, float32=quantizes, compact=compact))
             if all(job.prepared is not prepared for job in jobs):
                 self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):
@@ -411,7 +419,17 @@ def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof:
         size = sum(made.stat().st_size for made in item.files)
         digest, gate = _sha256(item.files), proof.limit(item.choice)
         result.artefacts.append(
-            Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real, gate)
+            Artefact(
+                item.format.name,
+                item.target,
+                size,
+                digest,
+                item.accuracy,
+                proof.samples,
+                proof.is_real,
+                gate,
+                sample_kind=proof.sample_kind,
+            )
         )
 
 

@@ -53,7 +53,7 @@ class Proof:
     Args:
         original: The model as it was read.
         request: Options of the conversion.
-        dataset: Calibration samples; ``None`` compares on random ones.
+        dataset: Samples of the user, for the proof or the calibration; ``None`` compares on random ones.
         context: Runs both.
     """
 
@@ -104,8 +104,13 @@ class Proof:
 
     @property
     def is_real(self) -> bool:
-        """Whether they are calibration samples."""
+        """Whether they are samples of the user."""
         return self._dataset is not None
+
+    @property
+    def sample_kind(self) -> str:
+        """What they are: ``calibration``, ``proof`` or ``random`` samples."""
+        return "random" if not self.is_real else "calibration" if self._request.proof_data is None else "proof"
 
     def compare(
         self, fmt: OutputFormat, file: Path, quantized: QuantizedModel, model: ir.Model
@@ -163,7 +168,7 @@ class Proof:
             worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
             if worst is not None and limit is not None and worst.cosine < limit:
                 log.info(f"{item.target}: not good enough")
-                for line in accuracy_lines(item.accuracy, samples=self.samples, real=self.is_real):
+                for line in accuracy_lines(item.accuracy, samples=self.samples, kind=self.sample_kind):
                     log.info(line)
                 raise QualityError(
                     f"cosine {_below(worst.cosine, limit)} of output {worst.name} is below the quality gate {limit:g}",

@@ -82,6 +82,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
         infer: Run the result once on random data even where there are calibration samples.
         proof_samples: Samples on which the written file is compared with the float model, at most.
+        proof_data: Those samples, an ``.npz`` file or a folder of BIN files, instead of calibration samples or random ones.
         min_cosine: Quality gate; ``None`` applies the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
         save_plan: Where to write the plans.
@@ -115,6 +116,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     quantize_if_possible: bool = False
     infer: bool = False
     proof_samples: int = PROOF_SAMPLES
+    proof_data: Path | None = None
     min_cosine: float | None = None
     plan: Path | None = None
     save_plan: Path | None = None
@@ -137,7 +139,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview"
+        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview proof_data"
         for name in paths.split():
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
@@ -162,6 +164,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         kind = config.common_quant_param.quant_type if config is not None else None
         is_full = kind is not None and kind.value == "FULL_QUANT"
         reads_files = input_type is not None and input_type.value == "BIN"
+        reads_files = reads_files or (self.proof_data is not None and self.proof_data.is_dir())
         found = [
             (flag.given(value), name not in self.save_type, f"--saveType does not name {name}")
             for name, known in FORMATS.items()
@@ -179,7 +182,16 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 self.cache is not None and not is_full,
                 "only FULL_QUANT has ranges of activations to keep",
             ),
-            ("--infer=true", self.infer and not has_samples, "without samples the proof runs on random data anyway"),
+            (
+                "--infer=true",
+                self.infer and not has_samples and self.proof_data is None,
+                "without samples the proof runs on random data anyway",
+            ),
+            (
+                f"--proofData={self.proof_data}",
+                self.proof_data is not None and self.dry_run,
+                "a dry run proves nothing",
+            ),
         ]
         return tuple(f"{flag} has no effect: {reason}" for flag, is_idle, reason in found if is_idle)
 

@@ -33,8 +33,9 @@ class Artefact:
         sha256: Hash of the file.
         accuracy: Proof per output.
         samples: Number of samples of the proof.
-        real_samples: Whether they were calibration samples (else random data).
+        real_samples: Whether they were samples of the user (else random data).
         gate: Least mean cosine that was asked for; ``None`` without a gate.
+        sample_kind: Which samples: ``calibration``, ``proof`` (of ``proof_data``) or ``random``.
     """
 
     format: str
@@ -45,6 +46,7 @@ class Artefact:
     samples: int
     real_samples: bool
     gate: float | None = None
+    sample_kind: str = "calibration"
 
 
 @dataclass(slots=True)

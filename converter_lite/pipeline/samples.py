@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data import configured, iterables, remember
+from converter_lite.data import configured, iterables, proof_data, remember
 from converter_lite.data.inputs import InputSpec, check_names, feed_values, format_shape, input_specs
 from converter_lite.data.layout import Layout
 from converter_lite.errors import ModelError, UsageError
@@ -96,6 +96,24 @@ def _folders(request: ConvertRequest, config: QuantizationConfig | None) -> list
         return []
     assert config.data_preprocess_param is not None
     return [(name, Path(folder)) for name, folder in config.data_preprocess_param.calibrate_path]
+
+
+def open_proof_samples(request: ConvertRequest, model: ir.Model, context: RunContext) -> RememberingDataset | None:
+    """The samples of ``--proofData``, ``None`` without any.
+
+    Raises:
+        DataError: There are none, or they do not fit the inputs.
+    """
+    if request.proof_data is None:
+        return None
+    specs = input_specs(model, dict(request.input_shape))
+    layout = Layout(request.input_data_format)
+    dataset = proof_data.open_proof_data(
+        request.proof_data, specs, layout=layout, confined=not request.allow_external_paths
+    )
+    for note in dataset.notes:
+        context.log.info(note)
+    return remember.RememberingDataset(dataset)
 
 
 def _found(

@@ -28,19 +28,18 @@ def _artefact_lines(artefact: Artefact, model_bytes: int) -> list[str]:
     ratio = artefact.bytes / max(model_bytes, 1)
     return [
         f"{artefact.path}: {model_bytes:,} -> {artefact.bytes:,} bytes ({ratio:.2f} x)",
-        *accuracy_lines(artefact.accuracy, samples=artefact.samples, real=artefact.real_samples),
+        *accuracy_lines(artefact.accuracy, samples=artefact.samples, kind=artefact.sample_kind),
     ]
 
 
-def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bool) -> list[str]:
+def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, kind: str) -> list[str]:
     """The table of the proof.
 
     Args:
         accuracy: One row each.
         samples: How many were compared.
-        real: Whether they were calibration samples, else random data.
+        kind: Which.
     """
-    kind = "calibration" if real else "random"
     lines = [
         f"  compared with the float model on {samples} {kind} samples, in exact arithmetic:",
         f"  {'output':<28} {'cosine':>9} {'least':>9} {'SQNR dB':>8} {'max error':>10} {'max value':>10}",

@@ -128,7 +128,8 @@ def _find_params(
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
     with context.log.stage("calibration"):
-        observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
+        fixed = _fixed_ranges(model)
+        observed = [s for s in dict.fromkeys(sources.values()) if s not in fixed]
         stats = collect(model, observed, need, samples, context)
     with context.log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
@@ -167,11 +168,11 @@ def activation_params(
     """
     _, observe = METHODS[method]
     producers = {output.name: node for node in model.graph for output in node.outputs}
-    grids = activation_grids(model, plan, target, sources)
+    grids, fixed = activation_grids(model, plan, target, sources), _fixed_ranges(model)
     found: dict[str, QuantParams] = {}
     for source in dict.fromkeys(sources.values()):
-        fixed, spec = _fixed_range(model, source), grids.get(source, target.activation)
-        low, high = fixed if fixed is not None else observe(stats[source], spec.bits)
+        spec = grids.get(source, target.activation)
+        low, high = fixed[source] if source in fixed else observe(stats[source], spec.bits)
         producer = producers.get(source)
         if producer is not None and is_fused_clamp(producer, plan):
             bounds = g.clamp_bounds(producer) or (low, high)
@@ -330,9 +331,11 @@ def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> 
     found[bias.name or ""] = QuantParams(float_scale, np.zeros(float_scale.shape, np.int32), spec)
 
 
-def _fixed_range(model: ir.Model, tensor: str) -> tuple[float, float] | None:
+def _fixed_ranges(model: ir.Model) -> dict[str, tuple[float, float]]:
+    """Tensors whose range follows from their operator (Sigmoid, Softmax), with that range."""
+    found = {}
     for node in model.graph:
-        if any(output.name == tensor for output in node.outputs):
-            entry = operator(node)
-            return entry.fixed_range if entry is not None and entry.role is Role.FIXED else None
-    return None
+        entry = operator(node)
+        if entry is not None and entry.role is Role.FIXED and entry.fixed_range is not None:
+            found.update({output.name or "": entry.fixed_range for output in node.outputs})
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -51,10 +52,16 @@ def measure_losses(
     before, uses = model.clone(), list(grids)
     copies = {node.name: node for node in before.graph}
     run = SequentialRun(before, feeds, context)
+    outputs = [[copies[node.name].outputs[0] for node in use.nodes] for use in uses]
+    waiting = Counter(output for each in outputs for output in each)
     losses: dict[str, dict[int, float]] = {}
     for i, use in enumerate(context.log.track(uses, "measuring layers", len(uses))):
         moments = _moments(use, copies, run, len(feeds))
-        run.forget([copies[node.name].outputs[0] for later in uses[i:] for node in later.nodes])
+        run.forget(waiting)
+        waiting.subtract(outputs[i])
+        for output in outputs[i]:
+            if not waiting[output]:
+                del waiting[output]
         found = {}
         for bits, params in grids[use].items():
             candidate = _with_weight(model, use, params, moments, input_scales=input_scales)

@@ -24,7 +24,7 @@ from converter_lite.quantization.settings import WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 
-ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True)
+ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True, compact=True)
 """Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats."""
 
 SHOWN_NODES = 3
@@ -134,7 +134,8 @@ class OnnxFormat:
             log.warning(said)  # somebody else's choice of weights
         elif said:
             notes = (said, *notes)
-        return Written(writer.save(model, path, log), notes)
+        keep_metadata = self.options.own(OnnxFlags).keep_metadata
+        return Written(writer.save(model, path, log, keep_metadata=keep_metadata), notes)
 
     def _dequantizes_at_load(self, bits: int) -> bool:
         from converter_lite.formats.onnx.at_load import can_cast
