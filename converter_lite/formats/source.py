@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.quantization.clamps import computed_in_float
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 
@@ -76,6 +77,14 @@ class Source:
     def is_quantized(self) -> bool:
         """Whether it holds integers already."""
         return self.planned is not None
+
+    def in_float(self) -> Source:
+        """The same model with the real numbers that its integers stand for, which computes in float.
+
+        Raises:
+            ModelError: The model computes with integers in a way that cannot be taken back to float.
+        """
+        return Source(computed_in_float(self.graph(keep_qdq=False)), self.bytes, self.where)
 
     def graph(self, *, keep_qdq: bool) -> QuantizedModel:
         """A copy as a float graph with its plan.

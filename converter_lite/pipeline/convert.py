@@ -13,10 +13,11 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.calibration.context import CalibrationContext
+from converter_lite.config.names import ExportPrecisionMode
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.random_samples import random_samples
+from converter_lite.data.random_samples import random_samples, with_pictures
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.errors import ModelError, QualityError, UsageError
+from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format, weight_files_beside
 from converter_lite.formats.source import Source
@@ -32,6 +33,7 @@ from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
+from converter_lite.pipeline.rewrites import chosen_rewrites
 from converter_lite.pipeline.samples import names_files, open_samples
 from converter_lite.pipeline.summary import peak_memory, versions
 from converter_lite.quantization.choice import Choice, choose
@@ -98,7 +100,7 @@ class _Conversion:
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
         request = self._forget_constants(source)
-        self._refuse_quantized(source)
+        source = self._admitted(source)
         result = ConvertResult(model_bytes=source.bytes, versions=versions())
         jobs = self._prepare(source, targets, result)
         self._choose(jobs)
@@ -190,23 +192,54 @@ class _Conversion:
             self.reporting = Reporting(self.request, self.config, self.context)
         return self.request
 
-    def _refuse_quantized(self, source: Source) -> None:
+    def _admitted(self, source: Source) -> Source:
+        """The model as it is to be converted.
+
+        Raises:
+            ModelError: It is quantized already, and is to be quantized.
+            ConfigError: It is not, and only a quantized one could be meant.
+        """
+        if self.config is not None:
+            source = self._in_wanted_precision(source, self.config)
         if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
             if self.request.quantize_if_possible:
                 self.log.warning("the model is quantized already and stays as it is")
                 self.config = None
-                return
+                return source
             raise ModelError(
                 "the model is quantized already",
                 where=source.where,
-                hint="start from the float model, or convert without a quantization section",
+                hint="start from the float model, convert without a quantization section, or set "
+                "[transform_quant_param] export_precision_mode=FLOAT32",
             )
         context = effective_context(self.config)
         if context is not None:
             apply_ascend_context(source.model, context, self.request.input_shape)
+        return source
+
+    def _in_wanted_precision(self, source: Source, config: QuantizationConfig) -> Source:
+        if config.transform_quant_param.export_precision_mode is ExportPrecisionMode.FLOAT32:
+            if source.is_quantized:
+                self.log.info("the model is written with the real numbers that its integers stand for")
+                return source.in_float()
+            where = config.location("transform_quant_param", "export_precision_mode")
+            self.log.warning(f"{where}: has no effect: the model is not quantized")
+        is_bare = config.common_quant_param.quant_type is None and config.given(
+            "weight_quant_param", "dequant_strategy"
+        )
+        if is_bare and not source.is_quantized:
+            raise ConfigError(
+                "the model is not quantized, and there is no quant_type",
+                where=config.location("weight_quant_param", "dequant_strategy"),
+                hint="set quant_type=WEIGHT_QUANT in [common_quant_param]",
+            )
+        return source
 
     def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
         """Doubts about the prepared samples, and pictures of them."""
+        if self.config is not None and self.config.mixed_bit_weight_quant_param.use_cv_data and dataset is not None:
+            where = self.config.location("mixed_bit_weight_quant_param", "use_cv_data")
+            self.log.warning(f"{where}: has no effect: the search measures on the calibration samples")
         preview = self.request.preview
         if dataset is None:
             if preview is not None:
@@ -232,7 +265,7 @@ class _Conversion:
 
     def _prepare(self, source: Source, targets: list[Path], result: ConvertResult) -> list[_Job]:
         """The graph of each format, checked before any other work."""
-        preparation = Preparation(source, self.request.optimize)
+        preparation = Preparation(source, chosen_rewrites(self.request.optimize, self.config, self.log))
         quantizes = self.config is not None and self.config.common_quant_param.quant_type is not None
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
@@ -344,8 +377,10 @@ class _Conversion:
         return quantized
 
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
-        """Random samples of the right types."""
-        return list(random_samples(model, count, fixed_shapes=dict(self.request.input_shape)))
+        """Random samples of the right types; pictures on request."""
+        drawn = random_samples(model, count, fixed_shapes=dict(self.request.input_shape))
+        wants_pictures = self.config is not None and self.config.mixed_bit_weight_quant_param.use_cv_data
+        return list(with_pictures(drawn) if wants_pictures else drawn)
 
     def _write(self, job: _Job, quantized: QuantizedModel, work: Path, proof: Proof) -> Proven:
         with self.log.stage("write"):
