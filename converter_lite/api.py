@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
 
 UNAVAILABLE = {
-    "decrypt_key": "decryptKey",
-    "decrypt_mode": "decryptMode",
-    "enable_encryption": "encryption",
-    "encrypt_key": "encryptKey",
     "train_model": "trainModel",
     "optimize_transformer": "optimizeTransformer",
     "device": "device",
@@ -61,7 +57,9 @@ class Converter:
         threads: Worker threads; 0 = one per core.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         verbose: Print the summary lines of the command line.
-        decrypt_key, decrypt_mode, enable_encryption, encrypt_key, train_model, optimize_transformer, device: Attributes of
+        decrypt_key, decrypt_mode: Hexadecimal key of an encrypted MINDIR or MSLITE model; "AES-GCM" or "AES-CBC".
+        enable_encryption, encrypt_key: The ``.ms`` file is encrypted with a key of 32 hexadecimal digits.
+        train_model, optimize_transformer, device: Attributes of
             the original whose feature is not available: :meth:`convert` refuses any value but the default.
     """
 
@@ -81,10 +79,10 @@ class Converter:
     threads: int = 0
     calibration_data: Samples | None = None
     verbose: bool = False
-    decrypt_key: str = ""
+    decrypt_key: str = field(default="", repr=False)
     decrypt_mode: str = "AES-GCM"
     enable_encryption: bool = False
-    encrypt_key: str = ""
+    encrypt_key: str = field(default="", repr=False)
     train_model: bool = False
     optimize_transformer: bool = False
     device: str = ""
@@ -114,6 +112,9 @@ class Converter:
             ConverterError: What is wrong, where, and what to do.
         """
         self._refuse_unavailable()
+        if self.enable_encryption != bool(self.encrypt_key):
+            missing = "encrypt_key" if self.enable_encryption else "enable_encryption=True"
+            raise UsageError(f"has no effect without {missing}", where="encrypt_key, enable_encryption")
         request = ConvertRequest(
             model_file=Path(model_file),
             output_file=Path(output_file),
@@ -134,6 +135,9 @@ class Converter:
             infer=self.infer,
             min_cosine=self.min_cosine,
             threads=self.threads,
+            decrypt_key=self.decrypt_key,
+            decrypt_mode=self.decrypt_mode,
+            encrypt_key=self.encrypt_key if self.enable_encryption else "",
             calibration_data=self.calibration_data,
         )
         return convert(request, log=_log(self.verbose))

@@ -12,6 +12,7 @@ import click
 from converter_lite import __version__
 from converter_lite.cli.arguments import (
     cosine,
+    encryption_key,
     executor_option,
     external_paths,
     format_flags,
@@ -45,6 +46,7 @@ from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
 from converter_lite.formats.registry import FORMATS, FRAMEWORKS, readable
 from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
+    ENCRYPTED_FRAMEWORKS,
     INPUT_TYPES,
     MAX_THREADS,
     NOT_AVAILABLE,
@@ -65,6 +67,8 @@ NEVER_EMPTY = (
     "cache",
     "preview",
     "executor",
+    "decryptKey",
+    "encryptKey",
 )
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
@@ -140,6 +144,10 @@ class _Command(click.Group):
 @option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
 @option("saveType", f"Output formats, comma separated: {', '.join(FORMATS)}.", ",".join(DEFAULT_SAVE_TYPE))
 @format_flags
+@option("decryptKey", f"Hexadecimal key of an encrypted {' or '.join(ENCRYPTED_FRAMEWORKS)} model.", metavar="KEY")
+@option("decryptMode", "How such a model is encrypted: AES-GCM or AES-CBC.", "AES-GCM")
+@option("encryption", "true: encrypt the .ms file (AES-GCM); the default is true with --encryptKey.", metavar="BOOLEAN")
+@option("encryptKey", "Key for that: 32 hexadecimal digits.", metavar="KEY")
 @option("infer", "true: run the result once on random data too.", "false")
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
@@ -160,10 +168,6 @@ class _Command(click.Group):
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
 @click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
 @option("trainModel", "Known, not available.", "false", hidden=True)
-@option("decryptKey", "Known, not available.", hidden=True)
-@option("decryptMode", "Known, not available.", "AES-GCM", hidden=True)
-@option("encryption", "Known, not available.", "false", hidden=True)
-@option("encryptKey", "Known, not available.", hidden=True)
 @option("device", "Known, not available.", hidden=True)
 @option("optimizeTransformer", "Known, not available.", "false", hidden=True)
 @option("outputDataFormat", "Known, not available.", hidden=True)
@@ -250,6 +254,9 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         optimize=options["optimize"],
         save_type=options["save_type"],
         **values_of_flags(options),
+        decrypt_key=options["decrypt_key"],
+        decrypt_mode=options["decrypt_mode"],
+        encrypt_key=encryption_key(options["encryption"], options["encrypt_key"]),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
         plan=path_of(options["plan"]),

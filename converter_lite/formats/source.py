@@ -12,6 +12,7 @@ from converter_lite.errors import ModelError
 from converter_lite.quantization.clamps import computed_in_float
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.system.encryption import Key, decrypted
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class ModelFiles:
         input_shapes: Shapes to build into the graph.
         confined: Refuse files outside the folder of the model.
         allow_unsafe: Code that a file holds may run, in a framework's own process.
+        key: Of an encrypted model; ``None`` for others.
     """
 
     path: Path
@@ -31,17 +33,20 @@ class ModelFiles:
     input_shapes: Mapping[str, Sequence[int]]
     confined: bool
     allow_unsafe: bool = False
+    key: Key | None = None
 
     def content(self) -> bytes:
         """The bytes of the model.
 
         Raises:
             ModelError: The file cannot be read.
+            FormatError: The key is not that of the file.
         """
         try:
-            return self.path.read_bytes()
+            data = self.path.read_bytes()
         except OSError as error:
             raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(self.path)) from error
+        return data if self.key is None else decrypted(data, self.key, str(self.path))
 
 
 @dataclass(slots=True)

@@ -89,6 +89,7 @@ class _Conversion:
             fp16=request.fp16,
             flags=request,
             config=self.config,
+            key=bytes.fromhex(request.encrypt_key),
         )
         self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
 
