@@ -45,6 +45,7 @@ class Converter:
         input_shape: Input name -> fixed shape.
         input_format: Layout of BIN calibration files, "NHWC" or "NCHW".
         input_data_type, output_data_type: Element types of the result, see ``--inputDataType``.
+        output_format: Layout of four-dimensional outputs, see ``--outputDataFormat``.
         weight_fp16: Store float constants as float16.
         optimize: "none", "general", "gpu_oriented" or "ascend_oriented".
         infer: Run the result once on random data.
@@ -67,6 +68,7 @@ class Converter:
     input_format: str = "NHWC"
     input_data_type: str = "DEFAULT"
     output_data_type: str = "DEFAULT"
+    output_format: str = ""
     weight_fp16: bool = False
     optimize: str = "general"
     infer: bool = False
@@ -125,6 +127,7 @@ class Converter:
             input_data_format=self.input_format,
             input_data_type=self.input_data_type,
             output_data_type=self.output_data_type,
+            output_data_format=self.output_format,
             fp16=self.weight_fp16,
             optimize=self.optimize,
             save_type=self.save_type,  # type: ignore[arg-type]  # texts with commas are taken apart there

@@ -140,6 +140,7 @@ class _Command(click.Group):
 @option("inputDataFormat", "Layout of 4-D BIN calibration files: NHWC or NCHW.", "NHWC")
 @option("inputDataType", f"Element type of the inputs: {', '.join(INPUT_TYPES)}.", "DEFAULT")
 @option("outputDataType", f"Element type of the outputs: {', '.join(OUTPUT_TYPES)}.", "DEFAULT")
+@option("outputDataFormat", "Layout of 4-D outputs: NHWC or NCHW; without it that of the model.", metavar="LAYOUT")
 @option("fp16", "on: store float constants as float16.", "off")
 @option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
 @option("saveType", f"Output formats, comma separated: {', '.join(FORMATS)}.", ",".join(DEFAULT_SAVE_TYPE))
@@ -170,7 +171,6 @@ class _Command(click.Group):
 @option("trainModel", "Known, not available.", "false", hidden=True)
 @option("device", "Known, not available.", hidden=True)
 @option("optimizeTransformer", "Known, not available.", "false", hidden=True)
-@option("outputDataFormat", "Known, not available.", hidden=True)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> int:
     """Convert a trained model to a quantized one, and prove that the result runs and stays accurate."""
@@ -250,6 +250,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         input_data_format=options["input_data_format"],
         input_data_type=options["input_data_type"],
         output_data_type=options["output_data_type"],
+        output_data_format=options["output_data_format"],
         fp16=switch(options["fp16"], "--fp16", on="on", off="off"),
         optimize=options["optimize"],
         save_type=options["save_type"],

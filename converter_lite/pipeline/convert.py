@@ -23,6 +23,7 @@ from converter_lite.formats.registry import output_format, weight_files_beside
 from converter_lite.formats.source import Source
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
+from converter_lite.passes.output_layout import change_output_layout
 from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.pipeline.ascend_context import apply_ascend_context, effective_context
 from converter_lite.pipeline.calibrate import calibration_executor, statistics_cache
@@ -31,7 +32,7 @@ from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
-from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
+from converter_lite.pipeline.request import CHANNELS_LAST, PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
 from converter_lite.pipeline.rewrites import chosen_rewrites
 from converter_lite.pipeline.samples import names_files, open_samples
@@ -202,6 +203,7 @@ class _Conversion:
         """
         if self.config is not None:
             source = self._in_wanted_precision(source, self.config)
+        self._lay_out(source)
         if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
             if self.request.quantize_if_possible:
                 self.log.warning("the model is quantized already and stays as it is")
@@ -217,6 +219,23 @@ class _Conversion:
         if context is not None:
             apply_ascend_context(source.model, context, self.request.input_shape)
         return source
+
+    def _lay_out(self, source: Source) -> None:
+        """Give the outputs the layout that was asked for."""
+        wanted = self.request.output_data_format
+        if not wanted:
+            return
+        flag = f"--outputDataFormat={wanted}"
+        if wanted == ("NHWC" if self.request.fmk in CHANNELS_LAST else "NCHW"):
+            self.log.warning(f"{flag} has no effect: {self.request.fmk} models have this layout")
+        elif source.is_quantized:
+            raise UsageError(
+                "the outputs of a model that is quantized already keep their layout",
+                where=flag,
+                hint="start from the float model",
+            )
+        elif not change_output_layout(source.model, wanted):
+            self.log.warning(f"{flag} has no effect: no output is known to have four dimensions")
 
     def _in_wanted_precision(self, source: Source, config: QuantizationConfig) -> Source:
         if config.transform_quant_param.export_precision_mode is ExportPrecisionMode.FLOAT32:

@@ -27,7 +27,6 @@ NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
             "false",
             "there is no separate transformer optimization; --optimize=general does all there is",
         ),
-        "outputDataFormat": ("", "the outputs keep the layout of the model"),
     }
 )
 """Flags of the original whose feature is not available: the value without effect, and why any other is refused."""
@@ -38,6 +37,9 @@ ENCRYPTED_FRAMEWORKS = ("MINDIR", "MSLITE")
 INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
 OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
 LAYOUTS = ("NHWC", "NCHW")
+
+CHANNELS_LAST = ("TF", "TFLITE")
+"""Values of ``--fmk`` whose pictures are NHWC; those of the others are NCHW."""
 
 DEFAULT_SAVE_TYPE = ("MINDIR_LITE", "ONNX")
 """Default output formats: the original's, and the file that runs everywhere."""
@@ -76,6 +78,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         input_data_format: Layout of BIN calibration files of 4-D inputs, NHWC or NCHW.
         input_data_type: Element type of the inputs of the result: DEFAULT keeps the model's.
         output_data_type: The same for the outputs.
+        output_data_format: Layout of four-dimensional outputs of the result, NHWC or NCHW; empty: that of the model.
         fp16: Store float constants that stay float as float16.
         optimize: Level of graph optimization.
         save_type: Output formats, in order.
@@ -112,6 +115,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     input_data_format: str = "NHWC"
     input_data_type: str = "DEFAULT"
     output_data_type: str = "DEFAULT"
+    output_data_format: str = ""
     fp16: bool = False
     optimize: str = "general"
     save_type: tuple[str, ...] = DEFAULT_SAVE_TYPE
@@ -243,6 +247,14 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 hint="name files with calibrate_path",
             )
         one_of(self.input_data_format, LAYOUTS, "--inputDataFormat")
+        if self.output_data_format:
+            one_of(self.output_data_format, LAYOUTS, "--outputDataFormat")
+            if self.fmk == "MSLITE":
+                raise UsageError(
+                    "a .ms file does not say how its outputs are laid out",
+                    where="--outputDataFormat",
+                    hint="convert the model that it was made from",
+                )
         one_of(self.input_data_type, INPUT_TYPES, "--inputDataType")
         one_of(self.output_data_type, OUTPUT_TYPES, "--outputDataType")
         object.__setattr__(self, "optimize", _optimize_level(self.optimize))

@@ -51,7 +51,6 @@ REFUSED = [
     ("--trainModel=true", "training models"),
     ("--device=Ascend310", "target_device"),
     ("--optimizeTransformer=true", "transformer"),
-    ("--outputDataFormat=NCHW", "layout"),
     ("--saveType=MINDIR", "MindIR"),
 ]
 

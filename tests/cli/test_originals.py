@@ -13,7 +13,7 @@ from converter_lite.data.random_samples import random_samples, with_pictures
 from converter_lite.passes.pipeline import RULE_NAMES
 from converter_lite.passes.vendor_names import OUR_RULES, WITHOUT_COUNTERPART
 from converter_lite.quantization.plan import load_plans
-from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, model_proto
+from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, command, model_proto
 from tests.support import build, random_feed, run
 
 BATCHNORM = """
@@ -146,3 +146,29 @@ def test_drawn_pictures_are_smooth_and_judge_a_search(workshop: Workshop) -> Non
     data = {"calibrate_path": "x:bins", "calibrate_size": "4", "input_type": "BIN"}
     made = workshop.convert(config=changed(with_data, data_preprocess_param=data), output="own")
     assert "use_cv_data: has no effect: the search measures on the calibration samples" in made.out + made.err
+
+
+@pytest.mark.parametrize("save_type", ["ONNX", "MINDIR_LITE", "NAIVE_BUFFER"])
+def test_outputs_get_the_layout_that_is_asked_for(workshop: Workshop, save_type: str) -> None:
+    graph = "g (float[1,3,8,6] x) => (float[1,20,8,6] y) { y = Conv<pads = [1,1,1,1]>(x, w_conv, b_conv) }"
+    onnx.save(model_proto(graph), "model.onnx")
+    workshop.succeed("--outputDataFormat=NHWC", f"--saveType={save_type}")
+    if save_type == "ONNX":
+        feed = random_feed(ir.load("model.onnx"))
+        (before,), (after,) = (run(Path(name), feed).values() for name in ("model.onnx", "out.onnx"))
+        assert np.allclose(before.transpose(0, 2, 3, 1), after)
+
+
+@pytest.mark.parametrize(("layout", "said"), [("NCHW", "ONNX models have this layout"), ("NHWC", "four dimensions")])
+def test_a_layout_that_changes_nothing_is_remarked_on(workshop: Workshop, layout: str, said: str) -> None:
+    made = workshop.convert(f"--outputDataFormat={layout}")
+    assert made.status == 0
+    assert f"--outputDataFormat={layout} has no effect" in made.out + made.err
+    assert said in made.out + made.err
+
+
+def test_a_layout_needs_a_model_whose_layout_is_known(workshop: Workshop) -> None:
+    workshop.succeed("--saveType=MINDIR_LITE", "--inputShape=x:1,3,8,8")
+    assert command(
+        "--fmk=MSLITE", "--modelFile=out.ms", "--outputFile=again", "--outputDataFormat=NCHW"
+    ).err.startswith("ERROR --outputDataFormat: a .ms file does not say how its outputs are laid out")

@@ -166,6 +166,7 @@ ASKS_FOR_NOTHING = {
 FLAGS: dict[str, Any] = {
     "input_shape": {"x": (1, 3, 10, 8)},
     "input_data_format": "NCHW",
+    "output_data_format": "NHWC",
     "input_data_type": "UINT8",
     "output_data_type": "FLOAT16",
     "fp16": True,

@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from tests.cli.workshop import command
 from converter_lite.formats.mindir.source import read_source
 from converter_lite.formats.source import ModelFiles
 from converter_lite.system.encryption import Key
+from tests.cli.workshop import command
 from tests.formats.mindir.files import read, run
 from tests.formats.mindir.test_operators import CASES
 from tests.formats.mindir.test_structure import EXPECTED, PROGRAMS, X
