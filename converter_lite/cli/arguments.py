@@ -132,6 +132,20 @@ def switch(value: str, flag: str, *, on: str = "true", off: str = "false") -> bo
     return one_of(value, (on, off), flag) == on
 
 
+def encryption_key(wanted: str, key: str) -> str:
+    """The key to encrypt with, empty for a file that is not encrypted.
+
+    Raises:
+        UsageError: ``--encryption`` and ``--encryptKey`` contradict each other.
+    """
+    if not wanted:
+        return key
+    if switch(wanted, "--encryption") != bool(key):
+        message = "has no effect with --encryption=false" if key else "is missing: --encryption=true needs it"
+        raise UsageError(message, where="--encryptKey")
+    return key
+
+
 def option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
     """A flag with a value, spelled as in the original; the parameter is in snake case."""
     parameter = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)

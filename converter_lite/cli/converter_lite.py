@@ -12,6 +12,7 @@ import click
 from converter_lite import __version__
 from converter_lite.cli.arguments import (
     cosine,
+    encryption_key,
     executor_option,
     external_paths,
     format_flags,
@@ -46,6 +47,7 @@ from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
 from converter_lite.formats.registry import FORMATS, FRAMEWORKS, readable
 from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
+    ENCRYPTED_FRAMEWORKS,
     INPUT_TYPES,
     MAX_THREADS,
     NOT_AVAILABLE,
@@ -67,6 +69,8 @@ NEVER_EMPTY = (
     "cache",
     "preview",
     "executor",
+    "decryptKey",
+    "encryptKey",
 )
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
@@ -139,10 +143,15 @@ class _Command(click.Group):
 @option("inputDataFormat", "Layout of 4-D BIN calibration files: NHWC or NCHW.", "NHWC")
 @option("inputDataType", f"Element type of the inputs: {', '.join(INPUT_TYPES)}.", "DEFAULT")
 @option("outputDataType", f"Element type of the outputs: {', '.join(OUTPUT_TYPES)}.", "DEFAULT")
+@option("outputDataFormat", "Layout of 4-D outputs: NHWC or NCHW; without it that of the model.", metavar="LAYOUT")
 @option("fp16", "on: store float constants as float16.", "off")
 @option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
 @option("saveType", f"Output formats, comma separated: {', '.join(FORMATS)}.", ",".join(DEFAULT_SAVE_TYPE))
 @format_flags
+@option("decryptKey", f"Hexadecimal key of an encrypted {' or '.join(ENCRYPTED_FRAMEWORKS)} model.", metavar="KEY")
+@option("decryptMode", "How such a model is encrypted: AES-GCM or AES-CBC.", "AES-GCM")
+@option("encryption", "true: encrypt the .ms file (AES-GCM); the default is true with --encryptKey.", metavar="BOOLEAN")
+@option("encryptKey", "Key for that: 32 hexadecimal digits.", metavar="KEY")
 @option("infer", "true: run the result once on random data too.", "false")
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
@@ -164,13 +173,8 @@ class _Command(click.Group):
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
 @click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
 @option("trainModel", "Known, not available.", "false", hidden=True)
-@option("decryptKey", "Known, not available.", hidden=True)
-@option("decryptMode", "Known, not available.", "AES-GCM", hidden=True)
-@option("encryption", "Known, not available.", "false", hidden=True)
-@option("encryptKey", "Known, not available.", hidden=True)
 @option("device", "Known, not available.", hidden=True)
 @option("optimizeTransformer", "Known, not available.", "false", hidden=True)
-@option("outputDataFormat", "Known, not available.", hidden=True)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> int:
     """Convert a trained model to a quantized one, and prove that the result runs and stays accurate."""
@@ -250,10 +254,14 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         input_data_format=options["input_data_format"],
         input_data_type=options["input_data_type"],
         output_data_type=options["output_data_type"],
+        output_data_format=options["output_data_format"],
         fp16=switch(options["fp16"], "--fp16", on="on", off="off"),
         optimize=options["optimize"],
         save_type=options["save_type"],
         **values_of_flags(options),
+        decrypt_key=options["decrypt_key"],
+        decrypt_mode=options["decrypt_mode"],
+        encrypt_key=encryption_key(options["encryption"], options["encrypt_key"]),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
         proof_data=path_of(options["proof_data"]),

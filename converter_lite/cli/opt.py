@@ -269,6 +269,7 @@ def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
     """
     from converter_lite.formats.paddle.exporter.build import NbOptions, build
     from converter_lite.formats.paddle.format import NB_REQUIREMENTS
+    from converter_lite.passes.pipeline import Rewrites
     from converter_lite.pipeline.prepare import Preparation
     from converter_lite.pipeline.read import read_source
     from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -276,7 +277,7 @@ def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
     asked = {**options, "optimize_out": options["optimize_out"] or "unused"}
     request = request_of(asked, written_target(targets), targets)
     source = read_source(request, static_shapes=request.input_shape)
-    model = Preparation(source, request.optimize)(NB_REQUIREMENTS).model
+    model = Preparation(source, Rewrites(request.optimize))(NB_REQUIREMENTS).model
     target = request.nb_target
     return build(QuantizedModel(model, QuantPlan(target)), options=NbOptions(target=target)).program
 

@@ -144,6 +144,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     from converter_lite.formats.registry import output_format
     from converter_lite.pipeline.prepare import Preparation
     from converter_lite.pipeline.read import read_source
+    from converter_lite.pipeline.rewrites import chosen_rewrites
     from converter_lite.quantization.choice import choose
     from converter_lite.quantization.quantizer import SUBSTITUTES, Quantizer, Resources
 
@@ -157,7 +158,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     inputs = {str(value.name) for value in source.model.graph.inputs}
     shapes = {name: shape for name, shape in request.input_shape.items() if name in inputs}  # others were built in
     fmt = output_format(request.save_type[0], FileOptions())
-    prepared = Preparation(source, request.optimize)(fmt.requirements)
+    prepared = Preparation(source, chosen_rewrites(request.optimize, config, log))(fmt.requirements)
     samples = SampleSource(
         config,
         None,

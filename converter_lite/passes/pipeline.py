@@ -84,6 +84,25 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
 )
 """Rules for operators that a target may have; HardSwish first, as it holds a HardSigmoid."""
 
+RULE_NAMES = frozenset(rule.__name__ for rule in (*RULES, *FUSIONS.values())) - {rule.__name__ for rule in REQUIRED}
+"""Rules that can be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrites:
+    """What may be rewritten.
+
+    Attributes:
+        level: One of :data:`LEVELS`; ``none`` only does what later steps rely on.
+        without: Names of rules that are left out.
+    """
+
+    level: str = "general"
+    without: frozenset[str] = frozenset()
+
+
+ALL_REWRITES = Rewrites()
+
 
 class BrokenGraphError(RuntimeError):
     """A pass left an invalid graph: a defect of this program, never of the model."""
@@ -112,6 +131,7 @@ def optimize(
     model: ir.Model,
     *,
     level: str = "general",
+    without: frozenset[str] = frozenset(),
     fused_operators: frozenset[str] = frozenset(),
     spelled_out: frozenset[str] = frozenset(),
     compact: bool = False,
@@ -123,6 +143,7 @@ def optimize(
     Args:
         model: As :func:`~converter_lite.formats.onnx.reader.read_onnx` returns it.
         level: One of :data:`LEVELS`; ``none`` only does what later steps rely on.
+        without: Names of rules that are left out, of :data:`RULE_NAMES`.
         fused_operators: Keys of :data:`FUSIONS` that the target computes with one operator. Each is used only when
             the model's operator set has it.
         spelled_out: Keys of :data:`SPELLED_OUT` that the target cannot compute in every form, whatever the level.
@@ -140,14 +161,15 @@ def optimize(
             f"no rule recognizes {', '.join(sorted(unknown))}", hint=f"rules exist for {', '.join(FUSIONS)}"
         )
     assign_names(model)
-    run = _Run(model)
+    run = _Run(model, without)
     before = sum(1 for _ in all_nodes(model.graph))
     names = known_names(model.graph)
     run.apply_each(REQUIRED)
     if level == "none":
         infer_shapes(model)
     else:
-        rules = tuple(fold_without_growth if compact and rule is fold_constants else rule for rule in RULES)
+        folds_less = compact and fold_constants.__name__ not in without
+        rules = tuple(fold_without_growth if folds_less and rule is fold_constants else rule for rule in RULES)
         _optimize(run, (*rules, *(rule for name, rule in FUSIONS.items() if name in fused_operators)))
     if _spell_out(run, tuple(rule for name, rule in SPELLED_OUT.items() if name in spelled_out)):
         infer_shapes(model)
@@ -207,8 +229,9 @@ def _optimize(run: _Run, rules: tuple[Pass, ...]) -> None:
 class _Run:
     """One optimization: counts what each pass did and checks what it left."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, without: frozenset[str] = frozenset()) -> None:
         self.model = model
+        self._without = without
         self.changes: dict[str, int] = {}
         self._inputs = [value.name for value in model.graph.inputs]
         self._outputs = [value.name for value in model.graph.outputs]
@@ -217,6 +240,8 @@ class _Run:
         """Apply every pass once, in order; returns how often they applied in all."""
         total = 0
         for rule in passes:
+            if rule.__name__ in self._without:
+                continue
             count = rule(self.model)
             if count:
                 self.changes[rule.__name__] = self.changes.get(rule.__name__, 0) + count

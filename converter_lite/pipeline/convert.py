@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from converter_lite.calibration.context import CalibrationContext
+from converter_lite.config.names import ExportPrecisionMode
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.random_samples import random_samples
-from converter_lite.errors import ModelError, QualityError, UsageError
+from converter_lite.data.random_samples import random_samples, with_pictures
+from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format, weight_files_beside
 from converter_lite.formats.source import Source
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
+from converter_lite.passes.output_layout import change_output_layout
 from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.pipeline.ascend_context import apply_ascend_context, effective_context
 from converter_lite.pipeline.calibrate import calibration_executor, statistics_cache
@@ -30,8 +32,9 @@ from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
-from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
+from converter_lite.pipeline.request import CHANNELS_LAST, PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
+from converter_lite.pipeline.rewrites import chosen_rewrites
 from converter_lite.pipeline.samples import (
     check_folders,
     check_inputs_exist,
@@ -96,6 +99,7 @@ class _Conversion:
             fp16=request.fp16,
             flags=request,
             config=self.config,
+            key=bytes.fromhex(request.encrypt_key),
         )
         self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
 
@@ -108,7 +112,7 @@ class _Conversion:
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
         request = self._forget_constants(source)
-        self._refuse_quantized(source)
+        source = self._admitted(source)
         check_inputs_exist(request, self.config, source.model)
         result = ConvertResult(model_bytes=source.bytes)
         jobs = self._prepare(source, targets, result)
@@ -216,23 +220,72 @@ class _Conversion:
             self.reporting = Reporting(self.request, self.config, self.context)
         return self.request
 
-    def _refuse_quantized(self, source: Source) -> None:
+    def _admitted(self, source: Source) -> Source:
+        """The model as it is to be converted.
+
+        Raises:
+            ModelError: It is quantized already, and is to be quantized.
+            ConfigError: It is not, and only a quantized one could be meant.
+        """
+        if self.config is not None:
+            source = self._in_wanted_precision(source, self.config)
+        self._lay_out(source)
         if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
             if self.request.quantize_if_possible:
                 self.log.warning("the model is quantized already and stays as it is")
                 self.config = None
-                return
+                return source
             raise ModelError(
                 "the model is quantized already",
                 where=source.where,
-                hint="start from the float model, or convert without a quantization section",
+                hint="start from the float model, convert without a quantization section, or set "
+                "[transform_quant_param] export_precision_mode=FLOAT32",
             )
         context = effective_context(self.config)
         if context is not None:
             apply_ascend_context(source.model, context, self.request.input_shape)
+        return source
+
+    def _lay_out(self, source: Source) -> None:
+        """Give the outputs the layout that was asked for."""
+        wanted = self.request.output_data_format
+        if not wanted:
+            return
+        flag = f"--outputDataFormat={wanted}"
+        if wanted == ("NHWC" if self.request.fmk in CHANNELS_LAST else "NCHW"):
+            self.log.warning(f"{flag} has no effect: {self.request.fmk} models have this layout")
+        elif source.is_quantized:
+            raise UsageError(
+                "the outputs of a model that is quantized already keep their layout",
+                where=flag,
+                hint="start from the float model",
+            )
+        elif not change_output_layout(source.model, wanted):
+            self.log.warning(f"{flag} has no effect: no output is known to have four dimensions")
+
+    def _in_wanted_precision(self, source: Source, config: QuantizationConfig) -> Source:
+        if config.transform_quant_param.export_precision_mode is ExportPrecisionMode.FLOAT32:
+            if source.is_quantized:
+                self.log.info("the model is written with the real numbers that its integers stand for")
+                return source.in_float()
+            where = config.location("transform_quant_param", "export_precision_mode")
+            self.log.warning(f"{where}: has no effect: the model is not quantized")
+        is_bare = config.common_quant_param.quant_type is None and config.given(
+            "weight_quant_param", "dequant_strategy"
+        )
+        if is_bare and not source.is_quantized:
+            raise ConfigError(
+                "the model is not quantized, and there is no quant_type",
+                where=config.location("weight_quant_param", "dequant_strategy"),
+                hint="set quant_type=WEIGHT_QUANT in [common_quant_param]",
+            )
+        return source
 
     def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
         """Doubts about the prepared samples, and pictures of them."""
+        if self.config is not None and self.config.mixed_bit_weight_quant_param.use_cv_data and dataset is not None:
+            where = self.config.location("mixed_bit_weight_quant_param", "use_cv_data")
+            self.log.warning(f"{where}: has no effect: the search measures on the calibration samples")
         preview = self.request.preview
         if dataset is None:
             if preview is not None:
@@ -258,7 +311,7 @@ class _Conversion:
 
     def _prepare(self, source: Source, targets: list[Path], result: ConvertResult) -> list[_Job]:
         """The graph of each format, checked before any other work."""
-        preparation = Preparation(source, self.request.optimize)
+        preparation = Preparation(source, chosen_rewrites(self.request.optimize, self.config, self.log))
         quantizes = self.config is not None and self.config.common_quant_param.quant_type is not None
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
@@ -371,8 +424,10 @@ class _Conversion:
         return quantized
 
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
-        """Random samples of the right types."""
-        return list(random_samples(model, count, fixed_shapes=dict(self.request.input_shape)))
+        """Random samples of the right types; pictures on request."""
+        drawn = random_samples(model, count, fixed_shapes=dict(self.request.input_shape))
+        wants_pictures = self.config is not None and self.config.mixed_bit_weight_quant_param.use_cv_data
+        return list(with_pictures(drawn) if wants_pictures else drawn)
 
     def _write(self, job: _Job, quantized: QuantizedModel, work: Path, proof: Proof) -> Proven:
         with self.log.stage("write"):

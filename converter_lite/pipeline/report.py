@@ -163,7 +163,12 @@ class Reporting:
         given: dict[str, str] = {}
         for field in fields(ConvertRequest):
             value = getattr(self._request, field.name)
-            if field.name not in ("config", "calibration_data") and value not in (field.default, None, {}, ()):
+            if field.name not in ("config", "calibration_data", "encrypt_key", "decrypt_key") and value not in (
+                field.default,
+                None,
+                {},
+                (),
+            ):
                 given[field.name] = _text(value)
         return {COMMAND_LINE: given, **({} if self._config is None else self._config.as_mapping())}
 

@@ -50,13 +50,8 @@ BAD = [
 REFUSED = [
     *((f"--fmk={name}", "ONNX") for name in ("OM",)),
     ("--trainModel=true", "training models"),
-    ("--decryptKey=00112233", "encrypted models"),
-    ("--decryptMode=AES-CBC", "encrypted models"),
-    ("--encryption=true", "not encrypted"),
-    ("--encryptKey=00112233", "not encrypted"),
     ("--device=Ascend310", "target_device"),
     ("--optimizeTransformer=true", "transformer"),
-    ("--outputDataFormat=NCHW", "layout"),
     ("--saveType=MINDIR", "MindIR"),
 ]
 
