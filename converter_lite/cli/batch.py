@@ -23,7 +23,7 @@ BATCH_DECIDES = ("json", "quiet", "version", "executor")
 """Flags that a job of a batch does not have."""
 
 
-@click.command("batch")
+@click.command("batch", short_help="Convert many models, each in a process of its own.")
 @click.argument("sources", nargs=-1)
 @option("configFile", "Configuration of jobs that name none.", metavar="PATH")
 @option("outputDir", "Folder of the results, where models are named instead of a job file.", metavar="DIR")
