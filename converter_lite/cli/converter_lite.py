@@ -33,6 +33,7 @@ from converter_lite.cli.compare import compare_command
 from converter_lite.cli.completion import words
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
+from converter_lite.cli.doctor import doctor_command
 from converter_lite.cli.exit_status import (
     FAILURE_LINE,
     clean_up_when_terminated,
@@ -246,6 +247,7 @@ def inspect_command(file: Path, kernels: bool, allow_external_paths: bool) -> in
 
 cli.add_command(batch_command)
 cli.add_command(compare_command)
+cli.add_command(doctor_command)
 cli.add_command(sensitivity_command)
 
 
