@@ -34,7 +34,9 @@ BATCH_DECIDES = ("json", "quiet", "version", "executor")
     metavar="FLAG=VALUE",
     help="A flag of every job that does not set it; repeatable.",
 )
-@click.option("-j", "workers", default="1", metavar="N", help="Jobs at the same time; 0 = one for each core.  [default: 1]")
+@click.option(
+    "-j", "workers", default="1", metavar="N", help="Jobs at the same time; 0 = one for each core.  [default: 1]"
+)
 @executor_option
 @click.option("--resume", is_flag=True, help="Skip what an earlier run did and what has not changed since.")
 @option("json", "Results, kept after every job.", "batch_result.json", metavar="FILE")

@@ -67,7 +67,7 @@ def _examine(model: Path, config: Path | None, options: dict[str, Any]) -> None:
         found = examine(request, RunContext(DEFAULT_ENGINE, os.cpu_count() or 1, Log()))
     click.echo("".join(f"{line}\n" for line in _lines(_findings(request, found))), nl=False)
     _fail(found, is_asked=bool(options["save_type"]))
-    click.echo("\n".join(_lines(_next(request))))
+    click.echo("\n".join(_lines(_next(request, options["save_type"]))))
 
 
 def _request(model: Path, config: Path | None, options: dict[str, Any]) -> ConvertRequest:
@@ -140,7 +140,7 @@ def _outlook(outlook: Outlook | ConverterError, size: int, *, is_short: bool) ->
     yield from (f"  {reason}" for reason in reasons[:REASONS])
 
 
-def _next(request: ConvertRequest) -> Iterator[_Row]:
+def _next(request: ConvertRequest, save_type: str) -> Iterator[_Row]:
     if request.config_file is None:
         yield (
             "next",
@@ -151,6 +151,8 @@ def _next(request: ConvertRequest) -> Iterator[_Row]:
     if request.weight_file is not None:
         flags.append(f"--weightFile={request.weight_file}")
     flags += [f"--outputFile={request.model_file.stem}_quantized", f"--configFile={request.config_file}"]
+    if save_type:
+        flags.append(f"--saveType={save_type}")
     yield "next", shlex.join(["converter_lite", *flags])
 
 
