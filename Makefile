@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy coverage fuzz bench bench-large bench-page bench-scaling clean
+.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy docs coverage fuzz bench bench-large bench-page bench-scaling clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -71,6 +71,12 @@ layers: $(VENV)/.installed
 mypy: $(VENV)/.installed
 	$(BIN)/mypy
 
+# The pages in site/, made anew where they come from tables of the code; a link that leads nowhere is an error.
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m converter_lite.cli.documentation
+	$(BIN)/python -m mkdocs build --strict
+
 bench: $(VENV)/.installed
 	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
@@ -93,4 +99,4 @@ fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --minutes=$(FUZZ_MINUTES)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache

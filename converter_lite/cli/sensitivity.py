@@ -23,7 +23,8 @@ from converter_lite.cli.arguments import (
 )
 from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import ModelError, QualityError, UsageError, one_of
-from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest
+from converter_lite.formats.registry import readable
+from converter_lite.pipeline.request import LAYOUTS, MAX_THREADS, ConvertRequest
 from converter_lite.system.files import refuse_overwrites
 
 if TYPE_CHECKING:
@@ -39,14 +40,14 @@ FORMATS = ("ONNX", "MINDIR_LITE", "NAIVE_BUFFER", "PADDLE")
 MOST = 65535
 
 
-@click.command("sensitivity")
-@option("fmk", "Framework of the model, as converter_lite reads them.", "ONNX")
+@click.command("sensitivity", short_help="Measure what quantizing each layer costs.")
+@option("fmk", "Framework of the model.", "ONNX", choices=tuple(readable()))
 @option("modelFile", "Model to analyse.", metavar="PATH")
 @option("weightFile", "Parameters of a PADDLE or CAFFE model.", metavar="PATH")
 @option("configFile", "INI file that says how to quantize, and names the data.", metavar="PATH")
 @option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
-@option("inputDataFormat", "Layout of 4-D BIN files: NHWC or NCHW.", "NHWC")
-@option("saveType", f"Format whose device table is followed: {' or '.join(FORMATS)}.", "ONNX")
+@option("inputDataFormat", "Layout of 4-D BIN files.", "NHWC", choices=LAYOUTS)
+@option("saveType", "Format whose device table is followed.", "ONNX", choices=FORMATS)
 @option("targetCosine", "Find the skip_quant_node= line for this cosine of every output.", metavar="X")
 @option("samples", "Samples on which each layer is measured.", "16", metavar="N")
 @option("shown", "Layers in the table; 0 = all.", "20", metavar="N")

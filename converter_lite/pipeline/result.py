@@ -49,6 +49,11 @@ class Artefact:
     sample_kind: str = "calibration"
 
 
+def installed_versions() -> dict[str, str]:
+    """Versions of everything that affects a result."""
+    return {"python": platform.python_version(), **environment.installed(PACKAGES)}
+
+
 @dataclass(slots=True)
 class ConvertResult:
     """What a conversion did.
@@ -82,8 +87,8 @@ class ConvertResult:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions of everything that affects the result."""
-        return {"python": platform.python_version(), **environment.installed(PACKAGES)}
+        """See :func:`installed_versions`."""
+        return installed_versions()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``--json``; numbers that JSON lacks (infinite SQNR) are ``null``."""
