@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.data.random_samples import random_samples
+from converter_lite.data.random_samples import SEQUENCE_LENGTH, RandomDataset, random_samples
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ConverterError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
@@ -32,6 +33,9 @@ from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, open_file, open_session
+
+OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
+"""Lengths of open sequences that are tried where the float model cannot run the usual one: windows of sound, for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Proof:
         self._request = request
         self._dataset = dataset
         self._context = context
+        self._said: set[str] = set()
         if constant_bytes(original) < LARGE_MODEL or _foreign(original):
             self._open_reference()
 
@@ -151,9 +156,32 @@ class Proof:
         if dataset is not None:
             feeds = dataset.head(self.samples)
         else:
-            feeds = [_within(plan, feed) for feed in random_samples(model, self.samples, fixed_shapes=shapes)]
+            feeds = [_within(plan, feed) for feed in self._runnable(model, shapes)]
         for feed in feeds:
             yield feed, feed if interface is None else feed_for(interface, feed)
+
+    def _runnable(self, model: ir.Model, shapes: Mapping[str, tuple[int, ...]]) -> RandomDataset:
+        """Random samples whose open lengths the float model runs on.
+
+        Raises:
+            ModelError: It runs on none of them; that of the usual length is given.
+        """
+        usual = found = random_samples(model, self.samples, fixed_shapes=shapes)
+        is_fixed = all(None not in draw.spec.shape for draw in usual.draws)
+        lengths = () if is_fixed or is_larger_than_memory(self._original) else (SEQUENCE_LENGTH, *OTHER_LENGTHS)
+        for states, length in product((False, True), lengths):
+            found = random_samples(model, self.samples, fixed_shapes=shapes, length=length, states=states)
+            try:
+                self._open_reference().run(next(iter(found)))
+            except ModelError:
+                found = usual
+                continue
+            break
+        for note in found.notes:
+            if note not in self._said:
+                self._said.add(note)
+                self._context.log.info(note)
+        return found
 
     def gate(self, proven: list[Proven], log: Log) -> None:
         """Refuse files that are too far from the original.
