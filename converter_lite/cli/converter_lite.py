@@ -18,6 +18,7 @@ from converter_lite.cli.arguments import (
     option,
     parse_input_shape,
     path_of,
+    ratio,
     refuse_empty,
     refuse_repeated,
     refuse_swallowed,
@@ -58,6 +59,7 @@ NEVER_EMPTY = (
     "configFile",
     "saveType",
     "minCosine",
+    "minSpeedup",
     "proofData",
     "plan",
     "savePlan",
@@ -145,6 +147,7 @@ class _Command(click.Group):
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
 )
+@option("minSpeedup", "Gate for ONNX files: least speed, as a multiple of the float model's.", metavar="X")
 @option("proofData", "Compare on these samples: an .npz file, or a folder of BIN files per input.", metavar="PATH")
 @option("plan", "Use the plans of this JSON file.", metavar="FILE")
 @option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
@@ -254,6 +257,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         **values_of_flags(options),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
+        min_speedup=ratio(options["min_speedup"], "--minSpeedup"),
         proof_data=path_of(options["proof_data"]),
         plan=path_of(options["plan"]),
         save_plan=path_of(options["save_plan"]),

@@ -24,15 +24,19 @@ from converter_lite.passes.shapes import infer_shapes
 from converter_lite.pipeline.accuracy import compare
 from converter_lite.pipeline.remedies import remedies
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LARGE_PROOF_SAMPLES, ConvertRequest
-from converter_lite.pipeline.result import accuracy_to_json
+from converter_lite.pipeline.result import accuracy_to_json, speed_to_json
+from converter_lite.pipeline.speed import TIMED_BYTES, Speed, compare_speed, slow_kinds
 from converter_lite.pipeline.summary import accuracy_lines
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.reports.figures import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
 from converter_lite.runtime.context import RunContext
-from converter_lite.runtime.engine import Feed, Session
-from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, open_file, open_session
+from converter_lite.runtime.engine import Feed, Session, profile
+from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, message, open_file, open_session
+
+PROFILED = 3
+"""Runs of a profile; the fastest of each kernel counts."""
 
 OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
 """Lengths of open sequences that are tried where the float model cannot run the usual one: windows of sound, for one."""
@@ -47,6 +51,7 @@ class Proven:
     target: Path
     accuracy: tuple[OutputAccuracy, ...]
     choice: Choice | None
+    speed: Speed | None = None
 
 
 class Proof:
@@ -144,6 +149,36 @@ class Proof:
                 session.run(feed)
         return accuracy
 
+    def time(self, fmt: OutputFormat, file: Path, quantized: QuantizedModel, model: ir.Model) -> Speed | None:
+        """How fast a file with integers is beside the float model, as users load both; a slower one is a warning.
+
+        Args:
+            fmt: Its format.
+            file: The file.
+            quantized: What was written.
+            model: The float graph as the format requires it.
+
+        Returns:
+            ``None`` where that is not measured.
+        """
+        asked = self._request.min_speedup is not None
+        if not fmt.is_timed or is_larger_than_memory(self._original):
+            return None
+        if not asked and (not quantized.plan.quantized_nodes or constant_bytes(self._original) > TIMED_BYTES):
+            return None
+        interface = _changed_interface(quantized, fmt.io_types)
+        feeds = next(self._feeds(interface, self._dataset, model, quantized.plan))
+        engine, source = self._context.engine, message(self._original)
+        reference = source.session(engine, threads=1)
+        speed = compare_speed(reference, engine.session(file, threads=1), feeds)
+        if speed.is_slower:
+            before = profile(source.content, [feeds[0]] * PROFILED, tensors=source.tensors)
+            kinds = slow_kinds(before, profile(file, [feeds[1]] * PROFILED))
+            self._context.log.warning(
+                f"{fmt.name}: {speed.file_ms:.3g} ms a sample, slower than the float model ({speed.float_ms:.3g} ms): {kinds}"
+            )
+        return speed
+
     def _session(self, runnable: bytes | Path) -> Session:
         if is_larger_than_memory(self._original) and isinstance(runnable, Path):
             return _in_blocks(ir.load(runnable), self._context)
@@ -201,6 +236,15 @@ class Proof:
                     where=str(item.target),
                     hint=remedies(item.choice, is_real=self.is_real),
                     details={"accuracy": accuracy_to_json(item.accuracy)},
+                )
+
+            asked = self._request.min_speedup
+            if asked is not None and item.speed is not None and item.speed.speedup < asked:
+                raise QualityError(
+                    f"{_below(item.speed.speedup, asked)} times as fast as the float model, less than the gate {asked:g}",
+                    where=str(item.target),
+                    hint="leave nodes that cost time in float (skip_quant_node; inspect --kernels shows them), or ask for less",
+                    details={"speed": speed_to_json(item.speed)},
                 )
 
     def limit(self, choice: Choice | None) -> float | None:

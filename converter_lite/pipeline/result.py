@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from converter_lite.pipeline.speed import Speed
     from converter_lite.quantization.plan import QuantPlan
     from converter_lite.reports.figures import ModelFigures, OutputAccuracy
     from converter_lite.reports.preview import InputPreview
@@ -30,6 +31,7 @@ class Artefact:
         real_samples: Whether they were samples of the user (else random data).
         gate: Least mean cosine that was asked for; ``None`` without a gate.
         sample_kind: Which samples: ``calibration``, ``proof`` (of ``proof_data``) or ``random``.
+        speed: Time of an ONNX file beside the float model; ``None`` where it was not measured.
     """
 
     format: str
@@ -41,6 +43,7 @@ class Artefact:
     real_samples: bool
     gate: float | None = None
     sample_kind: str = "calibration"
+    speed: Speed | None = None
 
 
 @dataclass(slots=True)
@@ -110,9 +113,15 @@ def accuracy_to_json(accuracy: Sequence[OutputAccuracy]) -> list[dict[str, Any]]
     ]
 
 
+def speed_to_json(speed: Speed) -> dict[str, float]:
+    """Milliseconds, and their ratio."""
+    return {name: round(value, 4) for name, value in {**asdict(speed), "speedup": speed.speedup}.items()}
+
+
 def _artefact(artefact: Artefact) -> dict[str, Any]:
     data = asdict(artefact)
     data["path"] = str(artefact.path)
+    data["speed"] = None if artefact.speed is None else speed_to_json(artefact.speed)
     data["accuracy"] = accuracy_to_json(artefact.accuracy)
     return data
 

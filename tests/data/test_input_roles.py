@@ -49,7 +49,7 @@ def test_a_model_runs_on_its_random_samples_and_gives_what_it_declares(case: str
 def test_what_was_chosen_is_said() -> None:
     model = build("g (float[N,3,5] x, int64[1] a) => (float[N,5] y) { y = ReduceSum<keepdims = 0>(x, a) }")
     (note,) = random_samples(model, 1).notes
-    assert note.startswith("random samples: x [1, 3, 5]; a = [2], axes of ReduceSum_0 (ReduceSum)")
+    assert note.startswith("random samples: x [1, 3, 5]; a = [1], axes of ReduceSum_0 (ReduceSum)")
     assert random_samples(build("g (float[3,5] x) => (float[3,5] y) { y = Relu(x) }"), 1).notes == []
 
 

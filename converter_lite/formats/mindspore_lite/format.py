@@ -46,6 +46,7 @@ class MsFormat:
     options: MsOptions = field(default_factory=MsOptions)
     name: str = "MINDIR_LITE"
     beside: tuple[str, ...] = ()
+    is_timed: bool = False
     suffix: str = ".ms"
     requirements: GraphRequirements = MS_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
