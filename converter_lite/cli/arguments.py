@@ -208,6 +208,23 @@ executor_option = option(
 )
 
 
+def ratio(text: str, flag: str) -> float | None:
+    """A number above 0, ``None`` for an empty text.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0.0 < value < float("inf"):
+        raise UsageError(f"{text!r} is not a number above 0", where=flag)
+    return value
+
+
 def path_of(text: str) -> Path | None:
     """A path, ``None`` for an empty text."""
     return Path(text) if text else None

@@ -20,6 +20,7 @@ from converter_lite.cli.arguments import (
     option,
     parse_input_shape,
     path_of,
+    ratio,
     refuse_empty,
     refuse_repeated,
     refuse_single_dashes,
@@ -66,6 +67,7 @@ NEVER_EMPTY = (
     "configFile",
     "saveType",
     "minCosine",
+    "minSpeedup",
     "proofData",
     "plan",
     "savePlan",
@@ -178,6 +180,7 @@ class _Command(GroupedHelp):
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
 )
+@option("minSpeedup", "Gate for ONNX files: least speed, as a multiple of the float model's.", metavar="X")
 @option("proofData", "Compare on these samples: an .npz file, or a folder of BIN files per input.", metavar="PATH")
 @option("plan", "Use the plans of this JSON file.", metavar="FILE")
 @option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
@@ -299,6 +302,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         encrypt_key=encryption_key(options["encryption"], options["encrypt_key"]),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
+        min_speedup=ratio(options["min_speedup"], "--minSpeedup"),
         proof_data=path_of(options["proof_data"]),
         plan=path_of(options["plan"]),
         save_plan=path_of(options["save_plan"]),

@@ -15,7 +15,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Output": ("saveType", "inputDataType", "outputDataType", "outputDataFormat", "fp16"),
         "One output format": ("msCompat", "uint8Weights", "keepMetadata", "nbTarget", "nbFp16"),
         "Encryption": ("decryptKey", "decryptMode", "encryption", "encryptKey"),
-        "Quality": ("minCosine", "proofData", "infer", "preview", "report", "json"),
+        "Quality": ("minCosine", "minSpeedup", "proofData", "infer", "preview", "report", "json"),
         "Speed": ("threads", "cache", "executor"),
         "Messages": ("verbose", "quiet", "version", "help"),
     }

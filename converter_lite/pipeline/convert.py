@@ -439,7 +439,8 @@ class _Conversion:
             self.log.info(f"{job.format.name}: and {len(made.notes) - SHOWN} notes more (-v prints them)")
         with self.log.stage("prove"):
             accuracy = proof.compare(job.format, made.files[0], quantized, job.prepared.model)
-        return Proven(job.format, made.files, job.target, accuracy, job.choice)
+            speed = proof.time(job.format, made.files[0], quantized, job.prepared.model)
+        return Proven(job.format, made.files, job.target, accuracy, job.choice, speed)
 
     def _debug_reports(self, job: _Job, quantized: QuantizedModel, dataset: RememberingDataset | None) -> None:
         folder = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
@@ -484,6 +485,7 @@ def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof:
                 proof.is_real,
                 gate,
                 sample_kind=proof.sample_kind,
+                speed=item.speed,
             )
         )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from converter_lite.execution import environment
 
 if TYPE_CHECKING:
+    from converter_lite.pipeline.speed import Speed
     from converter_lite.quantization.plan import QuantPlan
     from converter_lite.reports.accuracy import OutputAccuracy
     from converter_lite.reports.figures import ModelFigures
@@ -36,6 +37,7 @@ class Artefact:
         real_samples: Whether they were samples of the user (else random data).
         gate: Least mean cosine that was asked for; ``None`` without a gate.
         sample_kind: Which samples: ``calibration``, ``proof`` (of ``proof_data``) or ``random``.
+        speed: Time of an ONNX file beside the float model; ``None`` where it was not measured.
     """
 
     format: str
@@ -47,6 +49,7 @@ class Artefact:
     real_samples: bool
     gate: float | None = None
     sample_kind: str = "calibration"
+    speed: Speed | None = None
 
 
 def installed_versions() -> dict[str, str]:
@@ -124,9 +127,15 @@ def accuracy_to_json(accuracy: Sequence[OutputAccuracy]) -> list[dict[str, Any]]
     ]
 
 
+def speed_to_json(speed: Speed) -> dict[str, float]:
+    """Milliseconds, and their ratio."""
+    return {name: round(value, 4) for name, value in {**asdict(speed), "speedup": speed.speedup}.items()}
+
+
 def _artefact(artefact: Artefact) -> dict[str, Any]:
     data = asdict(artefact)
     data["path"] = str(artefact.path)
+    data["speed"] = None if artefact.speed is None else speed_to_json(artefact.speed)
     data["accuracy"] = accuracy_to_json(artefact.accuracy)
     return data
 

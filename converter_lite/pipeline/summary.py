@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from converter_lite.pipeline.result import Artefact, ConvertResult
+    from converter_lite.pipeline.speed import Speed
     from converter_lite.reports.accuracy import OutputAccuracy
 
 
@@ -28,7 +29,17 @@ def _artefact_lines(artefact: Artefact, model_bytes: int) -> list[str]:
     ratio = artefact.bytes / max(model_bytes, 1)
     return [
         f"{artefact.path}: {model_bytes:,} -> {artefact.bytes:,} bytes ({ratio:.2f} x)",
+        *_speed_lines(artefact.speed),
         *accuracy_lines(artefact.accuracy, samples=artefact.samples, kind=artefact.sample_kind),
+    ]
+
+
+def _speed_lines(speed: Speed | None) -> list[str]:
+    if speed is None:
+        return []
+    return [
+        f"  {speed.file_ms:.3g} ms a sample, {speed.speedup:.2f} times as fast as the float model "
+        f"({speed.float_ms:.3g} ms): one thread, processor time"
     ]
 
 

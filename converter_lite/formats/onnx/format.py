@@ -62,6 +62,7 @@ class OnnxFormat:
     name: str = "ONNX"
     suffix: str = ".onnx"
     beside: tuple[str, ...] = ()
+    is_timed: bool = True
     requirements: GraphRequirements = ONNX_REQUIREMENTS
 
     @property

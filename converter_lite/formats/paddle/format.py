@@ -60,6 +60,7 @@ class NbFormat:
     protobuf: bool = False
     name: str = "NAIVE_BUFFER"
     beside: tuple[str, ...] = ()
+    is_timed: bool = False
     requirements: GraphRequirements = NB_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 

@@ -43,6 +43,7 @@ class InferenceFormat:
     name: str = "PADDLE"
     suffix: str = ".pdmodel"
     beside: tuple[str, ...] = (PARAMETERS_SUFFIX,)
+    is_timed: bool = False
     requirements: GraphRequirements = EXPORTER_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 
