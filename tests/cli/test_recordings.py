@@ -34,7 +34,7 @@ def recorded(workshop: Workshop) -> Workshop:
     for folder, arrays in (("inputs", SAMPLES), ("outputs", outputs)):
         Path(folder).mkdir()
         for index, sample in enumerate(arrays):
-            np.savez(Path(folder) / f"{index}.npz", **sample)
+            np.savez(Path(folder) / f"{index}.npz", **sample)  # type: ignore[arg-type]
     inputs = [{name: polygraphy(array) for name, array in sample.items()} for sample in SAMPLES]
     Path("inputs.json").write_text(json.dumps(inputs), encoding="utf-8")
     iterations = [
