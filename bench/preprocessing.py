@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from converter_lite.data.images import ImagePreprocess, load_image
 from converter_lite.data.inputs import input_specs
 from converter_lite.formats.requirements import GraphRequirements
+from converter_lite.passes.pipeline import ALL_REWRITES
 from converter_lite.pipeline.prepare import Preparation as GraphPreparation
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.request import ConvertRequest
@@ -85,7 +86,7 @@ def cases() -> list[Case]:
 def graph(case: Case) -> ir.Model:
     """The optimized float graph, as a conversion has it."""
     request = ConvertRequest(model_file=case.model, output_file=Path("unused"), fmk=case.fmk)
-    return GraphPreparation(read_source(request, static_shapes={}), "general")(GraphRequirements()).model
+    return GraphPreparation(read_source(request, static_shapes={}), ALL_REWRITES)(GraphRequirements()).model
 
 
 def feeds(

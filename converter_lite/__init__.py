@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from converter_lite.api import Converter, convert, quant_post_dynamic, quant_post_static
+    from converter_lite.cli.opt_class import Opt
     from converter_lite.errors import ConverterError
     from converter_lite.pipeline.request import ConvertRequest
     from converter_lite.pipeline.result import ConvertResult
@@ -21,6 +22,7 @@ __all__ = [
     "ConvertResult",
     "Converter",
     "ConverterError",
+    "Opt",
     "__version__",
     "convert",
     "quant_post_dynamic",
@@ -32,6 +34,7 @@ _HOMES = {
     "ConvertResult": "pipeline.result",
     "Converter": "api",
     "ConverterError": "errors",
+    "Opt": "cli.opt_class",
     "convert": "api",
     "quant_post_dynamic": "api",
     "quant_post_static": "api",

@@ -241,7 +241,12 @@ def quant_post_static(
     del executor
     source = _source(model_dir, model_filename, params_filename)
     if (weight_bits, activation_bits) != (8, 8):
-        raise UsageError("static quantization has 8 bits", where="weight_bits, activation_bits")
+        raise UsageError(
+            "runtimes compute activations and weights of 8 bits in integers, and no others",
+            where=f"weight_bits={weight_bits}, activation_bits={activation_bits}",
+            hint="quant_post_dynamic takes weight_bits of 1 to 16, with activations in float; "
+            "skip_nodes leaves layers in float that 8 bits hurt",
+        )
     if sample_generator is None:
         raise UsageError("static quantization needs samples", where="sample_generator")
     if batch_size < 1 or (batch_nums is not None and batch_nums < 1):

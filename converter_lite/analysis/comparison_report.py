@@ -128,15 +128,16 @@ def _layer(comparison: Comparison, error: LayerError) -> dict[str, Any]:
         "matched": error.layer.matched,
         "shape": list(error.shape),
         "is_output": error.is_output,
-        "accumulated": _numbers(error.accumulated),
-        "local": None if error.local is None else _numbers(error.local),
+        "accumulated": numbers(error.accumulated),
+        "local": None if error.local is None else numbers(error.local),
         "equalized": None if factors is None else {"least": float(factors.min()), "largest": float(factors.max())},
         "reordered": error.scaled.is_reordered,
         "broken": comparison.is_broken(error),
     }
 
 
-def _numbers(error: TensorError) -> dict[str, float | None]:
+def numbers(error: TensorError) -> dict[str, float | None]:
+    """The errors of a tensor by their names; what JSON lacks is ``None``."""
     values = {
         "cosine": error.cosine,
         "least_cosine": error.least_cosine,

@@ -63,7 +63,7 @@ def read_pair(
     if name is None:
         endings = ", ".join(known.suffix for known in FORMATS.values())
         raise UsageError(f"the file does not end with {endings}", where=str(quantized_file))
-    model, quantized_already = _reference(ModelFiles(float_file, None, input_shapes, confined, allow_unsafe))
+    model, quantized_already = read_reference(ModelFiles(float_file, None, input_shapes, confined, allow_unsafe))
     if quantized_already:
         raise UsageError(
             "the first model is quantized already", where=str(float_file), hint="the float model comes first"
@@ -79,7 +79,7 @@ def read_pair(
     return ModelPair(model, optimized, quantized)
 
 
-def _reference(files: ModelFiles) -> tuple[ir.Model, bool]:
+def read_reference(files: ModelFiles) -> tuple[ir.Model, bool]:
     """The first model, and whether it holds integers.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from converter_lite.analysis.polygraphy import Sample, read_polygraphy
 from converter_lite.calibration.cache import BROKEN_ARCHIVE
 from converter_lite.data.inputs import InputSpec, check_names, format_shape
 from converter_lite.errors import DataError
@@ -16,15 +17,13 @@ from converter_lite.errors import DataError
 SET = "test_data_set_{}"
 """Folder of one sample, as ONNX's own test data are laid out."""
 
-Sample = dict[str, NDArray[Any]]
-
 
 def read_recorded(path: Path, specs: Sequence[InputSpec], *, limit: int) -> list[Sample]:
     """Samples of a file or folder.
 
     Args:
-        path: An ``.npz`` file (one array per input, one sample), a folder of such files, or a folder with
-            ``test_data_set_0/input_0.pb`` and so on.
+        path: An ``.npz`` file (one array per input, one sample), a folder of such files, a folder with
+            ``test_data_set_0/input_0.pb`` and so on, or the inputs that Polygraphy saved (``.json``).
         specs: Inputs of the model.
         limit: Most samples that are read.
 
@@ -36,11 +35,16 @@ def read_recorded(path: Path, specs: Sequence[InputSpec], *, limit: int) -> list
         raise DataError(
             "there are no recorded samples",
             where=str(path),
-            hint="name an .npz file, a folder of them, or a folder with test_data_set_0/input_0.pb",
+            hint="name an .npz file, a folder of them, a folder with test_data_set_0/input_0.pb, or inputs that Polygraphy saved",
         )
-    samples = [_read_set(file, specs) if file.is_dir() else _read_npz(file) for file in files]
-    for file, sample in zip(files, samples, strict=True):
-        _check(sample, specs, str(file))
+    if path.suffix == ".json" and path.is_file():
+        samples = read_polygraphy(path)[:limit]
+        places = [f"{path}: sample {index}" for index in range(1, len(samples) + 1)]
+    else:
+        samples = [_read_set(file, specs) if file.is_dir() else read_archive(file) for file in files]
+        places = [str(file) for file in files]
+    for place, sample in zip(places, samples, strict=True):
+        _check(sample, specs, place)
     return samples
 
 
@@ -53,7 +57,12 @@ def _files(path: Path) -> list[Path]:
     return sorted(sets, key=lambda p: (len(p.name), p.name)) or sorted(path.glob("*.npz"))
 
 
-def _read_npz(path: Path) -> Sample:
+def read_archive(path: Path) -> Sample:
+    """The arrays of an ``.npz`` file.
+
+    Raises:
+        DataError: It cannot be read.
+    """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             return {name: data[name] for name in data.files}

@@ -42,7 +42,9 @@ ORDERS = ("worst", "graph")
 @click.argument("float_model", type=click.Path(path_type=Path))
 @click.argument("quantized_model", type=click.Path(path_type=Path))
 @option("configFile", "INI file whose [data_preprocess_param] names the data.", metavar="PATH")
-@option("inputs", "Recorded samples instead: an .npz file, or a folder with test_data_set_0.", metavar="PATH")
+@option(
+    "inputs", "Recorded samples: an .npz or Polygraphy .json file, or a folder with test_data_set_0.", metavar="PATH"
+)
 @option("inputShape", "Sizes of open dimensions, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
 @option("inputDataFormat", "Layout of 4-D BIN files.", "NHWC", choices=LAYOUTS)
 @option("samples", "Most samples that are compared.", "16", metavar="N")
@@ -64,9 +66,16 @@ ORDERS = ("worst", "graph")
 @unsafe_models
 @option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
 def compare_command(float_model: Path, quantized_model: Path, **options: Any) -> int:
-    """Compare FLOAT_MODEL (of any framework that is read) and QUANTIZED_MODEL (.onnx, .ms, .nb) layer by layer."""
+    """Compare FLOAT_MODEL (of any framework that is read) and QUANTIZED_MODEL (.onnx, .ms, .nb) layer by layer.
+
+    QUANTIZED_MODEL may also be outputs that another runtime recorded: an .npz file, a folder of them, or the .json file of
+    polygraphy run --save-outputs.
+    """
+    from converter_lite.analysis.recorded_outputs import is_recording
+
+    compare = _compare_recorded if is_recording(quantized_model) else _compare
     return run_work(
-        lambda: _compare(_wish(float_model, quantized_model, options)),
+        lambda: compare(_wish(float_model, quantized_model, options)),
         json_file=path_of(options["json"]),
         details=False,
     )
@@ -165,6 +174,50 @@ def _compare(wish: _Wish) -> None:
     _gate(comparison, wish)
 
 
+def _compare_recorded(wish: _Wish) -> None:
+    with interruptions_wait():
+        from converter_lite.analysis import recorded_outputs as recorded
+        from converter_lite.analysis.pair import read_reference
+        from converter_lite.analysis.sample_source import SampleSource
+        from converter_lite.cli.inspect import columns
+        from converter_lite.config.parser import load_config
+        from converter_lite.formats.source import ModelFiles
+        from converter_lite.log import NORMAL, Log, library_messages
+        from converter_lite.runtime.context import RunContext
+        from converter_lite.system.files import write_text
+
+    if wish.inputs is None and wish.config_file is None:
+        raise UsageError(
+            "it does not say for which samples", where=str(wish.quantized_model), hint="name them: --inputs"
+        )
+    if wish.folder is not None:
+        raise UsageError("there is no second model to extract from", where="--extract-worst")
+    log = Log(NORMAL, sys.stdout)
+    threads = wish.threads or os.cpu_count() or 1
+    with library_messages(log):
+        config = None if wish.config_file is None else load_config(wish.config_file)
+        outputs = recorded.read_outputs(wish.quantized_model)[: wish.samples]
+        files = ModelFiles(wish.float_model, None, wish.shapes, wish.confined, wish.allow_unsafe)
+        reference, _ = read_reference(files)
+        source = SampleSource(
+            config, wish.inputs, wish.shapes, input_format=wish.input_format, threads=threads, confined=wish.confined
+        )
+        feeds, _ = source.feeds(reference, len(outputs), log, quantized=reference)
+        context = RunContext(threads=threads, log=log)
+        found = recorded.compare_recorded(reference, feeds, outputs, where=str(wish.quantized_model), context=context)
+        log.info(f"{found.samples} recorded samples, {len(found.errors)} tensors")
+        log.info("\n".join(columns(list(recorded.table(found, worst_first=wish.order == "worst", shown=wish.shown)))))
+        if found.unknown:
+            log.warning(f"without a counterpart in the float model: {', '.join(found.unknown)}")
+        if wish.csv is not None:
+            write_text(wish.csv, recorded.csv_text(found))
+        if wish.json is not None:
+            content = {"status": 0, "real_samples": True, **recorded.to_json(found)}
+            write_text(wish.json, json.dumps(content, indent=1) + "\n")
+    for item in found.errors:
+        _check_gate(item.tensor, item.error.cosine if item.is_output else 1.0, wish)
+
+
 def _report(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> None:
     from converter_lite.analysis.comparison_report import summary, table
     from converter_lite.cli.inspect import columns
@@ -203,8 +256,12 @@ def _write(comparison: Comparison, wish: _Wish, *, is_real: bool) -> None:
 
 def _gate(comparison: Comparison, wish: _Wish) -> None:
     for error in comparison.layers:
-        if wish.gate is not None and error.is_output and not error.accumulated.cosine >= wish.gate:
-            raise QualityError(
-                f"cosine {error.accumulated.cosine:.5f} of output {error.layer.tensor} is below {wish.gate:g}",
-                where=str(wish.quantized_model),
-            )
+        if error.is_output:
+            _check_gate(error.layer.tensor, error.accumulated.cosine, wish)
+
+
+def _check_gate(output: str, reached: float, wish: _Wish) -> None:
+    if wish.gate is not None and not reached >= wish.gate:
+        raise QualityError(
+            f"cosine {reached:.5f} of output {output} is below {wish.gate:g}", where=str(wish.quantized_model)
+        )

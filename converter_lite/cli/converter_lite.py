@@ -243,17 +243,31 @@ def template_command(use: str) -> int:
 
 @cli.command("inspect", short_help="Show operators, tensors and quantization of a model file.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--kernels", is_flag=True, help="Run an .onnx file and show which kernels compute in integers.")
+@click.option(
+    "--kernels",
+    is_flag=True,
+    help="Show which kernels compute in integers: runs an .onnx file, or reads what trtexec --exportLayerInfo wrote.",
+)
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --kernels: what trtexec --exportProfile wrote.",
+)
 @click.option(
     "--allowExternalPaths", "allow_external_paths", is_flag=True, help="Read external data outside the folder too."
 )
-def inspect_command(file: Path, kernels: bool, allow_external_paths: bool) -> int:
+def inspect_command(file: Path, kernels: bool, profile: Path | None, allow_external_paths: bool) -> int:
     """Print operators, tensors and quantization of a model FILE of any framework that is read."""
     from converter_lite.cli.inspect import inspect, inspect_kernels
 
     try:
-        show = inspect_kernels if kernels else inspect
-        click.echo(show(file, confined=not allow_external_paths))
+        if not kernels and profile is not None:
+            raise UsageError("has no effect without --kernels", where=f"--profile={profile}")
+        confined = not allow_external_paths
+        click.echo(
+            inspect_kernels(file, profile=profile, confined=confined) if kernels else inspect(file, confined=confined)
+        )
     except ConverterError as error:
         click.echo(f"ERROR {error}", err=True)
         return error.exit_status

@@ -37,16 +37,28 @@ def inspect(path: Path, *, confined: bool = True) -> str:
     return "\n\n".join(block if isinstance(block, str) else "\n".join(columns(block)) for block in blocks)
 
 
-def inspect_kernels(path: Path, *, confined: bool = True) -> str:
-    """The kernels that onnxruntime runs for an ONNX file, and what they compute with; ``confined`` as in :func:`inspect`.
+def inspect_kernels(path: Path, *, profile: Path | None = None, confined: bool = True) -> str:
+    """The kernels that onnxruntime runs for an ONNX file, or the layers of a TensorRT engine, and what they compute with.
+
+    Args:
+        path: The model, or a ``.json`` file of ``trtexec``.
+        profile: Times of the layers of an engine, if ``path`` lists the layers.
+        confined: As in :func:`inspect`.
 
     Raises:
         UsageError: It is another kind of file.
         ConverterError: The file cannot be read or run.
     """
+    if path.suffix == ".json":
+        from converter_lite.analysis import tensorrt
+
+        layers = tensorrt.read_engine(path, profile)
+        return "\n".join([*columns(list(tensorrt.table(layers))), tensorrt.summary(layers)])
+    if profile is not None:
+        raise UsageError("it belongs to the layers of a TensorRT engine", where=f"--profile={profile}")
     if path.suffix != ".onnx":
         raise UsageError(
-            "kernels are shown for .onnx files: it is onnxruntime that is asked",
+            "kernels are shown for .onnx files, which onnxruntime runs, and for what trtexec exports (.json)",
             where=str(path),
             hint="inspect without --kernels shows what a .ms or .nb file plans for its runtime",
         )

@@ -284,10 +284,8 @@ _FULL = Section(
             Kind.BOOLEAN,
             False,
             "Centre activations before smoothing.",
-            refused=(
-                ("true", "activations are scaled only (smooth_alpha, equalization); shifting them is not available"),
-            ),
-            inert="activations are scaled only (smooth_alpha, equalization); shifting them is not available",
+            inert="activations are scaled only (smooth_alpha, equalization): their grids follow an offset anyway, and centred "
+            "channels made a transformer less accurate",
         ),
     ),
     (Use(FULL),),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,10 @@ SHAPE = "--inputShape=x:1,3,8,8"
 
 def as_cbc(data: bytes, key: bytes) -> bytes:
     """One block as MindSpore encrypts with ``enc_mode="AES-CBC"``."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
+    ciphers = import_module("cryptography.hazmat.primitives.ciphers")
     count = 16 - len(data) % 16
-    encryptor = Cipher(algorithms.AES(key), modes.CBC(bytes(16))).encryptor()
-    content = encryptor.update(data + bytes([count] * count)) + encryptor.finalize()
+    encryptor = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CBC(bytes(16))).encryptor()
+    content: bytes = encryptor.update(data + bytes([count] * count)) + encryptor.finalize()
     block = struct.pack("<i", 16) + bytes(16) + struct.pack("<i", len(content)) + content
     return struct.pack("<Ii", 0x7F3A5ED9, len(block)) + block
 

@@ -167,7 +167,7 @@ BAD: dict[Slot, list[str]] = {
     ("full_quant_param", "equalization"): BOOLEANS,
     ("full_quant_param", "rounding"): ["nearest", "ADAROUND", "false"],
     ("full_quant_param", "smooth_alpha"): ["0", "1", "x"],
-    ("full_quant_param", "enable_smooth_shift"): ["true", "TRUE", *BOOLEANS],
+    ("full_quant_param", "enable_smooth_shift"): BOOLEANS,
     ("data_preprocess_param", "calibrate_path"): ["dir", "x:", ":d", "x:d,", "x:d,x:e", "x:'d", "'x:d'", "x:d'e'f"],
     ("data_preprocess_param", "calibrate_size"): ["0", *INTEGERS],
     ("data_preprocess_param", "input_type"): ["image", "JPEG"],

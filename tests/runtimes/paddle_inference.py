@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.runtimes.environments import interpreter, survive
+from tests.runtimes.environments import finish, interpreter, survive
 
 ENVIRONMENTS = {"2.6.2": "paddle26", "3.3.1": "paddle33"}
 """Release -> environment."""
@@ -45,8 +46,7 @@ class Found:
 
 def translate(folder: Path) -> dict[str, str]:
     """Have Paddle 3 make PIR programs of the ``.pdmodel`` files in a folder; what it refuses, with the reason."""
-    python = interpreter(ENVIRONMENTS["3.3.1"])
-    subprocess.run([str(python), str(CHILD.with_name("pir_child.py")), str(folder)], check=True, capture_output=True)
+    finish(interpreter(ENVIRONMENTS["3.3.1"]), "paddle3/pir_child.py", str(folder))
     found: dict[str, str] = json.loads((folder / "errors.json").read_text())
     return found
 
