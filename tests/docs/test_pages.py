@@ -28,9 +28,9 @@ def test_the_reference_has_every_flag_key_and_format() -> None:
     pages = documentation.pages()
     options = [parameter for command in (cli, *cli.commands.values()) for parameter in command.params]
     names = [name for option in options for name in option.opts if name.startswith("--")]
-    assert [name for name in names if f"{name}" not in pages["reference/commands.md"]] == []
+    assert [name for name in names if name not in pages["reference/commands.md"]] == []
     keys = [key.name for section in SECTIONS for key in section.keys]
-    assert [key for key in keys if f"| `{key}`" not in pages["reference/configuration.md"]] == []
+    assert [key for key in keys if f"\n| `{key}`" not in pages["reference/configuration.md"]] == []
     assert [name for name in (*FRAMEWORKS, *FORMATS) if f"| `{name}` |" not in pages["reference/formats.md"]] == []
 
 
