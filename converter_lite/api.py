@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
 
 UNAVAILABLE = {
-    "decrypt_key": "decryptKey",
-    "decrypt_mode": "decryptMode",
-    "enable_encryption": "encryption",
-    "encrypt_key": "encryptKey",
     "train_model": "trainModel",
     "optimize_transformer": "optimizeTransformer",
     "device": "device",
@@ -49,6 +45,7 @@ class Converter:
         input_shape: Input name -> fixed shape.
         input_format: Layout of BIN calibration files, "NHWC" or "NCHW".
         input_data_type, output_data_type: Element types of the result, see ``--inputDataType``.
+        output_format: Layout of four-dimensional outputs, see ``--outputDataFormat``.
         weight_fp16: Store float constants as float16.
         optimize: "none", "general", "gpu_oriented" or "ascend_oriented".
         infer: Run the result once on random data.
@@ -61,7 +58,9 @@ class Converter:
         threads: Worker threads; 0 = one per core.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         verbose: Print the summary lines of the command line.
-        decrypt_key, decrypt_mode, enable_encryption, encrypt_key, train_model, optimize_transformer, device: Attributes of
+        decrypt_key, decrypt_mode: Hexadecimal key of an encrypted MINDIR or MSLITE model; "AES-GCM" or "AES-CBC".
+        enable_encryption, encrypt_key: The ``.ms`` file is encrypted with a key of 32 hexadecimal digits.
+        train_model, optimize_transformer, device: Attributes of
             the original whose feature is not available: :meth:`convert` refuses any value but the default.
     """
 
@@ -69,6 +68,7 @@ class Converter:
     input_format: str = "NHWC"
     input_data_type: str = "DEFAULT"
     output_data_type: str = "DEFAULT"
+    output_format: str = ""
     weight_fp16: bool = False
     optimize: str = "general"
     infer: bool = False
@@ -81,10 +81,10 @@ class Converter:
     threads: int = 0
     calibration_data: Samples | None = None
     verbose: bool = False
-    decrypt_key: str = ""
+    decrypt_key: str = field(default="", repr=False)
     decrypt_mode: str = "AES-GCM"
     enable_encryption: bool = False
-    encrypt_key: str = ""
+    encrypt_key: str = field(default="", repr=False)
     train_model: bool = False
     optimize_transformer: bool = False
     device: str = ""
@@ -114,6 +114,9 @@ class Converter:
             ConverterError: What is wrong, where, and what to do.
         """
         self._refuse_unavailable()
+        if self.enable_encryption != bool(self.encrypt_key):
+            missing = "encrypt_key" if self.enable_encryption else "enable_encryption=True"
+            raise UsageError(f"has no effect without {missing}", where="encrypt_key, enable_encryption")
         request = ConvertRequest(
             model_file=Path(model_file),
             output_file=Path(output_file),
@@ -124,6 +127,7 @@ class Converter:
             input_data_format=self.input_format,
             input_data_type=self.input_data_type,
             output_data_type=self.output_data_type,
+            output_data_format=self.output_format,
             fp16=self.weight_fp16,
             optimize=self.optimize,
             save_type=self.save_type,  # type: ignore[arg-type]  # texts with commas are taken apart there
@@ -134,6 +138,9 @@ class Converter:
             infer=self.infer,
             min_cosine=self.min_cosine,
             threads=self.threads,
+            decrypt_key=self.decrypt_key,
+            decrypt_mode=self.decrypt_mode,
+            encrypt_key=self.encrypt_key if self.enable_encryption else "",
             calibration_data=self.calibration_data,
         )
         return convert(request, log=_log(self.verbose))
@@ -355,4 +362,4 @@ def _skipped(source: ConvertRequest, quantizable: Sequence[str], skip_nodes: Seq
 def _log(verbose: bool) -> Log:
     import sys
 
-    return Log(NORMAL, sys.stdout) if verbose else Log()
+    return Log(NORMAL, sys.stdout, sys.stderr) if verbose else Log()

@@ -206,8 +206,6 @@ def test_converter_has_no_attribute_that_it_would_ignore() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("decrypt_key", "30313233"),
-        ("decrypt_mode", "AES-CBC"),
         ("enable_encryption", True),
         ("encrypt_key", "30313233"),
         ("train_model", True),

@@ -18,6 +18,7 @@ from converter_lite.formats.base import FileOptions
 from converter_lite.formats.registry import output_format
 from converter_lite.formats.source import Source
 from converter_lite.log import Log
+from converter_lite.passes.pipeline import Rewrites
 from converter_lite.pipeline.convert import run
 from converter_lite.pipeline.prepare import Preparation
 from converter_lite.pipeline.read import read_source
@@ -128,7 +129,7 @@ def _look_at_samples(
         return ["none are named: no comparison on real data, and no quality gate"]
     dataset.head(1)
     requirements = output_format("ONNX", FileOptions()).requirements
-    model = Preparation(source, request.optimize)(replace(requirements, float32=True)).model
+    model = Preparation(source, Rewrites(request.optimize))(replace(requirements, float32=True)).model
     check_inputs(model, dataset, data, preview=None, context=context)
     folders = ", ".join(str(folder) for _, folder in data.calibrate_path)
     kind = data.input_type.value if data.input_type is not None else "BIN"

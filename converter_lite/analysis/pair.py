@@ -17,6 +17,7 @@ from converter_lite.formats.onnx.versions import fit_to_engine
 from converter_lite.formats.registry import FORMATS, by_suffix, framework_of, output_format, readable
 from converter_lite.formats.source import ModelFiles, Source
 from converter_lite.passes.input_shapes import fix_input_shapes
+from converter_lite.passes.pipeline import ALL_REWRITES
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.pipeline.prepare import Preparation
 
@@ -69,7 +70,7 @@ def read_pair(
         )
     fmt = output_format(name, FileOptions())
     source = Source(model, 0, str(float_file))
-    optimized = Preparation(source, "general")(replace(fmt.requirements, keeps_qdq=False)).model
+    optimized = Preparation(source, ALL_REWRITES)(replace(fmt.requirements, keeps_qdq=False)).model
     quantized = _runnable(quantized_file, fmt.runnable, optimized, confined=confined)
     if input_shapes and quantized_file.suffix == ".onnx":
         open_inputs = {str(v.name) for v in quantized.graph.inputs if v.shape is None or not v.shape.is_static()}

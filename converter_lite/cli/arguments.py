@@ -69,6 +69,24 @@ def refuse_swallowed(arguments: Sequence[str], flags: Collection[str]) -> None:
             raise UsageError(f"the value is missing: {following} follows", where=flag, hint=hint)
 
 
+def refuse_single_dashes(arguments: Sequence[str], flags: Collection[str]) -> None:
+    """Refuse ``-configFile=x``, which would be read as a row of one-letter flags.
+
+    Args:
+        arguments: Of the command line.
+        flags: All flags.
+
+    Raises:
+        UsageError: A flag stands behind one dash.
+    """
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name == "--":
+            return
+        if f"-{name}" in flags and name not in flags:
+            raise UsageError("flags have two dashes", where=name, hint=f"write -{argument}")
+
+
 def values_of(arguments: Sequence[str]) -> dict[str, str]:
     """``--flag=value`` and ``--flag value`` as a dictionary; anything else is left out."""
     values: dict[str, str] = {}
@@ -113,6 +131,20 @@ def switch(value: str, flag: str, *, on: str = "true", off: str = "false") -> bo
         UsageError: It is another word.
     """
     return one_of(value, (on, off), flag) == on
+
+
+def encryption_key(wanted: str, key: str) -> str:
+    """The key to encrypt with, empty for a file that is not encrypted.
+
+    Raises:
+        UsageError: ``--encryption`` and ``--encryptKey`` contradict each other.
+    """
+    if not wanted:
+        return key
+    if switch(wanted, "--encryption") != bool(key):
+        message = "has no effect with --encryption=false" if key else "is missing: --encryption=true needs it"
+        raise UsageError(message, where="--encryptKey")
+    return key
 
 
 def option(name: str, help_text: str, default: str = "", *, choices: Sequence[str] = (), **more: Any) -> Any:

@@ -134,7 +134,7 @@ def _compare(wish: _Wish) -> None:
         from converter_lite.log import NORMAL, Log, library_messages
         from converter_lite.runtime.context import RunContext
 
-    log = Log(NORMAL, sys.stdout)
+    log = Log(NORMAL, sys.stdout, sys.stderr)
     threads = wish.threads or os.cpu_count() or 1
     with library_messages(log):
         config = None if wish.config_file is None else load_config(wish.config_file)

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from converter_lite import __version__
 from converter_lite.cli.arguments import (
     cosine,
+    encryption_key,
     executor_option,
     external_paths,
     format_flags,
@@ -21,6 +22,7 @@ from converter_lite.cli.arguments import (
     path_of,
     refuse_empty,
     refuse_repeated,
+    refuse_single_dashes,
     refuse_swallowed,
     switch,
     unsafe_models,
@@ -49,6 +51,7 @@ from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
 from converter_lite.formats.registry import FORMATS, readable
 from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
+    ENCRYPTED_FRAMEWORKS,
     INPUT_TYPES,
     LAYOUTS,
     MAX_THREADS,
@@ -63,6 +66,7 @@ NEVER_EMPTY = (
     "configFile",
     "saveType",
     "minCosine",
+    "proofData",
     "plan",
     "savePlan",
     "json",
@@ -70,6 +74,8 @@ NEVER_EMPTY = (
     "cache",
     "preview",
     "executor",
+    "decryptKey",
+    "encryptKey",
 )
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
@@ -88,7 +94,8 @@ class _Command(GroupedHelp):
             _opt().main(arguments[1:], f"converter_lite {OPT}")
         try:
             refuse_repeated(arguments)
-            refuse_swallowed(arguments, self._flags_with_values())
+            refuse_single_dashes(arguments, self._flags())
+            refuse_swallowed(arguments, self._flags(with_values=True))
             refuse_empty(arguments, NEVER_EMPTY)
             status = super().main(arguments, prog_name="converter_lite", standalone_mode=False)
         except click.exceptions.Exit as done:
@@ -105,10 +112,10 @@ class _Command(GroupedHelp):
             click.echo(FAILURE_LINE.format(status=status))
         sys.exit(status if isinstance(status, int) else 0)
 
-    def _flags_with_values(self) -> set[str]:
+    def _flags(self, *, with_values: bool = False) -> set[str]:
         parameters = [parameter for command in (self, *self.commands.values()) for parameter in command.params]
-        taking = [option for option in parameters if isinstance(option, click.Option) and not option.is_flag]
-        return {name for option in taking for name in option.opts}
+        options = [option for option in parameters if isinstance(option, click.Option)]
+        return {name for option in options if not (with_values and option.is_flag) for name in option.opts}
 
     def _json_of_unfinished(self, arguments: list[str]) -> Path | None:
         # --json of a command (batch) is a file of another kind
@@ -148,6 +155,7 @@ class _Command(GroupedHelp):
 @option("inputDataFormat", "Layout of 4-D BIN calibration files.", "NHWC", choices=LAYOUTS)
 @option("inputDataType", "Element type of the inputs.", "DEFAULT", choices=INPUT_TYPES)
 @option("outputDataType", "Element type of the outputs.", "DEFAULT", choices=OUTPUT_TYPES)
+@option("outputDataFormat", "Layout of 4-D outputs; without it that of the model.", choices=LAYOUTS)
 @option("fp16", "on: store float constants as float16.", "off", choices=("on", "off"))
 @option("optimize", "Graph optimization.", "general", choices=OPTIMIZE)
 @option(
@@ -158,10 +166,19 @@ class _Command(GroupedHelp):
     shell_complete=words(tuple(FORMATS)),
 )
 @format_flags
+@option("decryptKey", f"Hexadecimal key of an encrypted {' or '.join(ENCRYPTED_FRAMEWORKS)} model.", metavar="KEY")
+@option("decryptMode", "How such a model is encrypted.", "AES-GCM", choices=("AES-GCM", "AES-CBC"))
+@option(
+    "encryption",
+    "true: encrypt the .ms file (AES-GCM); the default is true with --encryptKey.",
+    choices=("true", "false"),
+)
+@option("encryptKey", "Key for that: 32 hexadecimal digits.", metavar="KEY")
 @option("infer", "true: run the result once on random data too.", "false", choices=("true", "false"))
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
 )
+@option("proofData", "Compare on these samples: an .npz file, or a folder of BIN files per input.", metavar="PATH")
 @option("plan", "Use the plans of this JSON file.", metavar="FILE")
 @option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the plan and the size forecast, write nothing.")
@@ -178,13 +195,8 @@ class _Command(GroupedHelp):
 @click.option("-v", "--verbose", is_flag=True, help="Print details.")
 @click.option("--quiet", is_flag=True, help="Print warnings, errors and the closing line only.")
 @option("trainModel", "Known, not available.", "false", hidden=True)
-@option("decryptKey", "Known, not available.", hidden=True)
-@option("decryptMode", "Known, not available.", "AES-GCM", hidden=True)
-@option("encryption", "Known, not available.", "false", hidden=True)
-@option("encryptKey", "Known, not available.", hidden=True)
 @option("device", "Known, not available.", hidden=True)
 @option("optimizeTransformer", "Known, not available.", "false", hidden=True)
-@option("outputDataFormat", "Known, not available.", hidden=True)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> int:
     """Convert a trained model to a quantized one, and prove that the result runs and stays accurate."""
@@ -277,12 +289,17 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         input_data_format=options["input_data_format"],
         input_data_type=options["input_data_type"],
         output_data_type=options["output_data_type"],
+        output_data_format=options["output_data_format"],
         fp16=switch(options["fp16"], "--fp16", on="on", off="off"),
         optimize=options["optimize"],
         save_type=options["save_type"],
         **values_of_flags(options),
+        decrypt_key=options["decrypt_key"],
+        decrypt_mode=options["decrypt_mode"],
+        encrypt_key=encryption_key(options["encryption"], options["encrypt_key"]),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
+        proof_data=path_of(options["proof_data"]),
         plan=path_of(options["plan"]),
         save_plan=path_of(options["save_plan"]),
         dry_run=options["dry_run"],
@@ -303,7 +320,7 @@ def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
         from converter_lite.pipeline.convert import run
         from converter_lite.pipeline.summary import summary
 
-    log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
+    log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout, sys.stderr)
     with library_messages(log):
         result = run(request, log)
     log.info(summary(result))

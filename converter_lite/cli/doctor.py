@@ -98,7 +98,7 @@ _Row = tuple[str, str]
 
 def _machine() -> Iterator[_Row]:
     from converter_lite.execution.processor import MEANINGS, processor_kind
-    from converter_lite.pipeline.summary import versions
+    from converter_lite.pipeline.result import installed_versions
     from converter_lite.system.extras import missing
 
     kind = processor_kind()
@@ -106,7 +106,7 @@ def _machine() -> Iterator[_Row]:
         "processor",
         f"{os.cpu_count()} cores, {kind}: {MEANINGS.get(kind, 'its kernels for int8 are not known here')}",
     )
-    yield "versions", ", ".join(f"{name} {version}" for name, version in versions().items())
+    yield "versions", ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     absent = [name for name, packages in EXTRAS.items() if missing(packages)]
     yield "extras", f"not installed: {', '.join(absent)}" if absent else "all are installed"
 

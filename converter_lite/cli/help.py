@@ -12,9 +12,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Required": ("fmk", "modelFile", "outputFile"),
         "Model": ("weightFile", "inputShape", "optimize", "allowExternalPaths", "allowUnsafeModels"),
         "Quantization": ("configFile", "inputDataFormat", "plan", "savePlan", "dryRun"),
-        "Output": ("saveType", "inputDataType", "outputDataType", "fp16"),
-        "One output format": ("msCompat", "uint8Weights", "nbTarget", "nbFp16"),
-        "Quality": ("minCosine", "infer", "preview", "report", "json"),
+        "Output": ("saveType", "inputDataType", "outputDataType", "outputDataFormat", "fp16"),
+        "One output format": ("msCompat", "uint8Weights", "keepMetadata", "nbTarget", "nbFp16"),
+        "Encryption": ("decryptKey", "decryptMode", "encryption", "encryptKey"),
+        "Quality": ("minCosine", "proofData", "infer", "preview", "report", "json"),
         "Speed": ("threads", "cache", "executor"),
         "Messages": ("verbose", "quiet", "version", "help"),
     }

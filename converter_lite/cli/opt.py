@@ -17,7 +17,7 @@ from converter_lite.cli.completion import BY_METAVAR, words
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.exit_status import clean_up_when_terminated
-from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.memory import keep_freed_memory, use_one_heap
 from converter_lite.cli.opt_arguments import (
     SINGLE_FILES,
     normalize,
@@ -288,6 +288,7 @@ def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
     """
     from converter_lite.formats.paddle.exporter.build import NbOptions, build
     from converter_lite.formats.paddle.format import NB_REQUIREMENTS
+    from converter_lite.passes.pipeline import Rewrites
     from converter_lite.pipeline.prepare import Preparation
     from converter_lite.pipeline.read import read_source
     from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -295,7 +296,7 @@ def _float_program(options: dict[str, Any], targets: list[str]) -> Program:
     asked = {**options, "optimize_out": options["optimize_out"] or "unused"}
     request = request_of(asked, written_target(targets), targets)
     source = read_source(request, static_shapes=request.input_shape)
-    model = Preparation(source, request.optimize)(NB_REQUIREMENTS).model
+    model = Preparation(source, Rewrites(request.optimize))(NB_REQUIREMENTS).model
     target = request.nb_target
     return build(QuantizedModel(model, QuantPlan(target)), options=NbOptions(target=target)).program
 
@@ -320,6 +321,7 @@ def hurry(arguments: Sequence[str]) -> None:
         # allocates lives until the end.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         gc.set_threshold(100_000)
+        keep_freed_memory()
         defer_imports()
 
 

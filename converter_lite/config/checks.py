@@ -91,10 +91,14 @@ def without_effect_on(config: QuantizationConfig, formats: Sequence[str]) -> Ite
 
 
 def _quant_type_is_given(facts: Facts) -> Iterator[Remark]:
-    opened = [section.name for section in SECTIONS if section.is_quantization and section.name in facts.sections]
-    if opened and QUANT_TYPE not in facts.given:
+    """Sections whose keys are all commented out ask for nothing; ON_THE_FLY alone, for a model that is quantized already."""
+    used = {section.name for section in SECTIONS if section.is_quantization} & {
+        slot[0] for slot in facts.given - {_DEQUANT}
+    }
+    if used and QUANT_TYPE not in facts.given:
         words = ", ".join(word.value for word in QuantType)
-        where = QUANT_TYPE[0] if QUANT_TYPE[0] in opened else opened[0]
+        opened = [name for name in facts.sections if name in used]
+        where = QUANT_TYPE[0] if QUANT_TYPE[0] in facts.sections else opened[0]
         yield where, "", f"quant_type is missing: set it in [common_quant_param] to one of {words}"
 
 
@@ -211,7 +215,7 @@ _ERROR_RULES: tuple[Callable[[Facts], Iterator[Remark]], ...] = (
 
 
 def _without_effect(facts: Facts, section: Section) -> Iterator[Remark]:
-    if section.name not in facts.sections:
+    if section.name not in {slot[0] for slot in facts.given}:
         return
     reason = _why_unused(facts, section.uses)
     if reason:
@@ -225,7 +229,9 @@ def _without_effect(facts: Facts, section: Section) -> Iterator[Remark]:
 
 
 def _why_unused(facts: Facts, uses: tuple[Use, ...]) -> str:
-    """Empty if one of ``uses`` applies, else the rest of a sentence."""
+    """Empty if one of ``uses`` applies, or none is named; else the rest of a sentence."""
+    if not uses:
+        return ""
     quant_type = facts.values[QUANT_TYPE]
     if quant_type is None:
         return "without quantization"

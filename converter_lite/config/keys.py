@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from converter_lite.config.names import QuantType, TargetDevice, Word
 
@@ -98,7 +99,8 @@ class Section:
     Attributes:
         is_quantization: Its presence means that ``quant_type`` must be given.
         together: Groups of keys that are given all or not at all.
-        foreign_keys: Keys of the original that concern its own runtime: known, accepted, without effect.
+        uses: Where its keys have an effect; none = in every conversion, with or without quantization.
+        foreign_keys: Keys of the original that are known, accepted and without effect: key -> why.
     """
 
     name: str
@@ -107,7 +109,7 @@ class Section:
     uses: tuple[Use, ...]
     is_quantization: bool = True
     together: tuple[tuple[str, ...], ...] = ()
-    foreign_keys: tuple[str, ...] = ()
+    foreign_keys: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> Key | None:
         """The key of this name."""

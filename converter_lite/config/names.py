@@ -51,6 +51,7 @@ class TargetDevice(Word):
     NVGPU = "NVGPU"
     DSP = "DSP"
     ASCEND = "ASCEND"
+    KIRIN = "KIRIN"
     ARM = "ARM", "", True
     X86 = "X86", "", True
 
@@ -122,3 +123,11 @@ class ExportPrecisionMode(enum.Enum):
     """Precision in which an already quantized input model is written."""
 
     QUANT = "QUANT"
+    FLOAT32 = "FLOAT32"
+
+
+class Switch(enum.Enum):
+    """A value of ``[registry] disable_fusion``."""
+
+    ON = "on"
+    OFF = "off"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter_lite.config.checks import Facts, Slot, find_errors, find_warnings
-from converter_lite.config.keys import Kind, Section
+from converter_lite.config.keys import Key, Kind, Section
 from converter_lite.config.lines import Finding, Line, read_lines
 from converter_lite.config.schema import FOREIGN_SECTIONS, SECTIONS, find_section, sections_with
 from converter_lite.config.settings import (
@@ -21,6 +21,7 @@ from converter_lite.config.settings import (
     GivenKey,
     MixedBitWeightQuantParam,
     QuantizationConfig,
+    Registry,
     TransformQuantParam,
     WeightQuantParam,
     place,
@@ -137,7 +138,7 @@ class _Builder:
         self.current = find_section(name)
         if name in FOREIGN_SECTIONS:
             if name not in self.headings:
-                self.remarks.append(Finding(line.number, name, "", "the section is not about quantization: no effect"))
+                self.remarks.append(Finding(line.number, name, "", FOREIGN_SECTIONS[name]))
         elif self.current is None:
             self._add_unknown_section(line.number, name)
         self.headings.setdefault(self.current.name if self.current else name, line)
@@ -161,7 +162,7 @@ class _Builder:
     def _add_key(self, line: Line, section: Section, key: str) -> None:
         slot = (section.name, key)
         if key in section.foreign_keys:
-            self.remarks.append(Finding(line.number, section.name, key, "concerns the device runtime: no effect here"))
+            self.remarks.append(Finding(line.number, section.name, key, section.foreign_keys[key]))
         elif section.find(key) is None:
             self._add_unknown_key(line, section, key)
         elif slot not in self.entries:
@@ -211,8 +212,7 @@ class _Builder:
             text = line.text if key.kind is Kind.DIRECTORIES else unquote(line.text)
             try:
                 if not text:
-                    default = "" if key.default is None else " to get the default"
-                    raise ValueError(f"has no value: give one, or remove the line{default}")
+                    raise ValueError(_missing_value(key))
                 values[section_name, key_name] = parse_value(key, text)
             except ValueError as error:
                 invalid.add((section_name, key_name))
@@ -247,6 +247,7 @@ class _Builder:
             dynamic_quant_param=DynamicQuantParam(**sections["dynamic_quant_param"]),
             ascend_context=AscendContext(**sections["ascend_context"]),
             transform_quant_param=TransformQuantParam(**sections["transform_quant_param"]),
+            registry=Registry(**sections["registry"]),
             config_path=self.path,
             warnings=tuple(self._sentence(remark) for remark in sorted(self.remarks, key=lambda remark: remark.line)),
             given_keys=tuple(
@@ -254,6 +255,12 @@ class _Builder:
                 for slot, line in sorted(self.entries.items(), key=lambda entry: entry[1].number)
             ),
         )
+
+
+def _missing_value(key: Key) -> str:
+    if key.kind is Kind.DIRECTORIES:
+        return f"has no value: give one, such as {key.example}"
+    return f"has no value: give one, or remove the line{'' if key.default is None else ' to get the default'}"
 
 
 def _cut(name: str) -> str:

@@ -6,6 +6,9 @@ one attribute in :mod:`converter_lite.config.settings`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from converter_lite.config.keys import Condition, Key, Kind, Section, Use
 from converter_lite.config.names import (
     ActivationQuantMethod,
@@ -18,6 +21,7 @@ from converter_lite.config.names import (
     QuantType,
     ResizeMethod,
     Rounding,
+    Switch,
     TargetDevice,
     WeightQuantStrategy,
 )
@@ -30,6 +34,9 @@ _IMAGES = Condition("data_preprocess_param", "input_type", InputType.IMAGE)
 _MIXED = Condition("common_quant_param", "bit_num", 0)
 _AUTO_TUNE = Condition("mixed_bit_weight_quant_param", "auto_tune", True)
 _ON_THE_FLY = Condition("weight_quant_param", "dequant_strategy", DequantStrategy.ON_THE_FLY)
+
+EVERY_CONVERSION: tuple[Use, ...] = ()
+"""Uses of sections that have an effect without quantization, too."""
 
 _EVERY_TYPE = (Use(WEIGHT), Use(FULL), Use(DYNAMIC))
 _IMAGE_USES = tuple(Use(quant_type, when=(_IMAGES,)) for quant_type in QuantType)
@@ -70,7 +77,8 @@ _COMMON = Section(
             "skip_quant_node",
             Kind.NAMES,
             (),
-            "Names of nodes that stay in float, separated by commas; a name in single quotes may hold commas.",
+            "Nodes that stay in float, separated by commas: names, patterns of names (`conv_*`) or ONNX operators (Softmax); "
+            "a name in single quotes may hold commas.",
             example="conv_1,add_8",
         ),
         Key(
@@ -208,14 +216,8 @@ _MIXED_BIT = Section(
             "use_cv_data",
             Kind.BOOLEAN,
             False,
-            "Search with built-in pictures.",
-            refused=(
-                (
-                    "true",
-                    "there are no built-in pictures: results on them say nothing about another model's data; name pictures "
-                    "of your own in [data_preprocess_param]",
-                ),
-            ),
+            "Search on drawn pictures where there is no calibration data; those of one or three channels look like noise "
+            "with the spectrum of photographs.",
             uses=_AUTO_TUNE_USES,
         ),
         Key(
@@ -251,13 +253,6 @@ _FULL = Section(
             TargetDevice.CPU,
             "Device whose rules decide what is quantized and how.",
             choices=TargetDevice,
-            refused=(
-                (
-                    "KIRIN",
-                    "KIRIN is not supported: its NPU runs models of a closed format only, and a KIRIN model of the "
-                    "original does not load anywhere else; ARM runs on the processor of the same chips",
-                ),
-            ),
         ),
         Key(
             "equalization",
@@ -443,13 +438,33 @@ _ASCEND = Section(
     ),
     (Use(FULL, (TargetDevice.ASCEND,)), Use(WEIGHT, when=(_ON_THE_FLY,))),
     is_quantization=False,
-    foreign_keys=(
-        *("input_format", "output_type", "precision_mode", "op_select_impl_mode", "fusion_switch_config_file_path"),
-        *("insert_op_config_file_path", "dynamic_batch_size", "dynamic_image_size", "buffer_optimize", "device_id"),
-        *("rank_id", "rank_table_file", "om_file_path", "aoe_mode", "profiling_path", "dump_path", "custom_opp_path"),
-        *("plugin_custom_ops", "enable_custom_fusion_pattern", "disable_custom_fusion_pattern", "input_shape_vector"),
-        *("parameter_as_refdata", "variable_weights_file", "max_weight_batch"),
-    ),
+    foreign_keys=dict.fromkeys(
+        (
+            *("input_format", "output_type", "precision_mode", "op_select_impl_mode", "fusion_switch_config_file_path"),
+            *("insert_op_config_file_path", "dynamic_batch_size", "dynamic_image_size", "buffer_optimize", "device_id"),
+            *(
+                "rank_id",
+                "rank_table_file",
+                "om_file_path",
+                "aoe_mode",
+                "profiling_path",
+                "dump_path",
+                "custom_opp_path",
+            ),
+            *(
+                "plugin_custom_ops",
+                "enable_custom_fusion_pattern",
+                "disable_custom_fusion_pattern",
+                "input_shape_vector",
+            ),
+            *("parameter_as_refdata", "variable_weights_file", "max_weight_batch"),
+        ),
+        "concerns the device runtime: no effect here",
+    )
+    | {
+        "stream_label_file": "says on which stream of the device a node runs, which no file that is written here can hold: "
+        "no effect",
+    },
 )
 
 _TRANSFORM = Section(
@@ -460,23 +475,53 @@ _TRANSFORM = Section(
             "export_precision_mode",
             Kind.CHOICE,
             ExportPrecisionMode.QUANT,
-            "QUANT: keep them quantized.",
+            "QUANT: keep them quantized; FLOAT32: write the real numbers that their integers stand for, and compute in float.",
             choices=ExportPrecisionMode,
-            refused=(("FLOAT32", "writing a quantized model back in float is not available yet"),),
         ),
     ),
-    _EVERY_TYPE,
+    EVERY_CONVERSION,
     is_quantization=False,
 )
 
-SECTIONS: tuple[Section, ...] = (_COMMON, _WEIGHT, _MIXED_BIT, _FULL, _DATA, _DYNAMIC, _ASCEND, _TRANSFORM)
-
-FOREIGN_SECTIONS: tuple[str, ...] = (
-    *("registry", "micro_param", "cpu_option_cfg_param", "acl_option_cfg_param", "model_param", "graph_kernel_param"),
-    *("gpu_context", "aoe_global_options", "aoe_tuning_options"),
-    *("ge_global_options", "ge_session_options", "ge_graph_options", "third_party_model"),
+_REGISTRY = Section(
+    "registry",
+    "Rewrites of the graph.",
+    (
+        Key("disable_fusion", Kind.CHOICE, Switch.OFF, "on: as `--optimize=none`.", choices=Switch),
+        Key(
+            "fusion_blacklists",
+            Kind.NAMES,
+            (),
+            "Rewrites that are left out, separated by commas; ours (`-v` prints them) or those of the original.",
+            example="ConvBatchNormFusion",
+        ),
+    ),
+    EVERY_CONVERSION,
+    is_quantization=False,
+    foreign_keys={
+        "plugin_path": "plugins are libraries for the original's own parsers and operators, which do not run here: no effect"
+    },
 )
-"""Sections of the original that are not about quantization: known, accepted, without effect."""
+
+SECTIONS: tuple[Section, ...] = (_COMMON, _WEIGHT, _MIXED_BIT, _FULL, _DATA, _DYNAMIC, _ASCEND, _TRANSFORM, _REGISTRY)
+
+_DEVICE_ONLY = "the section sets up a device's own compiler or runtime, which reads its own file: no effect here"
+
+FOREIGN_SECTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "micro_param": "no C code is generated: models are written as files for the runtimes",
+        "model_param": "the section is not about quantization: no effect",
+        "third_party_model": "the section is not about quantization: no effect",
+        **dict.fromkeys(
+            ("cpu_option_cfg_param", "graph_kernel_param", "gpu_context", "acl_option_cfg_param"), _DEVICE_ONLY
+        ),
+        **dict.fromkeys(
+            ("acl_init_options", "acl_build_options", "aoe_global_options", "aoe_tuning_options"), _DEVICE_ONLY
+        ),
+        **dict.fromkeys(("ge_global_options", "ge_session_options", "ge_graph_options"), _DEVICE_ONLY),
+    }
+)
+"""Sections of the original that are not about quantization: known, accepted, and why they have no effect."""
 
 
 def find_section(name: str) -> Section | None:

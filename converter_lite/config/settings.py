@@ -20,6 +20,7 @@ from converter_lite.config.names import (
     QuantType,
     ResizeMethod,
     Rounding,
+    Switch,
     TargetDevice,
     WeightQuantStrategy,
 )
@@ -140,6 +141,14 @@ class TransformQuantParam:
     export_precision_mode: ExportPrecisionMode
 
 
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """``[registry]``."""
+
+    disable_fusion: Switch
+    fusion_blacklists: tuple[str, ...]
+
+
 class GivenKey(NamedTuple):
     """A key as it was written; ``line`` is 0 where there is no file."""
 
@@ -167,6 +176,7 @@ class QuantizationConfig:
     dynamic_quant_param: DynamicQuantParam
     ascend_context: AscendContext
     transform_quant_param: TransformQuantParam
+    registry: Registry
     config_path: str = field(default="", compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     given_keys: tuple[GivenKey, ...] = field(default=(), compare=False, repr=False)

@@ -179,7 +179,8 @@ def _effective_keys(chosen: Template, section: Section) -> Iterator[Key]:
     settings = {**({"data_preprocess_param": _PICTURES} if chosen.offered else {}), **chosen.settings}
     for key in section.keys:
         is_shown = not key.inert and (key.example or _text(key.default) or key.name in settings[section.name])
-        if is_shown and any(_applies(settings, use) for use in section.uses_of(key)):
+        uses = section.uses_of(key)
+        if is_shown and (not uses or any(_applies(settings, use) for use in uses)):
             yield key
 
 
@@ -213,6 +214,8 @@ def _values_text(key: Key) -> str:
 
 
 def _uses_text(uses: tuple[Use, ...]) -> str:
+    if not uses:
+        return "every conversion"
     types_by_condition: dict[str, list[str]] = {}
     for use in uses:
         targets = f" ({', '.join(target.value for target in use.targets)})" if use.targets else ""

@@ -49,6 +49,7 @@ _EMBEDDING_TABLES = {"EmbedLayerNormalization": {0: 2, 1: 4}, "Gather": {1: 0}}
 class _Kind(Enum):
     ROWS = "row numbers"
     MASK = "mask"
+    PICTURE = "picture"
     NUMBERS = "numbers"
 
 
@@ -70,6 +71,8 @@ class _Draw:
         if np.issubdtype(dtype, np.integer):
             low, high = (0, 256) if dtype == np.uint8 and len(self.shape) == 4 else (1, SMALL_INTEGER)
             return rng.integers(low, high, self.shape).astype(dtype)
+        if self.kind is _Kind.PICTURE:
+            return _picture(rng, self.shape).astype(dtype)
         return rng.standard_normal(self.shape, np.float32).astype(dtype)
 
 
@@ -141,6 +144,35 @@ def random_samples(
     _refuse_huge(specs, shapes)
     draws = (_draw(value, spec, shape) for value, spec, shape in zip(values, specs, shapes, strict=True))
     return RandomDataset(tuple(draws), seed, count)
+
+
+def with_pictures(drawn: RandomDataset) -> RandomDataset:
+    """The same samples, with noise that has the spectrum of photographs for four-dimensional inputs of 1 or 3 channels."""
+    draws = [replace(draw, kind=_Kind.PICTURE) if _holds_picture(draw) else draw for draw in drawn.draws]
+    return replace(drawn, draws=tuple(draws))
+
+
+def _holds_picture(draw: _Draw) -> bool:
+    is_real = draw.kind is _Kind.NUMBERS and np.issubdtype(draw.spec.dtype, np.floating)
+    return is_real and len(draw.shape) == 4 and bool({draw.shape[1], draw.shape[3]} & {1, 3})
+
+
+def _picture(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Normalized pictures whose amplitudes fall with the frequency; channels share most of what they show.
+
+    Source: Field, "Relations between the statistics of natural images", J. Opt. Soc. Am. A 4 (1987): amplitudes of 1/f.
+    """
+    axis = 1 if shape[1] in (1, 3) else 3
+    batch, channels = shape[0], shape[axis]
+    height, width = (size for i, size in enumerate(shape) if i not in (0, axis))
+    noise = rng.standard_normal((batch, channels + 1, height, width))
+    frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None])
+    frequency[0, 0] = np.inf
+    smooth = np.fft.irfft2(np.fft.rfft2(noise) / frequency, (height, width))
+    mixed = smooth[:, :1] + 0.3 * smooth[:, 1:]
+    spread = mixed.std(axis=(1, 2, 3), keepdims=True)
+    normal = mixed / np.where(spread > 0, spread, 1)
+    return np.moveaxis(normal, 1, axis)
 
 
 def _refuse_huge(specs: Sequence[InputSpec], shapes: Sequence[tuple[int, ...]]) -> None:

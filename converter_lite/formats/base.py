@@ -40,12 +40,14 @@ class FileOptions:
         fp16: Store float constants as float16.
         flags: Those of the formats; others have their defaults.
         config: The configuration, for keys that concern a single format; ``None``: their defaults.
+        key: What the file is encrypted with; empty: nothing.
     """
 
     io_types: IoTypes = UNCHANGED_TYPES
     fp16: bool = False
     flags: FormatFlags = field(default_factory=FormatFlags)
     config: QuantizationConfig | None = None
+    key: bytes = field(default=b"", repr=False)
 
     def own(self, kind: type[Own]) -> Own:
         """The flags of one format."""

@@ -9,8 +9,10 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.quantization.clamps import computed_in_float
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.qdq import build
+from converter_lite.system.encryption import Key, decrypted
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class ModelFiles:
         input_shapes: Shapes to build into the graph.
         confined: Refuse files outside the folder of the model.
         allow_unsafe: Code that a file holds may run, in a framework's own process.
+        key: Of an encrypted model; ``None`` for others.
     """
 
     path: Path
@@ -30,17 +33,20 @@ class ModelFiles:
     input_shapes: Mapping[str, Sequence[int]]
     confined: bool
     allow_unsafe: bool = False
+    key: Key | None = None
 
     def content(self) -> bytes:
         """The bytes of the model.
 
         Raises:
             ModelError: The file cannot be read.
+            FormatError: The key is not that of the file.
         """
         try:
-            return self.path.read_bytes()
+            data = self.path.read_bytes()
         except OSError as error:
             raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(self.path)) from error
+        return data if self.key is None else decrypted(data, self.key, str(self.path))
 
 
 @dataclass(slots=True)
@@ -70,12 +76,20 @@ class Source:
 
         if not quantized.plan.quantized_nodes:
             return cls(quantized.model, size, where)
-        return cls(qdq_model(copy()), size, where, copy)
+        return cls(build.qdq_model(copy()), size, where, copy)
 
     @property
     def is_quantized(self) -> bool:
         """Whether it holds integers already."""
         return self.planned is not None
+
+    def in_float(self) -> Source:
+        """The same model with the real numbers that its integers stand for, which computes in float.
+
+        Raises:
+            ModelError: The model computes with integers in a way that cannot be taken back to float.
+        """
+        return Source(computed_in_float(self.graph(keep_qdq=False)), self.bytes, self.where)
 
     def graph(self, *, keep_qdq: bool) -> QuantizedModel:
         """A copy as a float graph with its plan.

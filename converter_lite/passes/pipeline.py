@@ -16,12 +16,12 @@ from converter_lite.passes import common
 from converter_lite.passes.activation import recognize_relu
 from converter_lite.passes.batchnorm import fold_batchnorm
 from converter_lite.passes.branches import inline_branches
-from converter_lite.passes.constant_folding import fold_constants
+from converter_lite.passes.constant_folding import fold_constants, fold_without_growth
 from converter_lite.passes.gelu import fuse_gelu
 from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm
 from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_swish
 from converter_lite.passes.layer_norm import fuse_layer_norm
-from converter_lite.passes.noop import remove_noops
+from converter_lite.passes.noop import remove_noops, share_copied_constants
 from converter_lite.passes.pad import fold_pad
 from converter_lite.passes.pixel import fuse_pixel_conv
 from converter_lite.passes.reshape_target import simplify_reshape
@@ -46,8 +46,8 @@ MAX_ROUNDS = 20
 REQUIRED: tuple[Pass, ...] = (common.lift_constants,)
 """What every later step relies on, at every level."""
 
-ONCE: tuple[Pass, ...] = (common.remove_unused, common.deduplicate_initializers)
-"""Before the rounds; the second one reads every weight."""
+ONCE: tuple[Pass, ...] = (common.remove_unused, share_copied_constants, common.deduplicate_initializers)
+"""Before the rounds; the last one reads every weight."""
 
 SETTLING: tuple[Pass, ...] = (common.lift_constants, fold_shapes, fold_constants, inline_branches, common.remove_unused)
 """For models that come with a plan."""
@@ -84,6 +84,25 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
 )
 """Rules for operators that a target may have; HardSwish first, as it holds a HardSigmoid."""
 
+RULE_NAMES = frozenset(rule.__name__ for rule in (*RULES, *FUSIONS.values())) - {rule.__name__ for rule in REQUIRED}
+"""Rules that can be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrites:
+    """What may be rewritten.
+
+    Attributes:
+        level: One of :data:`LEVELS`; ``none`` only does what later steps rely on.
+        without: Names of rules that are left out.
+    """
+
+    level: str = "general"
+    without: frozenset[str] = frozenset()
+
+
+ALL_REWRITES = Rewrites()
+
 
 class BrokenGraphError(RuntimeError):
     """A pass left an invalid graph: a defect of this program, never of the model."""
@@ -112,8 +131,10 @@ def optimize(
     model: ir.Model,
     *,
     level: str = "general",
+    without: frozenset[str] = frozenset(),
     fused_operators: frozenset[str] = frozenset(),
     spelled_out: frozenset[str] = frozenset(),
+    compact: bool = False,
 ) -> OptimizeResult:
     """Rewrite the model in place until no rule applies.
 
@@ -122,9 +143,11 @@ def optimize(
     Args:
         model: As :func:`~converter_lite.formats.onnx.reader.read_onnx` returns it.
         level: One of :data:`LEVELS`; ``none`` only does what later steps rely on.
+        without: Names of rules that are left out, of :data:`RULE_NAMES`.
         fused_operators: Keys of :data:`FUSIONS` that the target computes with one operator. Each is used only when
             the model's operator set has it.
         spelled_out: Keys of :data:`SPELLED_OUT` that the target cannot compute in every form, whatever the level.
+        compact: Constants are folded only where that takes no more space.
 
     Raises:
         UsageError: The level or a fused operator is unknown.
@@ -138,14 +161,16 @@ def optimize(
             f"no rule recognizes {', '.join(sorted(unknown))}", hint=f"rules exist for {', '.join(FUSIONS)}"
         )
     assign_names(model)
-    run = _Run(model)
+    run = _Run(model, without)
     before = sum(1 for _ in all_nodes(model.graph))
     names = known_names(model.graph)
     run.apply_each(REQUIRED)
     if level == "none":
         infer_shapes(model)
     else:
-        _optimize(run, tuple(rule for name, rule in FUSIONS.items() if name in fused_operators))
+        folds_less = compact and fold_constants.__name__ not in without
+        rules = tuple(fold_without_growth if folds_less and rule is fold_constants else rule for rule in RULES)
+        _optimize(run, (*rules, *(rule for name, rule in FUSIONS.items() if name in fused_operators)))
     if _spell_out(run, tuple(rule for name, rule in SPELLED_OUT.items() if name in spelled_out)):
         infer_shapes(model)
     assign_names(model)
@@ -189,11 +214,11 @@ def settle(model: ir.Model) -> OptimizeResult:
     return OptimizeResult(model, before, after, tuple(run.changes.items()), frozenset(names - known_names(model.graph)))
 
 
-def _optimize(run: _Run, fusions: tuple[Pass, ...]) -> None:
+def _optimize(run: _Run, rules: tuple[Pass, ...]) -> None:
     run.apply_each(ONCE)
     infer_shapes(run.model)
     for _ in range(MAX_ROUNDS):
-        if not run.apply_each((*RULES, *fusions)):
+        if not run.apply_each(rules):
             break
         infer_shapes(run.model)
     else:
@@ -204,8 +229,9 @@ def _optimize(run: _Run, fusions: tuple[Pass, ...]) -> None:
 class _Run:
     """One optimization: counts what each pass did and checks what it left."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, without: frozenset[str] = frozenset()) -> None:
         self.model = model
+        self._without = without
         self.changes: dict[str, int] = {}
         self._inputs = [value.name for value in model.graph.inputs]
         self._outputs = [value.name for value in model.graph.outputs]
@@ -214,6 +240,8 @@ class _Run:
         """Apply every pass once, in order; returns how often they applied in all."""
         total = 0
         for rule in passes:
+            if rule.__name__ in self._without:
+                continue
             count = rule(self.model)
             if count:
                 self.changes[rule.__name__] = self.changes.get(rule.__name__, 0) + count

@@ -9,19 +9,21 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from converter_lite.calibration.context import CalibrationContext
+from converter_lite.config.names import ExportPrecisionMode
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.random_samples import random_samples
-from converter_lite.data.remember import RememberingDataset
-from converter_lite.errors import ModelError, QualityError, UsageError
+from converter_lite.data.random_samples import random_samples, with_pictures
+from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format, weight_files_beside
 from converter_lite.formats.source import Source
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
+from converter_lite.passes.output_layout import change_output_layout
 from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.pipeline.ascend_context import apply_ascend_context, effective_context
 from converter_lite.pipeline.calibrate import calibration_executor, statistics_cache
@@ -30,17 +32,27 @@ from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
-from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
+from converter_lite.pipeline.request import CHANNELS_LAST, PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
-from converter_lite.pipeline.samples import names_files, open_samples
-from converter_lite.pipeline.summary import peak_memory, versions
+from converter_lite.pipeline.rewrites import chosen_rewrites
+from converter_lite.pipeline.samples import (
+    check_folders,
+    check_inputs_exist,
+    names_files,
+    open_proof_samples,
+    open_samples,
+)
+from converter_lite.pipeline.summary import peak_memory
 from converter_lite.quantization.choice import Choice, choose
-from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
+
+if TYPE_CHECKING:
+    from converter_lite.data.remember import RememberingDataset
 
 _Text = Callable[[ConvertResult], str]
 _Other = tuple[Path, Transaction, _Text]
@@ -87,6 +99,7 @@ class _Conversion:
             fp16=request.fp16,
             flags=request,
             config=self.config,
+            key=bytes.fromhex(request.encrypt_key),
         )
         self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
 
@@ -95,17 +108,20 @@ class _Conversion:
         targets = self._destinations()
         for sentence in request.without_effect(self.config):
             self.log.warning(sentence)
+        check_folders(request, self.config, self._written(targets))
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
         request = self._forget_constants(source)
-        self._refuse_quantized(source)
-        result = ConvertResult(model_bytes=source.bytes, versions=versions())
+        source = self._admitted(source)
+        check_inputs_exist(request, self.config, source.model)
+        result = ConvertResult(model_bytes=source.bytes)
         jobs = self._prepare(source, targets, result)
         self._choose(jobs)
-        if request.dry_run:
-            return self._dry_run(jobs, result)
         static = next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
         dataset = open_samples(request, self.config, static, self.context)
+        given = open_proof_samples(request, static, self.context)
+        if request.dry_run:
+            return self._dry_run(jobs, result)
         self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
             context = CalibrationContext(
@@ -120,7 +136,7 @@ class _Conversion:
             resources = Resources(dataset, context, self._random_feeds)
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
-            proof = Proof(source.model, request=request, dataset=dataset, context=self.context)
+            proof = Proof(source.model, request=request, dataset=given or dataset, context=self.context)
             proven = []
             for job in jobs:
                 with proof.blaming_the_model():
@@ -177,6 +193,20 @@ class _Conversion:
             raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
         return targets
 
+    def _written(self, targets: list[Path]) -> list[tuple[str, Path | None]]:
+        """Flag or key, and path, of all that is going to be written."""
+        request = self.request
+        debug = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
+        return [
+            *(("--outputFile", path) for path in targets),
+            ("--savePlan", request.save_plan),
+            ("--json", request.json),
+            ("--report", request.report),
+            ("--preview", request.preview),
+            ("--cache", request.cache),
+            ("[common_quant_param] debug_info_save_path", Path(debug) if debug else None),
+        ]
+
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic are for the calibration only."""
         return {} if effective_context(self.config) is not None else dict(self.request.input_shape)
@@ -190,23 +220,72 @@ class _Conversion:
             self.reporting = Reporting(self.request, self.config, self.context)
         return self.request
 
-    def _refuse_quantized(self, source: Source) -> None:
+    def _admitted(self, source: Source) -> Source:
+        """The model as it is to be converted.
+
+        Raises:
+            ModelError: It is quantized already, and is to be quantized.
+            ConfigError: It is not, and only a quantized one could be meant.
+        """
+        if self.config is not None:
+            source = self._in_wanted_precision(source, self.config)
+        self._lay_out(source)
         if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
             if self.request.quantize_if_possible:
                 self.log.warning("the model is quantized already and stays as it is")
                 self.config = None
-                return
+                return source
             raise ModelError(
                 "the model is quantized already",
                 where=source.where,
-                hint="start from the float model, or convert without a quantization section",
+                hint="start from the float model, convert without a quantization section, or set "
+                "[transform_quant_param] export_precision_mode=FLOAT32",
             )
         context = effective_context(self.config)
         if context is not None:
             apply_ascend_context(source.model, context, self.request.input_shape)
+        return source
+
+    def _lay_out(self, source: Source) -> None:
+        """Give the outputs the layout that was asked for."""
+        wanted = self.request.output_data_format
+        if not wanted:
+            return
+        flag = f"--outputDataFormat={wanted}"
+        if wanted == ("NHWC" if self.request.fmk in CHANNELS_LAST else "NCHW"):
+            self.log.warning(f"{flag} has no effect: {self.request.fmk} models have this layout")
+        elif source.is_quantized:
+            raise UsageError(
+                "the outputs of a model that is quantized already keep their layout",
+                where=flag,
+                hint="start from the float model",
+            )
+        elif not change_output_layout(source.model, wanted):
+            self.log.warning(f"{flag} has no effect: no output is known to have four dimensions")
+
+    def _in_wanted_precision(self, source: Source, config: QuantizationConfig) -> Source:
+        if config.transform_quant_param.export_precision_mode is ExportPrecisionMode.FLOAT32:
+            if source.is_quantized:
+                self.log.info("the model is written with the real numbers that its integers stand for")
+                return source.in_float()
+            where = config.location("transform_quant_param", "export_precision_mode")
+            self.log.warning(f"{where}: has no effect: the model is not quantized")
+        is_bare = config.common_quant_param.quant_type is None and config.given(
+            "weight_quant_param", "dequant_strategy"
+        )
+        if is_bare and not source.is_quantized:
+            raise ConfigError(
+                "the model is not quantized, and there is no quant_type",
+                where=config.location("weight_quant_param", "dequant_strategy"),
+                hint="set quant_type=WEIGHT_QUANT in [common_quant_param]",
+            )
+        return source
 
     def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
         """Doubts about the prepared samples, and pictures of them."""
+        if self.config is not None and self.config.mixed_bit_weight_quant_param.use_cv_data and dataset is not None:
+            where = self.config.location("mixed_bit_weight_quant_param", "use_cv_data")
+            self.log.warning(f"{where}: has no effect: the search measures on the calibration samples")
         preview = self.request.preview
         if dataset is None:
             if preview is not None:
@@ -232,12 +311,13 @@ class _Conversion:
 
     def _prepare(self, source: Source, targets: list[Path], result: ConvertResult) -> list[_Job]:
         """The graph of each format, checked before any other work."""
-        preparation = Preparation(source, self.request.optimize)
+        preparation = Preparation(source, chosen_rewrites(self.request.optimize, self.config, self.log))
         quantizes = self.config is not None and self.config.common_quant_param.quant_type is not None
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
-                prepared = preparation(replace(fmt.requirements, float32=quantizes))
+                compact = fmt.requirements.compact and not quantizes
+                prepared = preparation(replace(fmt.requirements, float32=quantizes, compact=compact))
             if all(job.prepared is not prepared for job in jobs):
                 self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):
@@ -344,8 +424,10 @@ class _Conversion:
         return quantized
 
     def _random_feeds(self, model: ir.Model, count: int) -> list[Feed]:
-        """Random samples of the right types."""
-        return list(random_samples(model, count, fixed_shapes=dict(self.request.input_shape)))
+        """Random samples of the right types; pictures on request."""
+        drawn = random_samples(model, count, fixed_shapes=dict(self.request.input_shape))
+        wants_pictures = self.config is not None and self.config.mixed_bit_weight_quant_param.use_cv_data
+        return list(with_pictures(drawn) if wants_pictures else drawn)
 
     def _write(self, job: _Job, quantized: QuantizedModel, work: Path, proof: Proof) -> Proven:
         with self.log.stage("write"):
@@ -392,7 +474,17 @@ def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof:
         size = sum(made.stat().st_size for made in item.files)
         digest, gate = _sha256(item.files), proof.limit(item.choice)
         result.artefacts.append(
-            Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real, gate)
+            Artefact(
+                item.format.name,
+                item.target,
+                size,
+                digest,
+                item.accuracy,
+                proof.samples,
+                proof.is_real,
+                gate,
+                sample_kind=proof.sample_kind,
+            )
         )
 
 

@@ -12,8 +12,9 @@ from converter_lite.errors import ModelError, TargetError
 from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
-from converter_lite.passes.pipeline import OptimizeResult, optimize, settle
+from converter_lite.passes.pipeline import ALL_REWRITES, OptimizeResult, Rewrites, optimize, settle
 from converter_lite.passes.widening import compute_in_float32, computes_in_halves
+from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ class Preparation:
 
     Args:
         source: The model.
-        level: Level of optimization.
+        rewrites: What may be optimized.
     """
 
-    def __init__(self, source: Source, level: str) -> None:
+    def __init__(self, source: Source, rewrites: Rewrites) -> None:
         self._source = source
-        self._level = level
+        self._rewrites = rewrites
         self._made: dict[GraphRequirements, Prepared] = {}
 
     def __call__(self, requirements: GraphRequirements) -> Prepared:
@@ -67,7 +68,7 @@ class Preparation:
         """
         requirements = self._simplest(requirements)
         if requirements not in self._made:
-            self._made[requirements] = _prepare(self._source, requirements, self._level)
+            self._made[requirements] = _prepare(self._source, requirements, self._rewrites)
         return self._made[requirements]
 
     def _simplest(self, requirements: GraphRequirements) -> GraphRequirements:
@@ -78,26 +79,46 @@ class Preparation:
         return replace(requirements, static=static, float32=float32, keeps_qdq=qdq)
 
 
-def _prepare(source: Source, requirements: GraphRequirements, level: str) -> Prepared:
+def _prepare(source: Source, requirements: GraphRequirements, rewrites: Rewrites) -> Prepared:
     quantized = source.graph(keep_qdq=requirements.keeps_qdq)
     notes = _fix_batch(quantized.model) if requirements.static else []
     if quantized.plan.quantized_nodes:
         return Prepared(quantized, settle(quantized.model), notes)
     if requirements.float32 and compute_in_float32(quantized.model):
         notes.append("float16 is computed in float32, which is what is quantized")
-    model, done = optimized(quantized.model, requirements, level=level)
+    model, done = optimized(quantized.model, requirements, rewrites=rewrites)
+    if requirements.compact and _size(model) > _size(source.model):
+        model, done = optimized(source.graph(keep_qdq=True).model, requirements, rewrites=rewrites, compact=True)
     return Prepared(QuantizedModel(model, QuantPlan("FLOAT")), done, notes)
 
 
 def optimized(
-    model: ir.Model, requirements: GraphRequirements, *, level: str = "general"
+    model: ir.Model, requirements: GraphRequirements, *, rewrites: Rewrites = ALL_REWRITES, compact: bool = False
 ) -> tuple[ir.Model, OptimizeResult]:
-    """The graph after all passes, with operators fused as the format requires; ``model`` may be changed."""
-    if requirements.opset is not None and level != "none" and _may_hold_patterns(model):
+    """The graph after all passes, with operators fused as the format requires; ``model`` may be changed.
+
+    Args:
+        model: The graph.
+        requirements: Of the format.
+        rewrites: What may be rewritten.
+        compact: See :func:`~converter_lite.passes.pipeline.optimize`.
+    """
+    if requirements.opset is not None and rewrites.level != "none" and _may_hold_patterns(model):
         with contextlib.suppress(ModelError):  # an operator cannot be raised: fuse what this version allows
             model = raise_opset(model, requirements.opset)
-    done = optimize(model, level=level, fused_operators=requirements.fused, spelled_out=requirements.spelled_out)
+    done = optimize(
+        model,
+        level=rewrites.level,
+        without=rewrites.without,
+        fused_operators=requirements.fused,
+        spelled_out=requirements.spelled_out,
+        compact=compact,
+    )
     return done.model, done
+
+
+def _size(model: ir.Model) -> int:
+    return forecast_bytes(model, QuantPlan("FLOAT"), StoredAs())
 
 
 def _may_hold_patterns(model: ir.Model) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.data.random_samples import random_samples
-from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ConverterError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
 from converter_lite.log import Log
@@ -27,11 +26,14 @@ from converter_lite.pipeline.result import accuracy_to_json
 from converter_lite.pipeline.summary import accuracy_lines
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.reports.figures import OutputAccuracy
+from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, open_file, open_session
+
+if TYPE_CHECKING:
+    from converter_lite.data.remember import RememberingDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Proof:
     Args:
         original: The model as it was read.
         request: Options of the conversion.
-        dataset: Calibration samples; ``None`` compares on random ones.
+        dataset: Samples of the user, for the proof or the calibration; ``None`` compares on random ones.
         context: Runs both.
     """
 
@@ -102,8 +104,13 @@ class Proof:
 
     @property
     def is_real(self) -> bool:
-        """Whether they are calibration samples."""
+        """Whether they are samples of the user."""
         return self._dataset is not None
+
+    @property
+    def sample_kind(self) -> str:
+        """What they are: ``calibration``, ``proof`` or ``random`` samples."""
+        return "random" if not self.is_real else "calibration" if self._request.proof_data is None else "proof"
 
     def compare(
         self, fmt: OutputFormat, file: Path, quantized: QuantizedModel, model: ir.Model
@@ -161,7 +168,7 @@ class Proof:
             worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
             if worst is not None and limit is not None and worst.cosine < limit:
                 log.info(f"{item.target}: not good enough")
-                for line in accuracy_lines(item.accuracy, samples=self.samples, real=self.is_real):
+                for line in accuracy_lines(item.accuracy, samples=self.samples, kind=self.sample_kind):
                     log.info(line)
                 raise QualityError(
                     f"cosine {_below(worst.cosine, limit)} of output {worst.name} is below the quality gate {limit:g}",

@@ -14,6 +14,7 @@ from converter_lite.formats.mindspore_lite.flags import MsFlags
 from converter_lite.formats.onnx.flags import OnnxFlags
 from converter_lite.formats.paddle.flags import NbFlags
 from converter_lite.formats.registry import FORMATS, FRAMEWORKS
+from converter_lite.system.encryption import WRITTEN_KEY_BYTES, key_of, reading_key
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
@@ -21,23 +22,24 @@ if TYPE_CHECKING:
 NOT_AVAILABLE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "trainModel": ("false", "training models are not converted"),
-        "decryptKey": ("", "encrypted models are not read"),
-        "decryptMode": ("AES-GCM", "encrypted models are not read"),
-        "encryption": ("false", "results are not encrypted"),
-        "encryptKey": ("", "results are not encrypted"),
         "device": ("", "results are not bound to a device here; use [full_quant_param] target_device"),
         "optimizeTransformer": (
             "false",
             "there is no separate transformer optimization; --optimize=general does all there is",
         ),
-        "outputDataFormat": ("", "the outputs keep the layout of the model"),
     }
 )
 """Flags of the original whose feature is not available: the value without effect, and why any other is refused."""
 
+ENCRYPTED_FRAMEWORKS = ("MINDIR", "MSLITE")
+"""Values of ``--fmk`` whose files may be encrypted."""
+
 INPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "INT32", "INT64", "DEFAULT")
 OUTPUT_TYPES = ("FLOAT16", "FLOAT", "INT8", "UINT8", "DEFAULT")
 LAYOUTS = ("NHWC", "NCHW")
+
+CHANNELS_LAST = ("TF", "TFLITE")
+"""Values of ``--fmk`` whose pictures are NHWC; those of the others are NCHW."""
 
 DEFAULT_SAVE_TYPE = ("MINDIR_LITE", "ONNX")
 """Default output formats: the original's, and the file that runs everywhere."""
@@ -76,12 +78,14 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         input_data_format: Layout of BIN calibration files of 4-D inputs, NHWC or NCHW.
         input_data_type: Element type of the inputs of the result: DEFAULT keeps the model's.
         output_data_type: The same for the outputs.
+        output_data_format: Layout of four-dimensional outputs of the result, NHWC or NCHW; empty: that of the model.
         fp16: Store float constants that stay float as float16.
         optimize: Level of graph optimization.
         save_type: Output formats, in order.
         quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
         infer: Run the result once on random data even where there are calibration samples.
         proof_samples: Samples on which the written file is compared with the float model, at most.
+        proof_data: Those samples, an ``.npz`` file or a folder of BIN files, instead of calibration samples or random ones.
         min_cosine: Quality gate; ``None`` applies the default rule, 0 switches it off.
         plan: JSON file with plans to use instead of making them.
         save_plan: Where to write the plans.
@@ -95,6 +99,9 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         executor: Where shards of the calibration samples are observed: ``local``, ``dask`` (worker processes on this machine)
             or ``dask:ADDRESS`` (of a scheduler).
         preview: Folder for pictures of the first prepared samples, as the model gets them.
+        decrypt_key: Hexadecimal key of an encrypted MINDIR or MSLITE model.
+        decrypt_mode: AES-GCM or AES-CBC.
+        encrypt_key: Hexadecimal key that a ``.ms`` file is encrypted with (AES-GCM); empty: it is not.
         calibration_data: Samples from Python instead of ``calibrate_path``.
         calibration_size: How many of them, ``None`` = all.
     """
@@ -109,12 +116,14 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     input_data_format: str = "NHWC"
     input_data_type: str = "DEFAULT"
     output_data_type: str = "DEFAULT"
+    output_data_format: str = ""
     fp16: bool = False
     optimize: str = "general"
     save_type: tuple[str, ...] = DEFAULT_SAVE_TYPE
     quantize_if_possible: bool = False
     infer: bool = False
     proof_samples: int = PROOF_SAMPLES
+    proof_data: Path | None = None
     min_cosine: float | None = None
     plan: Path | None = None
     save_plan: Path | None = None
@@ -127,6 +136,9 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     preview: Path | None = None
     allow_external_paths: bool = False
     allow_unsafe_models: bool = False
+    decrypt_key: str = field(default="", repr=False)
+    decrypt_mode: str = "AES-GCM"
+    encrypt_key: str = field(default="", repr=False)
     calibration_data: Any = None
     calibration_size: int | None = None
 
@@ -137,7 +149,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview"
+        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview proof_data"
         for name in paths.split():
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
@@ -162,6 +174,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         kind = config.common_quant_param.quant_type if config is not None else None
         is_full = kind is not None and kind.value == "FULL_QUANT"
         reads_files = input_type is not None and input_type.value == "BIN"
+        reads_files = reads_files or (self.proof_data is not None and self.proof_data.is_dir())
         found = [
             (flag.given(value), name not in self.save_type, f"--saveType does not name {name}")
             for name, known in FORMATS.items()
@@ -179,7 +192,21 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 self.cache is not None and not is_full,
                 "only FULL_QUANT has ranges of activations to keep",
             ),
-            ("--infer=true", self.infer and not has_samples, "without samples the proof runs on random data anyway"),
+            (
+                f"--decryptMode={self.decrypt_mode}",
+                self.decrypt_mode != "AES-GCM" and not self.decrypt_key,
+                "no --decryptKey",
+            ),
+            (
+                "--infer=true",
+                self.infer and not has_samples and self.proof_data is None,
+                "without samples the proof runs on random data anyway",
+            ),
+            (
+                f"--proofData={self.proof_data}",
+                self.proof_data is not None and self.dry_run,
+                "a dry run proves nothing",
+            ),
         ]
         return tuple(f"{flag} has no effect: {reason}" for flag, is_idle, reason in found if is_idle)
 
@@ -198,6 +225,21 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         if self.calibration_size is not None and self.calibration_size < 1:
             raise UsageError(f"must be at least 1, not {self.calibration_size}", where="calibration_size")
 
+    def _check_keys(self) -> None:
+        if reading_key(self.decrypt_key, self.decrypt_mode) is not None and self.fmk not in ENCRYPTED_FRAMEWORKS:
+            raise UsageError(
+                f"only {' and '.join(ENCRYPTED_FRAMEWORKS)} models are read encrypted", where="--decryptKey"
+            )
+        if self.encrypt_key:
+            key_of(self.encrypt_key, "encryptKey", (WRITTEN_KEY_BYTES,))
+            others = [name for name in self.save_type or DEFAULT_SAVE_TYPE if name != "MINDIR_LITE"]
+            if others:
+                raise UsageError(
+                    f"{' and '.join(others)} files cannot be encrypted, and would lie beside the encrypted one",
+                    where="--encryptKey",
+                    hint="use --saveType=MINDIR_LITE",
+                )
+
     def _check_words(self) -> None:
         framework = FRAMEWORKS[one_of(self.fmk, tuple(FRAMEWORKS), "--fmk")]
         if isinstance(framework, str):
@@ -208,6 +250,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         if self.weight_file is not None and not framework.has_weight_file:
             names = ", ".join(name for name, f in FRAMEWORKS.items() if not isinstance(f, str) and f.has_weight_file)
             raise UsageError(f"only {names} models have a second file here", where="--weightFile")
+        self._check_keys()
         check_executor(self.executor)
         if self.executor != LOCAL and self.calibration_data is not None:
             raise UsageError(
@@ -216,6 +259,14 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 hint="name files with calibrate_path",
             )
         one_of(self.input_data_format, LAYOUTS, "--inputDataFormat")
+        if self.output_data_format:
+            one_of(self.output_data_format, LAYOUTS, "--outputDataFormat")
+            if self.fmk == "MSLITE":
+                raise UsageError(
+                    "a .ms file does not say how its outputs are laid out",
+                    where="--outputDataFormat",
+                    hint="convert the model that it was made from",
+                )
         one_of(self.input_data_type, INPUT_TYPES, "--inputDataType")
         one_of(self.output_data_type, OUTPUT_TYPES, "--outputDataType")
         object.__setattr__(self, "optimize", _optimize_level(self.optimize))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -16,13 +17,18 @@ from converter_lite.config.names import (
 )
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError, did_you_mean
-from converter_lite.quantization.bias_correction import ensure_biases
-from converter_lite.quantization.dynamic import DynamicSettings
-from converter_lite.quantization.fallback import Goal
-from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
-from converter_lite.quantization.mixed_bits import DATA_COSINE, TUNED_COSINE, MixedBits
+from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.quantization.weight_only import WIDE_BITS, WeightSettings
+from converter_lite.quantization.settings import (
+    DATA_COSINE,
+    TUNED_COSINE,
+    WIDE_BITS,
+    DynamicSettings,
+    FullSettings,
+    Goal,
+    MixedBits,
+    WeightSettings,
+)
 from converter_lite.targets.devices import target_spec
 from converter_lite.targets.policy import Policy
 
@@ -235,7 +241,7 @@ def _weight_rounding(config: QuantizationConfig, *, has_samples: bool) -> Roundi
 
 
 def skipped_nodes(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> frozenset[str]:
-    """Node names that ``skip_quant_node`` refers to, with original node and tensor names resolved.
+    """Node names that ``skip_quant_node`` refers to: by original node or tensor name, by pattern, or by operator.
 
     Raises:
         ConfigError: A name is unknown.
@@ -244,11 +250,26 @@ def skipped_nodes(config: QuantizationConfig, model: ir.Model, vanished: frozens
     found: set[str] = set()
     problems = []
     for name in config.common_quant_param.skip_quant_node:
-        nodes = g.find_nodes(model.graph, name)
+        nodes = g.find_nodes(model.graph, name) or _matching(model.graph, name)
         if not nodes and name not in vanished:
             known = g.known_names(model.graph)
-            problems.append(f"{where}: no node or tensor is called {name!r}{did_you_mean(name, known)}")
+            what = "matches" if _is_pattern(name) else "is called"
+            problems.append(f"{where}: no node or tensor {what} {name!r}{did_you_mean(name, known)}")
         found.update(node.name or "" for node in nodes)
     if problems:
         raise ConfigError(problems[0], where=where, problems=tuple(problems))
     return frozenset(found)
+
+
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
+
+
+def _matching(graph: ir.Graph, word: str) -> list[ir.Node]:
+    """Nodes of this ONNX operator, or whose name, now or in the original, matches this pattern."""
+    if not _is_pattern(word):
+        return [node for node in graph if node.op_type == word]
+    matches = re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in word)).fullmatch
+    return [
+        node for node in graph if any(matches(str(name)) for name in {node.name, *node.meta.get(g.ALIASES, ())} if name)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -48,6 +49,28 @@ def add_clamps(quantized: QuantizedModel) -> int:
                 _clip(quantized, node, value, names)
                 count += 1
     return count
+
+
+def computed_in_float(quantized: QuantizedModel) -> ir.Model:
+    """The graph of a quantized model without its integers; what their saturation clamped at zero, Clips clamp."""
+    graph = quantized.model.graph
+    plan = replace(quantized.plan, nodes={}, activations=dict(quantized.plan.activations))
+    for index, value in enumerate(graph.outputs):
+        if value.name in plan.activations and value.producer() is not None:
+            _stand_before(graph, index, value)
+            plan.activations[str(value.name)] = plan.activations.pop(str(graph.outputs[index].name))
+    add_clamps(replace(quantized, plan=plan))
+    return quantized.model
+
+
+def _stand_before(graph: ir.Graph, index: int, value: ir.Value) -> None:
+    """Let an Identity give the output, so that a Clip can be put behind what computes it."""
+    identity = ir.node("Identity", [value], name=f"{value.name}_identity")
+    output = identity.outputs[0]
+    output.name, output.shape, output.type = value.name, value.shape, value.type
+    value.name = f"{value.name}_computed"
+    graph.append(identity)
+    graph.outputs[index] = output
 
 
 def _begins_at_zero(params: QuantParams) -> bool:

@@ -97,6 +97,21 @@ ASCEND = TargetSpec(
 
 Source: behaviour of the original for ASCEND (int8 activations, symmetric int8 weights, Conv2D and MatMul)."""
 
+KIRIN = TargetSpec(
+    name="KIRIN",
+    activation=UINT8_ACTIVATION,
+    weight=SYMMETRIC_WEIGHT,
+    per_channel=True,
+    per_channel_operators=frozenset({"Conv"}),
+    quantize_bias=True,
+    integer=frozenset({"Conv", "Gemm", "MatMul", "Relu", "Clip"}),
+    float_output=frozenset({"Conv", "Gemm", "MatMul"}),
+    note="Conv and fully connected layers only",
+)
+"""Kirin NPU: convolutions and fully connected layers in integers, everything else in float.
+
+Source: behaviour of the original for KIRIN (uint8 activations, int8 weights, per channel for Conv2D; no cast behind a layer)."""
+
 ARM = TargetSpec(
     name="ARM",
     activation=QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True),
@@ -120,7 +135,7 @@ X86 = replace(
 )
 """x86 through oneDNN (PaddleSlim's table: conv2d, depthwise_conv2d, mul, matmul; per-tensor abs-max weights)."""
 
-TARGETS: dict[str, TargetSpec] = {spec.name: spec for spec in (CPU, NVGPU, DSP, ASCEND, ARM, X86)}
+TARGETS: dict[str, TargetSpec] = {spec.name: spec for spec in (CPU, NVGPU, DSP, ASCEND, KIRIN, ARM, X86)}
 
 
 def target_spec(name: str) -> TargetSpec:

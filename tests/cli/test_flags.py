@@ -32,6 +32,7 @@ BAD = [
     ("--outputDataType=INT64", "--outputDataType", "is not one of"),
     ("--fp16=true", "--fp16", "on, off"),
     ("--nbFp16=true", "--nbFp16", "on, off"),
+    ("--keepMetadata=true", "--keepMetadata", "on, off"),
     ("--optimize=generel", "--optimize", "did you mean general?"),
     ("--optimize=general:Ascend310", "--optimize", "ascend_oriented"),
     ("--optimize=ascend_oriented:", "--optimize", "ascend_oriented"),
@@ -49,13 +50,8 @@ BAD = [
 REFUSED = [
     *((f"--fmk={name}", "ONNX") for name in ("OM",)),
     ("--trainModel=true", "training models"),
-    ("--decryptKey=00112233", "encrypted models"),
-    ("--decryptMode=AES-CBC", "encrypted models"),
-    ("--encryption=true", "not encrypted"),
-    ("--encryptKey=00112233", "not encrypted"),
     ("--device=Ascend310", "target_device"),
     ("--optimizeTransformer=true", "transformer"),
-    ("--outputDataFormat=NCHW", "layout"),
     ("--saveType=MINDIR", "MindIR"),
 ]
 

@@ -93,7 +93,7 @@ def test_the_json_result_holds_no_number_that_json_lacks(workshop: Workshop) -> 
         (1, ("--minCosine=1",), FULL, "quality gate"),
         (2, (), {"common_quant_param": {"quant_typ": "FULL_QUANT"}}, "quant_type"),
         (2, ("--threads=many",), FULL, "number of threads"),
-        (2, ("--encryption=true",), None, "not encrypted"),
+        (2, ("--encryption=true",), None, "--encryption=true needs it"),
         (2, ("--fmk=OM",), None, "Ascend"),
     ],
 )

@@ -117,7 +117,9 @@ GOOD: dict[Slot, list[tuple[str, Any]]] = {
         ("[1~4],[8],[16]", ((DimRange(1, 4),), (DimRange(8, 8),), (DimRange(16, 16),))),
         ("[ 2 ] , [ 1 ~ 3 ]", ((DimRange(2, 2),), (DimRange(1, 3),))),
     ],
-    ("transform_quant_param", "export_precision_mode"): [("QUANT", names.ExportPrecisionMode.QUANT)],
+    ("transform_quant_param", "export_precision_mode"): [(word.value, word) for word in names.ExportPrecisionMode],
+    ("registry", "disable_fusion"): [(word.value, word) for word in names.Switch],
+    ("registry", "fusion_blacklists"): [("ConvBatchNormFusion,fold_pad", ("ConvBatchNormFusion", "fold_pad"))],
 }
 
 INTEGERS = ["eight", "8.0", "0x8", "8 8", "8#x", "8;", "1_0", "٨", "-1", "65536", "4294967304", "9" * 5000]
@@ -156,12 +158,12 @@ BAD: dict[Slot, list[str]] = {
         "1e-400",
     ],
     ("mixed_bit_weight_quant_param", "auto_tune"): BOOLEANS,
-    ("mixed_bit_weight_quant_param", "use_cv_data"): ["true", "TRUE", *BOOLEANS],
+    ("mixed_bit_weight_quant_param", "use_cv_data"): BOOLEANS,
     ("mixed_bit_weight_quant_param", "max_iterations"): ["39", *INTEGERS],
     ("full_quant_param", "activation_quant_method"): ["MINMAX", "kl", "removaloutlier"],
     ("full_quant_param", "bias_correction"): BOOLEANS,
     ("full_quant_param", "per_channel"): BOOLEANS,
-    ("full_quant_param", "target_device"): ["KIRIN", "kirin", "cpu", "TPU"],
+    ("full_quant_param", "target_device"): ["kirin", "cpu", "TPU"],
     ("full_quant_param", "equalization"): BOOLEANS,
     ("full_quant_param", "rounding"): ["nearest", "ADAROUND", "false"],
     ("full_quant_param", "smooth_alpha"): ["0", "1", "x"],
@@ -187,7 +189,9 @@ BAD: dict[Slot, list[str]] = {
         *("1~4", "[4~1]", "[0]", "[-1]", "[1~2~3]", "[]", "[1],[2,3]", "[1]x[2]"),
         "[1,2]",
     ],
-    ("transform_quant_param", "export_precision_mode"): ["FLOAT32", "quant"],
+    ("transform_quant_param", "export_precision_mode"): ["float32", "quant", "INT8"],
+    ("registry", "disable_fusion"): ["true", "ON", "yes"],
+    ("registry", "fusion_blacklists"): [",", "a,,b", ""],
 }
 
 SLOTS = [(section.name, key.name) for section in SECTIONS for key in section.keys]

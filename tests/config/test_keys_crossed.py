@@ -117,7 +117,10 @@ CASES: dict[str, Case | tuple[Case, ...]] = {
     "weight_quant_param.max_segments": Case("2"),
     "mixed_bit_weight_quant_param.init_scale": Case("0.001", BITS0),
     "mixed_bit_weight_quant_param.auto_tune": Case("true", BY_ERROR),
-    "mixed_bit_weight_quant_param.use_cv_data": Case("true", BITS0),
+    "mixed_bit_weight_quant_param.use_cv_data": (
+        Case("true", BITS0),
+        Case("true", {**BY_ERROR, "mixed_bit_weight_quant_param.auto_tune": "true"}),
+    ),
     "full_quant_param.activation_quant_method": Case("MSE"),
     "full_quant_param.bias_correction": Case("false"),
     "full_quant_param.per_channel": Case("false"),
@@ -145,6 +148,8 @@ CASES: dict[str, Case | tuple[Case, ...]] = {
     "ascend_context.input_shape": Case("x:[1,3,8,8]"),
     "ascend_context.dynamic_dims": Case("[1],[2]", {"ascend_context.input_shape": "x:[-1,3,8,8]"}),
     "transform_quant_param.export_precision_mode": (Case("FLOAT32"), Case("QUANT")),
+    "registry.disable_fusion": (Case("on"), Case("off")),
+    "registry.fusion_blacklists": (Case("ConvBatchNormFusion"), Case("FFNFusion"), Case("fold_batchnorm")),
 }
 
 BOUNDS = {"mixed_bit_weight_quant_param.max_iterations"}
@@ -152,6 +157,7 @@ BOUNDS = {"mixed_bit_weight_quant_param.max_iterations"}
 
 ASKS_FOR_NOTHING = {
     *((name, "transform_quant_param.export_precision_mode", "QUANT") for name in registry.FORMATS),
+    *((name, "registry.disable_fusion", "off") for name in registry.FORMATS),
     ("NAIVE_BUFFER", "full_quant_param.target_device", "ARM"),
     *((("ONNX", "dynamic_quant_param.attention_operator", "false"),) if not knows_attention() else ()),
 }
@@ -160,6 +166,7 @@ ASKS_FOR_NOTHING = {
 FLAGS: dict[str, Any] = {
     "input_shape": {"x": (1, 3, 10, 8)},
     "input_data_format": "NCHW",
+    "output_data_format": "NHWC",
     "input_data_type": "UINT8",
     "output_data_type": "FLOAT16",
     "fp16": True,

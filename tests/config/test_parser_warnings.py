@@ -54,8 +54,18 @@ WARNED = {
         "a.cfg:10 [ascend_context] precision_mode: concerns the device runtime: no effect here",
     ),
     "section about something else": (
-        WEIGHT + "[registry]\nplugin_path=a=b\nanything\t= at all\n",
-        "a.cfg:3 [registry]: the section is not about quantization: no effect",
+        WEIGHT + "[model_param]\nname=a=b\nanything\t= at all\n",
+        "a.cfg:3 [model_param]: the section is not about quantization: no effect",
+    ),
+    "plugins": (
+        WEIGHT + "[registry]\nplugin_path=folder\n",
+        "a.cfg:4 [registry] plugin_path: plugins are libraries for the original's own parsers and operators, which do "
+        "not run here: no effect",
+    ),
+    "streams of a device": (
+        FULL + "[full_quant_param]\ntarget_device=ASCEND\n[ascend_context]\nstream_label_file=streams.cfg\n",
+        "a.cfg:10 [ascend_context] stream_label_file: says on which stream of the device a node runs, which no file "
+        "that is written here can hold: no effect",
     ),
     "key that this program does not need": (
         WEIGHT + "workspace=w\n",

@@ -12,6 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.mindir.source import read_source
+from converter_lite.formats.source import ModelFiles
+from converter_lite.system.encryption import Key
 from tests.cli.workshop import command
 from tests.formats.mindir.files import read, run
 from tests.formats.mindir.test_operators import CASES
@@ -119,6 +122,14 @@ def test_encrypted_files_are_refused(newer: Exported, older: Exported) -> None:
     for exported in (newer, older):
         with pytest.raises(ModelError, match="the file is encrypted"):
             read(exported.folder / "encrypted.mindir")
+
+
+def test_encrypted_files_are_read_with_their_key(newer: Exported, older: Exported) -> None:
+    pytest.importorskip("cryptography", reason="the extra [encryption] is not installed")
+    for exported in (newer, older):
+        key = Key(b"0123456789ABCDEF", "AES-GCM")
+        files = ModelFiles(exported.folder / "encrypted.mindir", None, {}, confined=True, key=key)
+        assert len(list(read_source(files).model.graph)) > 1
 
 
 # -- the original converter, which reads format 1 -----------------------------------------------------------------------

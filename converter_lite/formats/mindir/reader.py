@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +10,7 @@ import numpy as np
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.program import MONAD, Apart, Graph, Node, Primitive, Program, Span, Tensor, Unknown
 from converter_lite.formats.protobuf import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
-
-ENCRYPTED = (0x7F3A5ED8, 0x7F3A5ED9)
-"""First four bytes of blocks that MindSpore has encrypted, as a little-endian number."""
+from converter_lite.system.encryption import is_encrypted
 
 LEAST_NODES, BYTES_PER_NODE = 256, 96
 """A file may have so many nodes, and one more for so many of its bytes; those of MindSpore take 150 bytes and more."""
@@ -67,10 +64,8 @@ class Reader:
 
     def __init__(self, data: bytes, where: str = "") -> None:
         self.where = where
-        if len(data) >= 4 and struct.unpack_from("<I", data)[0] in ENCRYPTED:
-            raise ModelError(
-                "the file is encrypted", where=where, hint="export the model again without enc_key, or decrypt it first"
-            )
+        if is_encrypted(data):
+            raise ModelError("the file is encrypted", where=where, hint="give its key with --decryptKey")
         self._wire = Wire(data, self._damaged)
         self._nodes_left = LEAST_NODES + len(data) // BYTES_PER_NODE
         self._names_left = LEAST_NAMES + len(data) // BYTES_PER_NAME

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite.enums import Compression, DataType, Format, NodeType, QuantType
 from converter_lite.formats.mindspore_lite.schema import FMK_ONNX, IDENTIFIER, SCHEMA, VERSION
+from converter_lite.system.encryption import is_encrypted
 
 MAX_FILE = 2**31 - 1
 """Bytes; offsets of a FlatBuffer are signed 32-bit numbers."""
@@ -170,6 +171,8 @@ def from_bytes(data: bytes) -> MsModel:
         FormatError: The file is damaged, or uses something unknown.
     """
     if len(data) < 8 or data[4:8] != IDENTIFIER:
+        if is_encrypted(data):
+            raise FormatError("the file is encrypted", hint="convert it with --fmk=MSLITE and --decryptKey")
         raise FormatError("this is not a MindSpore Lite model file", hint="the bytes 4 to 8 must read MSL2")
     root = SCHEMA.decode("MetaGraph", data)
     for name in ("inputIndex", "outputIndex", "nodes", "allTensors"):

@@ -23,6 +23,7 @@ from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.system.encryption import Key, decrypted, encrypted
 
 MS_REQUIREMENTS = GraphRequirements(
     static=True,
@@ -41,9 +42,11 @@ class MsFormat:
 
     Attributes:
         options: Choices of the writer.
+        key: What the file is encrypted with; empty: nothing.
     """
 
     options: MsOptions = field(default_factory=MsOptions)
+    key: bytes = field(default=b"", repr=False)
     name: str = "MINDIR_LITE"
     beside: tuple[str, ...] = ()
     suffix: str = ".ms"
@@ -67,7 +70,7 @@ class MsFormat:
                 )
         compatibility = Compatibility(options.own(MsFlags).ms_compat)
         encode = options.config is None or options.config.common_quant_param.enable_encode
-        return cls(MsOptions(compatibility=compatibility, encode=encode, float16=options.fp16))
+        return cls(MsOptions(compatibility=compatibility, encode=encode, float16=options.fp16), options.key)
 
     def check(self, model: ir.Model) -> None:
         """Refuse a model that the format cannot express, before any other work.
@@ -109,7 +112,7 @@ class MsFormat:
         del log
         notes: list[str] = []
         data = write(quantized, options=self.options, notes=notes)
-        path.write_bytes(data)
+        path.write_bytes(encrypted(data, self.key) if self.key else data)
         plain = replace(self.options, compatibility=Compatibility.DEVICE)
         if plain != self.options and data == write(quantized, options=plain):
             notes.append("msCompat=wheel: nothing had to be stored otherwise; the file is that of msCompat=device")
@@ -125,7 +128,10 @@ class MsFormat:
         """
         from converter_lite.quantization.qdq.build import qdq_model
 
-        rebuilt = rebuild(path.read_bytes(), like=like)
+        data = path.read_bytes()
+        if self.key:
+            data = decrypted(data, Key(self.key, "AES-GCM"), str(path))
+        rebuilt = rebuild(data, like=like)
         computes = any(node.mode in (NodeMode.INTEGER, NodeMode.DYNAMIC) for node in rebuilt.plan.nodes.values())
         model = qdq_model(rebuilt) if computes else rebuilt.model
         return ir.serde.serialize_model(model).SerializeToString()

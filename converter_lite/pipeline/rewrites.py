@@ -1,0 +1,34 @@
+"""Which rewrites of the graph a conversion does without: ``--optimize`` and ``[registry]``."""
+
+from __future__ import annotations
+
+from converter_lite.config.names import Switch
+from converter_lite.config.settings import QuantizationConfig
+from converter_lite.errors import ConfigError, did_you_mean
+from converter_lite.log import Log
+from converter_lite.passes.pipeline import RULE_NAMES, Rewrites
+from converter_lite.passes.vendor_names import OUR_RULES, WITHOUT_COUNTERPART
+
+
+def chosen_rewrites(level: str, config: QuantizationConfig | None, log: Log) -> Rewrites:
+    """What ``--optimize`` and a configuration leave of the optimization.
+
+    Raises:
+        ConfigError: ``fusion_blacklists`` names something that is no rewrite, here or in the original.
+    """
+    if config is None:
+        return Rewrites(level)
+    without: set[str] = set()
+    problems = []
+    where = config.location("registry", "fusion_blacklists")
+    for name in config.registry.fusion_blacklists:
+        if name in WITHOUT_COUNTERPART:
+            log.warning(f"{where}: no rewrite here does what {name} does: no effect")
+        elif name in OUR_RULES or name in RULE_NAMES:
+            without.update(OUR_RULES.get(name, (name,)))
+        else:
+            hint = did_you_mean(name, (*OUR_RULES, *RULE_NAMES))
+            problems.append(f"{where}: no rewrite is called {name!r}{hint}")
+    if problems:
+        raise ConfigError(problems[0], where=where, problems=tuple(problems))
+    return Rewrites("none" if config.registry.disable_fusion is Switch.ON else level, frozenset(without))
