@@ -48,7 +48,7 @@ def _configuration() -> Lines:
     yield from _table(["name", "use"], ([f"`{name}`", chosen.title] for name, chosen in TEMPLATES.items()))
     for section in SECTIONS:
         yield from ("", f"## {section.name}", "", section.help, "")
-        yield keys_table_markdown((section,)).rstrip("\n")
+        yield keys_table_markdown(section).rstrip("\n")
 
 
 def _commands() -> Lines:
@@ -115,7 +115,17 @@ def _own_flags(known: Format) -> str:
 
 
 def _flags(records: list[tuple[str, str]]) -> Lines:
-    yield from _table(["flag", "meaning"], ([f"`{spelling}`", meaning] for spelling, meaning in records))
+    yield from _table(["flag", "value", "meaning"], ([*_spelling(spelling), meaning] for spelling, meaning in records))
+
+
+def _spelling(text: str) -> tuple[str, str]:
+    """Names of a flag, and its value: each of the words that it takes, or what it stands for."""
+    last = text.rpartition(", ")[2]
+    value = last.partition(" ")[2]
+    names = text.removesuffix(f" {value}")
+    words, _, more = value.removeprefix("[").partition("]")
+    quoted = ", ".join(f"`{word}`" for word in words.split("|") if word)
+    return ", ".join(f"`{name}`" for name in names.split(", ")), f"{quoted}, several with commas" if more else quoted
 
 
 def _paragraphs(text: str | None) -> Lines:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -147,22 +147,16 @@ def template(use: str) -> str:
     return "\n".join(blocks)
 
 
-def keys_table_markdown(sections: Sequence[Section] = SECTIONS) -> str:
-    """Markdown table of every key of some sections: section, key, values, default, where it has an effect, meaning.
+def keys_table_markdown(section: Section) -> str:
+    """Markdown table of the keys of a section: key, values, default, where it has an effect, meaning.
 
     Keys and words that the original does not have carry a ``*``.
     """
-    rows = [["Section", "Key", "Values", "Default", "Used by", "Meaning"], ["---"] * 6]
-    for section in sections:
-        for key in section.keys:
-            meaning = f"No effect: {key.inert}." if key.inert else key.help
-            cells = [
-                f"`{section.name}`",
-                f"`{key.name}`{'*' if key.is_ours else ''}",
-                _values_text(key),
-                _text(key.default) or "not set",
-            ]
-            rows.append([*cells, _uses_text(section.uses_of(key)), meaning])
+    rows = [["Key", "Values", "Default", "Used by", "Meaning"], ["---"] * 5]
+    for key in section.keys:
+        meaning = f"No effect: {key.inert}." if key.inert else key.help
+        cells = [f"`{key.name}`{'*' if key.is_ours else ''}", _values_text(key), _text(key.default) or "not set"]
+        rows.append([*cells, _uses_text(section.uses_of(key)), meaning])
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
 
 
