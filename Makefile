@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy coverage fuzz bench bench-large bench-page clean
+.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy docs coverage fuzz bench bench-large bench-page bench-scaling clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -71,11 +71,17 @@ layers: $(VENV)/.installed
 mypy: $(VENV)/.installed
 	$(BIN)/mypy
 
+# The pages in site/, made anew where they come from tables of the code; a link that leads nowhere is an error.
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m converter_lite.cli.documentation
+	$(BIN)/python -m mkdocs build --strict
+
 bench: $(VENV)/.installed
 	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
-# An 8 GB model to 8-bit weights (12 GB of disk), and a page of 500 layers in Chromium: bench/LARGE.md, bench/PAGE.md.
-bench-large bench-page: $(VENV)/.installed
+# An 8 GB model to 8-bit weights (12 GB of disk), a page of 500 layers in Chromium, chains of 10,000 nodes: bench/LARGE.md, PAGE.md, SCALING.md.
+bench-large bench-page bench-scaling: $(VENV)/.installed
 	$(BIN)/python -m bench.$(@:bench-%=%) $(BENCH_OPTIONS)
 
 # Both run, whatever the other says; pytest's summary comes last.
@@ -93,4 +99,4 @@ fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --minutes=$(FUZZ_MINUTES)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache

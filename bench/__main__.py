@@ -11,10 +11,11 @@ from pathlib import Path
 
 from bench.figures import Figures
 from bench.goals import GOALS
-from bench.machine import machine_lines, processor_kind
+from bench.machine import machine_lines
 from bench.measuring import evaluate_results, run_cases, select
 from bench.programs import Places
 from bench.tables import failure_list, goal_tables, noise_line, openvino_table, task_tables, twin_list
+from converter_lite.execution.processor import processor_kind
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -47,7 +47,7 @@ class Figures:
             (:data:`OPENVINO`): ``cosine`` with the exact result.
         failures: Case -> why it gave nothing.
         twins: Pairs of cases that wrote the same bytes: one result, not two.
-        processor: Kind of the processor; see :func:`bench.machine.processor_kind`.
+        processor: Kind of the processor; see :func:`converter_lite.execution.processor.processor_kind`.
         precision_on: Kind of the processor that :data:`PRECISION` was measured on, and whether it was emulated.
     """
 

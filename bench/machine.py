@@ -10,42 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.programs import NotInstalledError, Places, nncf_python, openvino_python
+from converter_lite.execution.processor import cpu_field, processor_kind
 
 PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime", "pillow")
 
 VECTOR_INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
 """Processor flags that decide how fast integer kernels are."""
 
-
 EMULATOR = "qemu-x86_64-static"
-
-WITHOUT_VNNI = "AVX2 only (no VNNI)"
-
-
-def processor_kind(flags: str | None = None, machine: str | None = None) -> str:
-    """In which of the ways that integer kernels know this processor computes.
-
-    Args:
-        flags: Its flags; by default those of this machine.
-        machine: What :func:`platform.machine` says, which is the default.
-    """
-    known = set((_cpu_field("flags", "Features") if flags is None else flags).split())
-    machine = machine or platform.machine()
-    if machine.lower() in ("aarch64", "arm64"):
-        return "ARM"
-    if known & {"avx512_vnni", "avx_vnni"}:
-        return "VNNI"
-    if "avx512f" in known:
-        return "AVX512 only (no VNNI)"
-    return WITHOUT_VNNI if "avx2" in known else machine
 
 
 def machine_lines(places: Places) -> list[str]:
     """Processor, cores, versions, commit and load: one line of Markdown each."""
-    flags = ", ".join(flag for flag in VECTOR_INSTRUCTIONS if flag in _cpu_field("flags", "Features").split())
+    flags = ", ".join(flag for flag in VECTOR_INSTRUCTIONS if flag in cpu_field("flags", "Features").split())
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     return [
-        f"- {_cpu_field('model name') or platform.machine()}, {len(os.sched_getaffinity(0))} cores; {flags}",
+        f"- {cpu_field('model name') or platform.machine()}, {len(os.sched_getaffinity(0))} cores; {flags}",
         f"- kind of processor: {processor_kind()}",
         f"- {platform.system()}, Python {platform.python_version()}; {versions}",
         f"- NNCF: {_versions('nncf', nncf_python, places)}",
@@ -53,14 +33,6 @@ def machine_lines(places: Places) -> list[str]:
         f"- commit {_commit(places.root)}",
         f"- load average when the run began: {os.getloadavg()[0]:.1f}",
     ]
-
-
-def _cpu_field(*names: str) -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in names:
-            return value.strip()
-    return ""
 
 
 def _commit(root: Path) -> str:

@@ -14,9 +14,10 @@ from typing import Any
 from bench.cases import CASES, IN_OPENVINO, TASKS, Case
 from bench.figures import ACCURACY, BESIDE, EXACT, FLOAT, FLOAT_AGAIN, OPENVINO, PRECISION, Figures, json_lines
 from bench.goals import GOALS
-from bench.machine import EMULATOR, WITHOUT_VNNI, processor_kind
+from bench.machine import EMULATOR
 from bench.process import ProcessRun, failure_reason, measure
 from bench.programs import Invocation, NotInstalledError, Places, invocation, openvino_python, rebuilding
+from converter_lite.execution.processor import WITHOUT_VNNI, processor_kind
 
 Say = Callable[[str], None]
 

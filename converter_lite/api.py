@@ -367,4 +367,4 @@ def _skipped(source: ConvertRequest, quantizable: Sequence[str], skip_nodes: Seq
 def _log(verbose: bool) -> Log:
     import sys
 
-    return Log(NORMAL, sys.stdout) if verbose else Log()
+    return Log(NORMAL, sys.stdout, sys.stderr) if verbose else Log()

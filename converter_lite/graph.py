@@ -54,14 +54,65 @@ def unique_among(name: str, taken: set[str]) -> str:
 
 def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """Nodes of a graph or local function and of its subgraphs (If, Loop bodies), in order."""
-    yield from ir.traversal.RecursiveGraphIterator(graph)
+    for node in graph:
+        yield node
+        for inner in subgraphs(node):
+            yield from all_nodes(inner)
+
+
+def subgraphs(node: ir.Node) -> list[ir.Graph]:
+    """The graphs that a node runs (If, Loop, Scan)."""
+    found: list[ir.Graph] = []
+    for attr in node.attributes.values():
+        if attr.type is ir.AttributeType.GRAPH:
+            found.append(attr.as_graph())
+        elif attr.type is ir.AttributeType.GRAPHS:
+            found += attr.as_graphs()
+    return found
 
 
 def values_read(node: ir.Node) -> list[ir.Value]:
     """Inputs of a node and of the nodes in its subgraphs."""
-    subgraphs = [attr.as_graph() for attr in node.attributes.values() if attr.type is ir.AttributeType.GRAPH]
-    inner = (n for graph in subgraphs for n in ir.traversal.RecursiveGraphIterator(graph))
+    inner = [n for graph in subgraphs(node) for n in all_nodes(graph)]
     return [value for n in (node, *inner) for value in n.inputs if value is not None]
+
+
+def extracted(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
+    """A copy of the part of a graph that computes ``outputs`` from ``inputs`` and constants.
+
+    The time is that of the part; ``onnx_ir.convenience.extract`` reads the whole graph.
+
+    Raises:
+        ValueError: The outputs depend on another input of the graph, which is named.
+    """
+    known, constants = set(inputs), dict.fromkeys(value for value in inputs if value.is_initializer())
+    nodes: dict[ir.Node, None] = {}
+    entered: set[ir.Node] = set()
+    pending: list[ir.Value | ir.Node] = list(reversed(outputs))
+    while pending:
+        item = pending.pop()
+        if isinstance(item, ir.Node):  # what it reads is there already
+            nodes[item] = None
+            continue
+        producer = item.producer()
+        if item in known or producer in entered or item.graph is not graph:
+            continue
+        if producer is not None:
+            entered.add(producer)
+            pending += [producer, *reversed(values_read(producer))]
+        elif item.is_initializer():
+            constants[item] = None
+        else:
+            raise ValueError(f"the part depends on the input {item.name}")
+    view = ir.GraphView(
+        inputs,
+        outputs,
+        nodes=list(nodes),
+        initializers=tuple(constants),
+        opset_imports=graph.opset_imports,
+        name=graph.name,
+    )
+    return view.clone()
 
 
 def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:

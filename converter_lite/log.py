@@ -24,6 +24,7 @@ class Log:
     Attributes:
         verbosity: ``QUIET`` prints warnings only, ``NORMAL`` a summary, ``DETAILED`` everything.
         stream: Where messages go; with ``None`` only ``warnings`` and ``seconds`` are kept.
+        errors: Where warnings go instead; ``None``: with the others.
         warnings: Everything said with :meth:`warning`, in order.
         seconds: Stage -> seconds of wall time.
         bars: Progress bars that are on the terminal now.
@@ -32,6 +33,7 @@ class Log:
 
     verbosity: int = QUIET
     stream: TextIO | None = None
+    errors: TextIO | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     bars: int = 0
@@ -49,7 +51,7 @@ class Log:
         """Something the user should know although the conversion goes on; said once."""
         if text not in self.warnings:
             self.warnings.append(text)
-            self._write(QUIET, f"WARNING {text}")
+            self._write(QUIET, f"WARNING {text}", self.errors)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -77,21 +79,24 @@ class Log:
         finally:
             self.bars -= 1
 
-    def _write(self, level: int, text: str) -> None:
-        if self.stream is None or self.verbosity < level:
+    def _write(self, level: int, text: str, to: TextIO | None = None) -> None:
+        stream = to or self.stream
+        if stream is None or self.verbosity < level:
             return
         try:
             if self.bars:
                 from tqdm import tqdm
 
-                tqdm.write(text, file=self.stream)  # above the bars
+                tqdm.write(text, file=stream)  # above the bars
             else:
-                self.stream.write(text + "\n")
-            self.stream.flush()
+                stream.write(text + "\n")
+            stream.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise ConverterError(f"cannot print: {error.strerror}", where="standard output") from error
+            raise ConverterError(
+                f"cannot print: {error.strerror}", where="standard error" if to else "standard output"
+            ) from error
 
 
 class _Forward(logging.Handler):

@@ -22,9 +22,10 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.errors import ConverterError, ModelError
 from converter_lite.graph import assign_names
 from converter_lite.passes.shapes import infer_shapes
-from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.devices import target_spec
 

@@ -1,8 +1,9 @@
 import numpy as np
 import onnx_ir as ir
+import pytest
 
-from converter_lite.graph import Names, add_initializer, assign_names, constant, find_nodes
-from tests.support import build, build_proto
+from converter_lite.graph import Names, add_initializer, assign_names, constant, extracted, find_nodes
+from tests.support import build, build_proto, normal
 
 
 def test_a_generated_name_never_takes_one_of_the_file() -> None:
@@ -44,3 +45,21 @@ def test_a_scalar_initializer_stays_a_scalar_under_a_free_name() -> None:
 def test_names_that_are_given_out_are_taken_from_then_on() -> None:
     names = Names(build("g (float[2] x) => (float[2] y) { y = Relu(x) }").graph)
     assert [names.unique(name) for name in ("x", "y", "z", "z", "z_1")] == ["x_1", "y_1", "z", "z_1", "z_1_1"]
+
+
+def test_a_part_is_extracted_in_order_with_its_constants_and_what_subgraphs_read() -> None:
+    model = build(
+        "g (float[2,2] x, bool b) => (float[2,2] y) {"
+        " a = Relu(x) c = Add(a, w) d = Neg(c)"
+        " e = If(b) <then_branch = t () => (float[2,2] p) { p = Mul(c, d) },"
+        " else_branch = f () => (float[2,2] q) { q = Identity(a) }>"
+        " y = Abs(e) }",
+        w=normal(2, 2),
+    )
+    values = {output.name: output for node in model.graph for output in node.outputs}
+    part = extracted(model.graph, [values["a"], model.graph.inputs[1]], [values["e"]])
+    assert [node.op_type for node in part] == ["Add", "Neg", "If"]
+    assert [value.name for value in part.inputs] == ["a", "b"]
+    assert list(part.initializers) == ["w"]
+    with pytest.raises(ValueError, match="the input b"):
+        extracted(model.graph, [values["a"]], [values["e"]])

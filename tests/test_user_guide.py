@@ -11,7 +11,9 @@ from pathlib import Path
 
 from tests.cli.workshop import environment
 from tests.support import since
-from tests.test_readme import MODULES, ROOT
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = {"opt": "converter_lite.cli.opt", "converter_lite": "converter_lite"}
 
 EXACT = re.compile(r"layers (with weights|on|compared)")
 """Lines in which every number counts; others may end in other digits, or rank other layers, with another onnxruntime."""

@@ -7,7 +7,9 @@ Rules:
 2. By position: operators between tensors that were matched by name correspond if they compute the same on the same number of
    elements, in the same order. A tensor between a layer and its Relu or Clip is left out if the latter is matched.
 3. A Relu or Clip of the float graph that the quantized graph does by saturation belongs to the layer before.
-4. A float tensor whose only reader, directly or through others like it, makes a matched tensor is part of that layer.
+4. A BatchNormalization, or its Mul and Add, that the quantized graph lacks is folded into the layer before, whatever the result
+   of that layer is called: the tensor is the one behind it.
+5. A float tensor whose only reader, directly or through others like it, makes a matched tensor is part of that layer.
 """
 
 from __future__ import annotations
@@ -96,6 +98,7 @@ def align(
     """
     tensors = [o for node in reference.graph for o in node.outputs if o.name in shapes]
     found = {name: (tap, BY_NAME) for name, tap in _by_name(tensors, quantized).items()}
+    found = _past_folded(tensors, found, quantized)
     known = {tap.entry: name for name, (tap, _) in found.items()}
     folded = [o for node in optimized.graph for o in node.outputs if o.name in shapes]
     for name, tap in _by_position(folded, quantized, known, shapes, quantized_shapes).items():
@@ -130,6 +133,44 @@ def _by_name(tensors: Sequence[ir.Value], quantized: ir.Model) -> dict[str, Tap]
             if name not in found or (found[name].params is None and tap.params is not None):
                 found[name] = tap
     return found
+
+
+def _past_folded(
+    tensors: Sequence[ir.Value], found: Mapping[str, tuple[Tap, str]], quantized: ir.Model
+) -> dict[str, tuple[Tap, str]]:
+    """Tensors behind a normalization that is folded, in the place of those in front of it (rule 4)."""
+    theirs = {value.name: value for node in quantized.graph for value in node.outputs}
+    moved = dict(found)
+    for value in tensors:
+        name, producer = value.name or "", value.producer()
+        entry = theirs.get(found[name][0].entry) if name in found else None
+        if entry is None or producer is None or not _is_weighted(producer):
+            continue
+        kept = {node.op_type for node in readers(entry)}
+        behind = _behind_normalization(value, kept)
+        if behind is not None and behind.name and behind.name not in found:
+            moved[behind.name] = moved.pop(name)
+    return moved
+
+
+def _behind_normalization(value: ir.Value, kept: set[str]) -> ir.Value | None:
+    """The result of the normalization that reads a value, ``None`` without one, or where one of its operators is kept."""
+    last = None
+    while (node := g.single_consumer(value)) is not None and _is_normalization(node) and node.op_type not in kept:
+        last = value = node.outputs[0]
+    return last
+
+
+def _is_normalization(node: ir.Node) -> bool:
+    """Whether a node is one of the operators that folding makes a part of a layer."""
+    if node.op_type == "BatchNormalization":
+        return True
+    return node.op_type in ("Mul", "Add", "Sub", "Div") and any(map(g.is_constant, node.inputs))
+
+
+def _is_weighted(node: ir.Node) -> bool:
+    entry = OPERATORS.get(node.op_type)
+    return entry is not None and entry.role is Role.WEIGHTED
 
 
 def _by_position(
@@ -200,7 +241,7 @@ def _last_of_each_entry(
 
 
 def _owners(tensors: Sequence[ir.Value], matched: set[str]) -> dict[str, str]:
-    """Float tensor -> matched tensor whose layer it is part of (rule 4)."""
+    """Float tensor -> matched tensor whose layer it is part of (rule 5)."""
     owner: dict[str, str] = {}
     for value in reversed(tensors):
         name = value.name or ""

@@ -12,6 +12,7 @@ from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.quantizer import Quantizer, leaving_out, skip_line
 from converter_lite.quantization.score import Score, Scorer
+from converter_lite.quantization.settings import Goal
 from converter_lite.reports.csv_rows import name_field, number_field
 from converter_lite.runtime.engine import Feed
 
@@ -76,7 +77,7 @@ class Sensitivity:
 
 
 def analyse(
-    quantizer: Quantizer, *, judges: Sequence[Feed], samples: int, goal: fallback.Goal | None
+    quantizer: Quantizer, *, judges: Sequence[Feed], samples: int, goal: Goal | None
 ) -> tuple[Sensitivity, QuantizedModel]:
     """Measure every layer, and find what to leave out for a goal.
 
@@ -135,7 +136,7 @@ def _measured(quantizer: Quantizer, start: fallback.Trial, feeds: Sequence[Feed]
 
 
 def _best(
-    quantizer: Quantizer, start: fallback.Trial, ranking: Sequence[str], goal: fallback.Goal, scorer: Scorer
+    quantizer: Quantizer, start: fallback.Trial, ranking: Sequence[str], goal: Goal, scorer: Scorer
 ) -> fallback.Trial:
     if goal.shortfall(start.score) <= 1.0:
         return start
@@ -149,7 +150,7 @@ def _best(
     )
 
 
-def _with_goal(result: Sensitivity, quantizer: Quantizer, best: fallback.Trial, goal: fallback.Goal) -> Sensitivity:
+def _with_goal(result: Sensitivity, quantizer: Quantizer, best: fallback.Trial, goal: Goal) -> Sensitivity:
     return replace(
         result,
         reached=best.score,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from converter_lite.calibration.cache import StatisticsCache
-from converter_lite.execution.executor import Executor
 from converter_lite.runtime.context import RunContext
+
+if TYPE_CHECKING:
+    from converter_lite.calibration.cache import StatisticsCache
+    from converter_lite.execution.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,9 +180,10 @@ def _channel_reductions(
     values = {o.name: o for n in graph for o in n.outputs}
     graph.outputs.clear()
     build = _Builder(graph)
+    axes: dict[tuple[int, ...], ir.Value] = {}
     for i, name in enumerate(names):
         for op_type in reductions:
-            build.output(f"{op_type}_{i}", channel_node(graph, values[name], op_type))
+            build.output(f"{op_type}_{i}", channel_node(graph, values[name], op_type, known=axes))
     remove_unread(graph)
     session = open_session(context.engine, observed)
     for outputs in map_ordered(session.run, feeds, context.threads):
@@ -194,15 +195,27 @@ def mean_node(graph: ir.Graph, value: ir.Value) -> ir.Value:
     return channel_node(graph, value, "ReduceMean")
 
 
-def channel_node(graph: ir.Graph, value: ir.Value, op_type: str, *, axis: int | None = None) -> ir.Value:
-    """Append a reduction of ``value`` over all axes but one (the channel axis by default) and return its result."""
+def channel_node(
+    graph: ir.Graph,
+    value: ir.Value,
+    op_type: str,
+    *,
+    axis: int | None = None,
+    known: dict[tuple[int, ...], ir.Value] | None = None,
+) -> ir.Value:
+    """Append a reduction of ``value`` over all axes but one (the channel axis by default) and return its result.
+
+    ``known`` collects the constants with axes, which later calls share.
+    """
     rank = len(value.shape) if value.shape is not None else 4
     channel = g.channel_axis(rank) if axis is None else axis % rank
-    axes = [i for i in range(rank) if i != channel]
+    axes = tuple(i for i in range(rank) if i != channel)
+    known = {} if known is None else known
     axes_are_inputs = graph.opset_imports.get("", 1) >= (18 if op_type != "ReduceSum" else 13)
     if axes_are_inputs:
-        constant = g.add_initializer(graph, "reduced_axes", np.array(axes, np.int64))
-        node = ir.node(op_type, [value, constant], attributes={"keepdims": 0})
+        if axes not in known:
+            known[axes] = g.add_initializer(graph, "reduced_axes", np.array(axes, np.int64))
+        node = ir.node(op_type, [value, known[axes]], attributes={"keepdims": 0})
     else:
         node = ir.node(op_type, [value], attributes={"axes": axes, "keepdims": 0})
     graph.append(node)
@@ -278,19 +291,20 @@ def remove_unread(graph: ir.Graph) -> None:
 
 
 class _Builder:
-    """Appends nodes to a graph; equal int64 constants are shared."""
+    """Appends nodes to a graph; equal constants are shared."""
 
     def __init__(self, graph: ir.Graph) -> None:
         self.graph = graph
-        self.ints: dict[int, ir.Value] = {}
+        self._constants: dict[tuple[str, bytes], ir.Value] = {}
 
     def add_constant(self, array: NDArray[Any]) -> ir.Value:
-        return g.add_initializer(self.graph, "observer_constant", array)
+        key = array.dtype.str, array.tobytes()
+        if key not in self._constants:
+            self._constants[key] = g.add_initializer(self.graph, "observer_constant", array)
+        return self._constants[key]
 
     def int64(self, number: int) -> ir.Value:
-        if number not in self.ints:
-            self.ints[number] = self.add_constant(np.array([number], np.int64))
-        return self.ints[number]
+        return self.add_constant(np.array([number], np.int64))
 
     def node(self, op_type: str, inputs: list[ir.Value], *, outputs: int = 1, **attributes: int) -> ir.Value:
         made = ir.node(op_type, inputs, attributes=attributes, num_outputs=outputs)

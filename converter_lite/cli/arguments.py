@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from converter_lite.cli.completion import BY_METAVAR, words
 from converter_lite.errors import UsageError, one_of
 from converter_lite.formats.registry import FORMATS
 
@@ -66,6 +67,24 @@ def refuse_swallowed(arguments: Sequence[str], flags: Collection[str]) -> None:
         if flag in flags and following.startswith("--"):
             hint = f"write {flag}=VALUE, with quotes around a variable"
             raise UsageError(f"the value is missing: {following} follows", where=flag, hint=hint)
+
+
+def refuse_single_dashes(arguments: Sequence[str], flags: Collection[str]) -> None:
+    """Refuse ``-configFile=x``, which would be read as a row of one-letter flags.
+
+    Args:
+        arguments: Of the command line.
+        flags: All flags.
+
+    Raises:
+        UsageError: A flag stands behind one dash.
+    """
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name == "--":
+            return
+        if f"-{name}" in flags and name not in flags:
+            raise UsageError("flags have two dashes", where=name, hint=f"write -{argument}")
 
 
 def values_of(arguments: Sequence[str]) -> dict[str, str]:
@@ -128,20 +147,30 @@ def encryption_key(wanted: str, key: str) -> str:
     return key
 
 
-def option(name: str, help_text: str, default: str = "", **more: Any) -> Any:
-    """A flag with a value, spelled as in the original; the parameter is in snake case."""
+def option(name: str, help_text: str, default: str = "", *, choices: Sequence[str] = (), **more: Any) -> Any:
+    """A flag with a value, spelled as in the original; the parameter is in snake case.
+
+    Args:
+        name: Without dashes.
+        help_text: What ``--help`` says.
+        default: Its value where it is not given.
+        choices: Words that it takes; they are shown and completed, whoever checks them.
+        more: For click.
+    """
     parameter = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
     shown = f"{help_text}  [default: {default}]" if default else help_text
+    metavar = more.pop("metavar", f"[{'|'.join(choices)}]" if choices else "TEXT")
+    complete = more.pop("shell_complete", words(choices) if choices else BY_METAVAR.get(metavar))
     return click.option(
-        f"--{name}", parameter, default=default, help=shown, metavar=more.pop("metavar", "TEXT"), **more
+        f"--{name}", parameter, default=default, help=shown, metavar=metavar, shell_complete=complete, **more
     )
 
 
 def format_flags(function: Function) -> Function:
     """The flags that concern one output format each."""
     for flag in reversed(_FORMAT_FLAGS):
-        default = "off" if flag.is_switch else flag.default
-        function = option(flag.name, flag.help, default)(function)
+        choices = ("on", "off") if flag.is_switch else flag.choices
+        function = option(flag.name, flag.help, "off" if flag.is_switch else flag.default, choices=choices)(function)
     return function
 
 
@@ -174,8 +203,26 @@ executor_option = option(
     "executor",
     "Where the work is done: local, dask (workers on this machine), or dask:ADDRESS (of a scheduler).",
     "local",
-    metavar="WHERE",
+    metavar="[local|dask|dask:ADDRESS]",
+    shell_complete=words(("local", "dask")),
 )
+
+
+def ratio(text: str, flag: str) -> float | None:
+    """A number above 0, ``None`` for an empty text.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0.0 < value < float("inf"):
+        raise UsageError(f"{text!r} is not a number above 0", where=flag)
+    return value
 
 
 def path_of(text: str) -> Path | None:

@@ -23,7 +23,7 @@ BATCH_DECIDES = ("json", "quiet", "version", "executor")
 """Flags that a job of a batch does not have."""
 
 
-@click.command("batch")
+@click.command("batch", short_help="Convert many models, each in a process of its own.")
 @click.argument("sources", nargs=-1)
 @option("configFile", "Configuration of jobs that name none.", metavar="PATH")
 @option("outputDir", "Folder of the results, where models are named instead of a job file.", metavar="DIR")
@@ -34,7 +34,9 @@ BATCH_DECIDES = ("json", "quiet", "version", "executor")
     metavar="FLAG=VALUE",
     help="A flag of every job that does not set it; repeatable.",
 )
-@click.option("-j", "workers", default="1", help="Jobs at the same time; 0 = one for each core.  [default: 1]")
+@click.option(
+    "-j", "workers", default="1", metavar="N", help="Jobs at the same time; 0 = one for each core.  [default: 1]"
+)
 @executor_option
 @click.option("--resume", is_flag=True, help="Skip what an earlier run did and what has not changed since.")
 @option("json", "Results, kept after every job.", "batch_result.json", metavar="FILE")

@@ -38,7 +38,7 @@ MOST = 65535
 ORDERS = ("worst", "graph")
 
 
-@click.command("compare")
+@click.command("compare", short_help="Compare a float and a quantized model layer by layer.")
 @click.argument("float_model", type=click.Path(path_type=Path))
 @click.argument("quantized_model", type=click.Path(path_type=Path))
 @option("configFile", "INI file whose [data_preprocess_param] names the data.", metavar="PATH")
@@ -46,9 +46,9 @@ ORDERS = ("worst", "graph")
     "inputs", "Recorded samples: an .npz or Polygraphy .json file, or a folder with test_data_set_0.", metavar="PATH"
 )
 @option("inputShape", "Sizes of open dimensions, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
-@option("inputDataFormat", "Layout of 4-D BIN files: NHWC or NCHW.", "NHWC")
+@option("inputDataFormat", "Layout of 4-D BIN files.", "NHWC", choices=LAYOUTS)
 @option("samples", "Most samples that are compared.", "16", metavar="N")
-@option("order", "Order of the table: worst (by the layer's own error) or graph.", "worst")
+@option("order", "Order of the table: worst is by the layer's own error.", "worst", choices=ORDERS)
 @option("shown", "Layers in the table; 0 = all.", "20", metavar="N")
 @option("breakBelow", "Mean cosine below which a layer counts as broken.", f"{DEFAULT_MIN_COSINE:g}", metavar="X")
 @option("minCosine", "Fail (exit status 1) if the mean cosine of an output is lower.", metavar="X")
@@ -143,7 +143,7 @@ def _compare(wish: _Wish) -> None:
         from converter_lite.log import NORMAL, Log, library_messages
         from converter_lite.runtime.context import RunContext
 
-    log = Log(NORMAL, sys.stdout)
+    log = Log(NORMAL, sys.stdout, sys.stderr)
     threads = wish.threads or os.cpu_count() or 1
     with library_messages(log):
         config = None if wish.config_file is None else load_config(wish.config_file)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from converter_lite import __version__
 from converter_lite.cli.arguments import (
@@ -19,8 +20,10 @@ from converter_lite.cli.arguments import (
     option,
     parse_input_shape,
     path_of,
+    ratio,
     refuse_empty,
     refuse_repeated,
+    refuse_single_dashes,
     refuse_swallowed,
     switch,
     unsafe_models,
@@ -30,8 +33,10 @@ from converter_lite.cli.arguments import (
 )
 from converter_lite.cli.batch import batch_command
 from converter_lite.cli.compare import compare_command
+from converter_lite.cli.completion import words
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
+from converter_lite.cli.doctor import doctor_command
 from converter_lite.cli.exit_status import (
     FAILURE_LINE,
     clean_up_when_terminated,
@@ -40,14 +45,16 @@ from converter_lite.cli.exit_status import (
     run_conversion,
     usage_failure,
 )
+from converter_lite.cli.help import GroupedHelp
 from converter_lite.cli.memory import use_one_heap
 from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
-from converter_lite.formats.registry import FORMATS, FRAMEWORKS, readable
+from converter_lite.formats.registry import FORMATS, readable
 from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
     ENCRYPTED_FRAMEWORKS,
     INPUT_TYPES,
+    LAYOUTS,
     MAX_THREADS,
     NOT_AVAILABLE,
     OPTIMIZE,
@@ -60,6 +67,8 @@ NEVER_EMPTY = (
     "configFile",
     "saveType",
     "minCosine",
+    "minSpeedup",
+    "proofData",
     "plan",
     "savePlan",
     "json",
@@ -72,17 +81,23 @@ NEVER_EMPTY = (
 )
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
+OPT = "opt"
+"""The command of Paddle-Lite's converter; elsewhere in a shell this name may be LLVM's."""
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class _Command(click.Group):
+class _Command(GroupedHelp):
     """Without a subcommand it converts; errors then end with the closing line of a conversion."""
 
     def main(self, args: Any = None, *_: Any, **__: Any) -> Any:
         arguments = list(sys.argv[1:] if args is None else args)
+        if arguments[:1] == [OPT]:  # spellings, messages and exit status of its own
+            _opt().main(arguments[1:], f"converter_lite {OPT}")
         try:
             refuse_repeated(arguments)
-            refuse_swallowed(arguments, self._flags_with_values())
+            refuse_single_dashes(arguments, self._flags())
+            refuse_swallowed(arguments, self._flags(with_values=True))
             refuse_empty(arguments, NEVER_EMPTY)
             status = super().main(arguments, prog_name="converter_lite", standalone_mode=False)
         except click.exceptions.Exit as done:
@@ -99,18 +114,24 @@ class _Command(click.Group):
             click.echo(FAILURE_LINE.format(status=status))
         sys.exit(status if isinstance(status, int) else 0)
 
-    def _flags_with_values(self) -> set[str]:
+    def _flags(self, *, with_values: bool = False) -> set[str]:
         parameters = [parameter for command in (self, *self.commands.values()) for parameter in command.params]
-        taking = [option for option in parameters if isinstance(option, click.Option) and not option.is_flag]
-        return {name for option in taking for name in option.opts}
+        options = [option for option in parameters if isinstance(option, click.Option)]
+        return {name for option in options if not (with_values and option.is_flag) for name in option.opts}
 
     def _json_of_unfinished(self, arguments: list[str]) -> Path | None:
         # --json of a command (batch) is a file of another kind
         return _json_of_refused(arguments) if self.commands.keys().isdisjoint(arguments) else None
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted((*super().list_commands(ctx), OPT))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _opt() if cmd_name == OPT else super().get_command(ctx, cmd_name)
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None:
-            names = ", ".join(self.commands)
+            names = ", ".join(self.list_commands(ctx))
             raise UsageError(f"{args[0]!r} is neither a flag (they begin with --) nor a command ({names})")
         return super().resolve_command(ctx, args)
 
@@ -122,11 +143,7 @@ class _Command(click.Group):
     epilog="Exit status: 0 done, 1 conversion failed or quality gate missed, 2 wrong usage or configuration, 3 our defect.",
 )
 @click.version_option(__version__)
-@option(
-    "fmk",
-    f"Framework of the model: {', '.join(readable())} "
-    f"(known and refused: {', '.join(name for name, known in FRAMEWORKS.items() if isinstance(known, str))}).",
-)
+@option("fmk", "Framework of the model.", choices=tuple(readable()))
 @option("modelFile", "Model to convert.", metavar="PATH")
 @option("outputFile", "Result, without suffix.", metavar="PATH")
 @option(
@@ -137,22 +154,34 @@ class _Command(click.Group):
 )
 @option("configFile", "INI file that says how to quantize; without it the model is converted in float.", metavar="PATH")
 @option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
-@option("inputDataFormat", "Layout of 4-D BIN calibration files: NHWC or NCHW.", "NHWC")
-@option("inputDataType", f"Element type of the inputs: {', '.join(INPUT_TYPES)}.", "DEFAULT")
-@option("outputDataType", f"Element type of the outputs: {', '.join(OUTPUT_TYPES)}.", "DEFAULT")
-@option("outputDataFormat", "Layout of 4-D outputs: NHWC or NCHW; without it that of the model.", metavar="LAYOUT")
-@option("fp16", "on: store float constants as float16.", "off")
-@option("optimize", f"Graph optimization: {', '.join(OPTIMIZE)}.", "general")
-@option("saveType", f"Output formats, comma separated: {', '.join(FORMATS)}.", ",".join(DEFAULT_SAVE_TYPE))
+@option("inputDataFormat", "Layout of 4-D BIN calibration files.", "NHWC", choices=LAYOUTS)
+@option("inputDataType", "Element type of the inputs.", "DEFAULT", choices=INPUT_TYPES)
+@option("outputDataType", "Element type of the outputs.", "DEFAULT", choices=OUTPUT_TYPES)
+@option("outputDataFormat", "Layout of 4-D outputs; without it that of the model.", choices=LAYOUTS)
+@option("fp16", "on: store float constants as float16.", "off", choices=("on", "off"))
+@option("optimize", "Graph optimization.", "general", choices=OPTIMIZE)
+@option(
+    "saveType",
+    "Output formats, with commas between them.",
+    ",".join(DEFAULT_SAVE_TYPE),
+    metavar=f"[{'|'.join(FORMATS)}],...",
+    shell_complete=words(tuple(FORMATS)),
+)
 @format_flags
 @option("decryptKey", f"Hexadecimal key of an encrypted {' or '.join(ENCRYPTED_FRAMEWORKS)} model.", metavar="KEY")
-@option("decryptMode", "How such a model is encrypted: AES-GCM or AES-CBC.", "AES-GCM")
-@option("encryption", "true: encrypt the .ms file (AES-GCM); the default is true with --encryptKey.", metavar="BOOLEAN")
+@option("decryptMode", "How such a model is encrypted.", "AES-GCM", choices=("AES-GCM", "AES-CBC"))
+@option(
+    "encryption",
+    "true: encrypt the .ms file (AES-GCM); the default is true with --encryptKey.",
+    choices=("true", "false"),
+)
 @option("encryptKey", "Key for that: 32 hexadecimal digits.", metavar="KEY")
-@option("infer", "true: run the result once on random data too.", "false")
+@option("infer", "true: run the result once on random data too.", "false", choices=("true", "false"))
 @option(
     "minCosine", "Quality gate: least mean cosine of each output.  [default: 0.95 for 8 bits and more]", metavar="X"
 )
+@option("minSpeedup", "Gate for ONNX files: least speed, as a multiple of the float model's.", metavar="X")
+@option("proofData", "Compare on these samples: an .npz file, or a folder of BIN files per input.", metavar="PATH")
 @option("plan", "Use the plans of this JSON file.", metavar="FILE")
 @option("savePlan", "Write the plans to this JSON file.", metavar="FILE")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the plan and the size forecast, write nothing.")
@@ -190,8 +219,14 @@ def cli(context: click.Context, /, **options: Any) -> int:
     )
 
 
-@cli.command("template")
-@click.argument("use", default="")
+def _uses(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from converter_lite.config.template import TEMPLATES
+
+    return [CompletionItem(use, help=TEMPLATES[use].title) for use in TEMPLATES if use.startswith(incomplete)]
+
+
+@cli.command("template", short_help="Print a commented configuration to start from, or list them.")
+@click.argument("use", default="", shell_complete=_uses)
 def template_command(use: str) -> int:
     """Print a commented INI file for a use, e.g. full_quant; without a name, list the uses."""
     from converter_lite.config.template import TEMPLATES, template
@@ -206,7 +241,7 @@ def template_command(use: str) -> int:
     return 0
 
 
-@cli.command("inspect")
+@cli.command("inspect", short_help="Show operators, tensors and quantization of a model file.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--kernels",
@@ -241,7 +276,14 @@ def inspect_command(file: Path, kernels: bool, profile: Path | None, allow_exter
 
 cli.add_command(batch_command)
 cli.add_command(compare_command)
+cli.add_command(doctor_command)
 cli.add_command(sensitivity_command)
+
+
+def _opt() -> click.Command:
+    from converter_lite.cli.opt import cli as opt
+
+    return opt
 
 
 def _request(options: dict[str, Any]) -> ConvertRequest:
@@ -274,6 +316,8 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         encrypt_key=encryption_key(options["encryption"], options["encrypt_key"]),
         infer=switch(options["infer"], "--infer"),
         min_cosine=cosine(options["min_cosine"], "--minCosine"),
+        min_speedup=ratio(options["min_speedup"], "--minSpeedup"),
+        proof_data=path_of(options["proof_data"]),
         plan=path_of(options["plan"]),
         save_plan=path_of(options["save_plan"]),
         dry_run=options["dry_run"],
@@ -294,7 +338,7 @@ def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
         from converter_lite.pipeline.convert import run
         from converter_lite.pipeline.summary import summary
 
-    log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout)
+    log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout, sys.stderr)
     with library_messages(log):
         result = run(request, log)
     log.info(summary(result))
@@ -343,6 +387,10 @@ def main() -> None:
     use_one_heap()
     defer_imports()
     clean_up_when_terminated()
+    if sys.argv[1:2] == [OPT]:
+        from converter_lite.cli.opt import hurry
+
+        hurry(sys.argv)
     try:
         cli.main()
     except SystemExit as done:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import sys
 
-_M_ARENA_MAX = -8
-"""Parameter of ``mallopt`` (malloc.h of glibc)."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+"""Parameters of ``mallopt`` (malloc.h of glibc)."""
+
+_LARGEST_KEPT = 32 << 20
+"""Bytes of a block from which it is always returned to the system; glibc takes no larger limit."""
 
 
 def use_one_heap() -> bool:
@@ -18,7 +21,22 @@ def use_one_heap() -> bool:
     Returns:
         Whether the C library accepted it; others than glibc have one heap anyway, or no such setting.
     """
+    return _set(_M_ARENA_MAX, 1)
+
+
+def keep_freed_memory() -> bool:
+    """Allocate again what was freed, instead of returning it to the system, for a process that ends soon.
+
+    Fresh memory costs a page fault every 4 KiB, a tenth of the time of a short conversion.
+
+    Returns:
+        Whether the C library accepted it.
+    """
+    return _set(_M_MMAP_THRESHOLD, _LARGEST_KEPT) and _set(_M_TRIM_THRESHOLD, 8 * _LARGEST_KEPT)
+
+
+def _set(parameter: int, value: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and mallopt(_M_ARENA_MAX, 1) == 1
+    return mallopt is not None and mallopt(parameter, value) == 1

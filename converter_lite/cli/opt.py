@@ -13,10 +13,11 @@ import click
 from click.core import ParameterSource
 
 from converter_lite import __version__
+from converter_lite.cli.completion import BY_METAVAR, words
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.exit_status import clean_up_when_terminated
-from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.memory import keep_freed_memory, use_one_heap
 from converter_lite.cli.opt_arguments import (
     SINGLE_FILES,
     normalize,
@@ -62,12 +63,13 @@ NOT_AVAILABLE = {
 class _Command(click.Command):
     """The command with booleans in all spellings of the original, errors without tracebacks, and the documented exit status."""
 
-    def main(self, args: Any = None, *_: Any, **__: Any) -> Any:
+    def main(self, args: Any = None, prog_name: str | None = None, *_: Any, **__: Any) -> Any:
+        name = prog_name or "opt"
         try:
             arguments = normalize(list(sys.argv[1:] if args is None else args))
             for flag in repeated(arguments):
                 click.echo(f"Warning: {flag} is given more than once; the last one counts", err=True)
-            status = super().main(arguments, prog_name="opt", standalone_mode=False)
+            status = super().main(arguments, prog_name=name, standalone_mode=False)
         except click.exceptions.Exit as done:
             status = done.exit_code
         except click.Abort:
@@ -75,7 +77,7 @@ class _Command(click.Command):
             status = EXIT_INTERRUPTED
         except click.ClickException as error:
             click.echo(f"Error: {error.format_message()}", err=True)
-            click.echo("  opt --help lists the flags", err=True)
+            click.echo(f"  {name} --help lists the flags", err=True)
             status = EXIT_USAGE
         except ConverterError as error:
             click.echo(f"Error: {error}", err=True)
@@ -97,14 +99,18 @@ class _Command(click.Command):
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callable[[_Function], _Function]:
+def _option(
+    name: str, help_text: str, default: str = "", *, choices: Sequence[str] = (), **more: Any
+) -> Callable[[_Function], _Function]:
     shown = f"{help_text}  [default: {default}]" if default else help_text
-    return click.option(f"--{name}", name, default=default, help=shown, **more)
+    complete = words(choices) if choices else BY_METAVAR.get(more.get("metavar", ""))
+    return click.option(f"--{name}", name, default=default, help=shown, shell_complete=complete, **more)
 
 
 @click.command(
     cls=_Command,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 120},
+    short_help="Paddle-Lite's opt, with its flags: a Paddle or ONNX model to a .nb file.",
     epilog="Exit status: 0 done, 1 conversion failed or model not supported, 2 wrong usage, 3 our defect.",
 )
 @click.version_option(__version__, message=f"opt (converter_lite) {__version__}")
@@ -116,11 +122,24 @@ def _option(name: str, help_text: str, default: str = "", **more: Any) -> Callab
     "naive_buffer: one .nb file; protobuf: a folder with model and params.",
     "naive_buffer",
     metavar="TYPE",
+    choices=("naive_buffer", "protobuf"),
 )
 @_option("optimize_out", "Result; .nb is appended unless it is there.", metavar="PATH")
-@_option("valid_targets", "arm, x86, host: comma or blank between them, the first counts.", "arm", metavar="TARGETS")
+@_option(
+    "valid_targets",
+    "arm, x86, host: comma or blank between them, the first counts.",
+    "arm",
+    metavar="TARGETS",
+    choices=WRITABLE,
+)
 @_option("quant_model", "Store weights as integers: true or false.", "false", metavar="BOOL")
-@_option("quant_type", "QUANT_INT8 or QUANT_INT16.", "QUANT_INT16", metavar="TYPE")
+@_option(
+    "quant_type",
+    "QUANT_INT8 or QUANT_INT16.",
+    "QUANT_INT16",
+    metavar="TYPE",
+    choices=("QUANT_INT8", "QUANT_INT16"),
+)
 @_option("enable_fp16", "arm: compute in float16 where there are kernels for it.", "false", metavar="BOOL")
 @_option("print_supported_ops", "Table of the operators of valid_targets.", "false", metavar="BOOL")
 @_option("print_all_ops", "Table of all operators and targets.", "false", metavar="BOOL")
@@ -288,16 +307,22 @@ def main() -> None:
     silence_libraries()
     use_one_heap()
     clean_up_when_terminated()
-    if not any("configFile" in argument for argument in sys.argv):
-        # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and what it
-        # allocates lives until the end.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        gc.set_threshold(100_000)
-        defer_imports()
+    hurry(sys.argv)
     try:
         cli.main()
     except SystemExit as done:
         end_process(done.code)
+
+
+def hurry(arguments: Sequence[str]) -> None:
+    """Make a process start faster that has one short conversion to do."""
+    if not any("configFile" in argument for argument in arguments):
+        # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and what it
+        # allocates lives until the end.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        gc.set_threshold(100_000)
+        keep_freed_memory()
+        defer_imports()
 
 
 if __name__ == "__main__":

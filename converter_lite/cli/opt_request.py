@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 OLDER_LAYOUT = "PADDLE_LITE_MODEL_VERSION1"
 """Environment variable of the original: if it is set, files have the layout of release 2.7."""
 
-RANDOM_SAMPLES = 2
-"""Random samples on which a file is proven: enough to find errors, while more would say no more about accuracy."""
+RANDOM_SAMPLES = 1
+"""Random samples on which a file is proven: one shows a wrong file, and more would say no more about accuracy."""
 
 QUANT_BITS = {"QUANT_INT8": 8, "QUANT_INT16": 16}
 """``--quant_type`` -> bits of weights."""
@@ -53,6 +53,7 @@ def request_of(options: dict[str, Any], target: str, targets: Sequence[str]) -> 
     weights = {"common_quant_param": {"quant_type": "WEIGHT_QUANT", "bit_num": str(bits)}}
     is_quantized = options["quant_model"] == "true"
     program, parameters = source_files(options)
+    _refuse_other_frameworks(program)
     return ConvertRequest(
         model_file=program,
         weight_file=parameters,
@@ -144,3 +145,17 @@ def program_of(path: Path) -> Program:
     from converter_lite.formats.paddle.inference_model.files import read_program
 
     return read_program(path.read_bytes())
+
+
+def _refuse_other_frameworks(model: Path) -> None:
+    """The flags are those of the original, which say nothing about layouts and shapes that other frameworks leave open."""
+    from converter_lite.formats.registry import framework_of
+
+    framework = framework_of(model)
+    if framework in (None, "ONNX", "PADDLE"):
+        return
+    raise UsageError(
+        f"opt takes models of Paddle and ONNX; by its name this is one for --fmk={framework}",
+        where=str(model),
+        hint=f"converter_lite --fmk={framework} --modelFile={model} --saveType=NAIVE_BUFFER writes the same files",
+    )

@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter_lite.cli.arguments import cosine, external_paths, option, parse_input_shape, path_of, whole_number
+from converter_lite.cli.arguments import (
+    cosine,
+    external_paths,
+    option,
+    parse_input_shape,
+    path_of,
+    unsafe_models,
+    whole_number,
+)
 from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import ModelError, QualityError, UsageError, one_of
-from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest
+from converter_lite.formats.registry import readable
+from converter_lite.pipeline.request import LAYOUTS, MAX_THREADS, ConvertRequest
 from converter_lite.system.files import refuse_overwrites
 
 if TYPE_CHECKING:
@@ -31,20 +40,21 @@ FORMATS = ("ONNX", "MINDIR_LITE", "NAIVE_BUFFER", "PADDLE")
 MOST = 65535
 
 
-@click.command("sensitivity")
-@option("fmk", "Framework of the model: ONNX or PADDLE.", "ONNX")
+@click.command("sensitivity", short_help="Measure what quantizing each layer costs.")
+@option("fmk", "Framework of the model.", "ONNX", choices=tuple(readable()))
 @option("modelFile", "Model to analyse.", metavar="PATH")
-@option("weightFile", "Parameters of a PADDLE model.", metavar="PATH")
+@option("weightFile", "Parameters of a PADDLE or CAFFE model.", metavar="PATH")
 @option("configFile", "INI file that says how to quantize, and names the data.", metavar="PATH")
 @option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
-@option("inputDataFormat", "Layout of 4-D BIN files: NHWC or NCHW.", "NHWC")
-@option("saveType", f"Format whose device table is followed: {' or '.join(FORMATS)}.", "ONNX")
+@option("inputDataFormat", "Layout of 4-D BIN files.", "NHWC", choices=LAYOUTS)
+@option("saveType", "Format whose device table is followed.", "ONNX", choices=FORMATS)
 @option("targetCosine", "Find the skip_quant_node= line for this cosine of every output.", metavar="X")
 @option("samples", "Samples on which each layer is measured.", "16", metavar="N")
 @option("shown", "Layers in the table; 0 = all.", "20", metavar="N")
 @option("csv", "Write all layers to this file.", metavar="FILE")
 @option("json", "Write a machine-readable result to this file.", metavar="FILE")
 @external_paths
+@unsafe_models
 @option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
 def sensitivity_command(**options: Any) -> int:
     """Measure what quantizing each layer costs: alone, and all but it."""
@@ -70,7 +80,7 @@ def _wish(options: dict[str, Any]) -> _Wish:
     request = ConvertRequest(
         model_file=Path(options["model_file"]),
         output_file=Path(options["model_file"]).with_suffix(".sensitivity"),
-        fmk=one_of(options["fmk"], ("ONNX", "PADDLE"), "--fmk"),
+        fmk=options["fmk"],
         weight_file=path_of(options["weight_file"]),
         config_file=path_of(options["config_file"]),
         input_shape=parse_input_shape(options["input_shape"]),
@@ -78,6 +88,7 @@ def _wish(options: dict[str, Any]) -> _Wish:
         save_type=(one_of(options["save_type"], FORMATS, "--saveType"),),
         threads=whole_number(options["threads"], "--threads", most=MAX_THREADS, what="number of threads"),
         allow_external_paths=options["allow_external_paths"],
+        allow_unsafe_models=options["allow_unsafe_models"],
     )
     target = cosine(options["target_cosine"], "--targetCosine")
     if target is not None and not 0.0 < target < 1.0:
@@ -101,10 +112,10 @@ def _run(wish: _Wish) -> None:
     from converter_lite.cli.inspect import RUNS
     from converter_lite.log import NORMAL, Log, library_messages
     from converter_lite.pipeline.remedies import OTHER_METHODS
-    from converter_lite.quantization.fallback import Goal
     from converter_lite.quantization.qdq.build import qdq_model
+    from converter_lite.quantization.settings import Goal
 
-    log = Log(NORMAL, sys.stdout)
+    log = Log(NORMAL, sys.stdout, sys.stderr)
     with library_messages(log):
         quantizer = _quantizer(wish, log)
         goal = None if wish.target is None else Goal(wish.target)
@@ -113,7 +124,8 @@ def _run(wish: _Wish) -> None:
         uses = []
         if wish.request.save_type == ("ONNX",):
             model = qdq_model(quantized)
-            shapes = dict(wish.request.input_shape)
+            inputs = {str(value.name) for value in model.graph.inputs}
+            shapes = {name: shape for name, shape in wish.request.input_shape.items() if name in inputs}
             uses = kernels(model, random_feeds(model, RUNS, quantized=model, input_shapes=shapes))
             log.info(f"onnxruntime: {summary(uses)}")
         _write(result, uses, wish, is_real=quantizer.resources.samples is not None)
@@ -144,12 +156,14 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     source = read_source(request, static_shapes=dict(request.input_shape))
     if source.is_quantized:
         raise ModelError("the model is quantized already", where=source.where, hint="start from the float model")
+    inputs = {str(value.name) for value in source.model.graph.inputs}
+    shapes = {name: shape for name, shape in request.input_shape.items() if name in inputs}  # others were built in
     fmt = output_format(request.save_type[0], FileOptions())
     prepared = Preparation(source, chosen_rewrites(request.optimize, config, log))(fmt.requirements)
     samples = SampleSource(
         config,
         None,
-        request.input_shape,
+        shapes,
         input_format=request.input_data_format,
         threads=threads,
         confined=not request.allow_external_paths,
@@ -160,7 +174,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     substitutes: Sequence[Feed] = ()
     if samples is None:
         log.warning("layers are measured on random samples: calibration data would show what matters")
-        substitutes = tuple(random_samples(prepared.model, SUBSTITUTES, fixed_shapes=dict(request.input_shape)))
+        substitutes = tuple(random_samples(prepared.model, SUBSTITUTES, fixed_shapes=shapes))
     return Quantizer(
         prepared.model,
         replace(fmt.restrict(choice, prepared.model), goal=None),

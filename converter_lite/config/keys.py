@@ -13,7 +13,7 @@ MAX_UINT16 = 65535
 
 
 class Kind(enum.Enum):
-    """Kind of a value; the text names it in the README's table."""
+    """Kind of a value; the text names it in the documentation's tables."""
 
     INTEGER = "integer"
     FLOAT = "float"

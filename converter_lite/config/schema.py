@@ -1,6 +1,6 @@
 """The table of all sections and keys.
 
-Parser, messages, templates, the README's table and the tests are made from ``SECTIONS``. A new key is one row here and
+Parser, messages, templates, the documentation's tables and the tests are made from ``SECTIONS``. A new key is one row here and
 one attribute in :mod:`converter_lite.config.settings`.
 """
 

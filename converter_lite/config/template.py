@@ -1,4 +1,4 @@
-"""Commented configuration files, one per use, and the README's table of keys: both made from the schema.
+"""Commented configuration files, one per use, and the tables of keys of the documentation: both made from the schema.
 
 ``python -m converter_lite.config.template [directory]`` writes the files (by default into ``configs/``).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -67,10 +67,6 @@ def _weight(title: str, common: Mapping[str, str], **sections: Mapping[str, str]
     settings = {"common_quant_param": {"quant_type": "WEIGHT_QUANT", **common}, **sections}
     return Template(title, settings, ("data_preprocess_param",))
 
-
-README_BEGIN = "<!-- keys:begin (made by python -m converter_lite.config.template) -->"
-README_END = "<!-- keys:end -->"
-"""Markers around the table of keys in the README."""
 
 TEMPLATES: Mapping[str, Template] = MappingProxyType(
     {
@@ -151,13 +147,13 @@ def template(use: str) -> str:
     return "\n".join(blocks)
 
 
-def keys_table_markdown() -> str:
-    """Markdown table of every key: section, key, values, default, where it has an effect, meaning.
+def keys_table_markdown(sections: Sequence[Section] = SECTIONS) -> str:
+    """Markdown table of every key of some sections: section, key, values, default, where it has an effect, meaning.
 
     Keys and words that the original does not have carry a ``*``.
     """
     rows = [["Section", "Key", "Values", "Default", "Used by", "Meaning"], ["---"] * 6]
-    for section in SECTIONS:
+    for section in sections:
         for key in section.keys:
             meaning = f"No effect: {key.inert}." if key.inert else key.help
             cells = [
@@ -247,20 +243,9 @@ def _text(value: Any) -> str:
     return str(value).lower()
 
 
-def write_keys_table(readme: Path) -> None:
-    """Bring the table between the markers of a README up to date."""
-    head, rest = readme.read_text(encoding="utf-8").split(README_BEGIN)
-    _, tail = rest.split(README_END)
-    text = f"{head}{README_BEGIN}\n{keys_table_markdown().strip()}\n{README_END}{tail}"
-    readme.write_text(text, encoding="utf-8", newline="\n")
-
-
 def main(arguments: list[str]) -> None:
-    """Write the files into the directory that is named, or into ``configs/`` and ``README.md`` of the checkout."""
-    checkout = Path(__file__).parents[2]
-    write_templates(Path(arguments[0]) if arguments else checkout / "configs")
-    if not arguments:
-        write_keys_table(checkout / "README.md")
+    """Write the files into the directory that is named, or into ``configs/`` of the checkout."""
+    write_templates(Path(arguments[0]) if arguments else Path(__file__).parents[2] / "configs")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter_lite.config.names import InputType
 from converter_lite.data.dataset import Dataset, open_dataset
-from converter_lite.data.images import ImagePreprocess
+from converter_lite.data.files import list_files
+from converter_lite.data.images import ImagePreprocess, is_picture
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import Layout
 
@@ -48,3 +50,13 @@ def configured_dataset(
         workers=workers,
         confined=confined,
     )
+
+
+def check_folder(data: DataPreprocessParam, name: str, folder: Path, *, confined: bool) -> None:
+    """Check what is known of the folder of an input without its model.
+
+    Raises:
+        DataError: It cannot be read, or does not have the files that the section wants.
+    """
+    accepts = is_picture if data.input_type is InputType.IMAGE else None
+    list_files(folder, count=data.calibrate_size, input_name=name, accepts=accepts, confined=confined)

@@ -228,7 +228,7 @@ def open_dataset(
         workers=min(MAX_WORKERS, os.cpu_count() or 1) if workers is None else workers,
         settings=repr((*kind, tuple(map(str, inputs)))),
         log_notes=(*notes, *_stack_notes(count, stack)),
-        log_warnings=(*warnings, *(_unused_keys(contents) if isinstance(contents, ImagePreprocess) else ())),
+        log_warnings=(*warnings, *(_doubtful_keys(contents) if isinstance(contents, ImagePreprocess) else ())),
         length=-(-count // stack),
     )
 
@@ -262,11 +262,16 @@ def _check_counts(listed: dict[str, FileList]) -> None:
         )
 
 
-def _unused_keys(settings: ImagePreprocess) -> list[str]:
+def _doubtful_keys(settings: ImagePreprocess) -> list[str]:
     keys = [key for key in ("resize_width", "resize_height") if getattr(settings, key) is not None]
-    if settings.resize_method is None and keys:
-        return [f"{' and '.join(keys)} have no effect without resize_method"]
-    return []
+    found = (
+        [f"{' and '.join(keys)} have no effect without resize_method"]
+        if settings.resize_method is None and keys
+        else []
+    )
+    if any(std < 0 for std in settings.normalize_std or ()):
+        found.append("normalize_std is negative: pictures become negatives of themselves")
+    return found
 
 
 def _stack(opened: Sequence[OpenedSource]) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.errors import DataError, ModelError
+from converter_lite.errors import DataError, ModelError, nearest
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ def check_names(given: Iterable[str], known: Iterable[str], *, key: str) -> None
         return
     parts = []
     for name in unknown:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        parts.append(f"'{name}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
+        near = nearest(name, known)
+        parts.append(f"'{name}'" + (f" (did you mean '{near}'?)" if near else ""))
     raise DataError(
         f"the model has no input {', '.join(parts)}", where=key, hint=f"Inputs of the model: {', '.join(known)}."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite.data.input_roles import Role, index_bound, role_of
 from converter_lite.data.inputs import InputSpec, feed_values, input_specs
 from converter_lite.data.layout import PICTURE_CHANNELS
 from converter_lite.errors import DataError
@@ -33,6 +34,9 @@ PICTURE_COLOURS = 3
 
 SMALL_INTEGER = 4
 """Integers without a known bound are drawn from 1..SMALL_INTEGER-1: valid as lengths, indices and classes alike."""
+
+SHOWN_VALUES = 8
+"""Most values of an input that a note shows."""
 
 _PASS_THROUGH = frozenset(
     {"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Tile", "Slice", "Clip"}
@@ -61,9 +65,12 @@ class _Draw:
     shape: tuple[int, ...]
     kind: _Kind
     upper: int = 0
+    role: Role | None = None
 
     def sample(self, rng: np.random.Generator) -> NDArray[Any]:
         dtype = self.spec.dtype
+        if self.role is not None:
+            return self.role.array(self.shape, dtype)
         if dtype == np.bool_ or self.kind is _Kind.MASK:
             return np.ones(self.shape, dtype)
         if self.kind is _Kind.ROWS:
@@ -91,9 +98,9 @@ class RandomDataset:
 
     @property
     def notes(self) -> list[str]:
-        """The shapes that were chosen."""
-        shapes = ", ".join(f"{draw.spec.name}: {list(draw.shape)}" for draw in self.draws)
-        return [f"random samples (seed {self.seed}), {shapes}"]
+        """The shapes and values that were chosen, where the model leaves a choice."""
+        chosen = [_chosen(draw) for draw in self.draws if draw.role is not None or None in draw.spec.shape]
+        return [f"random samples: {'; '.join(chosen)} (--inputShape and --proofData give others)"] if chosen else []
 
     @property
     def warnings(self) -> list[str]:
@@ -121,26 +128,43 @@ class RandomDataset:
         return islice(iter(self), start, None)
 
 
+def _chosen(draw: _Draw) -> str:
+    if draw.role is None:
+        return f"{draw.spec.name} {list(draw.shape)}"
+    values = [int(value) if value == int(value) else round(value, 3) for value in draw.role.values]
+    return f"{draw.spec.name} = {values if len(values) <= SHOWN_VALUES else '...'}, {draw.role.what}"
+
+
 def random_samples(
-    model: ir.Model, count: int, *, seed: int = 0, fixed_shapes: Mapping[str, tuple[int, ...]] | None = None
+    model: ir.Model,
+    count: int,
+    *,
+    seed: int = 0,
+    fixed_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    length: int = SEQUENCE_LENGTH,
+    states: bool = False,
 ) -> RandomDataset:
     """Random samples that the model can run on.
 
-    Floats are standard normal; row numbers of a constant table stay below its rows; masks and booleans are one; other
-    integers are small. Open dimensions get one small size per symbolic name: batch 1, pictures 3x64x64, sequences 16.
+    Floats are standard normal; row numbers stay below the rows of what they index; axes, shapes, sizes and lengths are what
+    the operator behind them takes (:mod:`converter_lite.data.input_roles`); masks and booleans are one; other integers are
+    small. Open dimensions get one small size per symbolic name: batch 1, pictures 3x64x64, sequences ``length``; a name that
+    is a sum of others gets their sum.
 
     Args:
         model: The model.
         count: Samples.
         seed: Same seed, same samples.
         fixed_shapes: Shapes that the user fixed, by input name.
+        length: Of open sequences.
+        states: An open size between two fixed ones is a batch (states of recurrent layers), else a length.
 
     Raises:
         ModelError: An input is not a tensor of numbers.
         DataError: A fixed shape names no input or contradicts the model, or a sample would be too large.
     """
     values, specs = feed_values(model), input_specs(model, fixed_shapes)
-    shapes = _shapes(values, specs)
+    shapes = _shapes(values, specs, _Open(length, states))
     _refuse_huge(specs, shapes)
     draws = (_draw(value, spec, shape) for value, spec, shape in zip(values, specs, shapes, strict=True))
     return RandomDataset(tuple(draws), seed, count)
@@ -186,19 +210,28 @@ def _refuse_huge(specs: Sequence[InputSpec], shapes: Sequence[tuple[int, ...]]) 
             )
 
 
-def _shapes(values: Sequence[ir.Value], specs: Sequence[InputSpec]) -> list[tuple[int, ...]]:
+def _shapes(values: Sequence[ir.Value], specs: Sequence[InputSpec], usual: _Open) -> list[tuple[int, ...]]:
     sizes: dict[str, int] = {}
     for value, spec in zip(values, specs, strict=True):
         for symbol, size in zip(_symbols(value, spec), spec.shape, strict=True):
             if symbol is not None and size is not None:
                 sizes[symbol] = size
+    names = {symbol for value, spec in zip(values, specs, strict=True) for symbol in _symbols(value, spec) if symbol}
+    for value, spec in zip(values, specs, strict=True):
+        for axis, symbol in enumerate(_symbols(value, spec)):
+            if symbol is not None and not _terms(symbol, names):
+                sizes.setdefault(symbol, usual.size(spec.shape, axis))
+    for symbol in sorted(names, key=len):
+        terms = _terms(symbol, names)
+        if terms:
+            sizes.setdefault(symbol, sum(int(t) if t.isdigit() else sizes.get(t, usual.length) for t in terms))
     result = []
     for value, spec in zip(values, specs, strict=True):
         shape = []
         for axis, symbol in enumerate(_symbols(value, spec)):
             size = spec.shape[axis]
             if size is None:
-                chosen = _open_size(spec.shape, axis)
+                chosen = usual.size(spec.shape, axis)
                 size = chosen if symbol is None else sizes.setdefault(symbol, chosen)
             shape.append(size)
         result.append(tuple(shape))
@@ -211,18 +244,41 @@ def _symbols(value: ir.Value, spec: InputSpec) -> list[str | None]:
     return [None if isinstance(size, int) else size.value for size in value.shape]
 
 
-def _open_size(shape: tuple[int | None, ...], axis: int) -> int:
-    if axis == 0 and len(shape) > 1:
-        return 1
-    if len(shape) != 4:
-        return SEQUENCE_LENGTH
-    channels_last = shape[3] in PICTURE_CHANNELS and shape[1] not in PICTURE_CHANNELS
-    if axis == (3 if channels_last else 1):
-        return PICTURE_COLOURS
-    return PICTURE_SIDE
+def _terms(symbol: str, known: Collection[str]) -> list[str]:
+    """The sizes that a size is the sum of, by its name: ``past + sequence``, ``total_sequence_length``; empty for others."""
+    if "+" in symbol:
+        terms = [term.strip() for term in symbol.split("+")]
+        return terms if all(term.isidentifier() or term.isdigit() for term in terms) else []
+    if "total" not in symbol.lower():
+        return []
+    past = [name for name in known if "past" in name.lower() and "+" not in name]
+    new = [name for name in known if name not in past and "seq" in name.lower() and "+" not in name and name != symbol]
+    return [past[0], new[0]] if len(past) == len(new) == 1 else []
+
+
+@dataclass(frozen=True)
+class _Open:
+    """Sizes of open dimensions, see :func:`random_samples`."""
+
+    length: int
+    states: bool
+
+    def size(self, shape: tuple[int | None, ...], axis: int) -> int:
+        if axis == 0 and len(shape) > 1:
+            return 1
+        if len(shape) != 4:
+            is_state = self.states and len(shape) == 3 and axis == 1 and shape[0] is not None and shape[2] is not None
+            return 1 if is_state else self.length
+        channels_last = shape[3] in PICTURE_CHANNELS and shape[1] not in PICTURE_CHANNELS
+        if axis == (3 if channels_last else 1):
+            return PICTURE_COLOURS
+        return PICTURE_SIDE
 
 
 def _draw(value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> _Draw:
+    role = _role(value, shape)
+    if role is not None:
+        return _Draw(spec, shape, _Kind.NUMBERS, role=role)
     if not np.issubdtype(spec.dtype, np.integer):
         is_mask = "mask" in spec.name.lower()
         return _Draw(spec, shape, _Kind.MASK if is_mask else _Kind.NUMBERS)
@@ -232,6 +288,19 @@ def _draw(value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> _Draw:
     if "mask" in spec.name.lower() or (len(shape) > 1 and operators and operators <= _MASK_USES):
         return _Draw(spec, shape, _Kind.MASK)
     return _Draw(spec, shape, _Kind.NUMBERS)
+
+
+def _role(value: ir.Value, shape: tuple[int, ...]) -> Role | None:
+    """What the first operator that is no Cast or Identity requires of the value."""
+    pending = [value]
+    while pending:
+        for use in pending.pop().uses():
+            role = role_of(use.node, use.idx, shape)
+            if role is not None:
+                return role
+            if use.node.op_type in ("Cast", "Identity"):
+                pending.append(use.node.outputs[0])
+    return None
 
 
 def _uses(value: ir.Value) -> tuple[list[int], set[str]]:
@@ -244,6 +313,7 @@ def _uses(value: ir.Value) -> tuple[list[int], set[str]]:
             node = use.node
             table = _EMBEDDING_TABLES.get(node.op_type, {}).get(use.idx)
             size = None if table is None else _table_rows(node.inputs[table], int_attribute(node, "axis", 0))
+            size = size or index_bound(node, use.idx)
             if size is not None:
                 rows.append(size)
             elif node.op_type in _PASS_THROUGH and use.idx == 0:

@@ -83,6 +83,10 @@ class OutputFormat(Protocol):
         """Ends of the names of other files that are always written, in place of the suffix."""
 
     @property
+    def is_timed(self) -> bool:
+        """Whether the runtime that is installed here is the one that the files are for."""
+
+    @property
     def requirements(self) -> GraphRequirements:
         """What the format requires of a graph."""
 

@@ -16,6 +16,7 @@ class GraphRequirements:
         spelled_out: Operators that the format lacks and others can compute, see ``passes.spelled_out``.
         float32: float16 and bfloat16 are computed in float32, which is what is quantized.
         keeps_qdq: The QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
+        compact: The graph takes no more space than the model that was read; only where nothing is quantized.
     """
 
     static: bool = False
@@ -24,6 +25,7 @@ class GraphRequirements:
     spelled_out: frozenset[str] = frozenset()
     float32: bool = False
     keeps_qdq: bool = False
+    compact: bool = False
 
 
 DEVICE_FUSED = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})

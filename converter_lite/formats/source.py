@@ -11,7 +11,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.quantization.clamps import computed_in_float
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.qdq import build
 from converter_lite.system.encryption import Key, decrypted
 
 
@@ -76,7 +76,7 @@ class Source:
 
         if not quantized.plan.quantized_nodes:
             return cls(quantized.model, size, where)
-        return cls(qdq_model(copy()), size, where, copy)
+        return cls(build.qdq_model(copy()), size, where, copy)
 
     @property
     def is_quantized(self) -> bool:

@@ -43,14 +43,21 @@ def round_compensated(scaled: NDArray[np.float64], *, qmin: int, qmax: int, pair
         int32 of the same shape; no element is more than one step from its exact value (beyond saturation).
     """
     scaled = np.ascontiguousarray(scaled)  # the code below changes views
-    q = np.clip(np.rint(scaled), qmin, qmax)
+    q = np.rint(scaled)
+    np.clip(q, qmin, qmax, out=q)
     rows = q.reshape(len(q), -1)
     repair_rows(rows, scaled.reshape(rows.shape), pairs)
-    error = np.where((scaled < qmin) | (scaled > qmax), 0.0, q - scaled)
+    error = q - scaled
+    error[(scaled < qmin) | (scaled > qmax)] = 0.0
+    change = _changes(q, error, qmin=qmin, qmax=qmax, free=_free(q, pairs))
+    if change is not None:
+        q -= change
+        error -= change
     flat_q, flat_error = q.reshape(len(q), 1, -1), error.reshape(len(q), 1, -1)
-    _flip_to_zero_sum(q, error, qmin=qmin, qmax=qmax, free=_free(q, pairs))
-    _flip_to_zero_sum(flat_q, flat_error, qmin=qmin, qmax=qmax, free=_free(flat_q, pairs))
-    return flat_q.reshape(scaled.shape).astype(np.int32)
+    change = _changes(flat_q, flat_error, qmin=qmin, qmax=qmax, free=_free(flat_q, pairs))
+    if change is not None:
+        flat_q -= change
+    return q.astype(np.int32)
 
 
 def _free(q: NDArray[np.float64], pairs: Sequence[Indices]) -> NDArray[np.bool_] | None:
@@ -58,35 +65,49 @@ def _free(q: NDArray[np.float64], pairs: Sequence[Indices]) -> NDArray[np.bool_]
     return may_grow(q.reshape(len(q), -1), pairs).reshape(q.shape) if pairs else None
 
 
-def _flip_to_zero_sum(
+def _changes(
     q: NDArray[np.float64], error: NDArray[np.float64], *, qmin: int, qmax: int, free: NDArray[np.bool_] | None
-) -> None:
-    """Along the last axis, move the elements of largest error one step so that the sum of errors is within half a step.
+) -> NDArray[np.float64] | None:
+    """Along the last axis, steps of the elements of largest error by which the sum of errors gets within half a step.
 
     Only elements whose error has the sign of the sum, is at most one step, and whose new value is on the grid may move; the
     largest go first, so that a flip made for a kernel is taken back before another one is made for the channel.
 
     Args:
-        q: Integers, changed.
-        error: By how much they are too large, changed.
+        q: Integers.
+        error: By how much they are too large.
         qmin: Lowest integer.
         qmax: Highest integer.
         free: Elements that may move away from zero; ``None``: all of them.
+
+    Returns:
+        What is to be subtracted from both; ``None`` if all sums are small.
     """
-    total = error.sum(axis=-1, keepdims=True)
-    rows = np.rint(np.abs(total))[..., 0] > 0  # few kernels, nearly all channels
-    if not rows.any():
-        return
-    sums, errors, steps = total[rows], error[rows], q[rows]
+    total = error if error.shape[-1] == 1 else error.sum(axis=-1, keepdims=True)
+    wanted = np.rint(np.abs(total))
+    chosen = wanted[..., 0] > 0  # few kernels, nearly all channels
+    if not chosen.any():
+        return None
+    every = bool(chosen.all())
+    sums, wanted, errors, steps = (
+        a.reshape(-1, a.shape[-1]) if every else a[chosen] for a in (total, wanted, error, q)
+    )
     sign = np.sign(sums)
-    gain = errors * sign
-    movable = (gain > 0) & (gain <= 1.0) & (steps - sign >= qmin) & (steps - sign <= qmax)
+    gain, moved = errors * sign, steps - sign
+    movable = (gain > 0) & (gain <= 1.0)
+    movable &= moved >= qmin
+    movable &= moved <= qmax
     if free is not None:
-        movable &= free[rows] | (steps * sign > 0)
-    flips = np.minimum(np.rint(np.abs(sums)), movable.sum(axis=-1, keepdims=True)).astype(np.int64)
-    change = np.where(_smallest(np.where(movable, -gain, np.inf), flips), sign, 0.0)
-    q[rows] = steps - change
-    error[rows] = errors - change
+        movable &= free.reshape(steps.shape) | (steps * sign > 0) if every else free[chosen] | (steps * sign > 0)
+    flips = np.minimum(wanted, movable.sum(axis=-1, keepdims=True)).astype(np.int64)
+    np.negative(gain, out=gain)
+    gain[~movable] = np.inf
+    change = np.where(_smallest(gain, flips), sign, 0.0)
+    if every:
+        return change.reshape(q.shape)
+    changes = np.zeros(q.shape)
+    changes[chosen] = change
+    return changes
 
 
 def _smallest(keys: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -96,7 +117,12 @@ def _smallest(keys: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[n
         keys: ``(rows, n)``.
         counts: ``(rows, 1)``, 0 to n.
     """
-    limit = np.take_along_axis(np.sort(keys, axis=-1), np.maximum(counts - 1, 0), axis=-1)
+    most = max(int(counts.max()), 1)
+    first = np.sort(np.partition(keys, most - 1, axis=-1)[:, :most], axis=-1)
+    limit = np.take_along_axis(first, np.maximum(counts - 1, 0), axis=-1)
+    found = (keys <= limit) & (counts > 0)
+    if (found.sum(axis=-1, keepdims=True) == counts).all():
+        return found
     below, equal = keys < limit, keys == limit
     room = counts - below.sum(axis=-1, keepdims=True)
     return (below | (equal & (np.cumsum(equal, axis=-1) <= room))) & (counts > 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,9 @@ SMALL_RESULT = 64 * 1024
 MAX_GROWTH = 4
 """A larger result may be this many times as large as the largest constant of the model that it is made of: widening
 float16 or int8 to float32 fits, expanding a number to a picture does not, nor does a chain of expansions."""
+
+SMALLEST_RESULT = 256
+"""Bytes that a node takes in a file, with its names: a result up to this size is stored even where the graph must not grow."""
 
 MADE_OF = "bytes of the largest constant that it is made of"
 """Key under which a computed value, and the constant that replaces it, remember this for the next round."""
@@ -61,14 +64,21 @@ def fold_constants(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> int:
     that are much larger than what they are made of.
     """
     widened = _widen(model.graph)
-    nodes = _foldable(model.graph)
+    return _fold_all(model, _foldable(model.graph), engine, folded=widened)
+
+
+def fold_without_growth(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> int:
+    """:func:`fold_constants` where the result takes no more space than the constants that vanish with the node."""
+    return _fold_all(model, _foldable(model.graph, limit=_vanishing), engine)
+
+
+def _fold_all(model: ir.Model, nodes: list[ir.Node], engine: Engine, *, folded: int = 0) -> int:
     if not nodes:
-        return widened
+        return folded
     try:
-        return widened + _fold(model, nodes, engine)
+        return folded + _fold(model, nodes, engine)
     except ModelError as error:
         _log.debug("constants are folded one by one: %s", error)
-    folded = widened
     for node in nodes:
         try:
             folded += _fold(model, [node], engine) if all(map(is_constant, filter(None, node.inputs))) else 0
@@ -116,17 +126,30 @@ def _is_exotic(value: ir.Value | None) -> bool:
     return not dtype.is_string() and dtype.numpy() not in _FEEDABLE and value.const_value.nbytes > FEED_ABOVE
 
 
-def _foldable(graph: ir.Graph) -> list[ir.Node]:
+def _usual_limit(inputs: Sequence[ir.Value]) -> int:
+    return max(SMALL_RESULT, MAX_GROWTH * _made_of(inputs))
+
+
+def _vanishing(inputs: Sequence[ir.Value]) -> int:
+    only_here = (value for value in dict.fromkeys(inputs) if len(value.uses()) == 1)
+    return max(SMALLEST_RESULT, sum(_bytes(value) or 0 for value in only_here))
+
+
+def _made_of(inputs: Sequence[ir.Value]) -> int:
+    return max((int(value.meta.get(MADE_OF, _bytes(value) or 0)) for value in inputs), default=0)
+
+
+def _foldable(graph: ir.Graph, limit: Callable[[Sequence[ir.Value]], int] = _usual_limit) -> list[ir.Node]:
     known: set[ir.Value] = set()
     nodes = []
     for node in graph:
         inputs = [value for value in node.inputs if value is not None]
         if not all(value in known or is_constant(value) for value in inputs):
             continue
-        made_of = max((int(value.meta.get(MADE_OF, _bytes(value) or 0)) for value in inputs), default=0)
-        if _is_worth_folding(node, inputs, limit=max(SMALL_RESULT, MAX_GROWTH * made_of)):
+        if _is_worth_folding(node, inputs, limit=limit(inputs)):
             nodes.append(node)
             known.update(node.outputs)
+            made_of = _made_of(inputs)
             for value in node.outputs:
                 value.meta[MADE_OF] = max(made_of, min(_bytes(value) or 0, SMALL_RESULT))
     return nodes

@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
-from converter_lite.graph import constant, input_at, int_attribute, ints_attribute
-from converter_lite.passes.rewrite import bypass, int_values, is_op, sole_output
+from converter_lite.graph import absorb_names, constant, input_at, int_attribute, ints_attribute, is_constant
+from converter_lite.passes.rewrite import bypass, consumers, int_values, is_op, remove, sole_output
 
 
 def remove_noops(model: ir.Model) -> int:
@@ -27,6 +27,26 @@ def remove_noops(model: ir.Model) -> int:
     Kept: a node between two names of the model (graph input or constant to graph output, or two graph outputs).
     """
     return sum(_remove(node) for node in list(model.graph) if is_op(node, *_RULES))
+
+
+def share_copied_constants(model: ir.Model) -> int:
+    """Read constants instead of Identity nodes that copy them, so that they are stored once.
+
+    ::
+
+        w ─┬─ MatMul ─ ...                        w ─┬─ MatMul ─ ...
+           └─ Identity ─ v ─ MatMul    becomes       └─ MatMul
+    """
+    shared = 0
+    for node in list(model.graph):
+        source = node.inputs[0] if is_op(node, "Identity") else None
+        if source is not None and is_constant(source) and not node.outputs[0].is_graph_output():
+            for reader in consumers(node.outputs[0]):
+                absorb_names(reader, [node])
+            node.outputs[0].replace_all_uses_with(source)
+            remove(node)
+            shared += 1
+    return shared
 
 
 def _remove(node: ir.Node) -> bool:

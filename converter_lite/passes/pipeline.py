@@ -16,12 +16,12 @@ from converter_lite.passes import common
 from converter_lite.passes.activation import recognize_relu
 from converter_lite.passes.batchnorm import fold_batchnorm
 from converter_lite.passes.branches import inline_branches
-from converter_lite.passes.constant_folding import fold_constants
+from converter_lite.passes.constant_folding import fold_constants, fold_without_growth
 from converter_lite.passes.gelu import fuse_gelu
 from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm
 from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_swish
 from converter_lite.passes.layer_norm import fuse_layer_norm
-from converter_lite.passes.noop import remove_noops
+from converter_lite.passes.noop import remove_noops, share_copied_constants
 from converter_lite.passes.pad import fold_pad
 from converter_lite.passes.pixel import fuse_pixel_conv
 from converter_lite.passes.reshape_target import simplify_reshape
@@ -46,8 +46,8 @@ MAX_ROUNDS = 20
 REQUIRED: tuple[Pass, ...] = (common.lift_constants,)
 """What every later step relies on, at every level."""
 
-ONCE: tuple[Pass, ...] = (common.remove_unused, common.deduplicate_initializers)
-"""Before the rounds; the second one reads every weight."""
+ONCE: tuple[Pass, ...] = (common.remove_unused, share_copied_constants, common.deduplicate_initializers)
+"""Before the rounds; the last one reads every weight."""
 
 SETTLING: tuple[Pass, ...] = (common.lift_constants, fold_shapes, fold_constants, inline_branches, common.remove_unused)
 """For models that come with a plan."""
@@ -134,6 +134,7 @@ def optimize(
     without: frozenset[str] = frozenset(),
     fused_operators: frozenset[str] = frozenset(),
     spelled_out: frozenset[str] = frozenset(),
+    compact: bool = False,
 ) -> OptimizeResult:
     """Rewrite the model in place until no rule applies.
 
@@ -146,6 +147,7 @@ def optimize(
         fused_operators: Keys of :data:`FUSIONS` that the target computes with one operator. Each is used only when
             the model's operator set has it.
         spelled_out: Keys of :data:`SPELLED_OUT` that the target cannot compute in every form, whatever the level.
+        compact: Constants are folded only where that takes no more space.
 
     Raises:
         UsageError: The level or a fused operator is unknown.
@@ -166,7 +168,9 @@ def optimize(
     if level == "none":
         infer_shapes(model)
     else:
-        _optimize(run, tuple(rule for name, rule in FUSIONS.items() if name in fused_operators))
+        folds_less = compact and fold_constants.__name__ not in without
+        rules = tuple(fold_without_growth if folds_less and rule is fold_constants else rule for rule in RULES)
+        _optimize(run, (*rules, *(rule for name, rule in FUSIONS.items() if name in fused_operators)))
     if _spell_out(run, tuple(rule for name, rule in SPELLED_OUT.items() if name in spelled_out)):
         infer_shapes(model)
     assign_names(model)
@@ -210,11 +214,11 @@ def settle(model: ir.Model) -> OptimizeResult:
     return OptimizeResult(model, before, after, tuple(run.changes.items()), frozenset(names - known_names(model.graph)))
 
 
-def _optimize(run: _Run, fusions: tuple[Pass, ...]) -> None:
+def _optimize(run: _Run, rules: tuple[Pass, ...]) -> None:
     run.apply_each(ONCE)
     infer_shapes(run.model)
     for _ in range(MAX_ROUNDS):
-        if not run.apply_each((*RULES, *fusions)):
+        if not run.apply_each(rules):
             break
         infer_shapes(run.model)
     else:

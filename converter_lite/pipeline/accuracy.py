@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import QualityError
 from converter_lite.kernels.similarity import ErrorSums
-from converter_lite.reports.figures import OutputAccuracy
+from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.runtime.blocks import run_each
 from converter_lite.runtime.engine import Feed, Session
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from converter_lite.calibration.cache import StatisticsCache
-from converter_lite.data.remember import RememberingDataset
-from converter_lite.execution.executor import Executor
+from converter_lite.calibration import cache
 from converter_lite.execution.names import LOCAL
 from converter_lite.execution.opening import open_executor
 from converter_lite.log import Log
 from converter_lite.pipeline.request import ConvertRequest
+
+if TYPE_CHECKING:
+    from converter_lite.calibration.cache import StatisticsCache
+    from converter_lite.data.remember import RememberingDataset
+    from converter_lite.execution.executor import Executor
 
 
 def statistics_cache(
@@ -21,7 +25,7 @@ def statistics_cache(
     folder = request.cache
     if dataset is None or (folder is None and formats == 1):
         return None
-    return StatisticsCache(folder, dataset.fingerprint() if folder is not None else "", log)
+    return cache.StatisticsCache(folder, dataset.fingerprint() if folder is not None else "", log)
 
 
 def calibration_executor(request: ConvertRequest, stack: ExitStack, log: Log, *, observes: bool) -> Executor | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -16,7 +17,6 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config.names import ExportPrecisionMode
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.random_samples import random_samples, with_pictures
-from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format, weight_files_beside
@@ -35,15 +35,24 @@ from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import CHANNELS_LAST, PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
 from converter_lite.pipeline.rewrites import chosen_rewrites
-from converter_lite.pipeline.samples import names_files, open_samples
-from converter_lite.pipeline.summary import peak_memory, versions
+from converter_lite.pipeline.samples import (
+    check_folders,
+    check_inputs_exist,
+    names_files,
+    open_proof_samples,
+    open_samples,
+)
+from converter_lite.pipeline.summary import peak_memory
 from converter_lite.quantization.choice import Choice, choose
-from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
+
+if TYPE_CHECKING:
+    from converter_lite.data.remember import RememberingDataset
 
 _Text = Callable[[ConvertResult], str]
 _Other = tuple[Path, Transaction, _Text]
@@ -99,17 +108,20 @@ class _Conversion:
         targets = self._destinations()
         for sentence in request.without_effect(self.config):
             self.log.warning(sentence)
+        check_folders(request, self.config, self._written(targets))
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
         request = self._forget_constants(source)
         source = self._admitted(source)
-        result = ConvertResult(model_bytes=source.bytes, versions=versions())
+        check_inputs_exist(request, self.config, source.model)
+        result = ConvertResult(model_bytes=source.bytes)
         jobs = self._prepare(source, targets, result)
         self._choose(jobs)
-        if request.dry_run:
-            return self._dry_run(jobs, result)
         static = next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
         dataset = open_samples(request, self.config, static, self.context)
+        given = open_proof_samples(request, static, self.context)
+        if request.dry_run:
+            return self._dry_run(jobs, result)
         self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
             context = CalibrationContext(
@@ -124,7 +136,7 @@ class _Conversion:
             resources = Resources(dataset, context, self._random_feeds)
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
-            proof = Proof(source.model, request=request, dataset=dataset, context=self.context)
+            proof = Proof(source.model, request=request, dataset=given or dataset, context=self.context)
             proven = []
             for job in jobs:
                 with proof.blaming_the_model():
@@ -180,6 +192,20 @@ class _Conversion:
         if request.dry_run and request.save_plan is not None:
             raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
         return targets
+
+    def _written(self, targets: list[Path]) -> list[tuple[str, Path | None]]:
+        """Flag or key, and path, of all that is going to be written."""
+        request = self.request
+        debug = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
+        return [
+            *(("--outputFile", path) for path in targets),
+            ("--savePlan", request.save_plan),
+            ("--json", request.json),
+            ("--report", request.report),
+            ("--preview", request.preview),
+            ("--cache", request.cache),
+            ("[common_quant_param] debug_info_save_path", Path(debug) if debug else None),
+        ]
 
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic are for the calibration only."""
@@ -290,7 +316,8 @@ class _Conversion:
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
-                prepared = preparation(replace(fmt.requirements, float32=quantizes))
+                compact = fmt.requirements.compact and not quantizes
+                prepared = preparation(replace(fmt.requirements, float32=quantizes, compact=compact))
             if all(job.prepared is not prepared for job in jobs):
                 self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):
@@ -412,7 +439,8 @@ class _Conversion:
             self.log.info(f"{job.format.name}: and {len(made.notes) - SHOWN} notes more (-v prints them)")
         with self.log.stage("prove"):
             accuracy = proof.compare(job.format, made.files[0], quantized, job.prepared.model)
-        return Proven(job.format, made.files, job.target, accuracy, job.choice)
+            speed = proof.time(job.format, made.files[0], quantized, job.prepared.model)
+        return Proven(job.format, made.files, job.target, accuracy, job.choice, speed)
 
     def _debug_reports(self, job: _Job, quantized: QuantizedModel, dataset: RememberingDataset | None) -> None:
         folder = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
@@ -447,7 +475,18 @@ def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof:
         size = sum(made.stat().st_size for made in item.files)
         digest, gate = _sha256(item.files), proof.limit(item.choice)
         result.artefacts.append(
-            Artefact(item.format.name, item.target, size, digest, item.accuracy, proof.samples, proof.is_real, gate)
+            Artefact(
+                item.format.name,
+                item.target,
+                size,
+                digest,
+                item.accuracy,
+                proof.samples,
+                proof.is_real,
+                gate,
+                sample_kind=proof.sample_kind,
+                speed=item.speed,
+            )
         )
 
 

@@ -6,9 +6,9 @@ import onnx_ir as ir
 
 from converter_lite.errors import QualityError
 from converter_lite.log import Log
-from converter_lite.quantization.choice import Settings
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings, left_by_filters
+from converter_lite.quantization.settings import Settings, WeightSettings
+from converter_lite.quantization.weight_only import left_by_filters
 
 SHOWN = 5
 """Reasons and notes per format in the log; all of them with ``-v``."""

@@ -14,6 +14,7 @@ from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.passes.pipeline import ALL_REWRITES, OptimizeResult, Rewrites, optimize, settle
 from converter_lite.passes.widening import compute_in_float32, computes_in_halves
+from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 if TYPE_CHECKING:
@@ -86,13 +87,22 @@ def _prepare(source: Source, requirements: GraphRequirements, rewrites: Rewrites
     if requirements.float32 and compute_in_float32(quantized.model):
         notes.append("float16 is computed in float32, which is what is quantized")
     model, done = optimized(quantized.model, requirements, rewrites=rewrites)
+    if requirements.compact and _size(model) > _size(source.model):
+        model, done = optimized(source.graph(keep_qdq=True).model, requirements, rewrites=rewrites, compact=True)
     return Prepared(QuantizedModel(model, QuantPlan("FLOAT")), done, notes)
 
 
 def optimized(
-    model: ir.Model, requirements: GraphRequirements, *, rewrites: Rewrites = ALL_REWRITES
+    model: ir.Model, requirements: GraphRequirements, *, rewrites: Rewrites = ALL_REWRITES, compact: bool = False
 ) -> tuple[ir.Model, OptimizeResult]:
-    """The graph after all passes, with operators fused as the format requires; ``model`` may be changed."""
+    """The graph after all passes, with operators fused as the format requires; ``model`` may be changed.
+
+    Args:
+        model: The graph.
+        requirements: Of the format.
+        rewrites: What may be rewritten.
+        compact: See :func:`~converter_lite.passes.pipeline.optimize`.
+    """
     if requirements.opset is not None and rewrites.level != "none" and _may_hold_patterns(model):
         with contextlib.suppress(ModelError):  # an operator cannot be raised: fuse what this version allows
             model = raise_opset(model, requirements.opset)
@@ -102,8 +112,13 @@ def optimized(
         without=rewrites.without,
         fused_operators=requirements.fused,
         spelled_out=requirements.spelled_out,
+        compact=compact,
     )
     return done.model, done
+
+
+def _size(model: ir.Model) -> int:
+    return forecast_bytes(model, QuantPlan("FLOAT"), StoredAs())
 
 
 def _may_hold_patterns(model: ir.Model) -> bool:

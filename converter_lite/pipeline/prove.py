@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.data.random_samples import random_samples
-from converter_lite.data.remember import RememberingDataset
+from converter_lite.data.random_samples import SEQUENCE_LENGTH, RandomDataset, random_samples
 from converter_lite.errors import ConverterError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
 from converter_lite.log import Log
@@ -23,15 +23,25 @@ from converter_lite.passes.shapes import infer_shapes
 from converter_lite.pipeline.accuracy import compare
 from converter_lite.pipeline.remedies import remedies
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LARGE_PROOF_SAMPLES, ConvertRequest
-from converter_lite.pipeline.result import accuracy_to_json
+from converter_lite.pipeline.result import accuracy_to_json, speed_to_json
+from converter_lite.pipeline.speed import TIMED_BYTES, Speed, compare_speed, slow_kinds
 from converter_lite.pipeline.summary import accuracy_lines
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.reports.figures import OutputAccuracy
+from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
 from converter_lite.runtime.context import RunContext
-from converter_lite.runtime.engine import Feed, Session
-from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, open_file, open_session
+from converter_lite.runtime.engine import Feed, Session, profile
+from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, message, open_file, open_session
+
+PROFILED = 3
+"""Runs of a profile; the fastest of each kernel counts."""
+
+OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
+"""Lengths of open sequences that are tried where the float model cannot run the usual one: windows of sound, for one."""
+
+if TYPE_CHECKING:
+    from converter_lite.data.remember import RememberingDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,7 @@ class Proven:
     target: Path
     accuracy: tuple[OutputAccuracy, ...]
     choice: Choice | None
+    speed: Speed | None = None
 
 
 class Proof:
@@ -51,7 +62,7 @@ class Proof:
     Args:
         original: The model as it was read.
         request: Options of the conversion.
-        dataset: Calibration samples; ``None`` compares on random ones.
+        dataset: Samples of the user, for the proof or the calibration; ``None`` compares on random ones.
         context: Runs both.
     """
 
@@ -70,6 +81,7 @@ class Proof:
         self._request = request
         self._dataset = dataset
         self._context = context
+        self._said: set[str] = set()
         if constant_bytes(original) < LARGE_MODEL or _foreign(original):
             self._open_reference()
 
@@ -102,8 +114,13 @@ class Proof:
 
     @property
     def is_real(self) -> bool:
-        """Whether they are calibration samples."""
+        """Whether they are samples of the user."""
         return self._dataset is not None
+
+    @property
+    def sample_kind(self) -> str:
+        """What they are: ``calibration``, ``proof`` or ``random`` samples."""
+        return "random" if not self.is_real else "calibration" if self._request.proof_data is None else "proof"
 
     def compare(
         self, fmt: OutputFormat, file: Path, quantized: QuantizedModel, model: ir.Model
@@ -134,6 +151,36 @@ class Proof:
                 session.run(feed)
         return accuracy
 
+    def time(self, fmt: OutputFormat, file: Path, quantized: QuantizedModel, model: ir.Model) -> Speed | None:
+        """How fast a file with integers is beside the float model, as users load both; a slower one is a warning.
+
+        Args:
+            fmt: Its format.
+            file: The file.
+            quantized: What was written.
+            model: The float graph as the format requires it.
+
+        Returns:
+            ``None`` where that is not measured.
+        """
+        asked = self._request.min_speedup is not None
+        if not fmt.is_timed or is_larger_than_memory(self._original):
+            return None
+        if not asked and (not quantized.plan.quantized_nodes or constant_bytes(self._original) > TIMED_BYTES):
+            return None
+        interface = _changed_interface(quantized, fmt.io_types)
+        feeds = next(self._feeds(interface, self._dataset, model, quantized.plan))
+        engine, source = self._context.engine, message(self._original)
+        reference = source.session(engine, threads=1)
+        speed = compare_speed(reference, engine.session(file, threads=1), feeds)
+        if speed.is_slower:
+            before = profile(source.content, [feeds[0]] * PROFILED, tensors=source.tensors)
+            kinds = slow_kinds(before, profile(file, [feeds[1]] * PROFILED))
+            self._context.log.warning(
+                f"{fmt.name}: {speed.file_ms:.3g} ms a sample, slower than the float model ({speed.float_ms:.3g} ms): {kinds}"
+            )
+        return speed
+
     def _session(self, runnable: bytes | Path) -> Session:
         if is_larger_than_memory(self._original) and isinstance(runnable, Path):
             return _in_blocks(ir.load(runnable), self._context)
@@ -146,9 +193,32 @@ class Proof:
         if dataset is not None:
             feeds = dataset.head(self.samples)
         else:
-            feeds = [_within(plan, feed) for feed in random_samples(model, self.samples, fixed_shapes=shapes)]
+            feeds = [_within(plan, feed) for feed in self._runnable(model, shapes)]
         for feed in feeds:
             yield feed, feed if interface is None else feed_for(interface, feed)
+
+    def _runnable(self, model: ir.Model, shapes: Mapping[str, tuple[int, ...]]) -> RandomDataset:
+        """Random samples whose open lengths the float model runs on.
+
+        Raises:
+            ModelError: It runs on none of them; that of the usual length is given.
+        """
+        usual = found = random_samples(model, self.samples, fixed_shapes=shapes)
+        is_fixed = all(None not in draw.spec.shape for draw in usual.draws)
+        lengths = () if is_fixed or is_larger_than_memory(self._original) else (SEQUENCE_LENGTH, *OTHER_LENGTHS)
+        for states, length in product((False, True), lengths):
+            found = random_samples(model, self.samples, fixed_shapes=shapes, length=length, states=states)
+            try:
+                self._open_reference().run(next(iter(found)))
+            except ModelError:
+                found = usual
+                continue
+            break
+        for note in found.notes:
+            if note not in self._said:
+                self._said.add(note)
+                self._context.log.info(note)
+        return found
 
     def gate(self, proven: list[Proven], log: Log) -> None:
         """Refuse files that are too far from the original.
@@ -161,13 +231,22 @@ class Proof:
             worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
             if worst is not None and limit is not None and worst.cosine < limit:
                 log.info(f"{item.target}: not good enough")
-                for line in accuracy_lines(item.accuracy, samples=self.samples, real=self.is_real):
+                for line in accuracy_lines(item.accuracy, samples=self.samples, kind=self.sample_kind):
                     log.info(line)
                 raise QualityError(
                     f"cosine {_below(worst.cosine, limit)} of output {worst.name} is below the quality gate {limit:g}",
                     where=str(item.target),
                     hint=remedies(item.choice, is_real=self.is_real),
                     details={"accuracy": accuracy_to_json(item.accuracy)},
+                )
+
+            asked = self._request.min_speedup
+            if asked is not None and item.speed is not None and item.speed.speedup < asked:
+                raise QualityError(
+                    f"{_below(item.speed.speedup, asked)} times as fast as the float model, less than the gate {asked:g}",
+                    where=str(item.target),
+                    hint="leave nodes that cost time in float (skip_quant_node; inspect --kernels shows them), or ask for less",
+                    details={"speed": speed_to_json(item.speed)},
                 )
 
     def limit(self, choice: Choice | None) -> float | None:

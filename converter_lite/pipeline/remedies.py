@@ -6,9 +6,7 @@ Users read messages where no documentation is installed, so hints name keys and 
 from __future__ import annotations
 
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.dynamic import DynamicSettings
-from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.weight_only import WIDE_BITS, WeightSettings
+from converter_lite.quantization.settings import WIDE_BITS, DynamicSettings, FullSettings, WeightSettings
 
 OTHER_METHODS = "activation_quant_method=KL, PERCENTILE or MSE in [full_quant_param]"
 """For activations with rare large values."""

@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.random_samples import random_samples
-from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import UsageError
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.request import ConvertRequest
@@ -23,6 +22,7 @@ from converter_lite.runtime.engine import Feed
 from converter_lite.system.files import write_text
 
 if TYPE_CHECKING:
+    from converter_lite.data.remember import RememberingDataset
     from converter_lite.reports.page.content import FormatContent
 
 PAGE = "report.html"
@@ -131,6 +131,7 @@ class Reporting:
         shown = [item for item in proven if item.format.name in result.figures]
         if not self.page or not shown:
             return
+        from converter_lite.pipeline.command_line import command_line
         from converter_lite.reports.page.content import PageContent, Section
         from converter_lite.reports.page.render import render
 
@@ -140,6 +141,7 @@ class Reporting:
                     self._request.model_file.name,
                     result.model_bytes,
                     [_format(item, result, proof) for item in shown],
+                    command_line(self._request),
                     [Section(title, tuple(entries.items())) for title, entries in result.configuration.items()],
                     result.samples,
                     list(self._context.log.warnings),

@@ -85,7 +85,9 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         quantize_if_possible: A model that is quantized already, or has nothing to quantize, is converted with a warning.
         infer: Run the result once on random data even where there are calibration samples.
         proof_samples: Samples on which the written file is compared with the float model, at most.
+        proof_data: Those samples, an ``.npz`` file or a folder of BIN files, instead of calibration samples or random ones.
         min_cosine: Quality gate; ``None`` applies the default rule, 0 switches it off.
+        min_speedup: Least speed of an ONNX file, as a multiple of the float model's; ``None``: a slower file is a warning.
         plan: JSON file with plans to use instead of making them.
         save_plan: Where to write the plans.
         dry_run: Make decisions and forecast the size, write nothing.
@@ -122,7 +124,9 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     quantize_if_possible: bool = False
     infer: bool = False
     proof_samples: int = PROOF_SAMPLES
+    proof_data: Path | None = None
     min_cosine: float | None = None
+    min_speedup: float | None = None
     plan: Path | None = None
     save_plan: Path | None = None
     dry_run: bool = False
@@ -147,7 +151,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview"
+        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview proof_data"
         for name in paths.split():
             path = getattr(self, name)
             object.__setattr__(self, name, None if path is None else Path(path))
@@ -157,6 +161,8 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         self._check_types()
         if self.min_cosine is not None and not -1.0 <= self.min_cosine <= 1.0:
             raise UsageError(f"'{self.min_cosine}' is not a number from -1 to 1", where="--minCosine")
+        if self.min_speedup is not None and not 0.0 < self.min_speedup < float("inf"):
+            raise UsageError(f"'{self.min_speedup}' is not a number above 0", where="--minSpeedup")
         if not 0 <= self.threads <= MAX_THREADS:
             raise UsageError(f"'{self.threads}' is not a number of threads (0 to {MAX_THREADS})", where="--threads")
 
@@ -172,6 +178,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         kind = config.common_quant_param.quant_type if config is not None else None
         is_full = kind is not None and kind.value == "FULL_QUANT"
         reads_files = input_type is not None and input_type.value == "BIN"
+        reads_files = reads_files or (self.proof_data is not None and self.proof_data.is_dir())
         found = [
             (flag.given(value), name not in self.save_type, f"--saveType does not name {name}")
             for name, known in FORMATS.items()
@@ -194,7 +201,21 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 self.decrypt_mode != "AES-GCM" and not self.decrypt_key,
                 "no --decryptKey",
             ),
-            ("--infer=true", self.infer and not has_samples, "without samples the proof runs on random data anyway"),
+            (
+                "--infer=true",
+                self.infer and not has_samples and self.proof_data is None,
+                "without samples the proof runs on random data anyway",
+            ),
+            (
+                f"--minSpeedup={self.min_speedup}",
+                self.min_speedup is not None and (self.dry_run or "ONNX" not in self.save_type),
+                "a dry run measures nothing" if self.dry_run else "--saveType does not name ONNX",
+            ),
+            (
+                f"--proofData={self.proof_data}",
+                self.proof_data is not None and self.dry_run,
+                "a dry run proves nothing",
+            ),
         ]
         return tuple(f"{flag} has no effect: {reason}" for flag, is_idle, reason in found if is_idle)
 
@@ -206,6 +227,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
             ("dry_run", bool, "True or False"),
             ("threads", int, "a whole number"),
             ("min_cosine", (int, float, type(None)), "a number"),
+            ("min_speedup", (int, float, type(None)), "a number"),
             ("calibration_size", (int, type(None)), "a whole number"),
         ):
             if not isinstance(getattr(self, name), kinds):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter_lite.execution import environment
+
 if TYPE_CHECKING:
+    from converter_lite.pipeline.speed import Speed
     from converter_lite.quantization.plan import QuantPlan
-    from converter_lite.reports.figures import ModelFigures, OutputAccuracy
+    from converter_lite.reports.accuracy import OutputAccuracy
+    from converter_lite.reports.figures import ModelFigures
     from converter_lite.reports.preview import InputPreview
+
+PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime")
 
 MAX_WEIGHT_BITS = 16
 
@@ -27,8 +34,10 @@ class Artefact:
         sha256: Hash of the file.
         accuracy: Proof per output.
         samples: Number of samples of the proof.
-        real_samples: Whether they were calibration samples (else random data).
+        real_samples: Whether they were samples of the user (else random data).
         gate: Least mean cosine that was asked for; ``None`` without a gate.
+        sample_kind: Which samples: ``calibration``, ``proof`` (of ``proof_data``) or ``random``.
+        speed: Time of an ONNX file beside the float model; ``None`` where it was not measured.
     """
 
     format: str
@@ -39,6 +48,13 @@ class Artefact:
     samples: int
     real_samples: bool
     gate: float | None = None
+    sample_kind: str = "calibration"
+    speed: Speed | None = None
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of everything that affects a result."""
+    return {"python": platform.python_version(), **environment.installed(PACKAGES)}
 
 
 @dataclass(slots=True)
@@ -57,7 +73,6 @@ class ConvertResult:
         warnings: Everything the user should know.
         seconds: Stage -> wall seconds.
         peak_memory: Largest resident memory of the process so far, bytes.
-        versions: Package -> version.
     """
 
     model_bytes: int
@@ -72,7 +87,11 @@ class ConvertResult:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     peak_memory: int = 0
-    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """See :func:`installed_versions`."""
+        return installed_versions()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``--json``; numbers that JSON lacks (infinite SQNR) are ``null``."""
@@ -108,9 +127,15 @@ def accuracy_to_json(accuracy: Sequence[OutputAccuracy]) -> list[dict[str, Any]]
     ]
 
 
+def speed_to_json(speed: Speed) -> dict[str, float]:
+    """Milliseconds, and their ratio."""
+    return {name: round(value, 4) for name, value in {**asdict(speed), "speedup": speed.speedup}.items()}
+
+
 def _artefact(artefact: Artefact) -> dict[str, Any]:
     data = asdict(artefact)
     data["path"] = str(artefact.path)
+    data["speed"] = None if artefact.speed is None else speed_to_json(artefact.speed)
     data["accuracy"] = accuracy_to_json(artefact.accuracy)
     return data
 

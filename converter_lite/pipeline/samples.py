@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.configured import configured_dataset
-from converter_lite.data.dataset import Dataset
-from converter_lite.data.inputs import InputSpec, format_shape, input_specs
-from converter_lite.data.iterables import IterableDataset
+from converter_lite.data import configured, iterables, proof_data, remember
+from converter_lite.data.inputs import InputSpec, check_names, feed_values, format_shape, input_specs
 from converter_lite.data.layout import Layout
-from converter_lite.data.remember import RememberingDataset
-from converter_lite.errors import ModelError
+from converter_lite.errors import ModelError, UsageError
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.runtime.context import RunContext
+from converter_lite.system.confinement import is_inside
+
+if TYPE_CHECKING:
+    from converter_lite.data.dataset import Dataset
+    from converter_lite.data.remember import RememberingDataset
 
 MAX_READERS = 4
 """Most threads that decode samples."""
@@ -46,16 +52,79 @@ def open_samples(
         context.log.info(note)
     for warning in dataset.warnings:
         context.log.warning(warning)
-    return RememberingDataset(dataset)
+    return remember.RememberingDataset(dataset)
+
+
+def check_folders(
+    request: ConvertRequest, config: QuantizationConfig | None, outputs: Iterable[tuple[str, Path | None]]
+) -> None:
+    """Check what is known of the calibration folders before the model is read.
+
+    Args:
+        request: May hold samples of its own: then there are no folders.
+        config: Names them.
+        outputs: What is going to be written: flag or key, and path.
+
+    Raises:
+        DataError: A folder does not have the files.
+        UsageError: An output would become a sample of the next run.
+    """
+    for name, folder in _folders(request, config):
+        assert config is not None and config.data_preprocess_param is not None
+        configured.check_folder(config.data_preprocess_param, name, folder, confined=not request.allow_external_paths)
+        for flag, path in outputs:
+            if path is not None and is_inside(path, folder):
+                raise UsageError(
+                    f"{path} would be read as a sample of '{name}' by the next run",
+                    where=flag,
+                    hint=f"choose a path outside of {folder}",
+                )
+
+
+def check_inputs_exist(request: ConvertRequest, config: QuantizationConfig | None, model: ir.Model) -> None:
+    """Check the names of the calibration folders before any work on the model.
+
+    Raises:
+        DataError: It has no such input.
+    """
+    known = [str(value.name) for value in feed_values(model)]
+    check_names([name for name, _ in _folders(request, config)], known, key="calibrate_path")
+
+
+def _folders(request: ConvertRequest, config: QuantizationConfig | None) -> list[tuple[str, Path]]:
+    if request.calibration_data is not None or config is None or not names_files(config):
+        return []
+    assert config.data_preprocess_param is not None
+    return [(name, Path(folder)) for name, folder in config.data_preprocess_param.calibrate_path]
+
+
+def open_proof_samples(request: ConvertRequest, model: ir.Model, context: RunContext) -> RememberingDataset | None:
+    """The samples of ``--proofData``, ``None`` without any.
+
+    Raises:
+        DataError: There are none, or they do not fit the inputs.
+    """
+    if request.proof_data is None:
+        return None
+    specs = input_specs(model, dict(request.input_shape))
+    layout = Layout(request.input_data_format)
+    dataset = proof_data.open_proof_data(
+        request.proof_data, specs, layout=layout, confined=not request.allow_external_paths
+    )
+    for note in dataset.notes:
+        context.log.info(note)
+    return remember.RememberingDataset(dataset)
 
 
 def _found(
     request: ConvertRequest, config: QuantizationConfig | None, specs: list[InputSpec], threads: int
 ) -> Dataset | None:
     if request.calibration_data is not None:
-        return IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
-    return configured_dataset(
-        config.data_preprocess_param if config is not None else None,
+        return iterables.IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
+    if config is None or not names_files(config):
+        return None
+    return configured.configured_dataset(
+        config.data_preprocess_param,
         specs,
         input_format=Layout(request.input_data_format),
         workers=min(threads, MAX_READERS),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from converter_lite.execution.environment import installed
-from converter_lite.pipeline.result import Artefact, ConvertResult
-from converter_lite.reports.figures import OutputAccuracy
-
-PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime")
+if TYPE_CHECKING:
+    from converter_lite.pipeline.result import Artefact, ConvertResult
+    from converter_lite.pipeline.speed import Speed
+    from converter_lite.reports.accuracy import OutputAccuracy
 
 
 def summary(result: ConvertResult) -> str:
@@ -30,19 +29,28 @@ def _artefact_lines(artefact: Artefact, model_bytes: int) -> list[str]:
     ratio = artefact.bytes / max(model_bytes, 1)
     return [
         f"{artefact.path}: {model_bytes:,} -> {artefact.bytes:,} bytes ({ratio:.2f} x)",
-        *accuracy_lines(artefact.accuracy, samples=artefact.samples, real=artefact.real_samples),
+        *_speed_lines(artefact.speed),
+        *accuracy_lines(artefact.accuracy, samples=artefact.samples, kind=artefact.sample_kind),
     ]
 
 
-def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bool) -> list[str]:
+def _speed_lines(speed: Speed | None) -> list[str]:
+    if speed is None:
+        return []
+    return [
+        f"  {speed.file_ms:.3g} ms a sample, {speed.speedup:.2f} times as fast as the float model "
+        f"({speed.float_ms:.3g} ms): one thread, processor time"
+    ]
+
+
+def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, kind: str) -> list[str]:
     """The table of the proof.
 
     Args:
         accuracy: One row each.
         samples: How many were compared.
-        real: Whether they were calibration samples, else random data.
+        kind: Which.
     """
-    kind = "calibration" if real else "random"
     lines = [
         f"  compared with the float model on {samples} {kind} samples, in exact arithmetic:",
         f"  {'output':<28} {'cosine':>9} {'least':>9} {'SQNR dB':>8} {'max error':>10} {'max value':>10}",
@@ -53,11 +61,6 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, real: bo
             f"{output.max_error:10.4g} {output.max_value:10.4g}"
         )
     return lines
-
-
-def versions() -> dict[str, str]:
-    """Versions of everything that affects the result."""
-    return {"python": platform.python_version(), **installed(PACKAGES)}
 
 
 def peak_memory() -> int:

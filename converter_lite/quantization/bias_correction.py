@@ -10,7 +10,7 @@ variant). The original corrects each layer on the float input of that layer inst
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from converter_lite.config.names import Rounding
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
+from converter_lite.quantization.constants import has_channel_bias
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize, required_opset, storage_type
@@ -111,13 +112,15 @@ def fit_layers(
     run_float = SequentialRun(before, feeds, context)
     fitting = _Rounding(quantized, len(feeds), run, run_float, wanted) if wanted.rounding.is_fitted else None
     shifts: dict[str, NDArray[np.float64]] = {}
+    later, float_later = set(outputs), {original[node.name].outputs[0] for node in nodes}
     for i, node in enumerate(context.log.track(nodes, "correcting layers", len(nodes))):
         start = time.perf_counter()
         if fitting is not None:
-            float_later = [original[later.name].outputs[0] for later in nodes[i:]]
             fitting.fit(node, copies[i], original[node.name], float_later)
+        later.discard(outputs[i])
+        float_later.discard(original[node.name].outputs[0])
         if node.name in float_means:
-            rows = run.means(outputs[i], later=outputs[i + 1 :])
+            rows = run.means(outputs[i], later=later)
             shift = float_means[node.name] - mean_over_samples(rows)
             shifts[node.name or ""] = shift
             _shift_bias(node, shift, quantized, copies[i])
@@ -140,10 +143,11 @@ class _Rounding:
         self._samples = samples
         self._wanted = wanted
         self._algorithm = ALGORITHMS[wanted.rounding]
+        self._names = g.Names(run.graph)
         self._run = run
         self._run_float = run_float
 
-    def fit(self, node: ir.Node, working: ir.Node, original: ir.Node, later: Sequence[ir.Value]) -> None:
+    def fit(self, node: ir.Node, working: ir.Node, original: ir.Node, later: Container[ir.Value]) -> None:
         """Choose the integers of a layer's weight.
 
         Args:
@@ -184,7 +188,7 @@ class _Rounding:
                 node, values, params, moments, has_bias=has_bias, input_scales=self._wanted.input_scales
             )
             self._quantized.plan.weights[weight.name] = params
-            _change_grid(working, source, weight.name, params)
+            _change_grid(working, source, weight.name, params, self._names)
         else:
             fitted = self._algorithm.integers(node, values, params, moments, has_bias=has_bias)
         self._run_float.forget(later)
@@ -202,16 +206,18 @@ def _dequantizing(node: ir.Node) -> ir.Node | None:
     return producer
 
 
-def _change_grid(node: ir.Node, source: ir.Node, name: str, params: QuantParams) -> None:
+def _change_grid(node: ir.Node, source: ir.Node, name: str, params: QuantParams, names: g.Names) -> None:
     """Put a layer's weight in the running graph on another grid; scales and zero points may be shared, so the old ones stay."""
     graph = node.graph
     assert graph is not None
-    source.replace_input_with(1, g.add_initializer(graph, f"{name}_fitted_scale", params.scale))
+    source.replace_input_with(1, g.add_initializer(graph, f"{name}_fitted_scale", params.scale, names=names))
     dtype = storage_type(params.spec)
     zero_point = params.zero_point.astype(dtype.numpy())
-    source.replace_input_with(2, g.add_initializer(graph, f"{name}_fitted_zero_point", zero_point, dtype=dtype))
+    source.replace_input_with(
+        2, g.add_initializer(graph, f"{name}_fitted_zero_point", zero_point, dtype=dtype, names=names)
+    )
     if params.input_scales is not None:
-        scales = g.add_initializer(graph, f"{name}_fitted_input_scales", params.input_scales)
+        scales = g.add_initializer(graph, f"{name}_fitted_input_scales", params.input_scales, names=names)
         multiply = ir.node("Mul", [source.outputs[0], scales], name=f"{name}_fitted_multiply")
         multiply.outputs[0].name = f"{name}_fitted"
         multiply.outputs[0].shape, multiply.outputs[0].dtype = source.outputs[0].shape, ir.DataType.FLOAT
@@ -242,48 +248,7 @@ def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> i
     return min(max(int(QUICK_WORK / max(work, 1.0)), CORRECTION_SAMPLES), FITTING_SAMPLES)
 
 
-def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
-    """Give every node of these operators with a constant weight a bias initializer that no other node reads."""
-    graph, names = model.graph, g.Names(model.graph)
-    for node in graph:
-        weight = weight_of(node)
-        if node.op_type not in operators or weight is None:
-            continue
-        bias = bias_of(node)
-        if bias is None:
-            channels = _output_channels(node, weight)
-            if channels is None:
-                continue
-            node.resize_inputs(3)
-            zeros = np.zeros(channels, np.float32)
-            node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", zeros, names=names))
-        elif g.is_constant(bias) and len(bias.uses()) > 1:
-            array = g.constant(bias)
-            assert array is not None
-            node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", array, names=names))
-
-
 def correctable(quantized: QuantizedModel) -> list[ir.Node]:
     """Nodes whose constant weight is stored as integers, in graph order."""
     modes = (NodeMode.INTEGER, NodeMode.WEIGHT)
     return [n for n in quantized.model.graph if quantized.plan.mode(n) in modes and weight_of(n) is not None]
-
-
-def has_channel_bias(node: ir.Node) -> bool:
-    """Whether the node has a constant bias of one value per output channel (Gemm allows other shapes)."""
-    weight, bias = weight_of(node), bias_of(node)
-    if weight is None or bias is None or not g.is_constant(bias):
-        return False
-    shape = g.static_shape(bias) or ()
-    return bool(shape) and shape[-1] == _output_channels(node, weight) and all(size == 1 for size in shape[:-1])
-
-
-def _output_channels(node: ir.Node, weight: ir.Value) -> int | None:
-    shape = g.static_shape(weight)
-    if shape is None:
-        return None
-    if node.op_type == "ConvTranspose":
-        return shape[1] * g.int_attribute(node, "group", 1)
-    if node.op_type == "Gemm":
-        return shape[0] if g.int_attribute(node, "transB", 0) else shape[1]
-    return shape[0]

@@ -17,13 +17,18 @@ from converter_lite.config.names import (
 )
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError, did_you_mean
-from converter_lite.quantization.bias_correction import ensure_biases
-from converter_lite.quantization.dynamic import DynamicSettings
-from converter_lite.quantization.fallback import Goal
-from converter_lite.quantization.full import BIAS_OPERATORS, FullSettings
-from converter_lite.quantization.mixed_bits import DATA_COSINE, TUNED_COSINE, MixedBits
+from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.quantization.weight_only import WIDE_BITS, WeightSettings
+from converter_lite.quantization.settings import (
+    DATA_COSINE,
+    TUNED_COSINE,
+    WIDE_BITS,
+    DynamicSettings,
+    FullSettings,
+    Goal,
+    MixedBits,
+    WeightSettings,
+)
 from converter_lite.targets.devices import target_spec
 from converter_lite.targets.policy import Policy
 

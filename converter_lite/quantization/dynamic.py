@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -15,10 +15,12 @@ from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError
 from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.quantization.bias_correction import LayerFit, fit_layers
-from converter_lite.quantization.full import avoid_saturation, check_saturation, refuse_broken_constants
+from converter_lite.quantization.constants import refuse_broken_constants
+from converter_lite.quantization.full import avoid_saturation, check_saturation
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.rows import LowerBounds
+from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.quantization.smooth import (
     SAMPLES,
     Remedies,
@@ -45,27 +47,6 @@ FITTED_COLUMNS = 4096
 SMALL_TABLE = 1024
 """Largest table, in elements, that stays float: integers would save 3 KB at most and cost two operators (MiniLM: 0.2 % of the
 time)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicSettings:
-    """Choices of a dynamic quantization.
-
-    Attributes:
-        weight_per_channel: ALWC (activations per layer, weights per channel); false is ACWL (per row, per layer).
-        smoothing: Move outliers of activations into the weights or into scales per row, where weights have scales per channel.
-        skip: Names of nodes that stay float.
-        portable: Choose weights with which no integer kernel of an x86 processor can saturate.
-        rounding: How weights become integers; to nearest where there are no calibration samples.
-        rows: Activations may have a scale per row; otherwise every tensor has one.
-    """
-
-    weight_per_channel: bool = True
-    smoothing: bool = True
-    skip: frozenset[str] = frozenset()
-    portable: bool = True
-    rounding: Rounding = Rounding.ADAPTIVE
-    rows: bool = True
 
 
 def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -> QuantPlan:

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_ranges
 from converter_lite.kernels.rounding import coarse
-from converter_lite.quantization.bias_correction import has_channel_bias
 from converter_lite.quantization.channels import flattens_pixels
+from converter_lite.quantization.constants import has_channel_bias
+from converter_lite.quantization.settings import MIGRATION
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, is_depthwise, weight_of
@@ -49,10 +50,6 @@ LARGEST_FACTOR = 1e4
 CONSTANT_SHARE = 1e-6
 """A channel whose weights are smaller than this, relative to the largest of the layer, counts as constant: nothing is lost if
 they round to zero."""
-
-MIGRATION = 0.7
-"""Exponent of rule 3: share of the activation's spread that moves into the weights. Errors of a detector and a classifier hardly
-change from 0.6 to 1 and grow below; 0.7 is in that range."""
 
 Vector = NDArray[np.float64]
 

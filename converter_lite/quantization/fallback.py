@@ -18,39 +18,12 @@ from converter_lite.log import Log
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.score import Score
+from converter_lite.quantization.settings import Goal
 from converter_lite.targets.operands import operator, stored_weight
 from converter_lite.targets.operators import Role
 
 NODE_PRICE = 1.0
 """Price of one more float node, in multiples of an average node's share of the work: its borders cost conversions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What the outputs must reach; ``None`` sets no limit.
-
-    Attributes:
-        cosine: Least mean cosine of any output with the float network.
-        error: Largest absolute error of any output value.
-        max_nodes: Most nodes left in float; 0 = no limit.
-    """
-
-    cosine: float | None = None
-    error: float | None = None
-    max_nodes: int = 0
-
-    def shortfall(self, score: Score) -> float:
-        """How many times too large the worse of both errors is; the goal holds up to 1."""
-        ratios = [0.0]
-        if self.cosine is not None:
-            ratios.append((1.0 - score.cosine) / (1.0 - self.cosine))
-        if self.error is not None:
-            ratios.append(score.error / self.error)
-        return max(ratios)
-
-    def __str__(self) -> str:
-        parts = [f"cosine {self.cosine:g}"] if self.cosine is not None else []
-        return " and ".join([*parts, *([f"largest error {self.error:g}"] if self.error is not None else [])])
 
 
 @dataclass(frozen=True, slots=True)

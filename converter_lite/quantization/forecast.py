@@ -12,8 +12,8 @@ from converter_lite.quantization.adaptive import can_fit
 from converter_lite.quantization.bias_correction import GRID_BELOW_BITS
 from converter_lite.quantization.placement import is_fused_clamp
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.quantization.qdq.materialize import NARROWEST, storage_bits
-from converter_lite.quantization.qdq.parts import has_two_parts
+from converter_lite.quantization.qdq.materialize import storage_bits
+from converter_lite.quantization.qdq.parts import NARROWEST, has_two_parts
 from converter_lite.targets.operands import stored_axis, stored_weights
 
 NODE_BYTES = 60

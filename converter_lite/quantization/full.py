@@ -6,7 +6,7 @@ decide -> collect ranges -> parameters of activations -> parameters of weights a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -17,14 +17,14 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.observers import METHODS
 from converter_lite.calibration.runner import Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats
-from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
-from converter_lite.quantization.bias_correction import LayerFit, ensure_biases, fit_layers, samples_wanted
-from converter_lite.quantization.equalize import MIGRATION, equalize
+from converter_lite.quantization.bias_correction import LayerFit, fit_layers, samples_wanted
+from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases, refuse_broken_constants
+from converter_lite.quantization.equalize import equalize
 from converter_lite.quantization.placement import (
     decide_nodes,
     is_fused_clamp,
@@ -32,6 +32,7 @@ from converter_lite.quantization.placement import (
 )
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.reorder import reorder_channels
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.quantization.smooth import SMOOTHED, Remedies, apply_smoothing, smooth_products
 from converter_lite.targets.operands import (
     bias_of,
@@ -48,34 +49,8 @@ from converter_lite.targets.rules import data_inputs
 BIAS_LIMIT = 2.0**30
 """Largest magnitude of a quantized bias; beyond it the weight scale of the channel grows (measured rule of the original)."""
 
-BIAS_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm"})
-"""Operators with a bias input."""
-
 SMOOTH_ALPHAS = (0.4, 0.5, 0.6)
 """Exponents that are tried for them, up to ``smooth_alpha`` (MiniLM: cosine 0.9905 at 0.6, 0.960 at 0.7)."""
-
-
-@dataclass(frozen=True, slots=True)
-class FullSettings:
-    """Choices of a full quantization.
-
-    Attributes:
-        method: Key of :data:`converter_lite.calibration.observers.METHODS`.
-        per_channel: One weight scale per output channel where the target allows.
-        bias_correction: Correct the biases on calibration samples, and let rounding errors cancel.
-        equalization: Rescale channels between neighbouring layers first.
-        smooth_alpha: Share of an activation's spread that equalization and smoothing move into the weights behind it.
-        rounding: How weights become integers.
-        skip: Names of nodes that stay float.
-    """
-
-    method: str = "MAX_MIN"
-    per_channel: bool = True
-    bias_correction: bool = True
-    equalization: bool = True
-    smooth_alpha: float = MIGRATION
-    rounding: Rounding = Rounding.NEAREST
-    skip: frozenset[str] = frozenset()
 
 
 def decide_full(model: ir.Model, target: Policy, settings: FullSettings) -> QuantPlan:
@@ -153,7 +128,8 @@ def _find_params(
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
     with context.log.stage("calibration"):
-        observed = [s for s in dict.fromkeys(sources.values()) if _fixed_range(model, s) is None]
+        fixed = _fixed_ranges(model)
+        observed = [s for s in dict.fromkeys(sources.values()) if s not in fixed]
         stats = collect(model, observed, need, samples, context)
     with context.log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
@@ -177,23 +153,6 @@ def round_weights(quantized: QuantizedModel, log: Log) -> None:
             quantized.q_weights[weight.name] = compensated_integers(node, values, params)
 
 
-def refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
-    """Name a broken constant before calibration would name the first tensor that it spoils.
-
-    Raises:
-        CalibrationError: A constant of a quantized node holds NaN or infinite values.
-    """
-    for node in model.graph:
-        if plan.mode(node) is NodeMode.FLOAT:
-            continue
-        for value in dict.fromkeys((*data_inputs(node), stored_weight(node), bias_of(node))):
-            array = g.constant(value)
-            if value is not None and array is not None and not np.isfinite(array.astype(np.float32, copy=False)).all():
-                raise CalibrationError(
-                    "it holds NaN or infinite values", where=f"constant {value.name}", hint="repair the model's weights"
-                )
-
-
 def activation_params(
     model: ir.Model,
     plan: QuantPlan,
@@ -209,11 +168,11 @@ def activation_params(
     """
     _, observe = METHODS[method]
     producers = {output.name: node for node in model.graph for output in node.outputs}
-    grids = activation_grids(model, plan, target, sources)
+    grids, fixed = activation_grids(model, plan, target, sources), _fixed_ranges(model)
     found: dict[str, QuantParams] = {}
     for source in dict.fromkeys(sources.values()):
-        fixed, spec = _fixed_range(model, source), grids.get(source, target.activation)
-        low, high = fixed if fixed is not None else observe(stats[source], spec.bits)
+        spec = grids.get(source, target.activation)
+        low, high = fixed[source] if source in fixed else observe(stats[source], spec.bits)
         producer = producers.get(source)
         if producer is not None and is_fused_clamp(producer, plan):
             bounds = g.clamp_bounds(producer) or (low, high)
@@ -372,9 +331,11 @@ def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> 
     found[bias.name or ""] = QuantParams(float_scale, np.zeros(float_scale.shape, np.int32), spec)
 
 
-def _fixed_range(model: ir.Model, tensor: str) -> tuple[float, float] | None:
+def _fixed_ranges(model: ir.Model) -> dict[str, tuple[float, float]]:
+    """Tensors whose range follows from their operator (Sigmoid, Softmax), with that range."""
+    found = {}
     for node in model.graph:
-        if any(output.name == tensor for output in node.outputs):
-            entry = operator(node)
-            return entry.fixed_range if entry is not None and entry.role is Role.FIXED else None
-    return None
+        entry = operator(node)
+        if entry is not None and entry.role is Role.FIXED and entry.fixed_range is not None:
+            found.update({output.name or "": entry.fixed_range for output in node.outputs})
+    return found

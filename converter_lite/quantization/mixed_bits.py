@@ -11,30 +11,22 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, islice
 
 import numpy as np
-import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
-from converter_lite.errors import CalibrationError
-from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.bias_correction import FITTING_SAMPLES
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.settings import MixedBits
 from converter_lite.quantization.storage import ONNX_STORAGE, Storage
-from converter_lite.quantization.width_losses import WeightUse
+from converter_lite.quantization.weight_uses import WeightUse, float_bytes, grid
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import stored_weights
-
-TUNED_COSINE = 0.995
-"""Output cosine that ``auto_tune`` keeps, on samples that nothing is fitted to (0.995 is the original's number)."""
-
-DATA_COSINE = 0.99
-"""Default output cosine to keep where there are calibration data."""
 
 SEARCH_SAMPLES = 48
 """Samples on which losses and cosines are measured."""
@@ -45,27 +37,8 @@ CLOSE_ENOUGH = 0.03
 DETOURS = 4
 """Networks tried to use up the margin that remains before the first step that costs too much."""
 
-TOO_SMALL = "its weight does not get smaller"
-
 _NO_LOSS = 1e-12
 """Stands in for a loss of zero when losses are interpolated."""
-
-
-@dataclass(frozen=True, slots=True)
-class MixedBits:
-    """How widths are chosen.
-
-    Attributes:
-        init_scale: Relative error that a weight may have; used where there is no search.
-        search: Look for the smallest file whose output cosine is at least ``target_cosine``.
-        target_cosine: Goal of the search.
-        max_iterations: Most networks that the search quantizes.
-    """
-
-    init_scale: float = 0.02
-    search: bool = False
-    target_cosine: float = TUNED_COSINE
-    max_iterations: int = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,48 +73,6 @@ def split(samples: Samples) -> tuple[Sequence[Feed], Sequence[Feed]]:
     return fitted[:cut], [*fitted[cut:], *others]
 
 
-def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
-    """Weights that the plan stores as integers, in graph order.
-
-    Raises:
-        CalibrationError: A weight is NaN or infinite; it is named.
-    """
-    uses = unchecked_uses(model, plan)
-    refuse_broken(uses)
-    return uses
-
-
-def unchecked_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
-    """The same without checking the values."""
-    readers: dict[str, tuple[ir.Value, list[ir.Node]]] = {}
-    for node in model.graph:
-        for weight in stored_weights(node) if plan.mode(node) is NodeMode.WEIGHT else ():
-            readers.setdefault(weight.name or "", (weight, []))[1].append(node)
-    return [WeightUse(value, tuple(nodes)) for value, nodes in readers.values()]
-
-
-def refuse_broken(uses: Sequence[WeightUse]) -> None:
-    """Refuse weights that cannot be quantized.
-
-    Raises:
-        CalibrationError: A weight is NaN or infinite; it is named.
-    """
-    for use in uses:
-        if not np.isfinite(use.array).all():
-            raise CalibrationError(
-                "it holds NaN or infinite values", where=f"constant {use.name}", hint="repair the model's weights"
-            )
-
-
-def grid(use: WeightUse, bits: int, *, per_channel: bool, storage: Storage = ONNX_STORAGE) -> QuantParams:
-    """Parameters of a weight; one scale for all where its readers' channels run along different axes."""
-    axes = {storage.axis(node, use.value) if per_channel else None for node in use.nodes}
-    axis, array = axes.pop() if len(axes) == 1 else None, use.array
-    channels = 1 if axis is None else array.shape[axis]
-    spec = storage.spec(QuantSpec(bits=bits, signed=True, axis=axis), channels=channels, elements=array.size)
-    return weight_params(array, spec)
-
-
 def relative_error(weight: NDArray[np.float32], dequantized: NDArray[np.float32]) -> float:
     """Mean over axis 0 of ``|w - dequantized| / |w|``; slices that are all zero count as exact.
 
@@ -164,26 +95,6 @@ def widths_by_error(
         fitting = (bits for bits, params in grids if relative_error(array, params.fake_quantize(array)) <= tolerance)
         widths[use.name] = next(fitting, storage.widths[-1])
     return widths
-
-
-def assign(
-    plan: QuantPlan,
-    uses: Sequence[WeightUse],
-    widths: dict[str, int],
-    *,
-    per_channel: bool,
-    storage: Storage = ONNX_STORAGE,
-) -> QuantPlan:
-    """A copy of the plan with these widths; weights that would not get smaller stay float, with the reason."""
-    plan = replace(plan, nodes=dict(plan.nodes), weights=dict(plan.weights))
-    for use in uses:
-        bits = widths[use.name]
-        if storage.nbytes(use.nodes[0], use.value, bits, per_channel=per_channel) >= _float_bytes(use):
-            for node in use.nodes:
-                plan.keep_float(node, TOO_SMALL)
-        else:
-            plan.weights[use.name] = grid(use, bits, per_channel=per_channel, storage=storage)
-    return plan
 
 
 def interpolated(losses: Mapping[str, Mapping[int, float]], widths: Sequence[int]) -> dict[str, dict[int, float]]:
@@ -385,8 +296,4 @@ def _counts(widths: dict[str, int]) -> str:
 
 def _bytes(use: WeightUse, bits: int, *, per_channel: bool, storage: Storage) -> int:
     """At most its size in float."""
-    return min(storage.nbytes(use.nodes[0], use.value, bits, per_channel=per_channel), _float_bytes(use))
-
-
-def _float_bytes(use: WeightUse) -> int:
-    return 4 * int(np.prod(g.static_shape(use.value) or (0,)))
+    return min(storage.nbytes(use.nodes[0], use.value, bits, per_channel=per_channel), float_bytes(use))

@@ -12,7 +12,8 @@ from converter_lite.kernels.params import QuantSpec, params_from_range
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placement import quantized_tensors
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings, weight_grid, weight_spec
+from converter_lite.quantization.settings import WeightSettings
+from converter_lite.quantization.weight_only import weight_grid, weight_spec
 from converter_lite.targets.operands import stored_weights
 
 

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from converter_lite.calibration.context import CalibrationContext
-from converter_lite.calibration.runner import Samples
 from converter_lite.errors import ConfigError
-from converter_lite.quantization import fallback
+from converter_lite.quantization import dynamic, fallback, full, score
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
-from converter_lite.quantization.full import FullSettings, decide_full, quantize_full
 from converter_lite.quantization.placement import quantized_tensors
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.qdq.build import qdq_model
-from converter_lite.quantization.score import Score, Scorer
-from converter_lite.quantization.weight_only import (
-    WeightSettings,
-    decide_weights,
-    quantize_weights,
-    quantize_weights_as_planned,
-)
+from converter_lite.quantization.qdq import build
+from converter_lite.quantization.settings import FullSettings, Goal, WeightSettings
+from converter_lite.quantization.weight_only import decide_weights, quantize_weights, quantize_weights_as_planned
 from converter_lite.runtime.engine import Feed
+
+if TYPE_CHECKING:
+    from converter_lite.calibration.context import CalibrationContext
+    from converter_lite.calibration.runner import Samples
+    from converter_lite.quantization.score import Score
 
 JUDGES = 48
 """Samples on which a goal is checked."""
@@ -99,7 +96,7 @@ class Quantizer:
         if isinstance(settings, FullSettings):
             if samples is None:
                 raise ConfigError("FULL_QUANT needs calibration samples", hint="add [data_preprocess_param]")
-            return quantize_full(model, target, settings, samples=samples, plan=plan, context=context)
+            return full.quantize_full(model, target, settings, samples=samples, plan=plan, context=context)
         if isinstance(settings, WeightSettings):
             if plan is not None:
                 return quantize_weights_as_planned(model, settings, plan, samples=samples, context=context)
@@ -107,12 +104,14 @@ class Quantizer:
             return quantize_weights(
                 model, settings, target=target.name, samples=samples, tuning=tuning, context=context
             )
-        return quantize_dynamic(model, settings, target=target.name, plan=plan, samples=samples, context=context)
+        return dynamic.quantize_dynamic(
+            model, settings, target=target.name, plan=plan, samples=samples, context=context
+        )
 
-    def _reach(self, goal: fallback.Goal, first: QuantizedModel) -> QuantizedModel:
+    def _reach(self, goal: Goal, first: QuantizedModel) -> QuantizedModel:
         feeds = self.judges
-        scorer = Scorer(self.model, feeds, self.resources.context)
-        start = fallback.Trial((), first, scorer(qdq_model(first)))
+        scorer = score.Scorer(self.model, feeds, self.resources.context)
+        start = fallback.Trial((), first, scorer(build.qdq_model(first)))
         if goal.shortfall(start.score) <= 1.0:
             return first
         shares = self._shares(first, feeds[:RANKING])
@@ -121,7 +120,7 @@ class Quantizer:
             fallback.ranked(shares, fallback.prices(first.model, shares)),
             goal,
             quantize=lambda skip: self.quantize(leaving_out(self.choice, skip)),
-            score=lambda quantized: scorer(qdq_model(quantized)),
+            score=lambda quantized: scorer(build.qdq_model(quantized)),
             log=self.resources.context.log,
         )
         self._report(goal, best)
@@ -149,12 +148,12 @@ class Quantizer:
         Measured with the biases as they were before bias correction: corrected ones compensate errors that an edited plan no
         longer has, and all measurements should refer to the same network.
         """
-        scorer = Scorer(self.model, feeds, self.resources.context)
+        scorer = score.Scorer(self.model, feeds, self.resources.context)
         plain = replace(first, model=first.reference or self.model)
 
         def left(skip: frozenset[str]) -> Score:
             edited = self._edited(plain, skip)
-            return scorer(qdq_model(replace(edited, model=edited.model.clone())))
+            return scorer(build.qdq_model(replace(edited, model=edited.model.clone())))
 
         return left
 
@@ -169,7 +168,7 @@ class Quantizer:
             plan.activations = {name: p for name, p in first.plan.activations.items() if name in needed}
         return replace(first, plan=plan)
 
-    def _report(self, goal: fallback.Goal, best: fallback.Trial) -> None:
+    def _report(self, goal: Goal, best: fallback.Trial) -> None:
         how = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
         if goal.shortfall(best.score) > 1.0:
             bound = f" with at most {goal.max_nodes} nodes {how}" if goal.max_nodes else ""
@@ -209,10 +208,10 @@ def decide(model: ir.Model, choice: Choice | None) -> QuantPlan:
         return QuantPlan("FLOAT")
     settings = choice.settings
     if isinstance(settings, FullSettings):
-        return decide_full(model, choice.target, settings)
+        return full.decide_full(model, choice.target, settings)
     if isinstance(settings, WeightSettings):
         return decide_weights(model, settings, target=choice.target.name)
-    return decide_dynamic(model, settings, target=choice.target.name)
+    return dynamic.decide_dynamic(model, settings, target=choice.target.name)
 
 
 def skip_line(choice: Choice, names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ per value, and float tensors in half precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -55,13 +55,22 @@ class SequentialRun:
         self._values = {v.name: v for v in model.graph.inputs}
         self._stored: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
         self._dropped: set[str] = set()
+        self._readers: dict[ir.Value, list[ir.Node]] = {}
+        for node in model.graph:
+            for value in dict.fromkeys(g.values_read(node)):
+                self._readers.setdefault(value, []).append(node)
 
-    def means(self, value: ir.Value, *, later: Sequence[ir.Value]) -> list[NDArray[Any]]:
+    @property
+    def graph(self) -> ir.Graph:
+        """The graph that runs."""
+        return self._model.graph
+
+    def means(self, value: ir.Value, *, later: Container[ir.Value]) -> list[NDArray[Any]]:
         """Mean per channel of a node's output for every sample (channel axis as in :func:`converter_lite.graph.channel_axis`).
 
         Args:
             value: Output of a node.
-            later: Every output that will be asked for after this call; decides what is kept.
+            later: Every output that will be asked for after this call; decides what is kept. A set is fastest.
         """
         node = value.producer()
         keep = [v for v in _stored_form(node.inputs if node else ()) if v.name not in self._values]
@@ -114,7 +123,7 @@ class SequentialRun:
 
     def _piece(self, value: ir.Value, keep: list[ir.Value], *, mean: bool) -> ir.Model:
         wanted = [value, *(v for v in keep if v is not value)]
-        graph = ir.convenience.extract(self._model.graph, list(self._values.values()), wanted)
+        graph = g.extracted(self._model.graph, list(self._values.values()), wanted)
         if mean:
             reduced = mean_node(graph, graph.outputs[0])
             reduced.name = "mean_of_output"
@@ -122,25 +131,24 @@ class SequentialRun:
             graph.outputs[0] = reduced
         return ir.Model(graph, ir_version=self._model.ir_version)
 
-    def forget(self, later: Sequence[ir.Value]) -> None:
+    def forget(self, later: Container[ir.Value]) -> None:
         """Drop stored tensors that none of the outputs asked for later depends on."""
-        live: set[str | None] = set()
-        seen: set[ir.Value] = set()
-        stack = [i for v in later if (p := v.producer()) is not None for i in g.values_read(p)]
-        while stack:
-            value = stack.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            producer = value.producer()
-            if value.name in self._values:
-                live.add(value.name)
-            elif producer is not None:
-                stack.extend(g.values_read(producer))
-        for name in [n for n in self._values if n not in live]:
+        for name in [name for name, value in self._values.items() if not self._leads_to(value, later)]:
             del self._values[name]
             for stored in self._stored:
                 stored.pop(name or "", None)
+
+    def _leads_to(self, value: ir.Value, later: Container[ir.Value]) -> bool:
+        """Whether one of the outputs is computed from a value without reading another stored one on the way."""
+        pending, seen = [value], {value}
+        while pending:
+            for node in self._readers.get(pending.pop(), ()):
+                if any(output in later for output in node.outputs):
+                    return True
+                fresh = [v for v in node.outputs if v not in seen and v.name not in self._values]
+                seen.update(fresh)
+                pending += fresh
+        return False
 
 
 def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:

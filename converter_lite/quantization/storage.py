@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite.kernels.params import QuantSpec
-from converter_lite.quantization.forecast import stored_bytes
-from converter_lite.quantization.qdq.materialize import NARROWEST
+from converter_lite.quantization import forecast
+from converter_lite.quantization.qdq.parts import NARROWEST
 from converter_lite.targets.operands import stored_axis
 
 WIDTHS = (4, 8, 16)
@@ -67,7 +67,7 @@ class OnnxStorage(Storage):
 
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
         """See :func:`~converter_lite.quantization.forecast.stored_bytes`."""
-        return stored_bytes(node, weight, bits, per_channel=per_channel, narrowest=self.narrowest)
+        return forecast.stored_bytes(node, weight, bits, per_channel=per_channel, narrowest=self.narrowest)
 
 
 ONNX_STORAGE = OnnxStorage()

@@ -5,33 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import Samples
-from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
-from converter_lite.quantization import mixed_bits
-from converter_lite.quantization.bias_correction import (
-    GRID_BELOW_BITS,
-    LayerFit,
+from converter_lite.quantization import bias_correction, mixed_bits, score, weight_uses, width_losses
+from converter_lite.quantization.constants import (
+    BIAS_OPERATORS,
     ensure_biases,
-    fit_layers,
     has_channel_bias,
-    samples_wanted,
+    refuse_broken_constants,
 )
 from converter_lite.quantization.expected_input import expected_channel_mean
-from converter_lite.quantization.full import BIAS_OPERATORS, refuse_broken_constants
-from converter_lite.quantization.mixed_bits import MixedBits
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.qdq.build import qdq_model
-from converter_lite.quantization.score import Scorer
-from converter_lite.quantization.storage import ONNX_STORAGE, Storage
-from converter_lite.quantization.width_losses import WeightUse, measure_losses
+from converter_lite.quantization.qdq import build
+from converter_lite.quantization.settings import WIDE_BITS, MixedBits, WeightSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import (
@@ -43,6 +36,10 @@ from converter_lite.targets.operands import (
     weight_of,
 )
 
+if TYPE_CHECKING:
+    from converter_lite.calibration.runner import Samples
+    from converter_lite.quantization.weight_uses import WeightUse
+
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather", *RECURRENT)
 """Operators whose constant weights are quantized (the original: Conv2D, its transpose, MatMul, FullConnection, LSTM, Gather)."""
 
@@ -52,46 +49,10 @@ CHANNEL_FILTERED = ("Conv", "ConvTranspose")
 SHOWN = 5
 """Names in a line of the log."""
 
-WIDE_BITS = 16
-"""Width of weights that are singled out for accuracy."""
-
 
 NOT_COMPENSATED = ("Gather", "MatMul", *RECURRENT)
 """Operators whose rounding errors need not cancel: rows of a table are read one by one, and inputs of a product have no common
 sign (MiniLM without data, cosine on calibration samples: 8 bits 0.9991 either way, 4 bits 0.706 with and 0.891 without)."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightSettings:
-    """Choices of a weight quantization.
-
-    Attributes:
-        bits: 1 to 16.
-        per_channel: One scale per output channel.
-        bias_correction: Correct biases (on data where given, else from folded BatchNormalization) and let rounding errors cancel.
-        rounding: How weights become integers.
-        min_size: A weight is quantized only if it has more elements.
-        min_channel: Conv and ConvTranspose weights are quantized only if they have more output channels; ``None``: as many as
-            ``storage.least_channels``.
-        skip: Names of nodes that stay float.
-        mixed: A width per weight instead of ``bits``.
-        wide: Names of nodes whose weights get 16 bits whatever the others get.
-        storage: How the file format stores weights.
-        input_scales: Columns of weights of less than 8 bits may have scales of their own, which the file holds beside those per
-            channel.
-    """
-
-    bits: int = 8
-    per_channel: bool = True
-    bias_correction: bool = True
-    rounding: Rounding = Rounding.NEAREST
-    min_size: int = 0
-    min_channel: int | None = None
-    skip: frozenset[str] = frozenset()
-    mixed: MixedBits | None = None
-    wide: frozenset[str] = frozenset()
-    storage: Storage = ONNX_STORAGE
-    input_scales: bool = False
 
 
 def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) -> QuantPlan:
@@ -104,17 +65,17 @@ def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) ->
         else:
             plan.quantize(node, NodeMode.WEIGHT)
     if settings.mixed is not None and not settings.mixed.search:
-        uses = mixed_bits.weight_uses(model, plan)
+        uses = weight_uses.weight_uses(model, plan)
         per_channel, storage = settings.per_channel, settings.storage
         widths = mixed_bits.widths_by_error(uses, settings.mixed.init_scale, per_channel=per_channel, storage=storage)
-        plan = mixed_bits.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
+        plan = weight_uses.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
     if settings.wide or (settings.storage.precise_share and settings.bits == 8):
-        uses = mixed_bits.unchecked_uses(model, plan)
+        uses = weight_uses.unchecked_uses(model, plan)
         small = _smallest(uses, settings.storage.precise_share) if settings.bits == 8 else set()
         wide = [u for u in uses if u.name in small or any(n.name in settings.wide for n in u.nodes)]
-        mixed_bits.refuse_broken(wide)
+        weight_uses.refuse_broken(wide)
         widths = dict.fromkeys((use.name for use in wide), WIDE_BITS)
-        plan = mixed_bits.assign(plan, wide, widths, per_channel=settings.per_channel, storage=settings.storage)
+        plan = weight_uses.assign(plan, wide, widths, per_channel=settings.per_channel, storage=settings.storage)
     return plan
 
 
@@ -200,8 +161,10 @@ def _split(
         return None, ()
     if settings.mixed is not None and settings.mixed.search:
         return mixed_bits.split(samples)
-    coarse = settings.bits < GRID_BELOW_BITS
-    return samples.head(samples_wanted(model, fitted_rounding=settings.rounding.is_fitted, coarse=coarse)), ()
+    coarse = settings.bits < bias_correction.GRID_BELOW_BITS
+    return samples.head(
+        bias_correction.samples_wanted(model, fitted_rounding=settings.rounding.is_fitted, coarse=coarse)
+    ), ()
 
 
 def _refuse_input_scales(plan: QuantPlan, settings: WeightSettings) -> None:
@@ -238,24 +201,26 @@ class _Run:
                 for node in weighted:
                     _correct_from_batchnorm(node, quantized)
         if self.feeds is not None and (settings.bias_correction or settings.rounding.is_fitted):
-            wanted = LayerFit(settings.bias_correction, settings.rounding, self.grids, settings.input_scales)
+            wanted = bias_correction.LayerFit(
+                settings.bias_correction, settings.rounding, self.grids, settings.input_scales
+            )
             with log.stage(wanted.stage):
-                fit_layers(quantized, self.feeds, wanted, self.context)
+                bias_correction.fit_layers(quantized, self.feeds, wanted, self.context)
         return quantized
 
     def searched(self, model: ir.Model, plan: QuantPlan, mixed: MixedBits, judges: Sequence[Feed]) -> QuantPlan:
         """The plan with a searched width per weight; ``judges`` are the samples that accuracy is measured on."""
         per_channel, storage, log = self.settings.per_channel, self.settings.storage, self.context.log
-        uses = [use for use in mixed_bits.weight_uses(model, plan) if use.name not in plan.weights]
+        uses = [use for use in weight_uses.weight_uses(model, plan) if use.name not in plan.weights]
         grids = {
             use: {
-                bits: mixed_bits.grid(use, bits, per_channel=per_channel, storage=storage) for bits in storage.measured
+                bits: weight_uses.grid(use, bits, per_channel=per_channel, storage=storage) for bits in storage.measured
             }
             for use in uses
         }
-        scorer = Scorer(model, judges, self.context)
+        scorer = score.Scorer(model, judges, self.context)
         with log.stage("sensitivity"):
-            losses = measure_losses(
+            losses = width_losses.measure_losses(
                 model,
                 grids,
                 self.feeds or judges,
@@ -265,14 +230,14 @@ class _Run:
             )
 
         def planned(widths: dict[str, int]) -> QuantPlan:
-            return mixed_bits.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
+            return weight_uses.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
 
         losses = mixed_bits.interpolated(losses, storage.widths)
         widths = mixed_bits.search(
             mixed_bits.steps(uses, losses, per_channel=per_channel, storage=storage),
             mixed_bits.Trials(
                 mixed,
-                cosine=lambda tried: scorer(qdq_model(self.as_planned(model.clone(), planned(tried)))).cosine,
+                cosine=lambda tried: scorer(build.qdq_model(self.as_planned(model.clone(), planned(tried)))).cosine,
                 names=[use.name for use in uses],
                 total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
                 log=log,

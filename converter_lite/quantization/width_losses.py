@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization import adaptive
-from converter_lite.quantization.bias_correction import has_channel_bias
+from converter_lite.quantization.constants import has_channel_bias
 from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.sequential import SequentialRun
+from converter_lite.quantization.weight_uses import FloatArray, WeightUse
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, compensated_integers, weight_of
 
-FloatArray = NDArray[np.float32]
-
 FITTED_BELOW_BITS = 8
 """Smaller widths are judged with fitted rounding; from 8 bits on, rounding with cancelled errors gives the same ranking
 faster."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightUse:
-    """A weight, and the nodes that read it.
-
-    Attributes:
-        value: The initializer.
-        nodes: Its readers, in graph order.
-    """
-
-    value: ir.Value
-    nodes: tuple[ir.Node, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the initializer."""
-        return self.value.name or ""
-
-    @property
-    def array(self) -> FloatArray:
-        """Float values."""
-        array = g.constant(self.value)
-        assert array is not None
-        return array.astype(np.float32, copy=False)
 
 
 def measure_losses(
@@ -79,10 +52,16 @@ def measure_losses(
     before, uses = model.clone(), list(grids)
     copies = {node.name: node for node in before.graph}
     run = SequentialRun(before, feeds, context)
+    outputs = [[copies[node.name].outputs[0] for node in use.nodes] for use in uses]
+    waiting = Counter(output for each in outputs for output in each)
     losses: dict[str, dict[int, float]] = {}
     for i, use in enumerate(context.log.track(uses, "measuring layers", len(uses))):
         moments = _moments(use, copies, run, len(feeds))
-        run.forget([copies[node.name].outputs[0] for later in uses[i:] for node in later.nodes])
+        run.forget(waiting)
+        waiting.subtract(outputs[i])
+        for output in outputs[i]:
+            if not waiting[output]:
+                del waiting[output]
         found = {}
         for bits, params in grids[use].items():
             candidate = _with_weight(model, use, params, moments, input_scales=input_scales)

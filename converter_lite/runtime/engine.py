@@ -28,6 +28,13 @@ INT8_REWRITE_FAILED = "output_dtype INT8 does not match y_zero_point type UINT8"
 _NO_TENSORS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
+def _array(value: Any) -> NDArray[Any]:
+    """An output; tensors of different shapes in a sequence become one row."""
+    if isinstance(value, list) and len({np.shape(item) for item in value}) > 1:
+        return np.concatenate([np.ravel(item) for item in value])
+    return np.array(value)
+
+
 class Session(Protocol):
     """A loaded model."""
 
@@ -91,7 +98,7 @@ class _OrtSession:
                 raise ModelError(f"onnxruntime could not run the model: {_first_line(error)}") from error
             raise
         # copies: onnxruntime 1.23 returns memory that is freed with the session
-        return dict(zip(self.output_names, (np.array(v) for v in values), strict=True))
+        return dict(zip(self.output_names, (_array(v) for v in values), strict=True))
 
     def end_profiling(self) -> str:
         """Stop a profile; the path of its file."""

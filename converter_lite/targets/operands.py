@@ -19,8 +19,9 @@ FLOAT_TYPES = (ir.DataType.FLOAT, None)
 RECURRENT = ("LSTM", "GRU", "RNN")
 """Operators with two weights, for the input and for the state: ``(directions, gates * hidden size, columns)``."""
 
-BLOCK_VALUES = 1 << 22
-"""Elements of a weight that are rounded at a time (whole channels): rounding takes some eighty bytes for each."""
+BLOCK_VALUES = 1 << 16
+"""Elements of a weight that are rounded at a time (whole channels): what rounding keeps for each, some eighty bytes, stays in the
+caches of a processor."""
 
 
 def operator(node: ir.Node) -> Operator | None:
@@ -122,10 +123,12 @@ def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: Qua
     value, spec = node.inputs[1], params.spec
     axis = (output_channel_axis(node, value) if value is not None else None) or 0
     weight = weight if params.input_scales is None else weight / params.input_scales
-    scale = np.broadcast_to(along_axis(params.scale.astype(np.float64), weight.ndim, spec.axis), weight.shape)
-    zero = np.broadcast_to(along_axis(params.zero_point, weight.ndim, spec.axis), weight.shape)
     q = np.empty(weight.shape, spec.integer_type)
-    front, front_scale, front_zero, front_q = (np.moveaxis(array, axis, 0) for array in (weight, scale, zero, q))
+    front, front_q = np.moveaxis(weight, axis, 0), np.moveaxis(q, axis, 0)
+    front_scale, front_zero = (
+        _per_channel(along_axis(values.astype(np.float64), weight.ndim, spec.axis), weight.ndim, axis, len(front))
+        for values in (params.scale, params.zero_point)
+    )
     channels = max(BLOCK_VALUES * len(front) // max(weight.size, 1), 1)
     pairs = [columns for rule in params.pair_rules for columns in rule.pairs(weight.shape)]
     for start in range(0, len(front), channels):
@@ -135,3 +138,9 @@ def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: Qua
         integers = round_compensated(kernels, qmin=spec.qmin, qmax=spec.qmax, pairs=pairs)
         front_q[block] = integers.reshape(scaled.shape)
     return q
+
+
+def _per_channel(values: NDArray[np.float64], rank: int, axis: int, channels: int) -> NDArray[np.float64]:
+    """Values with the channel axis in front, repeated there if there is one for all channels."""
+    front = np.moveaxis(values.reshape((1,) * (rank - values.ndim) + values.shape), axis, 0)
+    return np.broadcast_to(front, (channels, *front.shape[1:]))

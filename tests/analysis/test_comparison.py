@@ -205,3 +205,44 @@ def test_sizes_and_indices_are_no_layers() -> None:
     graph = "g (float[2,6] x) => (float[3,4] y) { s = Shape(x) r = Reshape(x, target) y = Mul(r, two) }"
     model = build(graph, target=np.array([3, 4]), two=np.array(2.0, np.float32))
     assert [error.layer.tensor for error in compare(model, clone(model)).layers] == ["r", "y"]
+
+
+@pytest.mark.parametrize("spelled_out", [False, True])
+def test_a_layer_that_keeps_its_name_with_a_folded_normalization_is_no_false_alarm(spelled_out: bool) -> None:
+    weight, bias = normal(8, 3, 3, 3), normal(8)
+    scale, shift = np.linspace(-4, 4, 8, dtype=np.float32), np.linspace(9, -9, 8, dtype=np.float32)
+    column = (1, 8, 1, 1)
+    normalization = "m = Mul(conv, s) n = Add(m, t)" if spelled_out else "n = BatchNormalization(conv, s, t, mean, var)"
+    along = column if spelled_out else (8,)
+    rest = {} if spelled_out else {"mean": np.zeros(8, np.float32), "var": np.full(8, 1 - 1e-5, np.float32)}
+    head = "g (float[1,3,9,9] x) => (float[1,8,7,7] y)"
+    reference = build(
+        f"{head} {{ conv = Conv(x, w, b) {normalization} y = Relu(n) }}",
+        opset=17,
+        w=weight,
+        b=bias,
+        s=scale.reshape(along),
+        t=shift.reshape(along),
+        **rest,
+    )
+    folded = build(
+        f"{head} {{ conv = Conv(x, w, b) y = Relu(conv) }}",
+        opset=17,
+        w=weight * scale.reshape(8, 1, 1, 1),
+        b=bias * scale + shift,
+    )
+    result = compare_models(reference, folded, samples_of(reference, 2), context=RunContext(threads=1))
+    assert [error.layer.tensor for error in result.layers] == ["n", "y"]
+    assert result.first_broken is None
+
+
+def test_a_normalization_that_is_kept_is_compared_behind_its_layer() -> None:
+    model = build(
+        "g (float[1,3,9,9] x) => (float[1,8,7,7] y) { conv = Conv(x, w) m = Mul(conv, s) y = Relu(m) }",
+        w=normal(8, 3, 3, 3),
+        s=np.linspace(-4, 4, 8, dtype=np.float32).reshape(1, 8, 1, 1),
+    )
+    result = compare_models(model, renamed(clone(model)), samples_of(model, 2), context=RunContext(threads=1))
+    assert result.first_broken is None
+    same = compare_models(model, clone(model), samples_of(model, 2), context=RunContext(threads=1))
+    assert [error.layer.tensor for error in same.layers] == ["conv", "m", "y"]

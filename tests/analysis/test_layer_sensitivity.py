@@ -14,10 +14,9 @@ from converter_lite.analysis.kernels import table as kernel_table
 from converter_lite.analysis.layer_sensitivity import Sensitivity, analyse, csv_text, table, to_json
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.fallback import Goal
-from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.quantizer import Quantizer, Resources
+from converter_lite.quantization.settings import FullSettings, Goal
 from converter_lite.targets.devices import target_spec
 from tests.analysis.networks import network, quantized_network
 from tests.support import samples_of, since

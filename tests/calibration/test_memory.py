@@ -16,7 +16,8 @@ from converter_lite.calibration.observers import METHODS
 from converter_lite.data.inputs import input_specs
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.remember import RememberingDataset
-from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.full import quantize_full
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.targets.devices import target_spec
 from tests.support import build, normal
 

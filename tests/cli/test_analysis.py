@@ -10,7 +10,9 @@ import pytest
 from PIL import Image
 
 from tests.cli.workshop import FULL, WEIGHT, Outcome, Workshop, changed, command, ini, write_pictures
-from tests.support import since
+from tests.formats.caffe.networks import layer, net, save
+from tests.formats.tflite.models import convolutional
+from tests.support import normal, since
 
 SMALL = changed(FULL, data_preprocess_param={"calibrate_size": "3"})
 
@@ -23,8 +25,8 @@ def converted(workshop: Workshop) -> Workshop:
 
 
 def passed(outcome: Outcome) -> str:
-    assert (outcome.status, outcome.err) == (0, ""), outcome
-    return outcome.out
+    assert (outcome.status, outcome.errors) == (0, ""), outcome
+    return outcome.said
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".ms", ".nb"])
@@ -108,10 +110,27 @@ def test_sensitivity_of_weights_without_data_says_what_it_measures_on(workshop: 
     assert "WARNING layers are measured on random samples" in out
 
 
+@pytest.mark.parametrize("framework", ["TFLITE", "CAFFE"])
+def test_models_of_other_frameworks_are_analysed(workshop: Workshop, framework: str) -> None:
+    Path("weights.cfg").write_text(ini(WEIGHT), encoding="utf-8")
+    if framework == "TFLITE":
+        model = Path("net.tflite")
+        model.write_bytes(convolutional())
+    else:
+        model = Path("net.prototxt")
+        convolution = layer("Convolution", "convolution_param { num_output: 8 kernel_size: 3 }")
+        save(Path(), net(convolution, 1, 4, 6, 6), {"convolution": [normal(8, 4, 3, 3), normal(8)]})
+    flags = (f"--fmk={framework}", f"--modelFile={model}", "--configFile=weights.cfg")
+    assert "Conv" in passed(command("sensitivity", *flags))
+    passed(command(*flags, "--outputFile=other", "--saveType=MINDIR_LITE"))
+    assert "no layer breaks" in passed(command("compare", str(model), "other.ms"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--configFile=quant.cfg",), "--modelFile"),
+        (("--modelFile=model.onnx", "--configFile=quant.cfg", "--fmk=OM"), "--fmk"),
         (("--modelFile=model.onnx",), "--configFile"),
         (("--modelFile=model.onnx", "--configFile=quant.cfg", "--targetCosine=1"), "--targetCosine"),
         (("--modelFile=model.onnx", "--configFile=quant.cfg", "--saveType=MINDIR"), "--saveType"),
@@ -151,4 +170,4 @@ def test_equal_samples_are_a_warning(workshop: Workshop) -> None:
     first = (workshop.folder / "bins/000.bin").read_bytes()
     for path in (workshop.folder / "bins").iterdir():
         path.write_bytes(first)
-    assert "WARNING input 'x': all of the first 4 samples are equal" in workshop.succeed(config=FULL).out
+    assert "WARNING input 'x': all of the first 4 samples are equal" in workshop.succeed(config=FULL).err

@@ -32,6 +32,7 @@ BAD = [
     ("--outputDataType=INT64", "--outputDataType", "is not one of"),
     ("--fp16=true", "--fp16", "on, off"),
     ("--nbFp16=true", "--nbFp16", "on, off"),
+    ("--keepMetadata=true", "--keepMetadata", "on, off"),
     ("--optimize=generel", "--optimize", "did you mean general?"),
     ("--optimize=general:Ascend310", "--optimize", "ascend_oriented"),
     ("--optimize=ascend_oriented:", "--optimize", "ascend_oriented"),

@@ -150,7 +150,7 @@ def test_a_nb_file_with_float16_kernels_is_proven_with_its_rounding(workshop: Wo
         flags = ("--saveType=NAIVE_BUFFER", f"--nbFp16={half}", "--infer=true", "--json=r.json")
         outcome = workshop.convert(*flags, config=config)
         assert outcome.status == 0, outcome
-        assert ("operators that compute do so in float16" in outcome.out) == (half == "on")
+        assert ("operators that compute do so in float16" in outcome.err) == (half == "on")
         (artefact,) = json.loads(Path("r.json").read_text(encoding="utf-8"))["artefacts"]
         cosines.append(artefact["accuracy"][0]["cosine"])
     assert 0.999 < cosines[1] != cosines[0]
@@ -159,7 +159,7 @@ def test_a_nb_file_with_float16_kernels_is_proven_with_its_rounding(workshop: Wo
 def test_a_full_quantization_has_no_float16_kernels_and_says_so(workshop: Workshop) -> None:
     outcome = workshop.convert("--saveType=NAIVE_BUFFER", "--nbFp16=on", config=FULL)
     assert outcome.status == 0
-    assert "float16 kernels are not used beside them" in outcome.out
+    assert "float16 kernels are not used beside them" in outcome.err
     assert "float16" not in command("inspect", "out.nb").out
 
 
@@ -173,7 +173,7 @@ def test_values_that_leave_the_range_of_float16_are_an_error(workshop: Workshop)
 def test_an_x86_nb_file_of_a_full_quantization_holds_integer_weights_and_says_so(workshop: Workshop) -> None:
     outcome = workshop.convert("--saveType=NAIVE_BUFFER", "--nbTarget=x86", config=FULL)
     assert outcome.status == 0
-    assert "WARNING x86: weights become int8" in outcome.out
+    assert "WARNING x86: weights become int8" in outcome.err
 
 
 @pytest.mark.parametrize("config", [None, FULL, WEIGHT, DYNAMIC], ids=["float", "full", "weight", "dynamic"])

@@ -198,8 +198,8 @@ def test_ascend_shapes_that_do_not_fit_are_refused(
 
 
 def test_ascend_context_without_the_target_is_warned_about(workshop: Workshop) -> None:
-    out = workshop.succeed(config=changed(FULL, ascend_context={"input_shape": "x:[1,3,8,8]"})).out
-    assert "WARNING" in out
-    assert "ascend_context" in out
+    said = workshop.succeed(config=changed(FULL, ascend_context={"input_shape": "x:[1,3,8,8]"})).err
+    assert "WARNING" in said
+    assert "ascend_context" in said
     shape = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape
     assert shape.dim[0].dim_param == "N"

@@ -89,7 +89,7 @@ def test_outputs_whose_length_depends_on_values_are_compared_where_they_can(work
     )
     outcome = workshop.convert("--json=r.json", config=FOUR_BITS)
     assert outcome.status == 0, outcome
-    assert "WARNING output y has another length than that of the float model in" in outcome.out
+    assert "WARNING output y has another length than that of the float model in" in outcome.err
     (warning,) = json.loads((workshop.folder / "r.json").read_text(encoding="utf-8"))["warnings"]
     assert warning.endswith("which are not compared")
 

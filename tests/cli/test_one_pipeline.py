@@ -73,7 +73,7 @@ def test_statistics_are_cached_and_used(workshop: Workshop) -> None:
     workshop.succeed(NB, "--cache=cache", config=FULL, output="second")
     assert (workshop.folder / "first.nb").read_bytes() == (workshop.folder / "second.nb").read_bytes()
     kept.write_bytes(b"damaged")
-    assert "this statistics file cannot be used" in workshop.succeed(NB, "--cache=cache", config=FULL).out
+    assert "this statistics file cannot be used" in workshop.succeed(NB, "--cache=cache", config=FULL).err
 
 
 def test_the_sensitivity_of_layers_is_that_of_the_rules_of_the_format(workshop: Workshop) -> None:

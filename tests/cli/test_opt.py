@@ -208,6 +208,18 @@ def test_a_known_flag_without_its_feature_is_refused_with_a_sentence(
     assert NOT_AVAILABLE[flag] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("suffix", "framework"), [(".tflite", "TFLITE"), (".prototxt", "CAFFE"), (".pt2", "PYTORCH")])
+def test_a_model_of_another_framework_is_refused_with_the_command_for_it(
+    suffix: str, framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / f"net{suffix}"
+    model.write_bytes(b"anything")
+    assert run(f"--model_file={model}", f"--optimize_out={tmp_path / 't'}") != 0
+    said = capsys.readouterr().err
+    assert f"opt takes models of Paddle and ONNX; by its name this is one for --fmk={framework}" in said
+    assert f"converter_lite --fmk={framework} --modelFile={model} --saveType=NAIVE_BUFFER" in said
+
+
 def test_a_damaged_model_leaves_nothing_behind(
     paddle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,7 +100,7 @@ def test_what_it_cannot_hold_is_refused(workshop: Workshop) -> None:
 
 def test_flags_of_other_formats_have_no_effect_with_a_word(workshop: Workshop) -> None:
     outcome = workshop.succeed(PADDLE, "--nbTarget=x86")
-    assert "--nbTarget=x86 has no effect: --saveType does not name NAIVE_BUFFER" in outcome.out
+    assert "--nbTarget=x86 has no effect: --saveType does not name NAIVE_BUFFER" in outcome.err
 
 
 def test_sensitivity_follows_its_rules(workshop: Workshop) -> None:

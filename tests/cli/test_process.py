@@ -325,3 +325,24 @@ def test_the_checkout_is_where_the_package_comes_from() -> None:
     code = "import converter_lite; print(converter_lite.__file__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
     assert Path(done.stdout.strip()).is_relative_to(ROOT)
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_an_interruption_while_modules_load_ends_the_process_without_a_traceback(ignored: bool) -> None:
+    program = f"""
+        import os, signal, sys
+
+        class Interrupting:
+            def find_spec(self, name, *_):
+                if name == "click":
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        signal.signal(signal.SIGINT, {"signal.SIG_IGN" if ignored else "signal.default_int_handler"})
+        sys.meta_path.insert(0, Interrupting())
+        sys.argv[1:] = ["--version"]
+        from converter_lite.__main__ import converter_lite
+        converter_lite()
+    """
+    line = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0 if ignored else -signal.SIGINT, "")

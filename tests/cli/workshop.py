@@ -53,6 +53,16 @@ class Outcome:
     err: str
 
     @property
+    def said(self) -> str:
+        """Results, and warnings or errors."""
+        return self.out + self.err
+
+    @property
+    def errors(self) -> str:
+        """What is said on standard error and is no warning."""
+        return "".join(line for line in self.err.splitlines(keepends=True) if not line.startswith("WARNING "))
+
+    @property
     def last_line(self) -> str:
         return self.out.splitlines()[-1] if self.out else ""
 
@@ -147,7 +157,7 @@ class Workshop:
     ) -> Outcome:
         """:meth:`convert` that has to work."""
         outcome = self.convert(*flags, config=config, model=model, output=output)
-        assert (outcome.status, outcome.last_line, outcome.err) == (0, SUCCESS, ""), outcome
+        assert (outcome.status, outcome.last_line, outcome.errors) == (0, SUCCESS, ""), outcome
         return outcome
 
     def fail(
@@ -162,7 +172,7 @@ class Workshop:
         before = self.content()
         outcome = self.convert(*flags, config=config, model=model, output=output)
         assert (outcome.status, outcome.last_line) == (status, f"CONVERT RESULT FAILED:{status}"), outcome
-        assert outcome.err.startswith("ERROR "), outcome
+        assert outcome.errors.startswith("ERROR "), outcome
         assert {**self.content(), "quant.cfg": b""} == {**before, "quant.cfg": b""}
         return outcome.err
 

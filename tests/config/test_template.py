@@ -10,7 +10,7 @@ import pytest
 from converter_lite.config import load_config, parse_config
 from converter_lite.config.names import DequantStrategy, DynamicQuantStrategy, QuantType, TargetDevice
 from converter_lite.config.schema import SECTIONS
-from converter_lite.config.template import README_BEGIN, README_END, TEMPLATES, keys_table_markdown, main, template
+from converter_lite.config.template import TEMPLATES, keys_table_markdown, main, template
 from converter_lite.errors import UsageError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -84,8 +84,3 @@ def test_the_table_has_one_row_per_key_and_marks_our_own_words() -> None:
     assert "`KL`," in method
     (width,) = [row for row in rows if "`resize_width`" in row]
     assert "| 1..65535 | not set | all with input_type=IMAGE |" in width
-
-
-def test_the_readme_holds_the_current_table_of_keys() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert readme.split(README_BEGIN)[1].split(README_END)[0].strip() == keys_table_markdown().strip()

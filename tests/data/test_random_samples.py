@@ -43,11 +43,11 @@ def test_the_smallest_of_several_tables_counts() -> None:
     assert set(feed["token_type_ids"].ravel()) == {0, 1}
 
 
-def test_a_gather_from_computed_data_bounds_nothing() -> None:
+def test_a_gather_from_computed_data_of_known_size_bounds_its_indices() -> None:
     x, index = value("x", ir.DataType.FLOAT, [1, 100]), value("index", ir.DataType.INT64, [8])
     feed = next(iter(random_samples(model([x, index], [ir.node("Gather", [x, index], attributes={"axis": 1})]), 1)))
-    assert feed["index"].min() >= 1
-    assert feed["index"].max() <= 3
+    assert feed["index"].min() >= 0
+    assert 3 < feed["index"].max() < 100
 
 
 def test_masks_by_name_and_by_use_are_ones() -> None:
@@ -119,5 +119,5 @@ def test_every_pass_gives_the_same_samples_and_another_seed_others() -> None:
     assert not np.array_equal(first[0]["x"], next(iter(random_samples(net, 1, seed=1)))["x"])
     np.testing.assert_array_equal(next(iter(data.head(1)))["x"], first[0]["x"])
     assert len({data.fingerprint(), data.head(2).fingerprint(), random_samples(net, 3, seed=1).fingerprint()}) == 3
-    assert "x: [1, 9]" in data.notes[0]
+    assert data.notes == []
     assert data.warnings == []

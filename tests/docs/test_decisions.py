@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-RECORDS = sorted((Path(__file__).resolve().parents[2] / "docs/decisions").glob("*.md"))
+RECORDS = sorted((Path(__file__).resolve().parents[2] / "docs/decisions").glob("0*.md"))
 NAMES = ("Decision", "Why", "Figure")
 
 

@@ -46,6 +46,12 @@ def test_links_into_the_project_lead_to_files_of_the_tagged_tree(metadata: dict[
     assert [name for name in names if not (ROOT / name).exists()] == []
 
 
+def test_the_picture_of_the_long_description_is_fetched_as_a_file(metadata: dict[str, object]) -> None:
+    (picture,) = [link for link in links(metadata) if link.endswith(".png")]
+    raw = f"https://raw.githubusercontent.com/converter-lite/converter_lite/v{__version__}/"
+    assert (ROOT / picture.removeprefix(raw)).is_file()
+
+
 def test_package_and_module_have_one_version(metadata: dict[str, object]) -> None:
     assert metadata["version"] == __version__
 

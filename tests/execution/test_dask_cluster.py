@@ -210,8 +210,8 @@ def test_a_worker_without_this_program_is_refused(
 def test_another_kind_of_processor_is_a_warning(workshop: Workshop, flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment_module, "_vector_units", lambda: frozenset({"avx9000"}))
     outcome = workshop.succeed(flag, config=FULL)
-    assert "WARNING --executor=dask:tcp://" in outcome.out
-    assert "has a processor of another kind than this machine" in outcome.out
+    assert "WARNING --executor=dask:tcp://" in outcome.err
+    assert "has a processor of another kind than this machine" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(threads: Any, monk
 
 
 def test_what_would_have_no_effect_or_two_meanings_is_said(workshop: Workshop, flag: str) -> None:
-    assert "--executor=dask:no:1: has no effect" in workshop.succeed("--executor=dask:no:1", config=WEIGHT).out
+    assert "--executor=dask:no:1: has no effect" in workshop.succeed("--executor=dask:no:1", config=WEIGHT).err
     outcome = batch(workshop, flag, "-j2")
     assert (outcome.status, "-j: the cluster decides" in outcome.err) == (2, True)
     outcome = batch(workshop, "--set", "executor=dask")

@@ -33,8 +33,7 @@ from converter_lite.formats.child import Refusal
 from converter_lite.formats.mindir.source import read_source as read_mindir
 from converter_lite.formats.mindspore_lite.exporter.writer import write as write_ms
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
-from converter_lite.formats.onnx.qdq import read_qdq
-from converter_lite.formats.onnx.reader import is_quantized, read_onnx
+from converter_lite.formats.onnx.source import read_source as read_onnx_source
 from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.inference_model.writer import parameter_bytes, program_bytes
@@ -55,6 +54,8 @@ from tests.formats.caffe.networks import caffemodel
 from tests.formats.mindir.test_operators import CASES as MINDIR_CASES
 from tests.formats.mindir.test_structure import PROGRAMS as MINDIR_PROGRAMS
 from tests.formats.mindspore_lite.models import convolutional, floating, weights_quantized
+from tests.formats.onnx.foreign import CASES as FOREIGN
+from tests.formats.onnx.foreign import model as foreign_model
 from tests.formats.paddle.inference_models import (
     fake_quantized_model,
     float_model,
@@ -105,8 +106,8 @@ def _file(name: str, data: bytes) -> Path:
 
 
 def _read_onnx(data: bytes) -> object:
-    model = read_onnx(_file("model.onnx", data))
-    return read_qdq(model, where="model.onnx") if is_quantized(model) else model
+    source = read_onnx_source(ModelFiles(_file("model.onnx", data), None, {}, confined=True))
+    return source.graph(keep_qdq=False)
 
 
 BRANCHES = """
@@ -134,7 +135,8 @@ def _onnx_seeds() -> list[bytes]:
     apart = scratch() / "apart.onnx"
     onnx.save(model_proto(), apart, save_as_external_data=True, location="weights.bin", size_threshold=0)
     files = [proto.SerializeToString() for proto in (*protos, onnx.parser.parse_model(FUNCTION))]
-    return [*files, apart.read_bytes()]
+    foreign = [foreign_model(case) for name, case in FOREIGN.items() if name != "four-bit weights"]
+    return [*files, apart.read_bytes(), *(proto.SerializeToString() for proto in foreign)]
 
 
 def _read_paddle(data: bytes) -> object:

@@ -11,12 +11,15 @@ import pytest
 import converter_lite
 from converter_lite.config.schema import SECTIONS
 from converter_lite.pipeline.remedies import remedies
-from converter_lite.quantization.choice import Choice, Settings
-from converter_lite.quantization.dynamic import DynamicSettings
-from converter_lite.quantization.fallback import Goal
-from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.mixed_bits import MixedBits
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.settings import (
+    DynamicSettings,
+    FullSettings,
+    Goal,
+    MixedBits,
+    Settings,
+    WeightSettings,
+)
 from converter_lite.targets.devices import target_spec
 
 PACKAGE = Path(converter_lite.__file__).parent

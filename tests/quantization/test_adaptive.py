@@ -27,7 +27,8 @@ from converter_lite.quantization.adaptive import (
 )
 from converter_lite.quantization.bias_correction import LayerFit, fit_layers
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
+from converter_lite.quantization.settings import WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.runtime.context import RunContext
 from converter_lite.targets.operands import output_channel_axis
 from tests.support import Samples, build, clone, full, normal, run, samples_of, sqnr, written

@@ -14,11 +14,10 @@ from converter_lite.quantization.bias_correction import (
     FITTING_SAMPLES,
     LayerFit,
     correctable,
-    ensure_biases,
     fit_layers,
     samples_wanted,
 )
-from converter_lite.quantization.full import BIAS_OPERATORS
+from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize
 from converter_lite.quantization.sequential import SequentialRun, mean_over_samples

@@ -8,8 +8,7 @@ from converter_lite.config import config_from_mapping
 from converter_lite.config.names import Rounding
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.choice import Choice, choose
-from converter_lite.quantization.full import FullSettings
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.settings import FullSettings, WeightSettings
 from tests.support import build, normal
 
 

@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError
-from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
+from converter_lite.quantization.dynamic import quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.runtime.context import RunContext
 from tests.support import build, clone, normal, operators, optimized, random_feed, run, samples_of, sqnr, written
 

@@ -11,13 +11,11 @@ import pytest
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.log import NORMAL, Log
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.dynamic import DynamicSettings
-from converter_lite.quantization.fallback import Goal, Trial, candidates, fall_back, prices, ranked, sensitivities
-from converter_lite.quantization.full import FullSettings
+from converter_lite.quantization.fallback import Trial, candidates, fall_back, prices, ranked, sensitivities
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.quantizer import Quantizer, Resources
 from converter_lite.quantization.score import Score, Scorer
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.settings import DynamicSettings, FullSettings, Goal, WeightSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
 from tests.support import build, normal, samples_of, written

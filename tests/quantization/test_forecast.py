@@ -8,7 +8,8 @@ import pytest
 from converter_lite.formats.onnx.writer import save
 from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.plan import QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings, decide_weights
+from converter_lite.quantization.settings import WeightSettings
+from converter_lite.quantization.weight_only import decide_weights
 from tests.quantization.test_weight_only import weights
 from tests.support import build, full, normal, written
 

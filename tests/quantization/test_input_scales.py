@@ -21,7 +21,8 @@ from converter_lite.formats.registry import output_format
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings, quantize_weights, quantize_weights_as_planned
+from converter_lite.quantization.settings import WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights, quantize_weights_as_planned
 from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, samples_of, sqnr, written

@@ -10,23 +10,13 @@ from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.formats.mindspore_lite.policy import MsStorage
 from converter_lite.log import Log
 from converter_lite.quantization.choice import choose
-from converter_lite.quantization.mixed_bits import (
-    TOO_SMALL,
-    MixedBits,
-    Step,
-    Trials,
-    grid,
-    interpolated,
-    relative_error,
-    search,
-    split,
-    steps,
-    weight_uses,
-)
+from converter_lite.quantization.mixed_bits import Step, Trials, interpolated, relative_error, search, split, steps
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.score import Scorer
+from converter_lite.quantization.settings import MixedBits, WeightSettings
 from converter_lite.quantization.storage import ONNX_STORAGE, WIDTHS, Storage
-from converter_lite.quantization.weight_only import WeightSettings, decide_weights, quantize_weights
+from converter_lite.quantization.weight_only import decide_weights, quantize_weights
+from converter_lite.quantization.weight_uses import TOO_SMALL, grid, weight_uses
 from converter_lite.quantization.width_losses import measure_losses
 from converter_lite.runtime.context import RunContext
 from tests.support import Samples, build, clone, normal, samples_of, written

@@ -17,9 +17,10 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.kernels.pairs import count_violations
 from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.quantization.channels import free_channels, weight_columns
-from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
-from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.dynamic import quantize_dynamic
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.reorder import reorder_channels
+from converter_lite.quantization.settings import DynamicSettings, FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
 from converter_lite.targets.operands import output_channel_axis, pair_rule, weight_of

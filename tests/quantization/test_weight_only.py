@@ -19,8 +19,8 @@ from converter_lite.formats.onnx.writer import save
 from converter_lite.graph import constant
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.settings import WeightSettings
 from converter_lite.quantization.weight_only import (
-    WeightSettings,
     decide_weights,
     left_by_filters,
     quantize_weights,

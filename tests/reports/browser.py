@@ -113,6 +113,12 @@ class Browser:
         (found,) = (m["value"] for m in self._ask("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
         return float(found)
 
+    def look(self, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """A window of this size, in light or dark colours."""
+        self._ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._ask("Emulation.setEmulatedMedia", features=[scheme])
+
     def run(self, script: str) -> Any:
         """Value of an expression in the page; a promise is waited for."""
         answer = self._ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
@@ -149,6 +155,13 @@ class Browser:
         """Text into a field."""
         self.run(f"document.querySelector({json.dumps(selector)}).focus()")
         self._ask("Input.insertText", text=text)
+
+    def key(self, name: str) -> None:
+        """A key, pressed and released."""
+        code, text = {"Enter": (13, "\r"), "Tab": (9, "")}[name]
+        at = {"key": name, "code": name, "windowsVirtualKeyCode": code}
+        self._ask("Input.dispatchKeyEvent", type="keyDown", text=text, **at)
+        self._ask("Input.dispatchKeyEvent", type="keyUp", **at)
 
     def screenshot(self, path: Path, *, whole: bool = True) -> None:
         """The page as a PNG file."""

@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.reports.figures import ModelFigures, OutputAccuracy
+from converter_lite.reports.accuracy import OutputAccuracy
+from converter_lite.reports.figures import ModelFigures
 from converter_lite.reports.layers import measure
 from converter_lite.reports.page.content import FormatContent, PageContent, Section
 from converter_lite.reports.preview import previews
@@ -55,6 +56,7 @@ def content(figures: ModelFigures, *, title: str = "chain.onnx", formats: int = 
         title,
         45_678,
         made,
+        "converter_lite --fmk=ONNX --modelFile=chain.onnx --outputFile=out/chain",
         [Section("common_quant_param", (("quant_type", "FULL_QUANT"),))],
         previews([sample]),
         ["a warning"],

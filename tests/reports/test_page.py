@@ -63,6 +63,43 @@ def test_a_missed_gate_is_reported() -> None:
     assert '<b class="bad">missed</b>' in render(page)
 
 
+def test_the_verdict_says_what_to_do_next() -> None:
+    page = content(chain_figures(1))
+    (passed,) = page.formats
+    missed = replace(passed, gate=0.9999)
+    assert "as accurate as asked for: cosine 0.999100" in passed.verdict.text
+    assert "below the gate of 0.9999" in missed.verdict.text
+    assert "target_cosine=0.9999" in missed.verdict.next_step
+    assert "on random data" in replace(passed, real_samples=False).verdict.text
+    for item in (passed, missed):
+        markup = markup_of(render(replace(page, formats=[item])))
+        assert item.verdict.text in markup
+        assert item.verdict.next_step in markup
+
+
+def test_formats_stand_side_by_side_and_the_command_can_be_repeated(text: str) -> None:
+    markup = markup_of(text)
+    table = markup[markup.index('class="formats"') :].partition("</table>")[0]
+    assert "out/ONNX" in table
+    assert "out/MINDIR_LITE" in table
+    assert "converter_lite --fmk=ONNX --modelFile=chain.onnx --outputFile=out/chain" in markup
+    assert "asked for in Python" in markup_of(render(replace(content(chain_figures(1)), command="")))
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [(9_999, "9,999 bytes"), (45_678, "45.68 kB"), (9_000_000, "9,000.00 kB"), (12_345_678, "12.346 MB")],
+)
+def test_all_sizes_of_a_page_have_the_unit_of_its_model(model: int, shown: str) -> None:
+    page = content(chain_figures(1))
+    page = replace(page, model_bytes=model, formats=[replace(page.formats[0], bytes=min(model, 12_345))])
+    text = render(page)
+    assert f"{shown} before" in markup_of(text)
+    unit = data_of(text)["unit"]
+    assert shown.endswith(unit["name"])
+    assert page.unit.text(page.formats[0].bytes) in markup_of(text)
+
+
 def test_the_page_asks_the_network_for_nothing(text: str) -> None:
     assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"'](?!data:)[^\"']*", markup_of(text))
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from converter_lite.reports.figures import RankedBy
 from converter_lite.reports.page.content import PageContent
 from tests.reports.browser import Browser
 from tests.reports.pages import chain_figures, content, renamed, write_page
@@ -157,6 +158,55 @@ def test_another_format_shows_its_own_layers_and_reasons(opened: Browser) -> Non
     opened.wait("document.querySelectorAll('#layers tbody tr').length === 7")
     assert opened.run("[...document.querySelectorAll('section[data-format]')].filter((s) => !s.hidden).length") == 2
     assert "for ARM" in opened.run("document.querySelector('section[data-format=\"1\"]').textContent")
+
+
+FIGURES = "[...Bokeh.index].map((view) => view.model).filter((one) => one.renderers)"
+LOOKS = {f"{width}{'_dark' * dark}": (width, dark) for width in (1400, 400) for dark in (False, True)}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_page_fits_its_window_in_light_and_dark(opened: Browser, page: PageContent, look: str) -> None:
+    width, dark = LOOKS[look]
+    opened.look(width=width, dark=dark)
+    try:
+        opened.wait("document.querySelectorAll('#error-chart .bk-Figure').length === 1")
+        assert opened.run("document.documentElement.scrollWidth") <= width
+        bright = opened.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert bright != dark
+        paper = "'#151b21'" if dark else "'#ffffff'"
+        opened.wait(f"{FIGURES}.length === 2 && {FIGURES}.every((one) => one.background_fill_color === {paper})")
+        opened.screenshot(SCREENSHOTS / f"report_{look}.png")
+    finally:
+        opened.look(width=1280)
+
+
+def test_the_chart_has_the_numbers_of_the_table(opened: Browser, page: PageContent) -> None:
+    names = [layer.name for layer in page.formats[0].figures.layers]
+    shown = opened.run(
+        f"{FIGURES}.map((one) => one.renderers[0].data_source.data)"
+        ".flatMap((data) => [...data.x].map((x, i) => [x, data.name[i]]))"
+    )
+    assert len(shown) > 12
+    assert all(names[number - 1] == name for number, name in shown)
+
+
+def test_layers_are_reached_and_opened_with_the_keyboard(opened: Browser) -> None:
+    opened.run("document.querySelector('#layers tbody button').focus()")
+    opened.key("Enter")
+    opened.wait("document.querySelector('.detail')")
+    assert opened.run("document.activeElement.getAttribute('aria-expanded')") == "true"
+    opened.key("Tab")
+    assert opened.run("document.activeElement.closest('#layers') !== null")
+
+
+def test_advice_comes_from_what_was_measured_at_the_outputs_only(
+    browser: Browser, page: PageContent, tmp_path: Path
+) -> None:
+    for ranked_by in (RankedBy.LOCAL, RankedBy.FALLBACK):
+        figures = replace(page.formats[0].figures, ranked_by=ranked_by)
+        browser.open(write_page(tmp_path / "advice.html", content(figures)))
+        hidden = browser.run("document.querySelector('#ranking-hint').hidden")
+        assert hidden == (ranked_by is RankedBy.LOCAL)
 
 
 def test_the_page_can_be_printed(opened: Browser, tmp_path: Path) -> None:

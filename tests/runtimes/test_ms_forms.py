@@ -21,10 +21,11 @@ from converter_lite.formats.mindspore_lite.exporter.writer import write
 from converter_lite.formats.mindspore_lite.format import rebuild
 from converter_lite.formats.mindspore_lite.policy import MS_CPU
 from converter_lite.graph import static_shape
-from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
-from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.dynamic import quantize_dynamic
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.settings import DynamicSettings, FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.runtimes.conftest import Tally

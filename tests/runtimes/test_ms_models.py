@@ -24,9 +24,10 @@ from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.graph import constant
 from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.pipeline.prepare import optimized as formed
-from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.operands import stored_axis, stored_weight
 from tests.runtimes.conftest import Tally

@@ -20,8 +20,9 @@ from converter_lite.formats.paddle.inference_model.policy import InferencePolicy
 from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.source import Source
-from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import changed, command
 from tests.runtimes.conftest import Tally

@@ -38,6 +38,7 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "recurrent.pt2": {},
     "scripted.pt": {"ids": (2, 3), "x": (2, 4), "times": (3,)},
     "traced.jit": {"picture": (1, 3, 32, 32)},
+    "quantized.pt2": {},
 }
 
 
@@ -58,8 +59,16 @@ def test_a_program_goes_into_every_format_with_the_same_bytes(made: Path, tmp_pa
     assert b"torch_child" not in first  # paths of the machine that exported it
 
 
+def test_a_quantized_program_keeps_its_scales(made: Path) -> None:
+    quantized = read("PYTORCH", made / "quantized.pt2").graph(keep_qdq=False)
+    assert [float(params.scale) for params in quantized.plan.activations.values()] == [0.03125]
+    (params,) = quantized.plan.weights.values()
+    assert params.scale == pytest.approx(np.linspace(0.002, 0.006, 6, dtype=np.float32))
+
+
 REFUSED = {
     "branch.pt": "depends on the values of a tensor",
+    "at_run_time.pt2": "its activations are quantized at run time",
     "counter.pt2": "it changes its buffers when it is called (seen)",
     "writes.pt": "its code calls torch.save",
     "state.pth": "weights only (a state dict)",

@@ -5,6 +5,7 @@ Writes into FOLDER one model for each function in MODELS, and NAME.npz with its 
 (silero_vad.jit) only the numbers of three calls in a row are written.
 """
 
+import importlib
 import json
 import pickle
 import sys
@@ -209,7 +210,39 @@ def refused(folder):
     )
 
 
-MODELS = (mobilenet, recurrent, scripted, traced, refused)
+class Quantized(nn.Module):
+    """A convolution as PT2E quantization writes it."""
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(3)
+        self.register_buffer("weight", torch.randint(-127, 128, (6, 4, 3, 3), generator=generator, dtype=torch.int8))
+        self.register_buffer("scales", torch.linspace(0.002, 0.006, 6))
+        self.register_buffer("zeros", torch.zeros(6, dtype=torch.int64))
+
+    def forward(self, x):
+        known = torch.ops.quantized_decomposed
+        grid = (0.03125, 120, 0, 255, torch.uint8)
+        x = known.dequantize_per_tensor(known.quantize_per_tensor(x, *grid), *grid)
+        weight = known.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -127, 127, torch.int8)
+        return torch.relu(nn.functional.conv2d(x, weight, padding=1))
+
+
+class QuantizedAtRunTime(nn.Module):
+    def forward(self, x):
+        known = torch.ops.quantized_decomposed
+        scale, zero = known.choose_qparams(x, 0, 255, 0.000244140625, torch.uint8)
+        grid = (scale, zero, 0, 255, torch.uint8)
+        return known.dequantize_per_tensor(known.quantize_per_tensor(x, *grid), *grid)
+
+
+def quantized(folder):
+    importlib.import_module("torch.ao.quantization.fx._decomposed")
+    exported(folder / "quantized.pt2", Quantized(), {"x": torch.randn(1, 4, 8, 8)})
+    exported(folder / "at_run_time.pt2", QuantizedAtRunTime(), {"x": torch.randn(2, 3)})
+
+
+MODELS = (mobilenet, recurrent, scripted, traced, refused, quantized)
 
 
 def silero(path, folder):

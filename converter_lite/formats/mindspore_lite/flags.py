@@ -18,6 +18,6 @@ class MsFlags(FormatFlags):
     ms_compat: str = flag(
         "device",
         name="msCompat",
-        help="Runtimes of a .ms file: device, or wheel (also the released desktop packages).",
+        help="Runtimes of a .ms file; wheel: also the released desktop packages.",
         choices=("device", "wheel"),
     )

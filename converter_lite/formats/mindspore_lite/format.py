@@ -49,6 +49,7 @@ class MsFormat:
     key: bytes = field(default=b"", repr=False)
     name: str = "MINDIR_LITE"
     beside: tuple[str, ...] = ()
+    is_timed: bool = False
     suffix: str = ".ms"
     requirements: GraphRequirements = MS_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES

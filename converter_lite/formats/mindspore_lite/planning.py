@@ -14,10 +14,9 @@ from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activati
 from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_CPU, MsStorage
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.clamps import add_clamps
-from converter_lite.quantization.dynamic import DynamicSettings
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.settings import DynamicSettings, WeightSettings
 from converter_lite.targets.operands import stored_weight, weight_of
 
 DEVICES = frozenset(device.value for device in (TargetDevice.CPU, TargetDevice.ARM, TargetDevice.X86))

@@ -13,6 +13,7 @@ class OnnxFlags(FormatFlags):
 
     Attributes:
         uint8_weights: Int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
+        keep_metadata: Notes of exporters about graphs, nodes and tensors stay in the file.
     """
 
     uint8_weights: bool = flag(
@@ -20,4 +21,9 @@ class OnnxFlags(FormatFlags):
         name="uint8Weights",
         help="on: ONNX files store int8 weights with which kernels of x86 processors without VNNI could saturate as uint8: "
         "exact everywhere, and slower.",
+    )
+    keep_metadata: bool = flag(
+        False,
+        name="keepMetadata",
+        help="on: ONNX files keep what exporters note about nodes and tensors (stack traces with paths, names of modules).",
     )

@@ -20,11 +20,11 @@ from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.qdq.parts import TWO_PARTS
+from converter_lite.quantization.settings import WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
-from converter_lite.quantization.weight_only import WeightSettings
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 
-ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True)
+ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True, compact=True)
 """Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats."""
 
 SHOWN_NODES = 3
@@ -62,6 +62,7 @@ class OnnxFormat:
     name: str = "ONNX"
     suffix: str = ".onnx"
     beside: tuple[str, ...] = ()
+    is_timed: bool = True
     requirements: GraphRequirements = ONNX_REQUIREMENTS
 
     @property
@@ -87,7 +88,7 @@ class OnnxFormat:
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """See :func:`~converter_lite.quantization.forecast.forecast_bytes`: nothing is rounded, however large the weights."""
         from converter_lite.formats.onnx.narrow import narrowest_width
-        from converter_lite.quantization.qdq.materialize import NARROWEST
+        from converter_lite.quantization.qdq.parts import NARROWEST
 
         settings = choice.settings if choice is not None else None
         weights = settings if isinstance(settings, WeightSettings) else WeightSettings()
@@ -134,7 +135,8 @@ class OnnxFormat:
             log.warning(said)  # somebody else's choice of weights
         elif said:
             notes = (said, *notes)
-        return Written(writer.save(model, path, log), notes)
+        keep_metadata = self.options.own(OnnxFlags).keep_metadata
+        return Written(writer.save(model, path, log, keep_metadata=keep_metadata), notes)
 
     def _dequantizes_at_load(self, bits: int) -> bool:
         from converter_lite.formats.onnx.at_load import can_cast

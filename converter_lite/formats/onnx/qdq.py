@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,12 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.errors import ModelError
+from converter_lite.errors import MISFITS, ModelError
 from converter_lite.formats.onnx.at_load import recognize_dequantizers
+from converter_lite.formats.onnx.checks import DAMAGED
+from converter_lite.formats.onnx.dynamic_products import spell_out_dynamic_products
+from converter_lite.formats.onnx.integer_operators import integer_operators, spell_out_integer_operators
+from converter_lite.formats.onnx.pairs import GRID, tidy_pairs
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.kernels.quantize import dequantize
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -30,8 +35,15 @@ GRIDS = {
 }
 """Element type of integers -> bits and sign of their grid."""
 
+BLOCK_HINT = (
+    "only --saveType=ONNX keeps them: other files have one per tensor or per channel; start from the float model"
+)
+
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-INTEGER_OPERATORS = frozenset({"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"})
+
+
+MIDDLE = 128
+"""The zero point of uint8 that makes it int8 without one."""
 
 
 def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> QuantizedModel:
@@ -49,14 +61,24 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
     Raises:
         ModelError: The model computes with integer operators, or a scale is not constant; the nodes are named.
     """
-    refused = [g.label(node) for node in model.graph if node.op_type in INTEGER_OPERATORS]
+    try:
+        return _read(model, target, where)
+    except MISFITS as error:
+        raise ModelError(f"{DAMAGED}: {error}", where=where) from error
+
+
+def _read(model: ir.Model, target: str, where: str) -> QuantizedModel:
+    dynamic = spell_out_dynamic_products(model)
+    spell_out_integer_operators(model)
+    refused = [g.label(node) for node in integer_operators(model)]
     if refused:
         raise ModelError(
             f"integer operators cannot be taken back to float: {', '.join(refused[:5])}",
             where=where,
-            hint="export the model with QuantizeLinear and DequantizeLinear pairs (QDQ)",
+            hint="export it as QDQ with a scale per tensor or per channel, or start from the float model",
         )
     recognize_dequantizers(model)
+    tidy_pairs(model)
     quantized = QuantizedModel(model, QuantPlan(target))
     for node in list(model.graph):
         if node.op_type == "DequantizeLinear":
@@ -64,7 +86,7 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
     for node in reversed(list(model.graph)):
         if node.op_type == "QuantizeLinear":
             _take_out_alone(quantized, node, where)
-    _decide(quantized)
+    _decide(quantized, dynamic)
     return quantized
 
 
@@ -137,7 +159,7 @@ def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams
     if scale is None or dtype not in GRIDS or (len(node.inputs) > 2 and node.inputs[2] is not None and zero is None):
         raise ModelError("its scale or zero point is not constant, or its integer type is unknown", where=place)
     if scale.ndim > 1 or ("block_size" in node.attributes and g.int_attribute(node, "block_size", 0)):
-        raise ModelError("scales per block", where=place, hint="one per tensor or per channel can be read")
+        raise ModelError("scales per block", where=place, hint=BLOCK_HINT)
     flat = scale.astype(np.float32).reshape(-1)
     if not np.all(np.isfinite(flat)) or np.any(flat <= 0):
         raise ModelError("its scale is not finite and positive", where=place)
@@ -153,7 +175,13 @@ def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams
         if rank is None:
             raise ModelError("its rank is unknown", where=place)
         axis += rank
-    spec = QuantSpec(bits, signed=signed, symmetric=symmetric, axis=axis)
+    grid = node.meta.get(GRID)
+    if isinstance(grid, QuantSpec):
+        spec = replace(grid, symmetric=symmetric, axis=axis)
+    elif bits == 8 and not signed and np.all(zeros == MIDDLE):  # the same numbers
+        zeros, spec = zeros - MIDDLE, QuantSpec(bits, symmetric=True, axis=axis)
+    else:
+        spec = QuantSpec(bits, signed=signed, symmetric=symmetric, axis=axis)
     shape = flat.shape if per_channel else ()
     return QuantParams(flat.reshape(shape).copy(), np.broadcast_to(zeros, flat.shape).reshape(shape).copy(), spec)
 
@@ -168,6 +196,8 @@ def _float_weight(
             where=where,
         )
     integers = stored.astype(np.int32)
+    if source.dtype is ir.DataType.UINT8 and params.spec.signed:
+        integers -= MIDDLE
     values = dequantize(integers, params.scale, params.zero_point, axis=params.spec.axis)
     name = str(source.name).removesuffix("_quantized")
     made = g.add_initializer(quantized.model.graph, name, values)
@@ -191,14 +221,20 @@ def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
     graph.remove(node, safe=True)
 
 
-def _decide(quantized: QuantizedModel) -> None:
+def _decide(quantized: QuantizedModel, dynamic: set[str]) -> None:
     plan = quantized.plan
     for node in quantized.model.graph:
         if not any(value.name in plan.weights for value in stored_weights(node)):
             plan.keep_float(node, "it is float in the model")
+        elif node.name in dynamic and _is_symmetric_int8(plan.weights[str(stored_weights(node)[0].name)]):
+            plan.quantize(node, NodeMode.DYNAMIC)
         elif node.op_type in WEIGHTED and node.inputs[0] is not None and str(node.inputs[0].name) in plan.activations:
             plan.quantize(node, NodeMode.INTEGER)
         else:
             plan.quantize(node, NodeMode.WEIGHT)
     read = {str(value.name) for node in quantized.model.graph for value in node.inputs if value is not None}
     plan.weights = {name: params for name, params in plan.weights.items() if name in read}
+
+
+def _is_symmetric_int8(params: QuantParams) -> bool:
+    return params.spec.bits == 8 and params.spec.signed and not np.any(params.zero_point)

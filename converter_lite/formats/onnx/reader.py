@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.onnx.checks import DAMAGED, check_model, check_ranks
+from converter_lite.formats.onnx.integer_operators import INTEGER_OPERATORS
 from converter_lite.graph import all_nodes, assign_names, opset
 from converter_lite.passes.common import lift_constants
 from converter_lite.passes.input_shapes import fix_input_shapes, inputs_and_results
@@ -26,12 +27,7 @@ WORKING_OPSET = 13
 TOLERABLE_OPSET = 11
 """From this operator set on, a model that cannot be raised is read as it is; writers that need more then refuse it."""
 
-QUANTIZED_OPERATORS = frozenset(
-    {
-        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
-        *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
-    }
-)
+QUANTIZED_OPERATORS = frozenset({"QuantizeLinear", "DequantizeLinear"}) | INTEGER_OPERATORS
 
 LIBRARY_REFUSALS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, ir.passes.InvariantError)
 """What the passes of onnx_ir raise on constants and functions that break the standard."""

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import FormatError
+from converter_lite.formats.onnx.metadata import drop_metadata
 from converter_lite.log import Log
 from converter_lite.quantization.qdq.heads import KNOWN_RANK
 from converter_lite.runtime.serializing import constant_bytes
@@ -24,7 +25,7 @@ EXTERNAL_FROM = 1024
 PRODUCER = "converter_lite"
 
 
-def save(model: ir.Model, path: Path, log: Log | None = None) -> list[Path]:
+def save(model: ir.Model, path: Path, log: Log | None = None, *, keep_metadata: bool = False) -> list[Path]:
     """Write a graph; constants beyond ``SINGLE_FILE_LIMIT`` go to ``<path>.data``. The same graph gives the same bytes.
 
     Shapes of inner tensors are left out: readers infer them, and with them onnxruntime picks a fused Add+LayerNormalization
@@ -34,22 +35,23 @@ def save(model: ir.Model, path: Path, log: Log | None = None) -> list[Path]:
         model: The graph; its name of the producer is set.
         path: The file.
         log: Shows progress if a second file is written: large constants are rounded meanwhile.
+        keep_metadata: Write what exporters noted about nodes and tensors, too (:func:`drop_metadata`).
 
     Returns:
         The files, the model first.
     """
-    model.producer_name, model.producer_version = PRODUCER, ""
+    model.producer_name, model.producer_version = PRODUCER, None
     ranked = {str(v.name) for node in model.graph for v in node.outputs if v.meta.get(KNOWN_RANK)}
     if constant_bytes(model) <= SINGLE_FILE_LIMIT:
         g.load_constants(model)
-        _put(ir.to_proto(model), path, ranked)
+        _put(ir.to_proto(model), path, ranked, keep_metadata=keep_metadata)
         return [path]
     data = path.with_name(path.name + ".data")
     progress = None if log is None else _Progress(log)
     ir.save(model, path, external_data=data.name, size_threshold_bytes=EXTERNAL_FROM, callback=progress)
     if progress is not None:
         progress.end()
-    _put(onnx.load(path, load_external_data=False), path, ranked)
+    _put(onnx.load(path, load_external_data=False), path, ranked, keep_metadata=keep_metadata)
     return [path, data]
 
 
@@ -71,7 +73,7 @@ class _Progress:
         next(self._steps, None)
 
 
-def _put(proto: onnx.ModelProto, path: Path, ranked: set[str]) -> None:
+def _put(proto: onnx.ModelProto, path: Path, ranked: set[str], *, keep_metadata: bool) -> None:
     """Write a message without shapes of inner tensors; ``ranked`` ones keep their number of axes."""
     kept = [info for info in proto.graph.value_info if info.name in ranked and info.type.tensor_type.HasField("shape")]
     for info in kept:
@@ -79,6 +81,11 @@ def _put(proto: onnx.ModelProto, path: Path, ranked: set[str]) -> None:
             dim.Clear()
     del proto.graph.value_info[:]
     proto.graph.value_info.extend(kept)
+    for imported in proto.opset_import:
+        if not imported.domain:
+            imported.ClearField("domain")
+    if not keep_metadata:
+        drop_metadata(proto)
     path.write_bytes(proto.SerializeToString(deterministic=True))
 
 
@@ -100,5 +107,5 @@ def check(path: Path) -> None:
 
 def _has_foreign_operators(path: Path) -> bool:
     """The checker knows standard operators only; others are verified by running the file."""
-    model = ir.load(path)
-    return any(node.domain not in ("", "ai.onnx", "ai.onnx.ml") for node in g.all_nodes(model.graph))
+    imported = onnx.load(path, load_external_data=False).opset_import
+    return any(entry.domain not in ("", "ai.onnx", "ai.onnx.ml") for entry in imported)

@@ -19,9 +19,7 @@ class NbFlags(FormatFlags):
         nb_protobuf: A folder with a model as Paddle stores it (``output_file`` is its program), instead of a ``.nb`` file.
     """
 
-    nb_target: str = flag(
-        "arm", name="nbTarget", help="Processors of a .nb file: arm or x86.", choices=("arm", "x86", "host")
-    )
+    nb_target: str = flag("arm", name="nbTarget", help="Processors of a .nb file.", choices=("arm", "x86", "host"))
     nb_fp16: bool = flag(
         False, name="nbFp16", help="on: a .nb file for arm computes in float16 where there are kernels for it."
     )

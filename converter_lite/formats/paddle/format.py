@@ -26,10 +26,9 @@ from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.full import FullSettings
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.settings import FullSettings, WeightSettings
 from converter_lite.targets.operands import stored_weight
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ class NbFormat:
     protobuf: bool = False
     name: str = "NAIVE_BUFFER"
     beside: tuple[str, ...] = ()
+    is_timed: bool = False
     requirements: GraphRequirements = NB_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from converter_lite.errors import ConfigError, TargetError
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.dynamic import DynamicSettings
+from converter_lite.quantization.settings import DynamicSettings
 
 
 def refuse_other_types(asked: IoTypes, file: str) -> None:

@@ -7,7 +7,8 @@ import onnx_ir as ir
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.attention import ATTENTION_OPSET
-from converter_lite.quantization.qdq.materialize import NARROWEST, materialize, required_opset
+from converter_lite.quantization.qdq.materialize import materialize, required_opset
+from converter_lite.quantization.qdq.parts import NARROWEST
 
 
 def qdq_model(quantized: QuantizedModel, *, narrowest: int = NARROWEST, attention: bool = False) -> ir.Model:

@@ -32,7 +32,7 @@ from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
-from converter_lite.quantization.qdq.parts import LOWER, UPPER, has_two_parts, lower, parts_of, upper
+from converter_lite.quantization.qdq.parts import LOWER, NARROWEST, UPPER, has_two_parts, lower, parts_of, upper
 from converter_lite.targets.operands import operator, weight_of
 from converter_lite.targets.operators import Role
 
@@ -60,9 +60,6 @@ STORAGE: dict[tuple[int, bool], ir.DataType] = {
 
 RESULTS = {"DequantizeLinear": "dequantized", "Add": "added", "Mul": "multiplied"}
 """Operator that dequantizes a weight, or takes part in it -> end of its result's name."""
-
-NARROWEST = 4
-"""Least width of stored integers unless a file may be newer: 2-bit types came with operator set 25."""
 
 
 def storage_bits(spec: QuantSpec, narrowest: int = NARROWEST) -> int:

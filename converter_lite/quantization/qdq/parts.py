@@ -16,6 +16,9 @@ from converter_lite.kernels.params import QuantParams, QuantSpec
 TWO_PARTS = (5, 6)
 """Widths that take less space this way."""
 
+NARROWEST = 4
+"""Least width of stored integers unless a file may be newer: 2-bit types came with operator set 25."""
+
 LOWER_BITS = 2
 
 UPPER, LOWER = "_upper", "_lower"

@@ -3,24 +3,44 @@
 // the drawn view, whose remove() takes it away again.
 
 const Charts = (() => {
-  const COLORS = { float: "#9aa7b4", local: "#2c7fb8", total: "#c8502b", ink: "#1c2733" };
   const plotting = Bokeh.Plotting;
+  const MOST_NAMES = 40; // that fit under a chart
+  const narrow = matchMedia("(max-width: 600px)"); // none fit
+  const LONGEST_NAME = 22;
+
+  // The colours of the style sheet, which are others in the dark.
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
   function newFigure(options) {
     const figure = plotting.figure({
-      sizing_mode: "stretch_width", background_fill_color: "#ffffff", min_border_right: 12, ...options,
+      sizing_mode: "stretch_width", background_fill_color: color("paper"), border_fill_color: color("paper"), outline_line_color: color("line"),
+      min_border_right: 12, ...options,
     });
     figure.toolbar.logo = null;
     for (const axis of [...figure.below, ...figure.left]) {
-      axis.axis_line_color = axis.major_tick_line_color = "#8a96a3";
+      axis.axis_line_color = axis.major_tick_line_color = color("axis");
+      axis.axis_label_text_color = axis.major_label_text_color = color("soft");
       axis.minor_tick_line_color = null;
       axis.axis_label_text_font_style = "normal";
       axis.major_label_text_font_size = "11px";
       axis.axis_label_text_font_size = "12px";
     }
-    for (const grid of figure.center) grid.grid_line_color = "#e8ecef";
+    for (const grid of figure.center) grid.grid_line_color = color("grid");
     return figure;
   }
+
+  // Numbers of the table under the chart, and the names of the layers where there is room for them.
+  function nameLayers(figure, layers) {
+    const axis = figure.below[0];
+    if (layers.length > MOST_NAMES || narrow.matches) return;
+    axis.ticker = new Bokeh.FixedTicker({ ticks: layers.map((layer) => layer.index) });
+    axis.major_label_overrides = new Map(layers.map((layer) => [layer.index, `${shortened(layer.name)} ${layer.index}`]));
+    axis.major_label_orientation = 0.9;
+    axis.major_label_text_font_size = "10px";
+    figure.height += 90;
+  }
+
+  const shortened = (name) => (name.length > LONGEST_NAME ? `…${name.slice(-LONGEST_NAME)}` : name);
 
   function pointed(figure, renderers, tooltips) {
     figure.add_tools(new Bokeh.HoverTool({ renderers, tooltips }));
@@ -43,7 +63,7 @@ const Charts = (() => {
       return errors.cosine === null || errors.cosine >= 1 ? NaN : 1 - errors.cosine;
     };
     const source = new Bokeh.ColumnDataSource({ data: {
-      x: layers.map((_, i) => i),
+      x: layers.map((layer) => layer.index),
       name: layers.map((layer) => layer.name),
       type: layers.map((layer) => layer.op_type),
       local: layers.map((layer) => value(layer.local)),
@@ -51,34 +71,36 @@ const Charts = (() => {
     } });
     const figure = newFigure({
       height: 300, tools: "pan,box_zoom,reset,save", y_axis_type: isLoss ? "log" : "linear",
-      x_axis_label: "quantized layer", y_axis_label: isLoss ? "1 − cosine" : "SQNR, dB",
+      x_axis_label: "layer, by its number in the table", y_axis_label: isLoss ? "1 − cosine" : "SQNR, dB",
     });
-    figure.line({ field: "x" }, { field: "total" }, { source, line_color: COLORS.total, line_width: 1.5 });
+    figure.line({ field: "x" }, { field: "total" }, { source, line_color: color("total"), line_width: 1.5 });
     const size = layers.length > 150 ? 5 : 7;
-    const total = figure.scatter({ field: "x" }, { field: "total" }, { source, size, color: COLORS.total });
-    const local = figure.scatter({ field: "x" }, { field: "local" }, { source, size, color: COLORS.local, alpha: 0.85 });
+    const total = figure.scatter({ field: "x" }, { field: "total" }, { source, size, color: color("total") });
+    const local = figure.scatter({ field: "x" }, { field: "local" }, { source, size, color: color("local"), alpha: 0.85 });
+    nameLayers(figure, layers);
     const format = isLoss ? "{0.00e}" : "{0.0}";
-    const shown = [["layer", "@name"], ["operator", "@type"], ["alone", "@local" + format], ["accumulated", "@total" + format]];
+    const shown = [["layer", "@x @name"], ["operator", "@type"], ["alone", "@local" + format], ["accumulated", "@total" + format]];
     pointed(figure, [total, local], shown);
     onChoice(figure, source, layers.map((layer) => layer.name), choose);
     return plotting.show(figure, element);
   }
 
-  // Bytes of constants before and after, one pair of bars per layer.
-  function sizes(element, layers, choose) {
+  // Size of constants before and after, one pair of bars per layer.
+  function sizes(element, layers, unit, choose) {
+    const digits = `0,0${unit.digits ? `.${"0".repeat(unit.digits)}` : ""}`;
     const source = new Bokeh.ColumnDataSource({ data: {
-      x: layers.map((_, i) => i),
+      x: layers.map((layer) => layer.index),
       name: layers.map((layer) => layer.name),
-      before: layers.map((layer) => layer.bytes_before),
-      after: layers.map((layer) => layer.bytes_after),
+      before: layers.map((layer) => layer.bytes_before / unit.bytes),
+      after: layers.map((layer) => layer.bytes_after / unit.bytes),
     } });
     const figure = newFigure({
-      height: 300, tools: "pan,box_zoom,reset,save", x_axis_label: "layer with constants", y_axis_label: "bytes",
+      height: 300, tools: "pan,box_zoom,reset,save", x_axis_label: "layer, by its number in the table", y_axis_label: unit.name,
     });
-    figure.left[0].formatter = new Bokeh.NumeralTickFormatter({ format: "0.[0] b" });
-    const before = figure.vbar({ field: "x" }, 0.8, { field: "before" }, 0, { source, color: COLORS.float, alpha: 0.55 });
-    const after = figure.vbar({ field: "x" }, 0.8, { field: "after" }, 0, { source, color: COLORS.local });
-    pointed(figure, [before, after], [["layer", "@name"], ["before", "@before{0,0} bytes"], ["after", "@after{0,0} bytes"]]);
+    nameLayers(figure, layers);
+    const before = figure.vbar({ field: "x" }, 0.8, { field: "before" }, 0, { source, color: color("float"), alpha: 0.55 });
+    const after = figure.vbar({ field: "x" }, 0.8, { field: "after" }, 0, { source, color: color("local") });
+    pointed(figure, [before, after], [["layer", "@x @name"], ["before", `@before{${digits}} ${unit.name}`], ["after", `@after{${digits}} ${unit.name}`]]);
     onChoice(figure, source, layers.map((layer) => layer.name), choose);
     return plotting.show(figure, element);
   }
@@ -105,15 +127,15 @@ const Charts = (() => {
     });
     const right = left.map((edge) => edge + width);
     const bars = { left, right, bottom: floor, top: origin.map((n) => (n > 0 ? n : NaN)) };
-    figure.quad({ ...bars, fill_color: COLORS.float, fill_alpha: 0.55, line_color: null });
+    figure.quad({ ...bars, fill_color: color("float"), fill_alpha: 0.55, line_color: null });
     const x = [], y = [];
     quantized.forEach((n, i) => {
       x.push(left[i], right[i]);
       y.push(Math.max(n, floor), Math.max(n, floor));
     });
-    figure.line({ x, y, line_color: COLORS.local, line_width: 1.4 });
+    figure.line({ x, y, line_color: color("local"), line_width: 1.4 });
     for (const bound of bounds) {
-      const at = { location: bound, dimension: "height", line_color: COLORS.total, line_dash: [5, 3], line_width: 1.5 };
+      const at = { location: bound, dimension: "height", line_color: color("total"), line_dash: [5, 3], line_width: 1.5 };
       figure.add_layout(new Bokeh.Span(at));
     }
     return plotting.show(figure, element);

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from converter_lite.reports.figures import ModelFigures, OutputAccuracy
+from converter_lite.reports.accuracy import OutputAccuracy
+from converter_lite.reports.figures import ModelFigures
 from converter_lite.reports.preview import InputPreview
 
 
@@ -23,6 +24,41 @@ class Section:
 
     title: str
     entries: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit of all sizes of a page.
+
+    Attributes:
+        name: For people.
+        bytes: How many bytes it has.
+        digits: Digits behind the point.
+    """
+
+    name: str
+    bytes: int
+    digits: int
+
+    def number(self, count: int) -> str:
+        """A number of bytes in this unit."""
+        return f"{count / self.bytes:,.{self.digits}f}"
+
+    def text(self, count: int) -> str:
+        """The same with the name of the unit."""
+        return f"{self.number(count)} {self.name}"
+
+
+UNITS = (Unit("bytes", 1, 0), Unit("kB", 1000, 2), Unit("MB", 1_000_000, 3))
+"""Units by size; a page has the first in which its model has less than 10,000, or the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be thought of a file, and what to do next."""
+
+    text: str
+    next_step: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +105,30 @@ class FormatContent:
         return self.gate is None or self.worst is None or self.worst.cosine >= self.gate
 
     @property
+    def verdict(self) -> Verdict:
+        """In a sentence each."""
+        if self.worst is None:
+            return Verdict("The file has no output that can be compared.", "Run it on the device.")
+        found = f"cosine {self.worst.cosine:.6f} with the float model at its worst output ({self.worst.name})"
+        if not self.passed:
+            return Verdict(
+                f"Not accurate enough, and not written: {found}, below the gate of {self.gate:g}.",
+                f"Set target_cosine={self.gate:g} in [common_quant_param]: the layers that cost most at the outputs stay in "
+                "float. converter_lite sensitivity measures them without converting.",
+            )
+        kept = f"Written, and as accurate as asked for: {found}."
+        if not self.real_samples:
+            return Verdict(
+                f"Written: {found}, on random data, which show defects and not accuracy.",
+                "Name calibration samples in [data_preprocess_param].",
+            )
+        return Verdict(
+            kept if self.gate is not None else f"Written without a quality gate: {found}.",
+            "Measure it with your own evaluation data on the device. If that is not enough, target_cosine or target_error "
+            "leaves the layers in float that cost most.",
+        )
+
+    @property
     def reasons(self) -> list[Reason]:
         """Reasons for staying float with their nodes, most frequent first."""
         found: dict[str, list[str]] = {}
@@ -87,6 +147,7 @@ class PageContent:
         title: Name of the model.
         model_bytes: Size of what was read.
         formats: Output formats, in order.
+        command: What makes the files again; empty for a conversion that was asked for in Python.
         configuration: Settings.
         samples: Inputs of the first prepared samples; empty without calibration samples.
         warnings, seconds, versions: As in :class:`converter_lite.pipeline.request.ConvertResult`.
@@ -95,8 +156,15 @@ class PageContent:
     title: str
     model_bytes: int
     formats: Sequence[FormatContent]
+    command: str = ""
     configuration: Sequence[Section] = ()
     samples: Sequence[Sequence[InputPreview]] = ()
     warnings: Sequence[str] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of all sizes."""
+        most = max([self.model_bytes, *(item.bytes for item in self.formats)])
+        return next((unit for unit in UNITS if most < 10_000 * unit.bytes), UNITS[-1])

@@ -7,6 +7,7 @@
   const views = { errors: null, sizes: null };
   let model = null;
 
+  Show.unit = data.unit;
   const table = new LayerTable(at("layers"), openLayer);
   table.onCount = (shown, all) => { at("count").textContent = `${shown} of ${all} layers`; };
 
@@ -20,8 +21,12 @@
     table.show(model.layers);
     drawErrors();
     drawRanking();
+    drawSizes();
+  }
+
+  function drawSizes() {
     const sized = model.layers.filter((layer) => layer.bytes_before || layer.bytes_after);
-    draw("sizes", at("size-chart"), (element) => Charts.sizes(element, sized, reveal));
+    draw("sizes", at("size-chart"), (element) => Charts.sizes(element, sized, data.unit, reveal));
   }
 
   async function draw(kind, element, make) {
@@ -45,7 +50,7 @@
     const notes = {
       fallback: "Share of the output's error that is due to each layer, as measured when layers were left in float to reach the goal.",
       local: "Share of each layer in the noise that all layers add to their own outputs. It does not say how much of that reaches the outputs of the model: " +
-        "a goal (target_cosine, target_error) measures that.",
+        "a goal (target_cosine, target_error) measures that, and so does converter_lite sensitivity.",
       none: "Nothing was measured.",
     };
     at("ranking-note").textContent = notes[model.ranked_by];
@@ -56,9 +61,9 @@
       return [make("div", { className: "name", textContent: layer.name }), make("div", { className: "number", textContent: Show.share(layer.share) }), bar];
     }));
     const hint = at("ranking-hint");
-    hint.hidden = ranked.length === 0;
+    hint.hidden = ranked.length === 0 || model.ranked_by !== "fallback"; // advice only from what was measured at the outputs
     const worst = ranked.slice(0, 3).map((layer) => (layer.name.includes(",") ? `'${layer.name}'` : layer.name));
-    hint.replaceChildren("The worst three in float: ", make("code", { textContent: `skip_quant_node=${worst.join(",")}` }));
+    hint.replaceChildren("The three that cost most at the outputs, in float: ", make("code", { textContent: `skip_quant_node=${worst.join(",")}` }));
   }
 
   // Opens a layer of a chart in the table.
@@ -129,6 +134,12 @@
     button.addEventListener("click", () => choose(Number(button.dataset.choose)));
   for (const id of ["filter", "mode"]) at(id).addEventListener("input", () => table.filter(at("filter").value, at("mode").value));
   at("measure").addEventListener("input", drawErrors);
+  for (const look of ["(prefers-color-scheme: dark)", "(max-width: 600px)"])
+    matchMedia(look).addEventListener("change", () => {
+      drawErrors();
+      drawSizes();
+      if (table.opened) table.open(table.opened.name);
+    });
   choose(0);
   Promise.all(Object.values(views)).then(() => { document.documentElement.dataset.ready = "true"; });
 })();

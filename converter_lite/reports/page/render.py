@@ -26,7 +26,7 @@ def render(page: PageContent) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(base64=_base64, bytes=_bytes, decibels=_decibels, figure=_figure)
+    environment.filters.update(base64=_base64, decibels=_decibels, figure=_figure)
     own = resources.files(__package__)
     scripts = [_bokeh(name) for name in BOKEH_SCRIPTS]
     scripts += [own.joinpath(name).read_text(encoding="utf-8") for name in OWN_SCRIPTS]
@@ -44,7 +44,8 @@ def render(page: PageContent) -> str:
 def data_json(page: PageContent) -> str:
     """Figures of all formats, in a form that may stand inside a script element."""
     models = [{"name": item.name, **item.figures.to_json()} for item in page.formats]
-    text = json.dumps({"models": models}, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    unit = {"name": page.unit.name, "bytes": page.unit.bytes, "digits": page.unit.digits}
+    text = json.dumps({"unit": unit, "models": models}, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -66,12 +67,6 @@ def _policy(scripts: list[str]) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def _bytes(count: int) -> str:
-    if count < 10_000:
-        return f"{count:,} bytes"
-    return f"{count / 1e3:.1f} kB" if count < 10**6 else f"{count / 1e6:,.2f} MB"
 
 
 def _decibels(value: float) -> str:

@@ -21,7 +21,11 @@ const Show = {
     return `cosine ${Show.cosine(errors)}, SQNR ${Show.decibels(errors)} dB, largest ${Show.number(errors.max_error)}`;
   },
   share: (share) => (share === null ? "–" : (100 * share).toFixed(1) + " %"),
-  bytes: (count) => (count ? count.toLocaleString("en-US") : "–"),
+  unit: { name: "bytes", bytes: 1, digits: 0 }, // the page sets its own
+  size: (count) => {
+    const { bytes, digits } = Show.unit;
+    return count ? (count / bytes).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }) : "–";
+  },
 };
 
 class LayerTable {
@@ -36,8 +40,8 @@ class LayerTable {
     ["cosine", (layer) => layer.accumulated && layer.accumulated.cosine, (layer) => Show.cosine(layer.accumulated)],
     ["dB", (layer) => decibels(layer.accumulated), (layer) => Show.decibels(layer.accumulated)],
     ["share", (layer) => layer.share, (layer) => Show.share(layer.share)],
-    ["bytes before", (layer) => layer.bytes_before, (layer) => Show.bytes(layer.bytes_before)],
-    ["bytes after", (layer) => layer.bytes_after, (layer) => Show.bytes(layer.bytes_after)],
+    ["before", (layer) => layer.bytes_before, (layer) => Show.size(layer.bytes_before)],
+    ["after", (layer) => layer.bytes_after, (layer) => Show.size(layer.bytes_after)],
   ];
 
   // element: the <table>; openLayer(layer, cell) fills the cell under an open row and returns a function that closes it.
@@ -49,7 +53,8 @@ class LayerTable {
     this.words = "";
     this.mode = "";
     LayerTable.columns.forEach(([title, , show], column) => {
-      const button = make("button", { type: "button", textContent: title });
+      const isSize = title === "before" || title === "after";
+      const button = make("button", { type: "button", textContent: isSize ? `${Show.unit.name} ${title}` : title });
       button.addEventListener("click", () => this.sortBy(column));
       this.head.append(make("th", { scope: "col", className: show ? "number" : "" }, button));
     });

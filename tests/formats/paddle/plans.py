@@ -16,9 +16,10 @@ from converter_lite.formats.paddle.policy import PaddlePolicy, PaddleStorage
 from converter_lite.kernels.params import params_from_range
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult
-from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
+from converter_lite.quantization.settings import FullSettings, WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.runtime.context import RunContext
 from tests.support import Samples, random_feed
 

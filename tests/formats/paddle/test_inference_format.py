@@ -26,10 +26,11 @@ from converter_lite.formats.registry import output_format
 from converter_lite.kernels.params import params_from_range
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.quantization.choice import Choice, choose
-from converter_lite.quantization.full import FullSettings, quantize_full
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
-from converter_lite.quantization.weight_only import WeightSettings, quantize_weights
+from converter_lite.quantization.settings import FullSettings, WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.runtime.context import RunContext
 from tests.formats.paddle.inference_models import linear_quantized_model, save
 from tests.formats.paddle.models import random, small_network

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.paddle.inference_model.reader import is_paddle_path, locate, read_paddle
-from converter_lite.formats.paddle.pir.document import is_pir, read_operations
+from converter_lite.formats.paddle.pir.document import read_operations
+from converter_lite.formats.paddle.pir.scanner import is_pir
 from converter_lite.formats.paddle.pir.translation import read_pir
 from converter_lite.formats.paddle.program import Program
 from converter_lite.quantization.plan import NodeMode

@@ -20,8 +20,9 @@ from converter_lite.formats.paddle.planning import adapt_plan
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.formats.paddle.program import VarType
 from converter_lite.kernels.params import QuantSpec, weight_params
-from converter_lite.quantization.full import FullSettings, decide_full
+from converter_lite.quantization.full import decide_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.int8_arithmetic import run
 from tests.formats.paddle.models import random, small_network

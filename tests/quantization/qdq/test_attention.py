@@ -17,12 +17,13 @@ from converter_lite.formats.onnx import writer
 from converter_lite.formats.onnx.format import EXACT_NOTE, OnnxFormat
 from converter_lite.graph import opset
 from converter_lite.passes.opset import raise_opset
-from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
+from converter_lite.quantization.dynamic import quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq import attention as attention_module
 from converter_lite.quantization.qdq import build as build_module
 from converter_lite.quantization.qdq.attention import ATTENTION_OPSET, find_attentions, knows_attention
 from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.runtime.context import RunContext
 from tests.support import SCORES, OldEngine, attention, build, clone, normal, operators, random_feed, run, written
 

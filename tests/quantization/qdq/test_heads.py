@@ -8,8 +8,9 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.onnx import writer
-from converter_lite.quantization.dynamic import DynamicSettings, quantize_dynamic
+from converter_lite.quantization.dynamic import quantize_dynamic
 from converter_lite.quantization.qdq.heads import find_heads
+from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.runtime.context import RunContext
 from tests.support import attention, build, clone, normal, optimized, random_feed, run, sqnr, written
 

@@ -28,7 +28,7 @@ from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.weight_only import WeightSettings
+from converter_lite.quantization.settings import WeightSettings
 
 WIDE_NOTE = "{} weights of 16 bits are stored as floats: Paddle restores 8 bits only"
 
@@ -43,6 +43,7 @@ class InferenceFormat:
     name: str = "PADDLE"
     suffix: str = ".pdmodel"
     beside: tuple[str, ...] = (PARAMETERS_SUFFIX,)
+    is_timed: bool = False
     requirements: GraphRequirements = EXPORTER_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 

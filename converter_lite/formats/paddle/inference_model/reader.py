@@ -20,8 +20,8 @@ from converter_lite.formats.paddle.inference_model.files import (
     read_program,
     read_separate,
 )
-from converter_lite.formats.paddle.pir.document import is_pir
-from converter_lite.formats.paddle.pir.translation import read_pir
+from converter_lite.formats.paddle.pir import translation
+from converter_lite.formats.paddle.pir.scanner import is_pir
 from converter_lite.formats.paddle.program import Program
 from converter_lite.quantization.plan import QuantizedModel
 
@@ -84,7 +84,7 @@ def load(
     try:
         data = program_file.read_bytes()
         is_json = program_file.suffix == ".json" or is_pir(data)
-        program = (read_pir if is_json else read_program)(data, where=str(program_file))
+        program = (translation.read_pir if is_json else read_program)(data, where=str(program_file))
         del data
         if parameter_file is None:
             return program, read_separate(program, program_file.parent, confined=confined)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from converter_lite.errors import MISFITS, ModelError
-from converter_lite.formats.paddle.pir.scanner import Damage, Scanner, text_of, weight
+from converter_lite.formats.paddle.pir.scanner import BYTE_ORDER_MARK, Damage, Scanner, text_of, weight
 from converter_lite.formats.paddle.program import VarType
 
 NEWEST = 4
@@ -33,7 +33,6 @@ ELEMENT_TYPES = {
 }
 """Name of an element type -> the number that older files have for it."""
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PARAMETER = "builtin.parameter"
 
 _NOT_FINITE = {"INF": math.inf, "-INF": -math.inf, "NaN": math.nan}
@@ -100,11 +99,6 @@ def read_operations(data: bytes, *, where: str = "") -> list[Operation]:
             hint="save the model with an older Paddle, or export it to ONNX",
         )
     return operations
-
-
-def is_pir(data: bytes) -> bool:
-    """Whether a program file is JSON, which no protobuf message of a program begins like."""
-    return data.removeprefix(BYTE_ORDER_MARK)[:1] == b"{"
 
 
 def _document(data: bytes) -> tuple[int, list[Operation]]:

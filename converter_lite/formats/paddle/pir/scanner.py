@@ -30,6 +30,13 @@ MEMBER = 160
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def is_pir(data: bytes) -> bool:
+    """Whether a program file is JSON, which no protobuf message of a program begins like."""
+    return data.removeprefix(BYTE_ORDER_MARK)[:1] == b"{"
+
 
 class Damage(ValueError):
     """The text is not JSON, or no program could look like this."""

@@ -48,10 +48,6 @@ def export(
             )
     except torch.onnx.errors.OnnxExporterError as error:
         raise Refusal(_reason(error), "export the part of the network without it, or replace it") from error
-    for node in made.model.graph.all_nodes():
-        node.metadata_props.clear()  # stack traces and paths of the machine that exported it
-    for value in (*made.model.graph.inputs, *made.model.graph.outputs):
-        value.metadata_props.clear()
     made.save(str(folder / MODEL), external_data=_bytes(made.model) > 1 << 30)
     return Answer(notes=list(notes))
 

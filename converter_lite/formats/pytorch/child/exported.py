@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,12 @@ import torch
 from converter_lite.formats.child import Answer, Refusal, Request, Shape, check_shapes
 from converter_lite.formats.pytorch.child.export import export
 
+QUANTIZATION = "torch.ao.quantization.fx._decomposed"
+"""The module that tells PyTorch about the operators of quantized programs, ``quantized_decomposed``."""
+
+AT_RUN_TIME = "quantized_decomposed.choose_qparams"
+"""Operators that find the scale of a tensor at run time, which PyTorch's exporter does not know."""
+
 
 def answer(path: Path, request: Request, folder: Path) -> Answer:
     """Convert a program.
@@ -17,7 +25,14 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     Raises:
         Refusal: It changes its buffers, or cannot be expressed.
     """
+    with suppress(ImportError):
+        importlib.import_module(QUANTIZATION)
     program = torch.export.load(str(path))
+    if any(str(node.target).startswith(AT_RUN_TIME) for node in program.graph.nodes):
+        raise Refusal(
+            "its activations are quantized at run time (choose_qparams)",
+            "start from the float program; quant_type=DYNAMIC_QUANT quantizes at run time here",
+        )
     check_shapes(_shapes(program), request.shapes)
     functional = program.run_decompositions({})
     changed = sorted(functional.graph_signature.buffers_to_mutate.values())

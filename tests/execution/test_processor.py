@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.machine import processor_kind
+from converter_lite.execution.processor import processor_kind
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""How fast a written file is beside the float model, in the runtime that is installed here."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from converter_lite.runtime.engine import Feed, KernelRun, Session
+
+ROUNDS, SECONDS = 15, 0.25
+"""Runs of each model, unless they take longer than this together; three at least."""
+
+LEAST_ROUNDS = 3
+
+TIMED_BYTES = 256 << 20
+"""Bytes of constants above which models are timed only if a gate asks for it: loading them takes seconds."""
+
+SLOWER, MEANINGFUL_MS = 0.95, 1.0
+"""Below this ratio a file is called slower, if the float model takes this long: shorter runs are mostly calls of the runtime."""
+
+SHOWN_KINDS, SHOWN_NODES = 3, 2
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Processor time of a sample, one thread, milliseconds.
+
+    Attributes:
+        float_ms: Of the model that was read.
+        file_ms: Of the written file.
+    """
+
+    float_ms: float
+    file_ms: float
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast as the float model the file is."""
+        return self.float_ms / max(self.file_ms, 1e-9)
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the file is slower by more than chance."""
+        return self.float_ms >= MEANINGFUL_MS and self.speedup < SLOWER
+
+
+def compare_speed(
+    reference: Session, session: Session, feeds: tuple[Feed, Feed], *, clock: Clock | None = None
+) -> Speed:
+    """Median times of two sessions of one thread each, which run in turns.
+
+    Args:
+        reference: The float model.
+        session: The written file.
+        feeds: A sample for each.
+        clock: Processor time of this thread, seconds.
+    """
+    now = clock or time.thread_time
+    runs: tuple[list[float], list[float]] = ([], [])
+    spent = 0.0
+    for number in range(ROUNDS + 1):  # the first one prepares memory
+        for each, feed, times in zip((reference, session), feeds, runs, strict=True):
+            start = now()
+            each.run(feed)
+            times.append(now() - start)
+            spent += times[-1]
+        if number >= LEAST_ROUNDS and spent > SECONDS:
+            break
+    before, after = (median(times[1:]) * 1000 for times in runs)
+    return Speed(before, after)
+
+
+def slow_kinds(reference: Sequence[KernelRun], file: Sequence[KernelRun]) -> str:
+    """The kinds of kernels that take longer in the file, with the slowest nodes of each."""
+    before, after = _by_kind(reference), _by_kind(file)
+    more = {kind: after[kind] - before[kind] for kind in after if after[kind] > before[kind]}
+    shown = []
+    for kind in sorted(more, key=lambda kind: -more[kind])[:SHOWN_KINDS]:
+        runs = sorted((run for run in file if run.kernel == kind), key=lambda run: -run.microseconds)
+        nodes = ", ".join(run.node for run in runs[:SHOWN_NODES]) + (", ..." if len(runs) > SHOWN_NODES else "")
+        shown.append(f"{kind} {more[kind] / 1000:+.2f} ms ({nodes})")
+    return "; ".join(shown)
+
+
+def _by_kind(runs: Sequence[KernelRun]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for run in runs:
+        found[run.kernel] += run.microseconds
+    return found

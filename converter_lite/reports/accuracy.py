@@ -1,0 +1,26 @@
+"""How an output of a written file compares with the float model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OutputAccuracy:
+    """One output of the written file next to the float model.
+
+    Attributes:
+        name: Output name.
+        cosine: Mean cosine similarity over the samples.
+        least_cosine: The lowest one.
+        sqnr: Signal to quantization noise ratio over all samples, dB; infinite when equal.
+        max_error: Largest absolute difference.
+        max_value: Largest absolute value of the float output.
+    """
+
+    name: str
+    cosine: float
+    least_cosine: float
+    sqnr: float
+    max_error: float
+    max_value: float

@@ -1,0 +1,102 @@
+"""``converter_lite doctor``: one screen before a conversion, and the exit status of that conversion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from converter_lite.formats.registry import FORMATS
+from tests.cli.workshop import DYNAMIC, FULL, SUCCESS, WEIGHT, Config, Outcome, Workshop, changed, command, ini
+
+SCREEN = 40
+
+
+def configuration(config: Config) -> str:
+    Path("quant.cfg").write_text(ini(config), encoding="utf-8")
+    return "quant.cfg"
+
+
+def doctor(*arguments: str) -> Outcome:
+    outcome = command("doctor", *arguments)
+    assert len(outcome.out.splitlines()) <= SCREEN
+    return outcome
+
+
+def test_model_samples_and_every_format_are_examined_and_nothing_is_written(workshop: Workshop) -> None:
+    config = configuration(FULL)
+    before = workshop.content()
+    outcome = doctor("model.onnx", config)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert workshop.content() == before
+    titles = [line.split()[0] for line in outcome.out.splitlines() if not line.startswith(" ")]
+    assert titles == ["processor", "versions", "extras", "model", "samples", "FULL_QUANT", "next"]
+    for text in ("input 'x' float32 [?,3,8,8]", "output 'y' float32", "4 (BIN) from bins", *FORMATS):
+        assert text in outcome.out
+    assert "nodes quantized, about" in outcome.out
+
+
+def test_the_command_that_it_ends_with_works(workshop: Workshop) -> None:
+    outcome = doctor("model.onnx", configuration(FULL))
+    done = command(*outcome.last_line.split()[2:])
+    assert (done.status, done.last_line) == (0, SUCCESS)
+    assert Path("model_quantized.onnx").is_file()
+
+
+def test_without_a_configuration_every_kind_of_quantization_is_shown(workshop: Workshop) -> None:
+    outcome = doctor("model.onnx")
+    assert outcome.status == 0
+    for kind in ("FULL_QUANT", "WEIGHT_QUANT", "DYNAMIC_QUANT"):
+        assert f"\n{kind}" in outcome.out
+    assert "refused: a .nb file for arm has no dynamic quantization" in outcome.out
+    assert "converter_lite template" in outcome.last_line
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "text", "status", "message"),
+    [
+        ("data_preprocess_param", "calibrate_path", "xx:bins", 1, "the model has no input 'xx' (did you mean 'x'?)"),
+        ("data_preprocess_param", "calibrate_path", "x:absent", 1, "absent"),
+        ("data_preprocess_param", "calibrate_size", "9999", 1, "9999"),
+        ("common_quant_param", "quant_type", "FULL", 2, "quant_type"),
+        ("common_quant_param", "skip_quant_node", "nobody", 2, "nobody"),
+    ],
+)
+def test_a_problem_is_told_with_the_status_that_a_conversion_has(
+    workshop: Workshop, section: str, key: str, text: str, status: int, message: str
+) -> None:
+    config = configuration(changed(FULL, **{section: {key: text}}))
+    outcome = doctor("model.onnx", config)
+    flags = ("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", f"--configFile={config}")
+    assert outcome.status == status == command(*flags).status
+    assert outcome.err.startswith("ERROR ")
+    assert message in outcome.err
+    assert outcome.out.startswith("processor")
+
+
+def test_a_format_that_refuses_fails_only_if_it_was_asked_for(workshop: Workshop) -> None:
+    config = configuration(DYNAMIC)
+    assert doctor("model.onnx", config).status == 0
+    outcome = doctor("model.onnx", config, "--saveType=NAIVE_BUFFER,ONNX")
+    assert outcome.status == 2
+    assert "ERROR a .nb file for arm has no dynamic quantization" in outcome.err
+    assert "ONNX         1 of" in outcome.out
+
+
+def test_a_quantized_model_is_called_one(workshop: Workshop) -> None:
+    flags = ("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=done", "--saveType=ONNX")
+    assert command(*flags, f"--configFile={configuration(WEIGHT)}").status == 0
+    outcome = doctor("done.onnx")
+    assert outcome.status == 0
+    assert "quantized already" in outcome.out
+    assert doctor("done.onnx", configuration(WEIGHT)).status == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "message"),
+    [("absent.onnx", 1, "does not exist"), ("model.bin", 2, "give it with --fmk"), ("bins", 2, "give it with --fmk")],
+)
+def test_what_is_no_model_is_refused(workshop: Workshop, name: str, status: int, message: str) -> None:
+    outcome = doctor(name)
+    assert (outcome.status, "next" in outcome.out) == (status, False)
+    assert message in outcome.err
