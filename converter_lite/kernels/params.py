@@ -64,22 +64,6 @@ class QuantSpec:
         return next(t for t in types if np.iinfo(t).min <= self.qmin and self.qmax <= np.iinfo(t).max)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorRange:
-    """Observed real range of a tensor.
-
-    Attributes:
-        rmin, rmax: float64, scalar or one value per channel.
-        count: Number of samples behind it.
-        observer: Name of the method that found it.
-    """
-
-    rmin: NDArray[np.float64]
-    rmax: NDArray[np.float64]
-    count: int = 0
-    observer: str = ""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantParams:
     """Scale and zero point on a grid; ``real = scale * (q - zero_point)``, times ``input_scales`` where there are any.

@@ -28,11 +28,6 @@ def along_axis(values: NDArray[Any], rank: int, axis: int | None) -> NDArray[Any
     return values.reshape(shape)
 
 
-def round_half_even(values: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Round as QuantizeLinear does (ONNX operator specification): ties go to the even integer."""
-    return np.rint(values)
-
-
 def round_half_away(values: NDArray[np.floating]) -> NDArray[np.floating]:
     """Round as the device runtimes do (C ``round``): ties go away from zero."""
     rounded = np.asarray(np.abs(values) + 0.5)  # then in place: weights are large

@@ -38,7 +38,6 @@ from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.inference_model.writer import parameter_bytes, program_bytes
 from converter_lite.formats.paddle.nb.reader import read as read_nb
-from converter_lite.formats.paddle.nb.writer import write as write_nb
 from converter_lite.formats.pytorch.child.archive import archive_of
 from converter_lite.formats.pytorch.child.pickles import foreign_globals
 from converter_lite.formats.pytorch.inspect import describe as describe_pytorch
@@ -68,6 +67,7 @@ from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
 from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
 from tests.formats.paddle.pir_models import pir_twin
 from tests.formats.paddle.plans import plan_weights
+from tests.formats.paddle.writing import write as write_nb
 from tests.formats.pytorch.archives import WEIGHTS, exported, program, scripted
 from tests.formats.tflite.models import seeds as tflite_seeds
 from tests.support import full, samples_of, written

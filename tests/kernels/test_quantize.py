@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
-from converter_lite.kernels.quantize import quantize, round_half_away, round_half_even
+from converter_lite.kernels.quantize import quantize, round_half_away
 from converter_lite.quantization.qdq.materialize import storage_type
 from tests.support import build_proto, normal, run
 
@@ -68,9 +68,8 @@ def test_every_channel_is_quantized_as_it_would_be_alone(bits: int, axis: int, s
         np.testing.assert_array_equal(np.take(q, channel, axis), alone.quantize(part))
 
 
-def test_rounding_is_to_even_for_onnx_and_away_from_zero_for_device_runtimes() -> None:
+def test_rounding_is_away_from_zero_for_device_runtimes() -> None:
     values = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.4, -0.6])
-    np.testing.assert_array_equal(round_half_even(values), [-2, -2, 0, 0, 2, 2, 0, -1])
     np.testing.assert_array_equal(round_half_away(values), [-3, -2, -1, 1, 2, 3, 0, -1])
 
 

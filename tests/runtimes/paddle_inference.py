@@ -43,6 +43,14 @@ class Found:
     kernels: tuple[str, ...] = ()
 
 
+def translate(folder: Path) -> dict[str, str]:
+    """Have Paddle 3 make PIR programs of the ``.pdmodel`` files in a folder; what it refuses, with the reason."""
+    python = interpreter(ENVIRONMENTS["3.3.1"])
+    subprocess.run([str(python), str(CHILD.with_name("pir_child.py")), str(folder)], check=True, capture_output=True)
+    found: dict[str, str] = json.loads((folder / "errors.json").read_text())
+    return found
+
+
 def run_models(release: str, cases: Sequence[InferenceCase], folder: Path) -> list[Found]:
     """What Paddle makes of the cases; the calling test is skipped where the release was not made."""
     python = interpreter(ENVIRONMENTS[release])

@@ -16,12 +16,12 @@ from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.format import NB_REQUIREMENTS
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
-from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.pipeline.prepare import optimized
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.int8_arithmetic import run as device_run
 from tests.formats.paddle.plans import plan_full, plan_weights
+from tests.formats.paddle.writing import write
 from tests.runtimes.conftest import Tally
 from tests.runtimes.paddle import RELEASES, Case, require, run_cases
 from tests.support import build, shared_model

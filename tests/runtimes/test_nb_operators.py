@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from converter_lite.formats.paddle.exporter.build import NbOptions, build, check
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RELEASES, exists
 from converter_lite.formats.paddle.nb.reader import read
-from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.formats.paddle.writing import write
 from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.nb_cases_layers import layers

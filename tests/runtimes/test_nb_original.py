@@ -20,12 +20,12 @@ from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import to_graph
 from converter_lite.formats.paddle.nb.serialize import serialize
-from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.program import NbFile, Operator
 from converter_lite.kernels.params import MIN_RANGE
 from converter_lite.quantization.plan import QuantizedModel
 from tests.formats.paddle.int8_arithmetic import run as device_run
 from tests.formats.paddle.plans import convert_to_nb
+from tests.formats.paddle.writing import write
 from tests.runtimes.paddle import PADDLE_MODELS as PADDLE
 from tests.runtimes.paddle import RELEASES, Case, interpreter, require, run_cases
 from tests.runtimes.test_nb_models import relative_error, run

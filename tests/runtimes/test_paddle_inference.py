@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import changed, command
 from tests.runtimes.conftest import Tally
 from tests.runtimes.paddle_arm import require_arm, run_on_arm
-from tests.runtimes.paddle_inference import ENVIRONMENTS, Found, InferenceCase, run_models
+from tests.runtimes.paddle_inference import ENVIRONMENTS, Found, InferenceCase, run_models, translate
 from tests.runtimes.test_converted_models import FILES, FULL, TOKENS, convert, full, sample
 from tests.runtimes.test_nb_operators import CASES, expected, mismatch
 from tests.runtimes.test_nb_original import original
@@ -72,6 +73,25 @@ def test_every_operator_gives_the_float_models_numbers(release: str, tally: Tall
         if (problem := found.error or mismatch(_singles(found), expected(case), case.tolerance))
     }
     tally(f"paddle {release}", "operators, written", tried=len(chosen), wrong=len(wrong))
+    assert wrong == {}
+
+
+def test_paddle_3_makes_the_same_program_of_pir(tally: Tally, tmp_path: Path) -> None:
+    chosen = []
+    for number, case in enumerate(CASES):
+        with suppress(TargetError):  # a side of 1
+            write(QuantizedModel(case.model, QuantPlan("paddle")), tmp_path / f"{number}.pdmodel")
+            chosen.append((tmp_path / f"{number}.json", case))
+    assert translate(tmp_path) == {}
+    chosen = [(path, case) for path, case in chosen if '"#":"p"' in path.read_text()]  # others have nothing to load
+    cases = [InferenceCase(path, fed(case.model, case.feed)) for path, case in chosen]
+    results = run_models("3.3.1", cases, tmp_path)
+    wrong = {
+        case.name: problem
+        for (_, case), found in zip(chosen, results, strict=True)
+        if (problem := found.error or mismatch(_singles(found), expected(case), case.tolerance))
+    }
+    tally("paddle 3.3.1", "PIR, made by Paddle of ours", tried=len(chosen), wrong=len(wrong))
     assert wrong == {}
 
 

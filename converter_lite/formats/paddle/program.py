@@ -129,11 +129,6 @@ def ints(values: Sequence[int]) -> Attribute:
     return Attribute(AttrType.INTS, tuple(int(v) for v in values))
 
 
-def longs(values: Sequence[int]) -> Attribute:
-    """LONGS attribute."""
-    return Attribute(AttrType.LONGS, tuple(int(v) for v in values))
-
-
 def long(value: int) -> Attribute:
     """LONG attribute."""
     return Attribute(AttrType.LONG, int(value))
@@ -142,11 +137,6 @@ def long(value: int) -> Attribute:
 def floats(values: Sequence[float] | NDArray[np.floating]) -> Attribute:
     """FLOATS attribute, each value as float32 holds it."""
     return Attribute(AttrType.FLOATS, tuple(np.asarray(values, np.float32).tolist()))
-
-
-def strings(values: Sequence[str]) -> Attribute:
-    """STRINGS attribute."""
-    return Attribute(AttrType.STRINGS, tuple(values))
 
 
 @dataclass(slots=True)

@@ -25,11 +25,6 @@ def step(before: Order, after: Order) -> Order:
     return tuple(before.index(axis) for axis in after)
 
 
-def composed(order: Order, permutation: Sequence[int]) -> Order:
-    """The order of ``transpose(value, permutation)``."""
-    return tuple(order[axis] for axis in permutation)
-
-
 def moved(order: Order, permutation: Sequence[int]) -> Order:
     """The order in which a value is ``transpose(tensor, permutation)`` if it has the tensor in ``order``."""
     return tuple(list(permutation).index(axis) for axis in order)

@@ -12,12 +12,12 @@ import pytest
 
 from converter_lite.errors import FormatError
 from converter_lite.formats.paddle.exporter.build import NbOptions
-from converter_lite.formats.paddle.nb.parse import HEADER, is_nb, parse
+from converter_lite.formats.paddle.nb.parse import HEADER, parse
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.schema import SCHEMA
-from converter_lite.formats.paddle.nb.writer import write
 from tests.formats.paddle.models import small_network, sparse_file
 from tests.formats.paddle.plans import plan_weights
+from tests.formats.paddle.writing import write
 from tests.mutation import mutations
 from tests.support import build, normal, reading_limit, traced_peak
 
@@ -96,9 +96,9 @@ def shared_vectors(width: int) -> bytes:
 
 
 def test_other_files_are_not_taken_for_nb_files(tmp_path: Path) -> None:
-    assert is_nb(seed_file(2))
     for data in (b"", b"PK\x03\x04" + bytes(60), bytes(100), np.random.default_rng(0).bytes(200)):
-        assert not is_nb(data)
+        with pytest.raises(FormatError, match=r"this is not a \.nb file"):
+            parse(data)
 
 
 def test_a_file_of_the_oldest_layout_is_refused_with_a_remedy() -> None:

@@ -10,11 +10,11 @@ from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RELEASES, exists
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
-from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.int8_arithmetic import run
 from tests.formats.paddle.plans import plan_full
+from tests.formats.paddle.writing import write
 from tests.runtimes.test_nb_models import feed_of, graph_of
 
 CHAINS = {"mobilenet_v1_0.75_224.onnx": 24, "resnet8_cifar10.onnx": 3, "ultraface_rfb_320.onnx": 39}

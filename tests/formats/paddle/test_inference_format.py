@@ -15,6 +15,7 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config import config_from_mapping
 from converter_lite.errors import ConfigError, ConverterError, ModelError, TargetError
 from converter_lite.formats.base import FileOptions
+from converter_lite.formats.paddle.inference_model.files import read_program
 from converter_lite.formats.paddle.inference_model.format import InferenceFormat
 from converter_lite.formats.paddle.inference_model.lowering import SKIP, largest
 from converter_lite.formats.paddle.inference_model.policy import InferencePolicy
@@ -333,3 +334,15 @@ def test_weights_of_16_bits_become_floats_with_a_word(tmp_path: Path) -> None:
     again = read_paddle(made.files[0])
     assert not again.plan.quantized_nodes
     assert_same_outputs(qdq_model(wide), again.model, random_feed(model), rtol=1e-5)
+
+
+def test_attributes_without_which_paddle_3_makes_no_program_of_pir_are_written(tmp_path: Path) -> None:
+    model = build(
+        "g (float[1,4,6,6] x) => (float[1,1,6,6] y) "
+        '{ p = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) r = PRelu(p, w) y = DepthToSpace<blocksize=2,mode="CRD">(r) }',
+        w=np.full((4, 1, 1), 0.1, np.float32),
+    )
+    FORMAT.write(QuantizedModel(model, QuantPlan("paddle")), tmp_path / "net.pdmodel")
+    operators = read_program((tmp_path / "net.pdmodel").read_bytes()).main.operators
+    found = {op.type: op.get("data_format") for op in operators if op.type in ("pool2d", "prelu", "pixel_shuffle")}
+    assert found == dict.fromkeys(("pool2d", "prelu", "pixel_shuffle"), "NCHW")

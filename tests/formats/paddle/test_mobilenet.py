@@ -15,11 +15,11 @@ from PIL import Image
 from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.inference_model.reader import load, locate, read_paddle
 from converter_lite.formats.paddle.nb.reader import read
-from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.planning import adapt_plan
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.formats.paddle.writing import write
 from tests.support import MODELS, shared_model
 
 pytestmark = pytest.mark.shared

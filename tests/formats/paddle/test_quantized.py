@@ -15,7 +15,6 @@ from converter_lite.formats.paddle.exporter.build import NbOptions, build
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
-from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.planning import adapt_plan
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.formats.paddle.program import VarType
@@ -27,6 +26,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.int8_arithmetic import run
 from tests.formats.paddle.models import random, small_network
 from tests.formats.paddle.plans import plan_full, plan_weights
+from tests.formats.paddle.writing import write
 from tests.support import build as graph
 
 Feed = dict[str, NDArray[Any]]

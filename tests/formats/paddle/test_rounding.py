@@ -14,7 +14,6 @@ from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.build import NbOptions
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
-from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.planning import adapt_plan
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.kernels.params import QuantSpec, params_from_range
@@ -24,6 +23,7 @@ from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.models import random, small_network
 from tests.formats.paddle.plans import plan_full
+from tests.formats.paddle.writing import write
 from tests.support import build
 
 STEP, NEAR = 6.0 / 255, 1.01

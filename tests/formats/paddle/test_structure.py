@@ -13,7 +13,6 @@ from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RELEASES, ch
 from converter_lite.formats.paddle.kernels import Target as Place
 from converter_lite.formats.paddle.nb.parse import HEADER, parse
 from converter_lite.formats.paddle.nb.serialize import program_dict, serialize
-from converter_lite.formats.paddle.nb.writer import write
 from converter_lite.formats.paddle.program import (
     Attribute,
     AttrType,
@@ -27,11 +26,10 @@ from converter_lite.formats.paddle.program import (
     floats,
     ints,
     long,
-    longs,
-    strings,
 )
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from tests.formats.paddle.models import small_network
+from tests.formats.paddle.writing import write
 from tests.support import build as graph
 
 
@@ -42,11 +40,11 @@ def every_kind_of_attribute() -> dict[str, Attribute]:
         "s": attr("text"),
         "ints": ints((1, -2)),
         "floats": floats((0.25, -1.5)),
-        "strings": strings(("a", "b")),
+        "strings": Attribute(AttrType.STRINGS, ("a", "b")),
         "b": attr(True),
         "bools": Attribute(AttrType.BOOLEANS, (True, False)),
         "l": long(2**40),
-        "longs": longs((1, 2**40)),
+        "longs": Attribute(AttrType.LONGS, (1, 2**40)),
         "empty": ints(()),
         "zero": attr(0),
         "false": attr(False),

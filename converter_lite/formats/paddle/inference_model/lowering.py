@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported, dims
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform
-from converter_lite.formats.paddle.inference_model.spelling import SPELLINGS
+from converter_lite.formats.paddle.inference_model.spelling import SPELLINGS, complete
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Target, choose
 from converter_lite.formats.paddle.program import Attribute, Operator, Program, VarType, attr
 from converter_lite.kernels.quantize import along_axis
@@ -164,6 +164,7 @@ class InferenceLowering(Lowering):
         is_integer, spelling = bool(made.get("enable_int8")), SPELLINGS.get(operator)
         written = [made] if spelling is None else spelling(made, self._like)
         for place, each in enumerate(written):
+            complete(each)
             if each.type in QUANTIZED_BY_ONEDNN and not (is_integer and place == 0):
                 each.attributes[SKIP] = attr(1)
         self.operators.extend(written)

@@ -92,6 +92,24 @@ def _padding(op: Operator, fresh: Fresh) -> list[Operator]:
     ]
 
 
+_IMAGE = {"data_format": attr("NCHW")}
+_SIZES = {"out_d": attr(-1), "out_h": attr(-1), "out_w": attr(-1)}
+
+REQUIRED: dict[str, dict[str, Attribute]] = {
+    **dict.fromkeys(("conv2d", "depthwise_conv2d", "conv2d_transpose", "pool2d", "pool3d", "prelu"), _IMAGE),
+    "pixel_shuffle": _IMAGE,
+    **dict.fromkeys(("nearest_interp_v2", "bilinear_interp_v2", "bicubic_interp_v2", "trilinear_interp_v2"), _SIZES),
+    "linear_interp_v2": _SIZES,
+    "thresholded_relu": {"value": attr(0.0)},
+}
+"""Attributes without which Paddle 3 cannot make a PIR program of a file, with the value that they have without saying."""
+
+
+def complete(op: Operator) -> None:
+    """Add the attributes of an operator of Paddle that a PIR program must say."""
+    op.attributes = {**REQUIRED.get(op.type, {}), **op.attributes}
+
+
 SPELLINGS: dict[str, Spelling] = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d", "conv2d_transpose"), _convolution),
     "fc": _fully_connected,

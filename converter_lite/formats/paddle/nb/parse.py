@@ -25,15 +25,6 @@ from converter_lite.formats.paddle.program import (
 HEADER = struct.Struct("<H16sQ")
 
 
-def is_nb(data: bytes) -> bool:
-    """Whether the first bytes look like a ``.nb`` file (the format has no magic number)."""
-    try:
-        _header(data, where="")
-    except FormatError:
-        return False
-    return True
-
-
 def parse(data: bytes, *, where: str = "") -> NbFile:
     """Read a whole file.
 
