@@ -108,9 +108,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if len(name) > MAX_SUGGESTED:
         return ""
     by_folded = {candidate.casefold(): candidate for candidate in names}
-    given = name.strip().casefold()
-    alike = [word for word in by_folded if abs(len(word) - len(given)) <= max(1, len(given) // 2)]  # npu is not NVGPU
-    matches = difflib.get_close_matches(given, alike, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name.strip().casefold(), list(by_folded), n=1, cutoff=0.6)
     return by_folded[matches[0]] if matches else ""
 
 

@@ -14,7 +14,7 @@ from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.passes.pipeline import ALL_REWRITES, OptimizeResult, Rewrites, optimize, settle
 from converter_lite.passes.widening import compute_in_float32, computes_in_halves
-from converter_lite.quantization.forecast import StoredAs, forecast_bytes
+from converter_lite.quantization import forecast
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def optimized(
 
 
 def _size(model: ir.Model) -> int:
-    return forecast_bytes(model, QuantPlan("FLOAT"), StoredAs())
+    return forecast.forecast_bytes(model, QuantPlan("FLOAT"), forecast.StoredAs())
 
 
 def _may_hold_patterns(model: ir.Model) -> bool:

@@ -90,4 +90,4 @@ def test_an_encrypted_file_is_an_error_with_a_remedy() -> None:
     outcome = convert("--saveType=ONNX")
     assert outcome.status == 1
     assert "net.mindir: the file is encrypted" in outcome.err
-    assert "enc_key" in outcome.err
+    assert "--decryptKey" in outcome.err

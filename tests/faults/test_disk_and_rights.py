@@ -62,7 +62,7 @@ def test_statistics_that_do_not_fit_on_the_disk_are_a_warning(workshop: Workshop
     (small_disk / "filler").write_bytes(bytes(60 << 10))
     outcome = workshop.convert("--cache=disk/cache", config=FULL)
     assert outcome.status == 0
-    assert "statistics cannot be kept" in outcome.out
+    assert "statistics cannot be kept" in outcome.err
     assert list(small_disk.glob("cache/*")) == []
 
 

@@ -15,8 +15,8 @@ from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
+from converter_lite.quantization import forecast
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.qdq.parts import TWO_PARTS
@@ -93,7 +93,7 @@ class OnnxFormat:
         settings = choice.settings if choice is not None else None
         weights = settings if isinstance(settings, WeightSettings) else WeightSettings()
         widths = {weights.bits, *(params.spec.bits for params in quantized.plan.weights.values())}
-        stored_as = StoredAs(
+        stored_as = forecast.StoredAs(
             bits=weights.bits,
             narrowest=narrowest_width() if _newer_forms(widths) else NARROWEST,
             per_channel=choice is not None and choice.is_per_channel,
@@ -101,7 +101,7 @@ class OnnxFormat:
             input_scales=weights.input_scales and weights.rounding.is_fitted,
             at_load=isinstance(settings, WeightSettings) and self._dequantizes_at_load(weights.bits),
         )
-        return forecast_bytes(quantized.model, quantized.plan, stored_as)
+        return forecast.forecast_bytes(quantized.model, quantized.plan, stored_as)
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan as it is."""
