@@ -53,7 +53,8 @@ class Converter:
         ms_compat: "device", or "wheel" for ``.ms`` files that the released desktop packages load too.
         nb_target: "arm" or "x86": processors that a ``.nb`` file is for.
         nb_fp16: A ``.nb`` file for ARM computes in float16 where there are kernels for it.
-        uint8_weights: ONNX: int8 weights with which integer kernels of x86 processors could saturate are stored as uint8.
+        uint8_weights: ONNX: whether int8 weights with which integer kernels of x86 processors could saturate are stored as
+            uint8: ``auto`` (those of integer models of other frameworks), ``on`` or ``off``.
         min_cosine: Quality gate; ``None`` applies the default rule.
         threads: Worker threads; 0 = one per core.
         calibration_data: Samples from Python instead of ``calibrate_path``.
@@ -76,7 +77,7 @@ class Converter:
     ms_compat: str = "device"
     nb_target: str = "arm"
     nb_fp16: bool = False
-    uint8_weights: bool = False
+    uint8_weights: str = "auto"
     min_cosine: float | None = None
     threads: int = 0
     calibration_data: Samples | None = None

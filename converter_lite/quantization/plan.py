@@ -20,6 +20,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite.config.names import TargetDevice
 from converter_lite.errors import CalibrationError, ConfigError, did_you_mean
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.pairs import PairRule
@@ -38,6 +39,9 @@ class NodeMode(enum.Enum):
     """Integer weights, activations quantized at run time."""
     FLOAT = "float"
 
+
+DEVICES = frozenset(device.value for device in TargetDevice) | {"FLOAT"}
+"""Targets of plans that are made here, for ONNX files."""
 
 LAZY_FROM = 1 << 22
 """Elements of a weight from which its integers are recomputed instead of kept."""
@@ -100,6 +104,11 @@ class QuantPlan:
     def quantize(self, node: ir.Node, mode: NodeMode, *, row_zero_point: int | None = None) -> None:
         """Mark a node as quantized."""
         self.nodes[node.name or ""] = NodePlan(node.op_type, mode, row_zero_point=row_zero_point)
+
+    @property
+    def came_with_the_model(self) -> bool:
+        """Whether it was read with the model, and not made for a device."""
+        return self.target not in DEVICES
 
     @property
     def cannot_saturate(self) -> bool:

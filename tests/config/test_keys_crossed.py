@@ -174,7 +174,7 @@ FLAGS: dict[str, Any] = {
     "ms_compat": "wheel",
     "nb_target": "x86",
     "nb_fp16": True,
-    "uint8_weights": True,
+    "uint8_weights": "on",
     "nb_meta_version": 1,
     "infer": True,
     "min_cosine": 0.9999999999,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 
 from converter_lite.config.names import DequantStrategy
@@ -12,7 +13,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
 from converter_lite.formats.requirements import GraphRequirements
-from converter_lite.kernels.params import QuantSpec
+from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization import forecast
@@ -26,6 +27,9 @@ from converter_lite.runtime.saturation import has_integer_weights, saturating_we
 
 ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True, compact=True)
 """Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats."""
+
+UINT8_OFFSET = 128
+"""What makes int8 values uint8."""
 
 SHOWN_NODES = 3
 """Nodes that are named."""
@@ -44,7 +48,7 @@ ATTENTION_NOTE = (
     "file; [dynamic_quant_param] attention_operator=false for them"
 )
 EXACT_NOTE = "no integer kernel can saturate: the same numbers on every x86 processor"
-UINT8_NOTE = "{} weights are stored as uint8: exact on every processor, and slower than int8"
+UINT8_NOTE = "{} weights are stored as uint8: exact on every processor, and slower than int8 (--uint8Weights=off)"
 NO_UINT8_NOTE = "uint8Weights=on: there is no int8 weight with which a kernel could saturate"
 SATURATING_NOTE = (
     "x86 processors without VNNI saturate with {pairs} pairs of weights ({share:.1%}) in {nodes}: other numbers there than "
@@ -104,9 +108,16 @@ class OnnxFormat:
         return forecast.forecast_bytes(quantized.model, quantized.plan, stored_as)
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
-        """The plan as it is."""
+        """The plan with uint8 activations where those of another framework are asymmetric int8: the same real numbers.
+
+        onnxruntime has integer kernels for both, but on x86 it uses those for int8 only where a tensor has one reader.
+        """
         del log
-        return quantized
+        asked, plan = self.options.io_types, quantized.plan
+        if "INT8" in (asked.inputs, asked.outputs) or not any(map(_is_asymmetric_int8, plan.activations.values())):
+            return quantized
+        activations = {name: _as_uint8(params) for name, params in plan.activations.items()}
+        return replace(quantized, plan=replace(plan, activations=activations))
 
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
         """See :class:`~converter_lite.formats.base.OutputFormat`."""
@@ -117,10 +128,11 @@ class OnnxFormat:
         config = self.options.config
         attention = config is None or config.dynamic_quant_param.attention_operator
         model, notes = _built(quantized, attention=attention)
-        if self.options.own(OnnxFlags).uint8_weights:
+        if self._stores_exactly(quantized.plan):
             changed = {weight.weight for weight in saturating_weights(model)}
             model = without_saturation(model)
-            notes = (UINT8_NOTE.format(len(changed)) if changed else NO_UINT8_NOTE, *notes)
+            if changed or self.options.own(OnnxFlags).uint8_weights == "on":
+                notes = (UINT8_NOTE.format(len(changed)) if changed else NO_UINT8_NOTE, *notes)
         change_io_types(model, self.options.io_types)
         if self.options.fp16 and not store_constants_as_float16(model):
             notes = (NO_HALF_NOTE, *notes)
@@ -137,6 +149,11 @@ class OnnxFormat:
             notes = (said, *notes)
         keep_metadata = self.options.own(OnnxFlags).keep_metadata
         return Written(writer.save(model, path, log, keep_metadata=keep_metadata), notes)
+
+    def _stores_exactly(self, plan: QuantPlan) -> bool:
+        """Whether int8 weights that could saturate become uint8."""
+        asked = self.options.own(OnnxFlags).uint8_weights
+        return asked == "on" or (asked == "auto" and plan.came_with_the_model)
 
     def _dequantizes_at_load(self, bits: int) -> bool:
         from converter_lite.formats.onnx.at_load import can_cast
@@ -159,6 +176,18 @@ class OnnxFormat:
 
 
 output_format = OnnxFormat
+
+
+def _is_asymmetric_int8(params: QuantParams) -> bool:
+    return params.spec.signed and params.spec.bits == 8 and bool(np.any(params.zero_point))
+
+
+def _as_uint8(params: QuantParams) -> QuantParams:
+    """The same grid, counted from 0; grids of other widths, and those without -128, as they are."""
+    if not params.spec.signed or params.spec.bits != 8 or params.spec.narrow_range:
+        return params
+    spec = replace(params.spec, signed=False, symmetric=False)
+    return replace(params, zero_point=params.zero_point + UINT8_OFFSET, spec=spec)
 
 
 def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tuple[str, ...]]:
