@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ class JobResult:
         seconds: Wall time.
         identity: What it depends on (:func:`converter_lite.batch.identity.identity`).
         skipped: Whether it was done already, by an earlier run.
+        folder: What the paths in the report are relative to.
         error: What went wrong, with place and remedy; empty after a success.
         report: What ``--json`` of the conversion holds; empty where its process died.
         log: What it printed.
@@ -37,6 +39,7 @@ class JobResult:
     error: str = ""
     log: str = ""
     skipped: bool = False
+    folder: str = ""
 
     @property
     def exit_status(self) -> int:
@@ -75,7 +78,7 @@ def save_results(path: Path, results: Iterable[JobResult]) -> None:
     Raises:
         ConverterError: It cannot be written.
     """
-    jobs = [asdict(result) for result in results]
+    jobs = [{**asdict(result), "folder": _from(path.parent, result.folder)} for result in results]
     counts = {
         "converted": sum(not job["status"] and not job["skipped"] for job in jobs),
         "skipped": sum(job["skipped"] for job in jobs),
@@ -94,8 +97,20 @@ def load_results(path: Path) -> dict[str, JobResult]:
         return {}
     try:
         jobs = json.loads(path.read_text(encoding="utf-8"))["jobs"]
-        return {job["name"]: replace(JobResult(**job), skipped=False) for job in jobs}
+        return {job["name"]: _loaded(job, path.parent) for job in jobs}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             "this is not a batch result", where=str(path), hint="name another file with --json, or remove it"
         ) from error
+
+
+def _from(folder: Path, other: str) -> str:
+    """A folder as seen from another one; as it is, where no path leads there."""
+    try:
+        return Path(os.path.relpath(other or ".", folder)).as_posix()
+    except ValueError:
+        return other
+
+
+def _loaded(job: Mapping[str, Any], folder: Path) -> JobResult:
+    return JobResult(**{**job, "skipped": False, "folder": os.path.normpath(folder / job.get("folder", "."))})

@@ -70,13 +70,15 @@ class JobRunner:
             raise DataError(f"machine {platform.node()} has no such folder", where=str(job.folder), hint=SAME_FILES)
         found = identity(job)
         if task.earlier is not None and is_done(task.earlier, found, job.folder):
-            return JobResult(job.name, 0, 0.0, found, task.earlier.report, log=task.earlier.log, skipped=True)
+            kept = task.earlier
+            return replace(kept, status=0, seconds=0.0, identity=found, error="", skipped=True, folder=str(job.folder))
         with tempfile.TemporaryDirectory(prefix="converter_lite_") as folder:
             report = Path(folder) / "result.json"
             status, out, err = self._run(_command(job, report, self._threads), job.folder)
             content = _content(report)
         error = "" if status == 0 else _reason(status, err)
-        return JobResult(job.name, status, time.perf_counter() - start, found, content, error=error, log=out + err)
+        seconds = time.perf_counter() - start
+        return JobResult(job.name, status, seconds, found, content, error=error, log=out + err, folder=str(job.folder))
 
     def stop(self) -> None:
         """End the jobs that run, and start no other."""
@@ -127,7 +129,7 @@ def run_jobs(
         for number, outcome in outcomes:
             job = placed[number]
             if isinstance(outcome, ConverterError):
-                yield JobResult(job.name, outcome.exit_status, 0.0, "", {}, error=str(outcome))
+                yield JobResult(job.name, outcome.exit_status, 0.0, "", {}, error=str(outcome), folder=str(job.folder))
             else:
                 yield _confirmed(job, outcome) if executor.is_remote else outcome
 

@@ -47,6 +47,7 @@ from converter_lite.cli.exit_status import (
 )
 from converter_lite.cli.help import GroupedHelp
 from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.overview import overview_command
 from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
 from converter_lite.formats.registry import FORMATS, readable
@@ -277,6 +278,7 @@ def inspect_command(file: Path, kernels: bool, profile: Path | None, allow_exter
 cli.add_command(batch_command)
 cli.add_command(compare_command)
 cli.add_command(doctor_command)
+cli.add_command(overview_command)
 cli.add_command(sensitivity_command)
 
 

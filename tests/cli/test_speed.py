@@ -78,8 +78,8 @@ def test_the_result_says_how_fast_the_file_is(workshop: Workshop) -> None:
 def test_a_slower_file_is_a_warning_that_names_kernels(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("converter_lite.pipeline.prove.compare_speed", lambda *_: Speed(2, 3))
     outcome = workshop.succeed(config=FULL)
-    assert "ONNX: 3 ms a sample, slower than the float model (2 ms): " in outcome.out
-    assert " ms (" in outcome.out.partition("slower than the float model (2 ms): ")[2]
+    assert "ONNX: 3 ms a sample, slower than the float model (2 ms): " in outcome.err
+    assert " ms (" in outcome.err.partition("slower than the float model (2 ms): ")[2]
 
 
 def test_a_gate_for_the_speed_refuses_the_file_and_leaves_nothing(

@@ -53,6 +53,11 @@ UNITS = (Unit("bytes", 1, 0), Unit("kB", 1000, 2), Unit("MB", 1_000_000, 3))
 """Units by size; a page has the first in which its model has less than 10,000, or the last."""
 
 
+def unit_of(most: int) -> Unit:
+    """The unit for sizes up to this many bytes."""
+    return next((unit for unit in UNITS if most < 10_000 * unit.bytes), UNITS[-1])
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What is to be thought of a file, and what to do next."""
@@ -166,5 +171,4 @@ class PageContent:
     @property
     def unit(self) -> Unit:
         """The unit of all sizes."""
-        most = max([self.model_bytes, *(item.bytes for item in self.formats)])
-        return next((unit for unit in UNITS if most < 10_000 * unit.bytes), UNITS[-1])
+        return unit_of(max([self.model_bytes, *(item.bytes for item in self.formats)]))
