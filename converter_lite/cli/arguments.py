@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -208,23 +209,6 @@ executor_option = option(
 )
 
 
-def ratio(text: str, flag: str) -> float | None:
-    """A number above 0, ``None`` for an empty text.
-
-    Raises:
-        UsageError: It is not.
-    """
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0.0 < value < float("inf"):
-        raise UsageError(f"{text!r} is not a number above 0", where=flag)
-    return value
-
-
 def path_of(text: str) -> Path | None:
     """A path, ``None`` for an empty text."""
     return Path(text) if text else None
@@ -247,12 +231,25 @@ def cosine(text: str, flag: str) -> float | None:
     Raises:
         UsageError: It is not.
     """
+    return _number(text, flag, lambda value: -1.0 <= value <= 1.0, "from -1 to 1")
+
+
+def ratio(text: str, flag: str) -> float | None:
+    """A number above 0, ``None`` for an empty text.
+
+    Raises:
+        UsageError: It is not.
+    """
+    return _number(text, flag, lambda value: 0.0 < value < math.inf, "above 0")
+
+
+def _number(text: str, flag: str, is_valid: Callable[[float], bool], bounds: str) -> float | None:
     if not text:
         return None
     try:
         value = float(text)
     except ValueError:
-        value = float("nan")
-    if not -1.0 <= value <= 1.0:
-        raise UsageError(f"{text!r} is not a number from -1 to 1", where=flag)
+        value = math.nan
+    if not is_valid(value):
+        raise UsageError(f"{text!r} is not a number {bounds}", where=flag)
     return value
