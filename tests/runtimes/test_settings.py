@@ -134,7 +134,7 @@ class Setting:
     refused_by_paddle: str = ""
 
 
-NO_DYNAMIC = "a .nb file for arm has no dynamic quantization"
+NO_DYNAMIC = "has no dynamic quantization"
 WIDTHS = "a .nb file stores weights with 8 or 16 bits"
 SETTINGS: dict[str, Setting] = {
     "full": Setting(FULL, 0.997),
