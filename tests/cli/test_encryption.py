@@ -11,11 +11,8 @@ import pytest
 
 from converter_lite import Converter
 from converter_lite.errors import ConverterError, UsageError
+from converter_lite.system import encryption
 from tests.cli.workshop import FULL, Workshop, command
-
-cryptography = pytest.importorskip("cryptography", reason="the extra [encryption] is not installed")
-
-from converter_lite.system import encryption  # noqa: E402 - after the skip
 
 KEY = "30313233343536373839414243444546"
 MS = "--saveType=MINDIR_LITE"

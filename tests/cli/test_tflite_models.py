@@ -69,7 +69,9 @@ def test_the_scales_of_the_written_file_are_those_of_the_file() -> None:
         for node in graph.node
         if node.op_type == "QuantizeLinear"
     }
-    assert grids == {(float(p.scale), int(p.zero_point) + 128) for p in plan.activations.values()}  # uint8 on the same grid
+    assert grids == {
+        (float(p.scale), int(p.zero_point) + 128) for p in plan.activations.values()
+    }  # uint8 on the same grid
     assert grids == {(float(np.float32(0.04)), -3 + 128), (1 / 256, 0)}
 
 

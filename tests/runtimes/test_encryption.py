@@ -14,8 +14,6 @@ import pytest
 from tests.cli.workshop import command, model_proto
 from tests.runtimes.ms_runtime import X86_PYTHON, x86_missing
 
-pytest.importorskip("cryptography", reason="the extra [encryption] is not installed")
-
 KEY = "30313233343536373839414243444546"
 
 CHILD = """

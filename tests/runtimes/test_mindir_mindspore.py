@@ -125,7 +125,6 @@ def test_encrypted_files_are_refused(newer: Exported, older: Exported) -> None:
 
 
 def test_encrypted_files_are_read_with_their_key(newer: Exported, older: Exported) -> None:
-    pytest.importorskip("cryptography", reason="the extra [encryption] is not installed")
     for exported in (newer, older):
         key = Key(b"0123456789ABCDEF", "AES-GCM")
         files = ModelFiles(exported.folder / "encrypted.mindir", None, {}, confined=True, key=key)

@@ -64,7 +64,6 @@ UNREADABLE = (
     OSError,
     zipfile.BadZipFile,
     ValueError,
-    NotImplementedError,
     EOFError,
     RuntimeError,
     zlib.error,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from converter_lite.formats.child import Shape
+
+_FUNCTIONS = attrgetter("library.function")
 
 
 def node_of(tensor: str) -> str:
@@ -17,7 +20,7 @@ def node_of(tensor: str) -> str:
 
 def nodes_of_functions(graph: Any) -> list[Any]:
     """Nodes of the functions that come with a graph."""
-    return [node for function in graph.library.function for node in function.node_def]
+    return [node for function in _FUNCTIONS(graph) for node in function.node_def]
 
 
 def reachable(graph: Any, ends: Iterable[str]) -> list[Any]:
