@@ -15,7 +15,7 @@ from converter_lite.config.names import (
     TargetDevice,
     WeightQuantStrategy,
 )
-from converter_lite.config.schema import DYNAMIC, FULL, SECTIONS, WEIGHT
+from converter_lite.config.schema import BLOCK_BITS, DYNAMIC, FULL, SECTIONS, WEIGHT
 from converter_lite.config.settings import DYNAMIC_DIM, QuantizationConfig
 from converter_lite.config.values import MIN_FLOAT32
 
@@ -29,7 +29,12 @@ _TARGET: Slot = ("full_quant_param", "target_device")
 _DEQUANT: Slot = ("weight_quant_param", "dequant_strategy")
 _STRATEGY: Slot = ("weight_quant_param", "quant_strategy")
 _ROUNDING: Slot = ("weight_quant_param", "rounding")
+_BLOCK_SIZE: Slot = ("weight_quant_param", "block_size")
+_PER_CHANNEL: Slot = ("weight_quant_param", "per_channel")
+_SYMMETRIC: Slot = ("weight_quant_param", "symmetric")
+_ACCURACY_LEVEL: Slot = ("weight_quant_param", "accuracy_level")
 _DYNAMIC_ROUNDING: Slot = ("dynamic_quant_param", "rounding")
+_FLOAT_LEVEL = 1
 _DATA = "data_preprocess_param"
 NO_DATA_TO_FIT = f"fits the rounding to calibration data, and there are none: add [{_DATA}] or remove the key"
 _CALIBRATION = ("calibrate_path", "calibrate_size", "input_type")
@@ -167,6 +172,31 @@ def _rounding_fits(facts: Facts) -> Iterator[Remark]:
         yield *(_STRATEGY if is_gptq else _ROUNDING), NO_DATA_TO_FIT
 
 
+def _blocks_fit(facts: Facts) -> Iterator[Remark]:
+    if _BLOCK_SIZE not in facts.given or not facts.known(QUANT_TYPE, _BIT_NUM, _BLOCK_SIZE):
+        return
+    quant_type, bits = facts.values[QUANT_TYPE], facts.values[_BIT_NUM]
+    if quant_type is not WEIGHT:
+        if quant_type is not None:
+            yield (
+                *_BLOCK_SIZE,
+                f"needs quant_type={WEIGHT.value}: no kernel of {quant_type.value} takes a scale per block",
+            )
+        return
+    if bits not in BLOCK_BITS:
+        yield *_BLOCK_SIZE, f"needs bit_num {' or '.join(map(str, BLOCK_BITS))}, not {bits}"
+    if facts.known(_PER_CHANNEL) and not facts.values[_PER_CHANNEL]:
+        yield *_PER_CHANNEL, "contradicts block_size, which gives every block a scale: remove one of the two"
+    if facts.known(_SYMMETRIC, _ACCURACY_LEVEL) and not facts.values[_SYMMETRIC] and bits == BLOCK_BITS[0]:
+        level = facts.values[_ACCURACY_LEVEL]
+        if level is not None and level != _FLOAT_LEVEL:
+            yield (
+                *_ACCURACY_LEVEL,
+                f"must be {_FLOAT_LEVEL} with symmetric=false and {bits} bits: kernels that round activations are reported to be "
+                "wrong there on processors with AVX2 only (onnxruntime issue 29853)",
+            )
+
+
 def _normalization_fits(facts: Facts) -> Iterator[Remark]:
     if facts.data_known("normalize_std") and any(abs(std) < MIN_FLOAT32 for std in facts.data("normalize_std")):
         yield _DATA, "normalize_std", "must not be 0: pixels are divided by it"
@@ -207,6 +237,7 @@ _ERROR_RULES: tuple[Callable[[Facts], Iterator[Remark]], ...] = (
     _calibration_is_given,
     _bits_fit,
     _rounding_fits,
+    _blocks_fit,
     _dynamic_rounding_fits,
     _normalization_fits,
     _crop_fits,
@@ -248,7 +279,7 @@ def _why_unused(facts: Facts, uses: tuple[Use, ...]) -> str:
 
 
 def _holds(facts: Facts, conditions: tuple[Condition, ...]) -> bool:
-    return all(facts.values[condition.section, condition.key] == condition.value for condition in conditions)
+    return all(condition.holds(facts.values[condition.section, condition.key]) for condition in conditions)
 
 
 def _join(names: list[str]) -> str:

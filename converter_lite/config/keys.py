@@ -29,15 +29,21 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Another key must have this value."""
+    """Another key must have this value; ``None``: any that is written."""
 
     section: str
     key: str
-    value: object
+    value: object = None
 
     def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.key} is set"
         value = self.value.value if isinstance(self.value, enum.Enum) else str(self.value).lower()
         return f"{self.key}={value}"
+
+    def holds(self, found: object) -> bool:
+        """Whether a value is such a one."""
+        return found is not None if self.value is None else found == self.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,14 @@ class DequantStrategy(enum.Enum):
     ON_THE_FLY = "ON_THE_FLY"
 
 
+class BlockSize(Word):
+    """Elements of a weight that share a scale. Ours."""
+
+    SMALL = "32", "", True
+    MIDDLE = "64", "", True
+    LARGE = "128", "", True
+
+
 class WeightQuantStrategy(enum.Enum):
     """How fixed-bit weights are rounded (``[weight_quant_param] quant_strategy``)."""
 

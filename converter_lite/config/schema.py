@@ -12,6 +12,7 @@ from types import MappingProxyType
 from converter_lite.config.keys import Condition, Key, Kind, Section, Use
 from converter_lite.config.names import (
     ActivationQuantMethod,
+    BlockSize,
     DequantStrategy,
     DynamicQuantStrategy,
     ExportPrecisionMode,
@@ -33,13 +34,18 @@ DYNAMIC = QuantType.DYNAMIC_QUANT
 _IMAGES = Condition("data_preprocess_param", "input_type", InputType.IMAGE)
 _MIXED = Condition("common_quant_param", "bit_num", 0)
 _AUTO_TUNE = Condition("mixed_bit_weight_quant_param", "auto_tune", True)
+_BLOCKS = Condition("weight_quant_param", "block_size")
 _ON_THE_FLY = Condition("weight_quant_param", "dequant_strategy", DequantStrategy.ON_THE_FLY)
+
+BLOCK_BITS = (4, 8)
+"""Widths of weights with a scale per block."""
 
 EVERY_CONVERSION: tuple[Use, ...] = ()
 """Uses of sections that have an effect without quantization, too."""
 
 _EVERY_TYPE = (Use(WEIGHT), Use(FULL), Use(DYNAMIC))
 _IMAGE_USES = tuple(Use(quant_type, when=(_IMAGES,)) for quant_type in QuantType)
+_BLOCK_USES = (Use(WEIGHT, when=(_BLOCKS,)),)
 _AUTO_TUNE_USES = (Use(WEIGHT, when=(_MIXED, _AUTO_TUNE)),)
 _PORTABLE_USES = (Use(FULL, (TargetDevice.CPU, TargetDevice.X86)), Use(DYNAMIC))
 _CANCELLING = "With bias_correction errors of NEAREST cancel within a layer."
@@ -173,6 +179,44 @@ _WEIGHT = Section(
             f"{Rounding.meanings()} {_CANCELLING} Not set: ADAPTIVE with less than 8 bits where there are samples.",
             choices=Rounding,
             example="ADAPTIVE",
+            is_ours=True,
+        ),
+        Key(
+            "block_size",
+            Kind.CHOICE,
+            None,
+            "Neighbours in the sums of a matrix product (MatMul, Gemm), or in a row of a table (Gather), that share a scale: "
+            "more scales, smaller errors. With bit_num 4 or 8, for ONNX files. Not set: a scale per output channel.",
+            choices=BlockSize,
+            example="32",
+            is_ours=True,
+        ),
+        Key(
+            "symmetric",
+            Kind.BOOLEAN,
+            True,
+            "false: blocks have zero points too.",
+            uses=_BLOCK_USES,
+            is_ours=True,
+        ),
+        Key(
+            "eight_bit_node",
+            Kind.NAMES,
+            (),
+            "Nodes whose blocks have 8 bits whatever bit_num is, as in skip_quant_node: embeddings (`Gather`), the output head.",
+            uses=_BLOCK_USES,
+            example="Gather,lm_head",
+            is_ours=True,
+        ),
+        Key(
+            "accuracy_level",
+            Kind.INTEGER,
+            None,
+            "Products and tables with blocks become operators of onnxruntime (MatMulNBits, GatherBlockQuantized) with this "
+            "level: 1 computes in float, 4 rounds activations to int8. Not set: standard operators.",
+            high=4,
+            uses=_BLOCK_USES,
+            example="4",
             is_ours=True,
         ),
         Key(

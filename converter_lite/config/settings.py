@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from converter_lite.config.names import (
     ActivationQuantMethod,
+    BlockSize,
     DequantStrategy,
     DynamicQuantStrategy,
     ExportPrecisionMode,
@@ -70,6 +71,10 @@ class WeightQuantParam:
     bias_correction: bool
     quant_strategy: WeightQuantStrategy
     rounding: Rounding | None
+    block_size: BlockSize | None
+    symmetric: bool
+    eight_bit_node: tuple[str, ...]
+    accuracy_level: int | None
     update_mindir: bool
     max_segments: int
 

@@ -192,7 +192,8 @@ def _applies(settings: Mapping[str, Mapping[str, str]], use: Use) -> bool:
 
 
 def _holds(settings: Mapping[str, Mapping[str, str]], condition: Condition) -> bool:
-    return settings.get(condition.section, {}).get(condition.key) == _text(condition.value)
+    found = settings.get(condition.section, {}).get(condition.key)
+    return found is not None if condition.value is None else found == _text(condition.value)
 
 
 def _help_text(key: Key) -> str:

@@ -64,8 +64,8 @@ def round_gptq(
     """Integers that minimize ``|| (dequantized - weight) @ x ||`` over the inputs that a compensation was made for.
 
     Shapes:
-        weight: ``(groups, rows, columns)``; scale, zero_point: broadcast to ``(groups, rows, 1)``; pairs: columns that must
-        not saturate a kernel together (:mod:`converter_lite.kernels.pairs`; zero points are 0 then).
+        weight: ``(groups, rows, columns)``; scale, zero_point: broadcast to ``(groups, rows, 1)``, or of the weight's shape;
+        pairs: columns that must not saturate a kernel together (:mod:`converter_lite.kernels.pairs`; zero points are 0 then).
 
     Returns:
         int32 of the shape of ``weight``.
@@ -73,13 +73,13 @@ def round_gptq(
     columns, order, upper = weight.shape[2], compensated.order, compensated.upper
     earlier = _earlier_partners(order, pairs)
     w = np.take_along_axis(weight, order[:, None, :], axis=2).astype(np.float64)
-    scale = np.broadcast_to(scale, (*weight.shape[:2], 1))[..., 0]
-    zero = np.broadcast_to(zero_point, (*weight.shape[:2], 1))[..., 0]
+    scales, zeros = (_by_column(values, weight.shape, order) for values in (scale, zero_point))
     q = np.zeros_like(w)
     for start in range(0, columns, BLOCK):
         end = min(start + BLOCK, columns)
         errors = np.empty((*w.shape[:2], end - start))
         for j in range(start, end):
+            scale, zero = scales[..., j], zeros[..., j]
             column = np.clip(np.rint(w[:, :, j] / scale + zero), spec.qmin, spec.qmax)
             for partner in earlier:
                 column = _beside(column, q, partner[:, j])
@@ -91,6 +91,13 @@ def round_gptq(
     result = np.empty_like(q)
     np.put_along_axis(result, np.broadcast_to(order[:, None, :], q.shape).copy(), q, axis=2)
     return result.astype(np.int32)
+
+
+def _by_column(values: NDArray[np.float64], shape: tuple[int, ...], order: NDArray[np.intp]) -> NDArray[np.float64]:
+    """A value for each element, columns in the order in which they are rounded."""
+    if values.shape != shape:
+        return np.broadcast_to(np.broadcast_to(values, (*shape[:2], 1)), shape)
+    return np.take_along_axis(values, order[:, None, :], axis=2)
 
 
 def _earlier_partners(order: NDArray[np.intp], pairs: Sequence[Indices]) -> list[NDArray[np.intp]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError
+from converter_lite.kernels.blocks import per_block, slabs, spread
 from converter_lite.kernels.pairs import Rules, repair, step_factors
 from converter_lite.kernels.quantize import FloatArray, IntArray, along_axis, dequantize, quantize
 
@@ -31,6 +33,7 @@ class QuantSpec:
         symmetric: Zero point is fixed at the middle (0 for signed grids).
         narrow_range: The lowest signed value is left out, so that the grid is symmetric.
         axis: Channel axis of per-channel parameters; ``None`` = one scale for the tensor.
+        block: Neighbours along ``axis`` that share a scale, if all else has scales of its own; 0 = scales per channel.
     """
 
     bits: int = 8
@@ -38,12 +41,15 @@ class QuantSpec:
     symmetric: bool = False
     narrow_range: bool = False
     axis: int | None = None
+    block: int = 0
 
     def __post_init__(self) -> None:
         if not (1 <= self.bits <= 16 or self.bits == 32):
             raise ValueError(f"bits must be 1..16 or 32, got {self.bits}")
         if self.narrow_range and not self.signed:
             raise ValueError("narrow_range needs a signed grid")
+        if self.block and (self.block < 0 or self.axis is None or self.axis < 0):
+            raise ValueError("blocks are positive and run along an axis that is counted from the front")
 
     @property
     def qmin(self) -> int:
@@ -69,7 +75,8 @@ class QuantParams:
     """Scale and zero point on a grid; ``real = scale * (q - zero_point)``, times ``input_scales`` where there are any.
 
     Attributes:
-        scale: float32 > 0; shape ``()`` per tensor, ``(channels,)`` per channel.
+        scale: float32 > 0; shape ``()`` per tensor, ``(channels,)`` per channel; that of the weight with blocks instead of
+            elements along the axis, per block.
         zero_point: int32 within ``[qmin, qmax]``, same shape.
         spec: The grid.
         input_scales: float32 > 0 that broadcast to a weight, one for each of a channel's elements (their length along the
@@ -99,15 +106,34 @@ class QuantParams:
     @property
     def is_per_channel(self) -> bool:
         """Whether there is one scale per channel."""
-        return self.scale.ndim == 1
+        return self.scale.ndim == 1 and not self.spec.block
 
     def quantize(self, values: FloatArray) -> IntArray:
         """Integers (int32) of ``values`` on this grid, ties to even; pairs that would saturate are reduced."""
         spec = self.spec
+        if spec.block:
+            return self._quantize_blocks(values)
         if self.input_scales is not None:
             values = values / self.input_scales
         q = quantize(values, self.scale, self.zero_point, qmin=spec.qmin, qmax=spec.qmax, axis=spec.axis)
         return repair(q, lambda: values / along_axis(self.scale, values.ndim, spec.axis), self.pair_rules)
+
+    def _quantize_blocks(self, values: FloatArray) -> IntArray:
+        spec, result = self.spec, np.empty(values.shape, np.int32)
+        for rows, blocks in slabs(values.shape, self.block_axis, spec.block):
+            part = values[rows]
+            scale, zero = (self._spread(array[blocks], part.shape) for array in (self.scale, self.zero_point))
+            result[rows] = quantize(part, scale, zero, qmin=spec.qmin, qmax=spec.qmax)
+        return result
+
+    def _spread(self, per_block: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        return spread(per_block, shape[self.block_axis], self.block_axis, self.spec.block)
+
+    @property
+    def block_axis(self) -> int:
+        """The axis that blocks run along."""
+        assert self.spec.axis is not None
+        return self.spec.axis
 
     def without_saturation(self, weight: FloatArray, rules: Rules) -> QuantParams:
         """These parameters with larger steps, where pairs of the weight would otherwise saturate a kernel.
@@ -139,6 +165,9 @@ class QuantParams:
 
     def dequantize(self, q_values: NDArray[np.integer]) -> FloatArray:
         """Real values of integers on this grid."""
+        if self.spec.block:
+            scale, zero = (self._spread(part, q_values.shape) for part in (self.scale, self.zero_point))
+            return dequantize(q_values, scale, zero)
         real = dequantize(q_values, self.scale, self.zero_point, axis=self.spec.axis)
         return real if self.input_scales is None else real * self.input_scales
 
@@ -188,10 +217,13 @@ def _as_scale(step: NDArray[np.float64]) -> FloatArray:
 
 
 def weight_params(weight: FloatArray, spec: QuantSpec) -> QuantParams:
-    """Parameters that cover a weight exactly (its own minimum and maximum), per tensor or along ``spec.axis``."""
+    """Parameters that cover a weight exactly (its own minimum and maximum), per tensor, along ``spec.axis``, or per block."""
     if weight.size == 0:
         raise CalibrationError("the weight is empty")
     if spec.axis is None:
         return params_from_range(weight.min(), weight.max(), spec)
+    if spec.block:
+        low, high = (per_block(extreme, weight, spec.axis, spec.block) for extreme in (np.minimum, np.maximum))
+        return params_from_range(low, high, spec)
     axes = tuple(i for i in range(weight.ndim) if i != spec.axis)
     return params_from_range(weight.min(axis=axes), weight.max(axis=axes), spec)

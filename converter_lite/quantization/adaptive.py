@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.kernels.blocks import per_block, spread
 from converter_lite.kernels.gptq import DAMPING, Compensation, compensation, round_gptq
 from converter_lite.kernels.input_scales import fit_input_scales
-from converter_lite.kernels.params import MIN_SCALE, QuantParams, QuantSpec, params_from_range
+from converter_lite.kernels.params import MIN_SCALE, QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.kernels.patches import Window, choose, conv_patches
 
 ROWS = 16_384
@@ -38,6 +39,9 @@ FINE_CLIPS = tuple(share / 50 for share in range(54, 24, -1))
 
 NARROW = 32
 """Elements of a row (a depthwise kernel has 9) up to which ``FINE_CLIPS`` are tried."""
+
+BLOCK_CLIPS = tuple(share / 50 for share in range(52, 34, -2))
+"""The same for blocks."""
 
 NEAR = 0.25
 """Largest change (natural logarithm) of a step by least squares; larger ones come from inputs without information."""
@@ -152,7 +156,7 @@ def fit_rounding(
     goal, moments = _problem(node, weight, gathered, has_bias=has_bias)
     if params.input_scales is not None:
         goal, moments = _stretched(goal, moments, params.input_scales.reshape(-1).astype(np.float64))
-    scale, zero = _per_row(params, len(moments))
+    scale, zero = _per_element(node, weight, params, goal) if params.spec.block else _per_row(params, len(moments))
     pairs = [columns for rule in params.pair_rules for columns in rule.pairs(weight.shape)]
     fitted = round_gptq(goal, compensation(moments, damping=0.0), scale, zero, params.spec, pairs)
     return _from_rows(node, fitted, weight)
@@ -186,6 +190,8 @@ def fit_grid(
         Parameters, and integers on their grid. Per-tensor parameters are returned unchanged.
     """
     spec = params.spec
+    if spec.block and gathered.is_finite:
+        return _fit_blocks(node, weight, params, _problem(node, weight, gathered, has_bias=has_bias))
     if spec.axis is None or not gathered.is_finite:
         return params, fit_rounding(node, weight, params, gathered, has_bias=has_bias)
     goal, moments = _problem(node, weight, gathered, has_bias=has_bias)
@@ -201,6 +207,43 @@ def fit_grid(
     scale, zero, integers = _best_grid(goal, rows, moments, compensated, spec)
     fitted = QuantParams(scale.reshape(-1), zero.reshape(-1), spec, stored)
     return fitted, _from_rows(node, integers, weight)
+
+
+def _fit_blocks(
+    node: ir.Node, weight: NDArray[np.float32], params: QuantParams, problem: tuple[Matrix, Matrix]
+) -> tuple[QuantParams, NDArray[np.int32]]:
+    """:func:`fit_grid` for a scale per block.
+
+    Of several shares of the step that covers a block, the one with which rounding to nearest changes the output least, as far as
+    later columns cannot compensate it. Its integers are then fitted.
+    """
+    goal, moments = problem
+    compensated = compensation(moments, damping=0.0)
+    rows, spec = np.ascontiguousarray(goal[0].astype(np.float32)), replace(params.spec, axis=1)
+    covering, variances = weight_params(rows, spec), compensated.variances[0]
+    best, least = covering, np.full(covering.scale.shape, np.inf)
+    for share in BLOCK_CLIPS:
+        tried = replace(covering, scale=np.maximum(covering.scale * np.float32(share), np.float32(MIN_SCALE)))
+        costs = per_block(np.add, np.square(tried.fake_quantize(rows) - rows) * variances, 1, spec.block)
+        is_better = costs < least
+        best = replace(best, scale=np.where(is_better, tried.scale, best.scale))
+        least = np.minimum(costs, least)
+    stored = [np.ascontiguousarray(_to_rows(node, part)) for part in (best.scale, best.zero_point)]
+    fitted = QuantParams(stored[0], stored[1], params.spec)
+    scale, zero = _per_element(node, weight, fitted, goal)
+    return fitted, _from_rows(node, round_gptq(goal, compensated, scale, zero, spec), weight)
+
+
+def _per_element(
+    node: ir.Node, weight: NDArray[np.float32], params: QuantParams, goal: Matrix
+) -> tuple[Matrix, Matrix]:
+    """Scale and zero point of each element of the grouped rows."""
+    axis, block = params.block_axis, params.spec.block
+    scale, zero = (
+        _to_rows(node, spread(values, weight.shape[axis], axis, block)).astype(np.float64).reshape(goal.shape)
+        for values in (params.scale, params.zero_point)
+    )
+    return scale, zero
 
 
 def _best_grid(
@@ -282,7 +325,7 @@ def _correction(moments: Matrix, cross: Matrix, trust: float) -> Matrix:
     return np.swapaxes(np.linalg.solve(damped, np.swapaxes(cross - moments, 1, 2)), 1, 2)
 
 
-def _to_rows(node: ir.Node, weight: NDArray[np.float32]) -> NDArray[np.float32]:
+def _to_rows(node: ir.Node, weight: NDArray[Any]) -> NDArray[Any]:
     """The weight with one row per output channel: ``(output channels, ...)``."""
     return weight.T if _is_transposed(node) else weight
 

@@ -213,9 +213,10 @@ def _change_grid(node: ir.Node, source: ir.Node, name: str, params: QuantParams,
     source.replace_input_with(1, g.add_initializer(graph, f"{name}_fitted_scale", params.scale, names=names))
     dtype = storage_type(params.spec)
     zero_point = params.zero_point.astype(dtype.numpy())
-    source.replace_input_with(
-        2, g.add_initializer(graph, f"{name}_fitted_zero_point", zero_point, dtype=dtype, names=names)
-    )
+    if len(source.inputs) > 2:
+        source.replace_input_with(
+            2, g.add_initializer(graph, f"{name}_fitted_zero_point", zero_point, dtype=dtype, names=names)
+        )
     if params.input_scales is not None:
         scales = g.add_initializer(graph, f"{name}_fitted_input_scales", params.input_scales, names=names)
         multiply = ir.node("Mul", [source.outputs[0], scales], name=f"{name}_fitted_multiply")

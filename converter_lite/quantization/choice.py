@@ -17,12 +17,14 @@ from converter_lite.config.names import (
 )
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError, did_you_mean
+from converter_lite.quantization.blocks import turn_weights
 from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.settings import (
     DATA_COSINE,
     TUNED_COSINE,
     WIDE_BITS,
+    Blocks,
     DynamicSettings,
     FullSettings,
     Goal,
@@ -41,6 +43,9 @@ PLAN_MODES: dict[type, tuple[NodeMode, ...]] = {
 
 ADAPTIVE_BELOW_BITS = 8
 """Weights of fewer bits get adaptive rounding by default: from 8 bits on it gains less than it costs in time."""
+
+SKIPPED, EIGHT_BITS = ("common_quant_param", "skip_quant_node"), ("weight_quant_param", "eight_bit_node")
+"""Keys with names of nodes."""
 
 Settings = FullSettings | WeightSettings | DynamicSettings
 
@@ -113,6 +118,8 @@ class Choice:
         """Add to the graph, in place, the constants that plans of this kind refer to."""
         if isinstance(self.settings, FullSettings):
             ensure_biases(model, operators=BIAS_OPERATORS)
+        elif isinstance(self.settings, WeightSettings) and self.settings.blocks is not None:
+            turn_weights(model)
 
 
 def _has(plan: QuantPlan, mode: NodeMode) -> bool:
@@ -137,8 +144,10 @@ def choose(
     common = config.common_quant_param
     if common.quant_type is None:
         return None
-    skip = skipped_nodes(config, model, vanished)
+    skip = named_nodes(config, SKIPPED, model, vanished)
     choice = _choose(config, skip, has_samples=has_samples)
+    if isinstance(choice.settings, WeightSettings):
+        choice = replace(choice, settings=replace(choice.settings, blocks=_blocks(config, model, vanished)))
     if common.target_cosine is None and common.target_error is None:
         return choice
     goal = Goal(common.target_cosine, common.target_error, common.max_float_nodes)
@@ -240,16 +249,27 @@ def _weight_rounding(config: QuantizationConfig, *, has_samples: bool) -> Roundi
     return rounding
 
 
-def skipped_nodes(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> frozenset[str]:
-    """Node names that ``skip_quant_node`` refers to: by original node or tensor name, by pattern, or by operator.
+def _blocks(config: QuantizationConfig, model: ir.Model, vanished: frozenset[str]) -> Blocks | None:
+    weight = config.weight_quant_param
+    if weight.block_size is None:
+        return None
+    wide = named_nodes(config, EIGHT_BITS, model, vanished)
+    return Blocks(int(weight.block_size.value), weight.symmetric, wide, weight.accuracy_level)
+
+
+def named_nodes(
+    config: QuantizationConfig, slot: tuple[str, str], model: ir.Model, vanished: frozenset[str]
+) -> frozenset[str]:
+    """Node names that a key refers to: by original node or tensor name, by pattern, or by operator.
 
     Raises:
         ConfigError: A name is unknown.
     """
-    where = config.location("common_quant_param", "skip_quant_node") or "skip_quant_node"
+    section, key = slot
+    where = config.location(section, key) or key
     found: set[str] = set()
     problems = []
-    for name in config.common_quant_param.skip_quant_node:
+    for name in getattr(getattr(config, section), key):
         nodes = g.find_nodes(model.graph, name) or _matching(model.graph, name)
         if not nodes and name not in vanished:
             known = g.known_names(model.graph)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.kernels.blocks import scales_shape
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.quantization.adaptive import can_fit
 from converter_lite.quantization.bias_correction import GRID_BELOW_BITS
@@ -47,6 +50,7 @@ class StoredAs:
         narrowest: Least width of stored integers.
         input_scales: Whether weights of less than 8 bits get scales per column, where their rounding is fitted to samples.
         at_load: Whether weights are dequantized when the file is loaded.
+        blocks: The grid of a weight that gets a scale per block.
     """
 
     bits: int = 8
@@ -55,6 +59,7 @@ class StoredAs:
     narrowest: int = NARROWEST
     input_scales: bool = False
     at_load: bool = False
+    blocks: Callable[[ir.Node, ir.Value], QuantSpec | None] = lambda node, weight: None
 
 
 def forecast_bytes(
@@ -79,6 +84,10 @@ def forecast_bytes(
                 continue
             stored.add(weight.name)
             planned = plan.weights.get(weight.name)
+            spec = stored_as.blocks(node, weight) if planned is None else planned.spec
+            if spec is not None and spec.block:
+                total += _block_bytes(weight, spec)
+                continue
             width = stored_as.bits if planned is None else planned.spec.bits
             total += stored_bytes(node, weight, width, per_channel=per_channel, narrowest=stored_as.narrowest)
             if stored_as.at_load:
@@ -109,6 +118,13 @@ def stored_bytes(node: ir.Node, weight: ir.Value, bits: int, *, per_channel: boo
         elements * width // 8 + channels * (4 + width // 8) + _named(STORED_BYTES, STORED_NAMES, weight)
         for width in _widths(bits, narrowest)
     )
+
+
+def _block_bytes(weight: ir.Value, spec: QuantSpec) -> int:
+    shape, bits = tuple(g.static_shape(weight) or (0,)), storage_bits(spec)
+    blocks = math.prod(scales_shape(shape, spec.axis or 0, spec.block))
+    numbers = math.prod(shape) * bits // 8 + 4 * blocks + (0 if spec.symmetric else blocks * bits // 8)
+    return numbers + _named(STORED_BYTES, STORED_NAMES, weight)
 
 
 def _widths(bits: int, narrowest: int) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import CalibrationError, ConfigError, did_you_mean
 from converter_lite.graph import lazy_tensor
+from converter_lite.kernels.blocks import scales_shape
 from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.system.files import open_regular
@@ -257,12 +258,14 @@ def _names(names: set[str | None]) -> list[str]:
 
 
 def _fits(value: ir.Value, params: QuantParams) -> bool:
-    axis = params.spec.axis
+    axis, block = params.spec.axis, params.spec.block
     shape = tuple(value.shape.numpy()) if value.shape is not None else ()
     if not all(rule.fits(shape) for rule in params.pair_rules):
         return False
     if axis is None:
         return True
+    if block:
+        return params.scale.shape == scales_shape(shape, axis, block)
     if not -len(shape) <= axis < len(shape) or shape[axis] != params.scale.size:
         return False
     if params.input_scales is None:
@@ -324,7 +327,8 @@ def _params_to_json(params: QuantParams) -> dict[str, Any]:
     spec = params.spec
     flags = {name: True for name in ("signed", "symmetric", "narrow_range") if getattr(spec, name)}
     axis = {} if spec.axis is None else {"axis": spec.axis}
-    scale = [float(str(s)) for s in params.scale] if params.is_per_channel else float(str(params.scale))
+    axis |= {"block": spec.block} if spec.block else {}
+    scale = np.array([float(str(s)) for s in params.scale.reshape(-1)]).reshape(params.scale.shape).tolist()
     rules = [{"rows": list(r.rows), "summed": list(r.summed), "restart": r.restart} for r in params.pair_rules]
     known = {"bits": spec.bits, **flags, **axis, "scale": scale, "zero_point": params.zero_point.tolist()}
     known |= {"pair_rules": rules} if rules else {}
@@ -335,7 +339,7 @@ def _params_to_json(params: QuantParams) -> dict[str, Any]:
 
 
 def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
-    grid = {"bits", "signed", "symmetric", "narrow_range", "axis", "scale", "zero_point"}
+    grid = {"bits", "signed", "symmetric", "narrow_range", "axis", "block", "scale", "zero_point"}
     unknown = set(data) - grid - {"input_scales", "input_scales_shape", "pair_rules"}
     if unknown:
         raise ValueError(f"{name}: unknown fields {sorted(unknown)}")
@@ -345,6 +349,7 @@ def _params_from_json(name: str, data: dict[str, Any]) -> QuantParams:
         symmetric=bool(data.get("symmetric", False)),
         narrow_range=bool(data.get("narrow_range", False)),
         axis=None if data.get("axis") is None else int(data["axis"]),
+        block=int(data.get("block", 0)),
     )
     scale = np.asarray(data["scale"], np.float32)
     zero_point = np.asarray(data["zero_point"], np.int64)

@@ -66,6 +66,23 @@ class MixedBits:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocks:
+    """How matrices and tables get a scale per block.
+
+    Attributes:
+        size: Elements of a block.
+        symmetric: Without zero points.
+        wide: Names of nodes whose blocks have 8 bits.
+        level: ``accuracy_level`` of the operators of onnxruntime that are written; ``None``: standard operators.
+    """
+
+    size: int
+    symmetric: bool = True
+    wide: frozenset[str] = frozenset()
+    level: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WeightSettings:
     """Choices of a weight quantization.
 
@@ -83,6 +100,7 @@ class WeightSettings:
         storage: How the file format stores weights.
         input_scales: Columns of weights of less than 8 bits may have scales of their own, which the file holds beside those per
             channel.
+        blocks: Scales per block; ``None``: per channel.
     """
 
     bits: int = 8
@@ -96,6 +114,7 @@ class WeightSettings:
     wide: frozenset[str] = frozenset()
     storage: Storage = ONNX_STORAGE
     input_scales: bool = False
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from converter_lite import graph as g
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import bias_correction, mixed_bits, score, weight_uses, width_losses
+from converter_lite.quantization.blocks import block_spec, turn_weights
 from converter_lite.quantization.constants import (
     BIAS_OPERATORS,
     ensure_biases,
@@ -147,6 +148,8 @@ def _started(
     with context.log.stage("quantization"):
         if settings.bias_correction:
             ensure_biases(model, operators=BIAS_OPERATORS)
+        if settings.blocks is not None:
+            turn_weights(model)
     fitted, judges = _split(model, settings, samples)
     feeds = fitted if fitted is None or judges is fitted else [*fitted, *judges]
     grids = settings.mixed is not None or settings.storage.fits_steps
@@ -296,18 +299,21 @@ def _quantize_weight(
     """Grid of a node's weight, and its integers unless they are rounded to nearest; ``done``: weights seen so far -> axes."""
     if weight.name is None:
         return
-    axis = settings.storage.axis(node, weight) if settings.per_channel else None
     known = quantized.plan.weights.get(weight.name)
+    blocks = block_spec(node, weight, settings) if known is None else None
+    axis = settings.storage.axis(node, weight) if settings.per_channel else None
+    axis = axis if blocks is None else blocks.axis
     bits = settings.bits if known is None else known.spec.bits
     if weight.name in done:
         if done[weight.name] == axis:
             return
-        known, axis = None, None
+        known, axis, blocks = None, None, None
     array = g.constant(weight)
     assert array is not None
     values = array.astype(np.float32, copy=False)
     try:
-        params = known or weight_grid(values, weight_spec(settings, bits, array.shape, axis))
+        spec = blocks or weight_spec(settings, bits, array.shape, axis)
+        params = known or weight_grid(values, spec)
     except CalibrationError as error:
         raise CalibrationError(
             error.message, where=f"constant {weight.name}", hint="repair the model's weights"
@@ -315,7 +321,7 @@ def _quantize_weight(
     quantized.plan.weights[weight.name] = params
     done[weight.name] = axis
     quantized.q_weights.pop(weight.name, None)
-    if settings.bias_correction and node.op_type not in NOT_COMPENSATED:
+    if settings.bias_correction and node.op_type not in NOT_COMPENSATED and not params.spec.block:
         quantized.q_weights[weight.name] = compensated_integers(node, values, params)
 
 

@@ -58,6 +58,7 @@ class Engine(Protocol):
         tensors: Mapping[str, NDArray[Any]] = _NO_TENSORS,
         threads: int = 0,
         optimize: bool = True,
+        exact: bool = True,
     ) -> Session:
         """Load serialized bytes or a file.
 
@@ -67,6 +68,7 @@ class Engine(Protocol):
                 beside it without this.
             threads: Threads inside one operator; 0 = all cores.
             optimize: Let the runtime fuse operators; outputs stay equal up to float rounding.
+            exact: Do not round activations of products with a dequantized weight, as the runtime does by default.
 
         Raises:
             ModelError: The runtime cannot load the model.
@@ -115,9 +117,10 @@ class OnnxRuntimeEngine:
         tensors: Mapping[str, NDArray[Any]] = _NO_TENSORS,
         threads: int = 0,
         optimize: bool = True,
+        exact: bool = True,
     ) -> Session:
         """See :class:`Engine`."""
-        return _load(model, tensors, lambda: _options(threads, optimize=optimize))
+        return _load(model, tensors, lambda: _options(threads, optimize=optimize, exact=exact))
 
 
 def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], options_of: Callable[[], Any]) -> _OrtSession:
@@ -147,7 +150,7 @@ def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], option
         raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error
 
 
-def _options(threads: int, *, optimize: bool) -> Any:
+def _options(threads: int, *, optimize: bool, exact: bool) -> Any:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -155,7 +158,8 @@ def _options(threads: int, *, optimize: bool) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", FLOAT_ACTIVATIONS)
+    if exact:
+        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", FLOAT_ACTIVATIONS)
     options.enable_mem_pattern = False
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
@@ -196,7 +200,7 @@ def profile(
     with tempfile.TemporaryDirectory() as folder:
 
         def options() -> Any:
-            made = _options(1, optimize=True)
+            made = _options(1, optimize=True, exact=False)
             made.enable_profiling, made.profile_file_prefix = True, str(Path(folder) / "profile")
             return made
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from converter_lite.graph import load_constants
 from converter_lite.runtime.engine import Engine, Session
+from converter_lite.runtime.float_products import with_float_products
 from converter_lite.runtime.saturation import without_saturation
 
 LARGE_MODEL = 32 << 20
@@ -94,11 +95,14 @@ def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = N
 
     Weights that could make a kernel saturate are stored differently for the engine
     (:func:`converter_lite.runtime.saturation.without_saturation`), so results do not depend on the processor of this machine.
+    Products with weights alone round no activations.
 
     Raises:
         ModelError: The runtime cannot load the model.
     """
-    return message(without_saturation(model), beside_from=beside_from).session(engine, threads=threads)
+    return message(with_float_products(without_saturation(model)), beside_from=beside_from).session(
+        engine, threads=threads
+    )
 
 
 def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Session:
@@ -115,7 +119,7 @@ def exact_message(file: bytes | Path) -> Message | None:
     """What :func:`open_file` loads instead of a serialized model or a file; ``None`` if that is exact as it is."""
     model = ir.load(file) if isinstance(file, Path) else ir.from_proto(onnx.load_model_from_string(file))
     library.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    changed = without_saturation(model)
+    changed = with_float_products(without_saturation(model))
     return None if changed is model else message(changed)
 
 

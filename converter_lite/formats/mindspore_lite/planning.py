@@ -12,6 +12,7 @@ from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_CPU, MsStorage
+from converter_lite.quantization.blocks import BLOCKED, refuse_blocks
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
@@ -43,6 +44,7 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
     if choice.target.name != TargetDevice.CPU.value:
         notes += (f"target_device={choice.target.name}: .ms files follow the same rules for CPU, ARM and X86",)
     if isinstance(settings, WeightSettings):
+        refuse_blocks(settings, "a .ms file")
         settings = replace(settings, storage=MsStorage(packed=packed))
     elif isinstance(settings, DynamicSettings):
         settings = replace(settings, portable=False, rows=False)  # kernels of these runtimes do not saturate
@@ -91,6 +93,8 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
             return NodeMode.INTEGER, ""
         decision = plan.nodes.get(node.name or "")
         return NodeMode.FLOAT, (decision.reason if decision is not None else "") or "it is float in the model"
+    if params.spec.block:
+        return NodeMode.FLOAT, BLOCKED
     if mode is NodeMode.DYNAMIC and node.op_type in DYNAMIC_OPERATORS:
         return NodeMode.DYNAMIC, ""
     symmetric = params.spec.bits == 8 and not np.any(params.zero_point)

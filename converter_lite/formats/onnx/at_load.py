@@ -38,13 +38,18 @@ INTEGERS = frozenset(
 def dequantize_at_load(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> int:
     """Write every DequantizeLinear of a constant in the form that runtimes fold; returns how many.
 
-    Those of a type that the engine cannot cast stay.
+    Those of a type that the engine cannot cast, and those with a scale per block, stay.
     """
     graph, names, known = model.graph, g.Names(model.graph), dict[ir.DataType, bool]()
     count = 0
     for node in [node for node in graph if is_op(node, "DequantizeLinear")]:
         stored = node.inputs[0]
-        if stored is None or stored.const_value is None or stored.dtype not in INTEGERS:
+        if (
+            stored is None
+            or stored.const_value is None
+            or stored.dtype not in INTEGERS
+            or "block_size" in node.attributes
+        ):
             continue
         if stored.dtype not in known:
             known[stored.dtype] = can_cast(stored.dtype, g.opset(model), engine)

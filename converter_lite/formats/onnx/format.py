@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.config.names import DequantStrategy
-from converter_lite.errors import ModelError
+from converter_lite.config.schema import BLOCK_BITS
+from converter_lite.errors import ConfigError, ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
 from converter_lite.formats.requirements import GraphRequirements
@@ -17,11 +18,12 @@ from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization import forecast
+from converter_lite.quantization.blocks import block_spec
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.qdq.parts import TWO_PARTS
-from converter_lite.quantization.settings import WeightSettings
+from converter_lite.quantization.settings import Blocks, WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 
@@ -55,6 +57,11 @@ SATURATING_NOTE = (
     "everywhere else; --uint8Weights=on stores those weights as uint8, which is exact and slower"
 )
 NO_HALF_NOTE = "fp16=on: no constant that stays float is large enough to be stored as float16"
+BLOCKS_NOTE = (
+    "a scale per block in standard operators: onnxruntime 1.27 or newer (1.20 with 4 bits and MatMul) computes them as one, and "
+    "rounds what products read to int8 unless session.qdq_matmulnbits_accuracy_level is 1; accuracy_level puts it into the file"
+)
+OPERATORS_NOTE = "{} x blocks in operators of onnxruntime: other runtimes do not load the file"
 WIDER_NOTE = "weights are stored in four bits or eight, though they need less: {}"
 
 
@@ -85,6 +92,8 @@ class OnnxFormat:
         settings = choice.settings
         if not isinstance(settings, WeightSettings):
             return choice
+        if settings.blocks is not None:
+            _refuse_unknown_blocks(settings.blocks, settings.bits)
         is_newer = settings.mixed is not None and narrowest_width() == 2
         storage = NEWER_ONNX_STORAGE if is_newer else settings.storage
         return replace(choice, settings=replace(settings, input_scales=True, storage=storage))
@@ -104,6 +113,7 @@ class OnnxFormat:
             integer_bias=choice is not None and choice.target.quantize_bias,
             input_scales=weights.input_scales and weights.rounding.is_fitted,
             at_load=isinstance(settings, WeightSettings) and self._dequantizes_at_load(weights.bits),
+            blocks=lambda node, weight: block_spec(node, weight, weights),
         )
         return forecast.forecast_bytes(quantized.model, quantized.plan, stored_as)
 
@@ -142,6 +152,8 @@ class OnnxFormat:
                 notes = (ON_THE_FLY_NOTE + (ROUNDED_NOTE if _stores_matrices(quantized.plan) else ""), *notes)
             elif dequantize_at_load(model):
                 notes = (AT_LOAD_NOTE, *notes)
+        if any(params.spec.block for params in quantized.plan.weights.values()):
+            notes = (self._write_blocks(model), *notes)
         said = _saturation(model)
         if said and said != EXACT_NOTE and not quantized.plan.quantized_nodes and log is not None:
             log.warning(said)  # somebody else's choice of weights
@@ -149,6 +161,15 @@ class OnnxFormat:
             notes = (said, *notes)
         keep_metadata = self.options.own(OnnxFlags).keep_metadata
         return Written(writer.save(model, path, log, keep_metadata=keep_metadata), notes)
+
+    def _write_blocks(self, model: ir.Model) -> str:
+        """Blocks in the form that was asked for; returns the note."""
+        from converter_lite.formats.onnx.block_operators import write_block_operators
+
+        config = self.options.config
+        level = config.weight_quant_param.accuracy_level if config is not None else None
+        count = write_block_operators(model, level)
+        return OPERATORS_NOTE.format(count) if count else BLOCKS_NOTE
 
     def _stores_exactly(self, plan: QuantPlan) -> bool:
         """Whether int8 weights that could saturate become uint8."""
@@ -176,6 +197,19 @@ class OnnxFormat:
 
 
 output_format = OnnxFormat
+
+
+def _refuse_unknown_blocks(blocks: Blocks, bits: int) -> None:
+    from converter_lite.formats.onnx.block_operators import knows_block_operators
+
+    has_operators = blocks.level is not None or (not blocks.symmetric and bits == BLOCK_BITS[0])
+    widths = {bits, *(BLOCK_BITS[1:] if blocks.wide and blocks.level is not None else ())}
+    if has_operators and not all(map(knows_block_operators, widths)):
+        raise ConfigError(
+            f"the installed onnxruntime has no products with blocks of {bits} bits, and a result is proven by running it",
+            where="[weight_quant_param] block_size",
+            hint="install onnxruntime 1.22 or newer, or use symmetric=true without accuracy_level",
+        )
 
 
 def _is_asymmetric_int8(params: QuantParams) -> bool:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.formats.base import Block
 from converter_lite.formats.onnx.at_load import recognize_dequantizers
+from converter_lite.formats.onnx.block_operators import BLOCK_PRODUCT, TABLE
 from converter_lite.formats.onnx.qdq import GRIDS
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
 from converter_lite.runtime.saturation import saturating_weights
@@ -70,8 +71,12 @@ def _row(value: ir.Value, kind: str) -> list[str]:
 
 
 def _quantization(value: ir.Value) -> str:
-    """Parameters of the Q/DQ that reads a tensor."""
+    """Parameters of the Q/DQ, or of the product or table with blocks, that reads a tensor."""
     for node, position in value.uses():
+        if node.op_type in (BLOCK_PRODUCT, TABLE) and position == int(node.op_type == BLOCK_PRODUCT):
+            blocks = g.constant(g.input_at(node, 2))
+            bits = g.int_attribute(node, "bits", 4)
+            return f"{bits} bits, {0 if blocks is None else blocks.size} blocks of {g.int_attribute(node, 'block_size', 128)}"
         if position != 0 or node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
             continue
         scale, zero = g.constant(node.inputs[1]), node.inputs[2] if len(node.inputs) > 2 else None
@@ -79,6 +84,8 @@ def _quantization(value: ir.Value) -> str:
             return "scale computed at run time"
         dtype = zero.dtype if zero is not None else value.dtype
         bits = GRIDS[dtype][0] if dtype in GRIDS else 8
+        if scale.ndim > 1:
+            return f"{bits} bits, {scale.size} blocks of {g.int_attribute(node, 'block_size', 0)}"
         if scale.size > 1:
             return f"{bits} bits, {scale.size} channels"
         zero_point = g.constant(zero)

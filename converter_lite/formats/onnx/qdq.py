@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.errors import MISFITS, ModelError
 from converter_lite.formats.onnx.at_load import recognize_dequantizers
+from converter_lite.formats.onnx.block_operators import spell_out_block_operators
 from converter_lite.formats.onnx.checks import DAMAGED
 from converter_lite.formats.onnx.dynamic_products import spell_out_dynamic_products
 from converter_lite.formats.onnx.integer_operators import integer_operators, spell_out_integer_operators
 from converter_lite.formats.onnx.pairs import GRID, tidy_pairs
+from converter_lite.kernels.blocks import scales_shape
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.kernels.quantize import dequantize
+from converter_lite.passes.shapes import infer_shapes
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.materialize import TWO_BITS_TYPES
 from converter_lite.quantization.qdq.parts import UPPER, joined, joined_params
@@ -35,9 +38,7 @@ GRIDS = {
 }
 """Element type of integers -> bits and sign of their grid."""
 
-BLOCK_HINT = (
-    "only --saveType=ONNX keeps them: other files have one per tensor or per channel; start from the float model"
-)
+BLOCK_HINT = "only --saveType=ONNX keeps them as they are; start from the float model"
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
@@ -70,6 +71,8 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
 def _read(model: ir.Model, target: str, where: str) -> QuantizedModel:
     dynamic = spell_out_dynamic_products(model)
     spell_out_integer_operators(model)
+    if spell_out_block_operators(model):
+        infer_shapes(model)
     refused = [g.label(node) for node in integer_operators(model)]
     if refused:
         raise ModelError(
@@ -159,7 +162,7 @@ def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams
     if scale is None or dtype not in GRIDS or (len(node.inputs) > 2 and node.inputs[2] is not None and zero is None):
         raise ModelError("its scale or zero point is not constant, or its integer type is unknown", where=place)
     if scale.ndim > 1 or ("block_size" in node.attributes and g.int_attribute(node, "block_size", 0)):
-        raise ModelError("scales per block", where=place, hint=BLOCK_HINT)
+        return _block_params(node, scale, zero, GRIDS[dtype], place)
     flat = scale.astype(np.float32).reshape(-1)
     if not np.all(np.isfinite(flat)) or np.any(flat <= 0):
         raise ModelError("its scale is not finite and positive", where=place)
@@ -186,19 +189,41 @@ def _params(node: ir.Node, dtype: ir.DataType | None, where: str) -> QuantParams
     return QuantParams(flat.reshape(shape).copy(), np.broadcast_to(zeros, flat.shape).reshape(shape).copy(), spec)
 
 
+def _block_params(
+    node: ir.Node, scale: NDArray[Any], zero: NDArray[Any] | None, grid: tuple[int, bool], place: str
+) -> QuantParams:
+    """Those of a constant with a scale per block."""
+    (bits, signed), block = grid, g.int_attribute(node, "block_size", 0)
+    stored = g.constant(node.inputs[0])
+    axis = g.int_attribute(node, "axis", 1)
+    if stored is None or not -stored.ndim <= axis < stored.ndim or block < 1:
+        raise ModelError("scales per block of what is no constant, or has no such axis", where=place, hint=BLOCK_HINT)
+    axis %= stored.ndim
+    scale = scale.astype(np.float32)
+    zeros = np.zeros(scale.shape, np.int32) if zero is None else zero.astype(np.int32)
+    if scale.shape != scales_shape(stored.shape, axis, block) or zeros.shape != scale.shape:
+        raise ModelError(f"its scales {scale.shape} do not fit blocks of {block} elements", where=place)
+    if not np.all(np.isfinite(scale)) or np.any(scale <= 0):
+        raise ModelError("its scale is not finite and positive", where=place)
+    if not signed and np.all(zeros == 1 << (bits - 1)):  # the same numbers
+        zeros, signed = np.zeros_like(zeros), True
+    spec = QuantSpec(bits, signed=signed, symmetric=not np.any(zeros), axis=axis, block=block)
+    return QuantParams(scale.copy(), zeros, spec)
+
+
 def _float_weight(
     quantized: QuantizedModel, source: ir.Value, stored: NDArray[Any], params: QuantParams, where: str
 ) -> ir.Value:
-    axis = params.spec.axis
-    if axis is not None and (axis >= stored.ndim or stored.shape[axis] != params.scale.size):
+    axis, block = params.spec.axis, params.spec.block
+    if axis is not None and not block and (axis >= stored.ndim or stored.shape[axis] != params.scale.size):
         raise ModelError(
             f"weight '{source.name}' {stored.shape} does not have {params.scale.size} channels on axis {axis}",
             where=where,
         )
     integers = stored.astype(np.int32)
-    if source.dtype is ir.DataType.UINT8 and params.spec.signed:
-        integers -= MIDDLE
-    values = dequantize(integers, params.scale, params.zero_point, axis=params.spec.axis)
+    if params.spec.signed and (source.dtype is ir.DataType.UINT8 or (block and source.dtype is ir.DataType.UINT4)):
+        integers -= 1 << (params.spec.bits - 1)
+    values = params.dequantize(integers)
     name = str(source.name).removesuffix("_quantized")
     made = g.add_initializer(quantized.model.graph, name, values)
     if params.spec.bits <= 16:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization.blocks import BLOCKED
 from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -44,6 +45,8 @@ def adapt_plan(quantized: QuantizedModel, policy: PaddlePolicy, *, integer: bool
         params = quantized.plan.weights.get(str(value.name)) if value is not None else None
         if mode is NodeMode.FLOAT or params is None or value is None:
             plan.keep_float(node, _reason(quantized, node))
+        elif params.spec.block:
+            plan.keep_float(node, BLOCKED)
         elif integer and mode is NodeMode.INTEGER and not _integer_obstacle(quantized, node, found, params):
             plan.quantize(node, NodeMode.INTEGER)
         elif not found.stored and params.spec.axis in (None, found.weight.axis) and not np.any(params.zero_point):

@@ -82,6 +82,9 @@ class DynamicWriter:
         table, indices = node.inputs[0], node.inputs[1]
         assert table is not None and indices is not None and table.name is not None
         params = self._quantized.plan.weights[table.name]
+        if params.spec.block:
+            self._gather_blocks(node, table.name, indices)
+            return
         axis = g.int_attribute(node, "axis", 0)
         by_row = params.is_per_channel and params.spec.axis == axis
         columns = 0 if by_row or not params.is_per_channel else int(params.spec.axis or 0)
@@ -105,6 +108,24 @@ class DynamicWriter:
             real = self._insert(node, "Sub", [real, shift], "rows_shifted")
         factor = self._insert(node, "Gather", [scale, indices], "row_scale", axis=0) if by_row else scale
         self._replace(node, self._insert(node, "Mul", [real, factor], "result"))
+
+    def _gather_blocks(self, node: ir.Node, name: str, indices: ir.Value) -> None:
+        """The same for rows with a scale per block."""
+        params, parts = self._quantized.plan.weights[name], []
+        if f"{name}/table" not in self._weights:
+            dtype = ir.DataType.INT8 if params.spec.signed else ir.DataType.UINT8
+            integers = self._quantized.stored(name, dtype)
+            self._weights[f"{name}/table"] = (
+                g.add_tensor(self._graph, f"{name}_quantized", integers, names=self._names),
+                self._put(f"{name}_scale", params.scale),
+                self._put(f"{name}_zero_point", params.zero_point.astype(dtype.numpy())),
+            )
+        made = self._weights[f"{name}/table"][: 2 if params.spec.symmetric else 3]
+        for part, values in zip(("rows", "row_scale", "zero_point"), made, strict=False):
+            parts.append(self._insert(node, "Gather", [values, indices], part, axis=0))
+        self._replace(
+            node, self._insert(node, "DequantizeLinear", parts, "result", axis=-1, block_size=params.spec.block)
+        )
 
     def _weight(self, node: ir.Node, name: str) -> tuple[ir.Value, ir.Value, ir.Value]:
         transposed = self._is_transposed(node)

@@ -39,6 +39,9 @@ from converter_lite.targets.operators import Role
 TWO_BITS_OPSET = 25
 """Operator set since which DequantizeLinear takes two-bit integers."""
 
+BLOCKS_OPSET = 21
+"""Operator set since which it takes four and sixteen bits, and a scale per block."""
+
 TWO_BITS_TYPES: dict[bool, ir.DataType] = {
     signed: ir.DataType[name]
     for signed, name in ((True, "INT2"), (False, "UINT2"))
@@ -73,13 +76,13 @@ def storage_type(spec: QuantSpec, narrowest: int = NARROWEST) -> ir.DataType:
 
 
 def required_opset(plan: QuantPlan, narrowest: int = NARROWEST) -> int:
-    """Lowest ONNX operator set for the plan: 10; 13 with per-axis scales; 21 with 4- or 16-bit types; 25 with 2-bit types."""
+    """Lowest ONNX operator set for the plan: 10; 13 with per-axis scales; 21 with 4- or 16-bit types or blocks; 25 with two bits."""
     specs = [p.spec for p in (*plan.activations.values(), *plan.weights.values())]
     widths = {storage_bits(spec, narrowest) for spec in specs}
     if 2 in widths or any(has_two_parts(params.spec, narrowest) for params in plan.weights.values()):
         return TWO_BITS_OPSET
-    if widths & {4, 16}:
-        return 21
+    if widths & {4, 16} or any(spec.block for spec in specs):
+        return BLOCKS_OPSET
     return 13 if any(spec.axis is not None for spec in specs) else 10
 
 
@@ -175,8 +178,12 @@ class _Materializer:
         integers = self.quantized.stored(name, storage_type(params.spec, self.narrowest), taken)
         stored = g.add_tensor(self.graph, f"{name}{part}_quantized", integers, names=self.names)
         scale, zero_point = self._grid(f"{name}{part}", params)
-        inputs = [stored, scale, zero_point]
-        return _node("DequantizeLinear", inputs, f"{name}{part}_dequantize", axis=params.spec.axis)
+        has_zeros = not (params.spec.block and params.spec.symmetric)
+        inputs = [stored, scale, *([zero_point] if has_zeros else [])]
+        node = _node("DequantizeLinear", inputs, f"{name}{part}_dequantize", axis=params.spec.axis)
+        if params.spec.block:
+            node.attributes["block_size"] = ir.AttrInt64("block_size", params.spec.block)
+        return node
 
     def _reads_stored(self, node: ir.Node, position: int) -> bool:
         mode = self.plan.mode(node)
@@ -243,7 +250,7 @@ class _Materializer:
         """Scale and zero point initializers; equal ones are stored once."""
         dtype = storage_type(params.spec, self.narrowest)
         zero_point: NDArray[np.generic] = params.zero_point.astype(dtype.numpy())
-        key = (str(dtype), params.scale.tobytes(), zero_point.tobytes())
+        key = (str((dtype, params.scale.shape)), params.scale.tobytes(), zero_point.tobytes())
         if key not in self.constants:
             scale = g.add_initializer(self.graph, f"{name}_scale", params.scale, names=self.names)
             self.constants[key] = (

@@ -1,0 +1,55 @@
+"""Which weights get a scale per block, and in which layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.errors import ConfigError
+from converter_lite.kernels.params import QuantSpec
+from converter_lite.quantization.settings import Settings, WeightSettings
+from converter_lite.targets.operands import stored_weight, weight_of
+
+TABLE_BITS = 8
+"""Least width of a table that standard operators gather from: none of them gathers integers of four bits."""
+
+BLOCKED = "its weight has a scale per block, which only ONNX files hold"
+
+
+def block_spec(node: ir.Node, weight: ir.Value, settings: WeightSettings) -> QuantSpec | None:
+    """The grid of a weight with a scale per block; ``None`` for others than matrices of products and tables of rows."""
+    blocks = settings.blocks
+    if blocks is None or node.op_type not in ("MatMul", "Gemm", "Gather") or stored_weight(node) is not weight:
+        return None
+    if len(g.static_shape(weight) or ()) != 2 or g.int_attribute(node, "axis", 0):
+        return None
+    axis = 1 if node.op_type == "Gather" or g.int_attribute(node, "transB", 0) else 0
+    is_wide = node.name in blocks.wide or (node.op_type == "Gather" and blocks.level is None)
+    bits = TABLE_BITS if is_wide else settings.bits
+    return QuantSpec(bits, symmetric=blocks.symmetric, axis=axis, block=blocks.size)
+
+
+def refuse_blocks(settings: Settings, file: str) -> None:
+    """Refuse blocks for a kind of file that has none.
+
+    Raises:
+        ConfigError: The configuration asks for them.
+    """
+    if isinstance(settings, WeightSettings) and settings.blocks is not None:
+        raise ConfigError(
+            f"{file} has no scales per block",
+            where="[weight_quant_param] block_size",
+            hint="use --saveType=ONNX, or leave the key out",
+        )
+
+
+def turn_weights(model: ir.Model) -> None:
+    """Store the weight of every Gemm with its inputs in front, in place: kernels for blocks know no other layout."""
+    for node in model.graph:
+        weight = weight_of(node) if node.op_type == "Gemm" and g.int_attribute(node, "transB", 0) else None
+        array = g.constant(weight)
+        if weight is not None and array is not None and len(weight.uses()) == 1:
+            weight.const_value = ir.Tensor(np.ascontiguousarray(array.T), name=weight.name)
+            weight.shape = ir.Shape(array.shape[::-1])
+            del node.attributes["transB"]
