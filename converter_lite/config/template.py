@@ -220,7 +220,8 @@ def _uses_text(uses: tuple[Use, ...]) -> str:
     types_by_condition: dict[str, list[str]] = {}
     for use in uses:
         targets = f" ({', '.join(target.value for target in use.targets)})" if use.targets else ""
-        condition = f" with {' and '.join(map(str, use.when))}" if use.when else ""
+        word = "where" if any(condition.value is None for condition in use.when) else "with"
+        condition = f" {word} {' and '.join(map(str, use.when))}" if use.when else ""
         types_by_condition.setdefault(condition, []).append(f"{use.quant_type.value}{targets}")
     every_type = [quant_type.value for quant_type in QuantType]
     return "; ".join(

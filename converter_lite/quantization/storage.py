@@ -28,7 +28,6 @@ class Storage(ABC):
         precise_share: Part of the float weights' bytes that an 8-bit file may spend on storing its smallest weights with
             16 bits: depthwise filters are few bytes and much error.
         fits_steps: Whether the steps of weights of less than 8 bits are fitted to samples together with their rounding.
-        has_blocks: Whether weights may have a scale per block.
     """
 
     widths: tuple[int, ...] = WIDTHS
@@ -36,7 +35,6 @@ class Storage(ABC):
     least_channels: int = 16
     precise_share: float = 0.0
     fits_steps: bool = True
-    has_blocks: bool = False
 
     def refusal(self, node: ir.Node) -> str:
         """Why the format does not store the node's weight as integers; empty if it does."""
@@ -66,7 +64,6 @@ class OnnxStorage(Storage):
     """
 
     narrowest: int = NARROWEST
-    has_blocks: bool = True
 
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
         """See :func:`~converter_lite.quantization.forecast.stored_bytes`."""

@@ -95,6 +95,7 @@ class Case:
 
 BITS0 = {"common_quant_param.bit_num": "0"}
 BY_ERROR = {**BITS0, "mixed_bit_weight_quant_param.init_scale": "0.3"}
+BLOCKS = {"weight_quant_param.block_size": "64"}
 GOAL = {"common_quant_param.target_error": "0.000000001"}
 CASES: dict[str, Case | tuple[Case, ...]] = {
     "common_quant_param.bit_num": Case("16"),
@@ -113,6 +114,10 @@ CASES: dict[str, Case | tuple[Case, ...]] = {
     "weight_quant_param.bias_correction": Case("false"),
     "weight_quant_param.quant_strategy": Case("GPTQ"),
     "weight_quant_param.rounding": Case("ADAPTIVE"),
+    "weight_quant_param.block_size": Case("32"),
+    "weight_quant_param.symmetric": Case("false", BLOCKS),
+    "weight_quant_param.eight_bit_node": Case("MatMul_30", {**BLOCKS, "common_quant_param.bit_num": "4"}),
+    "weight_quant_param.accuracy_level": Case("1", BLOCKS),
     "weight_quant_param.update_mindir": Case("false"),
     "weight_quant_param.max_segments": Case("2"),
     "mixed_bit_weight_quant_param.init_scale": Case("0.001", BITS0),

@@ -6,7 +6,8 @@
     rows, scales ─ Gather ─ DequantizeLinear<block_size>            is    GatherBlockQuantized<block_size>(W, ids, scales)
 
 The numbers are the same. The operator says in the file whether activations stay float (``accuracy_level`` 1) or are rounded to
-int8 (4); the standard form leaves that to an option of the session, and to versions of onnxruntime that fuse it (docs/decisions/0027).
+int8 (4); the standard form leaves that to an option of the session, and to versions of onnxruntime that fuse it. See
+docs/decisions/0027.
 
 Source: onnxruntime's list of its own operators (layout of weights, scales and zero points).
 """

@@ -10,9 +10,10 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.formats.base import Block
 from converter_lite.formats.onnx.at_load import recognize_dequantizers
-from converter_lite.formats.onnx.block_operators import BLOCK_PRODUCT, TABLE
+from converter_lite.formats.onnx.block_operators import TABLE
 from converter_lite.formats.onnx.qdq import GRIDS
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
+from converter_lite.runtime.float_products import BLOCK_PRODUCT
 from converter_lite.runtime.saturation import saturating_weights
 
 Rows = list[list[str]]

@@ -76,7 +76,7 @@ def storage_type(spec: QuantSpec, narrowest: int = NARROWEST) -> ir.DataType:
 
 
 def required_opset(plan: QuantPlan, narrowest: int = NARROWEST) -> int:
-    """Lowest ONNX operator set for the plan: 10; 13 with per-axis scales; 21 with 4- or 16-bit types or blocks; 25 with two bits."""
+    """Lowest ONNX operator set for the plan: 10; 13 with scales per axis; 21 with 4 or 16 bits or blocks; 25 with 2 bits."""
     specs = [p.spec for p in (*plan.activations.values(), *plan.weights.values())]
     widths = {storage_bits(spec, narrowest) for spec in specs}
     if 2 in widths or any(has_two_parts(params.spec, narrowest) for params in plan.weights.values()):

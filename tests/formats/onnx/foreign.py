@@ -209,6 +209,24 @@ CASES = {
         rows=True,
         opset=21,
     ),
+    "a scale per block": Case(
+        "dm = DequantizeLinear<axis=0,block_size=3>(m, blocks) y = MatMul(x, dm)",
+        integer=0,
+        scales=(),
+        rows=True,
+        opset=21,
+        constants=(("blocks", rng.uniform(0.01, 0.02, (3, 5)).astype(np.float32)),),
+        tolerance=1e-5,
+    ),
+    "blocks in an operator of onnxruntime": Case(
+        "y = com.microsoft.MatMulNBits<K=8,N=5,bits=4,block_size=16>(x, packed, ms)",
+        integer=0,
+        scales=(),
+        rows=True,
+        opset=21,
+        constants=(("packed", rng.integers(0, 256, (5, 1, 8)).astype(np.uint8)),),
+        tolerance=1e-5,
+    ),
 }
 """Name of a form -> case; the constants of the last one need a type that NumPy lacks, see :func:`four_bits`."""
 

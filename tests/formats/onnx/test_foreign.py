@@ -107,20 +107,28 @@ def test_a_fake_quantize_rounds_to_its_levels(path: Path) -> None:
 REFUSED = {
     "com.microsoft.MatMulNBits": (
         Case(
-            "y = com.microsoft.MatMulNBits<K=8,N=5,bits=4,block_size=16>(x, packed, ms)",
+            "packed = Cast<to=2>(x) y = com.microsoft.MatMulNBits<K=8,N=5,bits=4,block_size=16>(x, packed, ms)",
             rows=True,
-            constants=(("packed", np.zeros((5, 1, 8), np.uint8)),),
         ),
         r"integer operators cannot be taken back to float: \w+ \(MatMulNBits\)",
     ),
+    "blocks of another size": (
+        Case(
+            "y = com.microsoft.MatMulNBits<K=8,N=5,bits=4,block_size=32>(x, packed, ms)",
+            rows=True,
+            constants=(("packed", np.zeros((5, 1, 8), np.uint8)),),
+        ),
+        "its blocks do not have the sizes that it names",
+    ),
     "blocks": (
         Case(
-            "dm = DequantizeLinear<axis=0,block_size=4>(m, blocks) y = MatMul(x, dm)",
+            "q = QuantizeLinear<axis=1,block_size=4>(x, blocks) d = DequantizeLinear<axis=1,block_size=4>(q, blocks) "
+            "dm = DequantizeLinear<axis=1>(m, ms) y = MatMul(d, dm)",
             rows=True,
             opset=21,
-            constants=(("blocks", np.full((2, 5), 0.01, np.float32)),),
+            constants=(("blocks", np.full((3, 2), 0.01, np.float32)),),
         ),
-        "scales per block",
+        "scales per block of what is no constant",
     ),
     "quark": (
         Case("y = com.amd.quark.BFPQuantizeDequantize<bfp_method=1>(x)", rows=True),
