@@ -55,7 +55,7 @@ def build(weights: Arrays, path: Path) -> int:
     present = "".join(f", float[A,B,C,D] {kind}_{i}" for i in range(layers) for kind in ("keys", "values"))
     body = "".join(LAYER.format(i=i, next=i + 1) for i in range(layers))
     text = f"""<ir_version: 10, opset_import: ["" : 21]>
-    decoder (int64[1,S] ids, int64[1,S] places, float[S,T] mask{past}) => (float[1,S,{len(weights["head.weight"])}] logits{present}) {{
+    decoder (int64[1,S] ids, int64[1,S] places, float[S,T] mask{past}) => (float[1,S,V] logits{present}) {{
     t = Gather(tokens.weight, ids) w = Gather(positions.weight, places) x0 = Add(t, w) {body}
     last = LayerNormalization(x{layers}, norm.weight, norm.bias)
     logits = MatMul(last, head.weight) }}"""
