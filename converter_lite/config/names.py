@@ -70,6 +70,10 @@ class BlockSize(Word):
     LARGE = "128", "", True
 
 
+BLOCK_BITS = (4, 8)
+"""Widths of weights with a scale per block."""
+
+
 class WeightQuantStrategy(enum.Enum):
     """How fixed-bit weights are rounded (``[weight_quant_param] quant_strategy``)."""
 

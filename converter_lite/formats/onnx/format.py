@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.config.names import DequantStrategy
-from converter_lite.config.schema import BLOCK_BITS
+from converter_lite.config.names import BLOCK_BITS, DequantStrategy
 from converter_lite.errors import ConfigError, ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
