@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError
-from converter_lite.kernels.blocks import per_block, slabs, spread
+from converter_lite.kernels.blocks import per_block, scales_shape, slabs, spread
 from converter_lite.kernels.pairs import Rules, repair, step_factors
 from converter_lite.kernels.quantize import FloatArray, IntArray, along_axis, dequantize, quantize
 
@@ -21,6 +21,12 @@ MIN_SCALE = float(np.finfo(np.float32).tiny)
 
 CLIPS = tuple(1 - i / 32 for i in range(21))
 """Candidates of :meth:`QuantParams.clipped`, as shares of the step that covers a weight."""
+
+BLOCK_CLIPS = tuple(share / 50 for share in range(52, 34, -2))
+"""Candidates of :func:`block_params`."""
+
+WELL_COVERED = 8
+"""Bits from which the covering step is the best one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +220,28 @@ def _middle(spec: QuantSpec) -> int:
 
 def _as_scale(step: NDArray[np.float64]) -> FloatArray:
     return np.maximum(step, MIN_SCALE).astype(np.float32)
+
+
+def block_params(weight: FloatArray, spec: QuantSpec, importance: NDArray[np.float64] | float = 1.0) -> QuantParams:
+    """Parameters per block, along the last axis, with the step of least squared error of several shares of the covering one.
+
+    Args:
+        weight: ``(rows, columns)``.
+        spec: Blocks run along axis 1.
+        importance: Of the errors of each column.
+    """
+    shape = scales_shape(weight.shape, 1, spec.block)
+    scale, zero = np.empty(shape, np.float32), np.empty(shape, np.int32)
+    for rows, _ in slabs(weight.shape, 1, spec.block):
+        part = weight[rows]
+        covering = weight_params(part, spec)
+        best, least = covering.scale, np.full(covering.scale.shape, np.inf)
+        for share in BLOCK_CLIPS if spec.bits < WELL_COVERED else (1.0,):
+            tried = replace(covering, scale=np.maximum(covering.scale * np.float32(share), np.float32(MIN_SCALE)))
+            costs = per_block(np.add, np.square(tried.fake_quantize(part) - part) * importance, 1, spec.block)
+            best, least = np.where(costs < least, tried.scale, best), np.minimum(costs, least)
+        scale[rows], zero[rows] = best, covering.zero_point
+    return QuantParams(scale, zero, spec)
 
 
 def weight_params(weight: FloatArray, spec: QuantSpec) -> QuantParams:

@@ -10,10 +10,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.kernels.blocks import per_block, spread
+from converter_lite.kernels.blocks import spread
 from converter_lite.kernels.gptq import DAMPING, Compensation, compensation, round_gptq
 from converter_lite.kernels.input_scales import fit_input_scales
-from converter_lite.kernels.params import MIN_SCALE, QuantParams, QuantSpec, params_from_range, weight_params
+from converter_lite.kernels.params import MIN_SCALE, QuantParams, QuantSpec, block_params, params_from_range
 from converter_lite.kernels.patches import Window, choose, conv_patches
 
 ROWS = 16_384
@@ -39,9 +39,6 @@ FINE_CLIPS = tuple(share / 50 for share in range(54, 24, -1))
 
 NARROW = 32
 """Elements of a row (a depthwise kernel has 9) up to which ``FINE_CLIPS`` are tried."""
-
-BLOCK_CLIPS = tuple(share / 50 for share in range(52, 34, -2))
-"""The same for blocks."""
 
 NEAR = 0.25
 """Largest change (natural logarithm) of a step by least squares; larger ones come from inputs without information."""
@@ -220,14 +217,7 @@ def _fit_blocks(
     goal, moments = problem
     compensated = compensation(moments, damping=0.0)
     rows, spec = np.ascontiguousarray(goal[0].astype(np.float32)), replace(params.spec, axis=1)
-    covering, variances = weight_params(rows, spec), compensated.variances[0]
-    best, least = covering, np.full(covering.scale.shape, np.inf)
-    for share in BLOCK_CLIPS:
-        tried = replace(covering, scale=np.maximum(covering.scale * np.float32(share), np.float32(MIN_SCALE)))
-        costs = per_block(np.add, np.square(tried.fake_quantize(rows) - rows) * variances, 1, spec.block)
-        is_better = costs < least
-        best = replace(best, scale=np.where(is_better, tried.scale, best.scale))
-        least = np.minimum(costs, least)
+    best = block_params(rows, spec, compensated.variances[0])
     stored = [np.ascontiguousarray(_to_rows(node, part)) for part in (best.scale, best.zero_point)]
     fitted = QuantParams(stored[0], stored[1], params.spec)
     scale, zero = _per_element(node, weight, fitted, goal)

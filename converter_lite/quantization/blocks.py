@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.errors import ConfigError
-from converter_lite.kernels.params import QuantSpec
+from converter_lite.kernels.params import QuantParams, QuantSpec, block_params
 from converter_lite.quantization.settings import Settings, WeightSettings
 from converter_lite.targets.operands import stored_weight, weight_of
 
@@ -28,6 +31,14 @@ def block_spec(node: ir.Node, weight: ir.Value, settings: WeightSettings) -> Qua
     is_wide = node.name in blocks.wide or (node.op_type == "Gather" and blocks.level is None)
     bits = TABLE_BITS if is_wide else settings.bits
     return QuantSpec(bits, symmetric=blocks.symmetric, axis=axis, block=blocks.size)
+
+
+def blocks_of(weight: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
+    """Parameters of a matrix without data: the steps of least error."""
+    if spec.axis == 1:
+        return block_params(weight, spec)
+    found = block_params(weight.T, replace(spec, axis=1))
+    return QuantParams(np.ascontiguousarray(found.scale.T), np.ascontiguousarray(found.zero_point.T), spec)
 
 
 def refuse_blocks(settings: Settings, file: str) -> None:

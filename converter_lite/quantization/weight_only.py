@@ -15,7 +15,7 @@ from converter_lite import graph as g
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import bias_correction, mixed_bits, score, weight_uses, width_losses
-from converter_lite.quantization.blocks import block_spec, turn_weights
+from converter_lite.quantization.blocks import block_spec, blocks_of, turn_weights
 from converter_lite.quantization.constants import (
     BIAS_OPERATORS,
     ensure_biases,
@@ -336,6 +336,8 @@ def weight_grid(values: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
     """Parameters that cover a weight; one bit has two levels only."""
     if spec.bits == 1:
         return one_bit_params(values, spec)
+    if spec.block:
+        return blocks_of(values, spec)
     return weight_params(values, spec)
 
 

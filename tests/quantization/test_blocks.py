@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from converter_lite.config import config_from_mapping
 from converter_lite.errors import ConfigError
 from converter_lite.formats.onnx.block_operators import knows_block_operators
+from converter_lite.kernels.blocks import per_block
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.log import Log
 from converter_lite.pipeline.convert import run as convert
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult
 from converter_lite.quantization.adaptive import Moments, fit_grid, fit_rounding
+from converter_lite.quantization.blocks import blocks_of
 from converter_lite.quantization.plan import QuantPlan
 from tests.support import build, normal
 
@@ -102,6 +105,20 @@ def test_blocks_have_the_values_of_one_by_one(axis: int, bits: int, symmetric: b
     assert params.dequantize(q) == pytest.approx(by_hand(weight, axis, bits, symmetric=symmetric), abs=1e-7)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_steps_of_four_bits_have_the_least_error_and_those_of_eight_cover(axis: int) -> None:
+    weight = normal(80, 50, seed=axis)
+    for bits in (4, 8):
+        covering = weight_params(weight, QuantSpec(bits, symmetric=True, axis=axis, block=32))
+        found = blocks_of(weight, covering.spec)
+        before, after = (
+            per_block(np.add, np.square(p.fake_quantize(weight) - weight), axis, 32) for p in (covering, found)
+        )
+        assert np.all(after <= before)
+        assert np.array_equal(found.scale, covering.scale) == (bits == 8)
+        assert bits == 8 or after.sum() < 0.9 * before.sum()
+
+
 def test_large_weights_are_quantized_in_slabs_of_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = normal(203, 9)
     for axis in (0, 1):
@@ -154,9 +171,11 @@ def test_files_compute_with_exactly_the_blocks(keys: dict[str, str], bits: int, 
     table, square, turned = (
         np.asarray(network().graph.initializers[n].const_value) for n in ("table", "square", "turned")
     )
-    rows = by_hand(table, 1, table_bits, symmetric=symmetric)[[[0, 7, 49], [7, 3, 2]]]
-    y = rows @ by_hand(square, 0, bits, symmetric=symmetric)
-    z = rows.reshape(-1, 80) @ by_hand(turned, 1, bits, symmetric=symmetric).T + normal(7, seed=4)
+    grid = QuantSpec(bits, symmetric=symmetric, axis=0, block=32)
+    turned_grid = replace(grid, axis=1)
+    rows = blocks_of(table, replace(turned_grid, bits=table_bits)).fake_quantize(table)[[[0, 7, 49], [7, 3, 2]]]
+    y = rows @ blocks_of(square, grid).fake_quantize(square)
+    z = rows.reshape(-1, 80) @ blocks_of(turned, turned_grid).fake_quantize(turned).T + normal(7, seed=4)
     found = outputs(file)
     tolerance = 0.05 if keys.get("accuracy_level") == "4" else 2e-5
     assert found[0] == pytest.approx(y, abs=tolerance)
