@@ -199,7 +199,9 @@ class Program:
 
     def copy(self) -> Program:
         """Another program with the same variables and operators."""
-        return Program([replace(b, variables=[*b.variables], operators=[*b.operators]) for b in self.blocks], self.version)
+        return Program(
+            [replace(b, variables=[*b.variables], operators=[*b.operators]) for b in self.blocks], self.version
+        )
 
     @property
     def has_scalars(self) -> bool:
