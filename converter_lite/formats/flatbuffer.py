@@ -21,7 +21,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -57,13 +56,25 @@ LEAST_WORK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its id, name, kind, default (which files leave out), and whether it is required."""
+    """One field.
+
+    Attributes:
+        slot: Its id; a union has the next one, too.
+        name: Its name.
+        kind: Its kind.
+        default: The number that files leave out.
+        required: Whether files must have it.
+        scalar: How a number is stored; ``None`` for other kinds.
+        union: Tables that it may hold, by type; ``None`` for other kinds.
+    """
 
     slot: int
     name: str
     kind: str
-    default: Any = 0
-    required: bool = False
+    default: Any
+    required: bool
+    scalar: struct.Struct | None
+    union: tuple[str, ...] | None
 
 
 class Schema:
@@ -96,25 +107,25 @@ class Schema:
         self._lines = tables
         self._fields: dict[str, tuple[Field, ...]] = {}
 
-    @cached_property
-    def union_types(self) -> dict[str, int]:
-        """Table of a union -> its type."""
-        return {name: number for number, name in enumerate(self.union)}
-
     def fields(self, table: str) -> tuple[Field, ...]:
         """Fields of a table, by id."""
         if table not in self._fields:
             found, slot = [], 0
             for item in self._lines.get(table, "").split():
                 if item != "-":
-                    found.append(_field(item, slot))
-                slot += _ids(item)
+                    found.append(self._field(item, slot))
+                slot += 2 if item.endswith((":union", ">")) else 1
             self._fields[table] = tuple(found)
         return self._fields[table]
 
-    def slots(self, table: str) -> int:
-        """How many ids a table has."""
-        return sum(map(_ids, self._lines.get(table, "").split()))
+    def _field(self, item: str, slot: int) -> Field:
+        declaration, _, default = item.rstrip("!").partition("=")
+        name, kind = declaration.split(":")
+        number = float(default or 0)
+        value = number if kind in ("float", "double") else bool(number) if kind == "bool" else int(number)
+        scalar = _SCALARS[kind][0] if kind in _SCALARS else None
+        union = self.union if kind == "union" else self.unions[kind[1:-1]] if kind.startswith("<") else None
+        return Field(slot, name, kind, value, item.endswith("!"), scalar, union)
 
     def encode(self, table: str, value: Mapping[str, Any]) -> bytes:
         """A FlatBuffer whose root is ``value``; absent keys and ``None`` are left out.
@@ -138,19 +149,6 @@ class Schema:
         """
         decoder = _Decoder(self, data, where)
         return decoder.table(table, decoder.follow(0))
-
-
-def _ids(item: str) -> int:
-    """How many ids a field takes: a union has one for its type."""
-    return 2 if item.endswith((":union", ">")) else 1
-
-
-def _field(item: str, slot: int) -> Field:
-    declaration, _, default = item.rstrip("!").partition("=")
-    name, kind = declaration.split(":")
-    number = float(default or 0)
-    value = number if kind in ("float", "double") else bool(number) if kind == "bool" else int(number)
-    return Field(slot, name, kind, value, item.endswith("!"))
 
 
 class _Encoder:
@@ -184,18 +182,18 @@ class _Encoder:
         if unknown:
             raise KeyError(f"{table} has no field {sorted(unknown)}")
         present = [field for field in layout if value.get(field.name) is not None]
-        children = {f.slot: self._child(f.kind, value[f.name]) for f in present if f.kind not in _SCALARS}
-        end, places = self._size, [0] * self._schema.slots(table)
+        children = {f.slot: self._child(f, value[f.name]) for f in present if f.scalar is None}
+        end, places = self._size, [0] * (present[-1].slot + 2 if present else 0)
         for field in present:
             slot = field.slot
-            if slot not in children:
+            if field.scalar is not None:
                 number = value[field.name]
                 plain = number if isinstance(number, float) else int(number)
                 if plain != field.default:
-                    places[slot] = self._scalar(_SCALARS[field.kind][0], plain)
+                    places[slot] = self._scalar(field.scalar, plain)
                 continue
-            if field.kind == "union" or field.kind.startswith("<"):
-                kind = self._number(field.kind, value[field.name][0])
+            if field.union is not None:
+                kind = field.union.index(value[field.name][0])
                 places[slot] = self._scalar(_BYTE, kind) if kind else 0
                 slot += 1
             self._align(_OFFSET.size)
@@ -216,7 +214,8 @@ class _Encoder:
             self._layouts[layout] = self._put(layout)
         return start
 
-    def _child(self, kind: str, value: Any) -> int:
+    def _child(self, field: Field, value: Any) -> int:
+        kind = field.kind
         if kind == "string":
             return self._string(value)
         if kind == "bytes":
@@ -227,17 +226,13 @@ class _Encoder:
             return self._vector(array.tobytes(), array.itemsize, array.itemsize)
         if kind == "strings":
             return self._references([self._string(item) for item in value])
-        if kind == "union" or kind.startswith("<"):
+        if field.union is not None:
             return self.table(*value)
         if kind.startswith("["):
             return self._references([self.table(kind[1:-1], item) for item in value])
         if kind.startswith("{"):
             return self._columns(kind[1:-1], value)
         return self.table(kind, value)
-
-    def _number(self, kind: str, name: str) -> int:
-        """Type of a table in a union."""
-        return self._schema.union_types[name] if kind == "union" else self._schema.unions[kind[1:-1]].index(name)
 
     def _put(self, data: Any) -> int:
         """Write bytes in front of what is written; returns their place."""
@@ -328,13 +323,13 @@ class _Decoder:
         value: dict[str, Any] = {}
         for field in self._schema.fields(table):
             place = places[field.slot] if field.slot < len(places) else 0
-            if field.kind == "union":
+            if field.scalar is not None:
+                value[field.name] = self._unpack(field.scalar, position + place) if place else field.default
+            elif field.kind == "union":
                 value[field.name] = self._union(table, position, places[field.slot : field.slot + 2])
-            elif field.kind.startswith("<"):
-                found = self._one_of(field.kind[1:-1], position, places[field.slot : field.slot + 2])
+            elif field.union is not None:
+                found = self._one_of(field.union, position, places[field.slot : field.slot + 2])
                 value.update({field.name: found} if found is not None else {})
-            elif field.kind in _SCALARS:
-                value[field.name] = self._unpack(_SCALARS[field.kind][0], position + place) if place else field.default
             elif place:
                 value[field.name] = self._child(field.kind, self.follow(position + place))
             elif field.required:
@@ -361,9 +356,9 @@ class _Decoder:
         if kind in _VECTORS:
             return self._vector(position, _VECTORS[kind])
         if kind == "strings":
-            return [self._string(target) for target in self._targets(position).tolist()]
+            return [self._string(target) for target in self._targets(position)]
         if kind.startswith("["):
-            return [self.table(kind[1:-1], target) for target in self._targets(position).tolist()]
+            return [self.table(kind[1:-1], target) for target in self._targets(position)]
         if kind.startswith("{"):
             return self._columns(kind[1:-1], position)
         return self.table(kind, position)
@@ -377,10 +372,9 @@ class _Decoder:
         name = self._schema.union[number]
         return name, self.table(name, self.follow(position + places[1]))
 
-    def _one_of(self, union: str, position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]] | None:
+    def _one_of(self, tables: Sequence[str], position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]] | None:
         """What a union with a name holds: ``None`` without a table, an empty name for an unknown one."""
         number = self._unpack(_BYTE, position + places[0]) if len(places) == 2 and all(places) else 0
-        tables = self._schema.unions[union]
         if number == 0:
             return None
         if number >= len(tables):
@@ -388,26 +382,31 @@ class _Decoder:
         return tables[number], self.table(tables[number], self.follow(position + places[1]))
 
     def _string(self, position: int) -> str:
-        raw = self._vector(position, "<u1").tobytes()
+        count = self._count(position, 1)
+        raw = bytes(self._data[position + 4 : position + 4 + count])
         try:
             return raw.decode("utf-8", "replace" if self._schema.replaces else "strict")
         except UnicodeDecodeError:
             raise self._damaged("a text is not UTF-8", position) from None
 
-    def _vector(self, position: int, dtype: str) -> NDArray[Any]:
-        count = self._unpack(_OFFSET, position)
-        size = count * np.dtype(dtype).itemsize
-        if position + 4 + size > len(self._data):
+    def _count(self, position: int, width: int) -> int:
+        """Entries of a vector, all of which the data hold."""
+        count = int(self._unpack(_OFFSET, position))
+        if position + 4 + count * width > len(self._data):
             raise self._damaged(f"a vector of {count} entries runs over the end", position)
-        self._spend(size + 4, "vector")
-        return np.frombuffer(self._data, dtype, count, position + 4)
+        self._spend(count * width + 4, "vector")
+        return count
 
-    def _targets(self, position: int) -> NDArray[np.int64]:
-        offsets = self._vector(position, "<u4").astype(np.int64)
-        return position + 4 + 4 * np.arange(len(offsets), dtype=np.int64) + offsets
+    def _vector(self, position: int, dtype: str) -> NDArray[Any]:
+        return np.frombuffer(self._data, dtype, self._count(position, np.dtype(dtype).itemsize), position + 4)
+
+    def _targets(self, position: int) -> list[int]:
+        count = self._count(position, 4)
+        offsets = struct.unpack_from(f"<{count}I", self._data, position + 4)
+        return [position + 4 + 4 * index + offset for index, offset in enumerate(offsets)]
 
     def _columns(self, table: str, position: int) -> dict[str, NDArray[Any]]:
-        starts, layout = self._targets(position), self._schema.fields(table)
+        starts, layout = np.array(self._targets(position), np.int64), self._schema.fields(table)
         types = [np.dtype(_SCALARS[field.kind][1]) for field in layout]
         self._spend(sum(dtype.itemsize for dtype in types) * len(starts), table)
         columns = {f.name: np.full(len(starts), f.default, dtype) for f, dtype in zip(layout, types, strict=True)}
