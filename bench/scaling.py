@@ -21,16 +21,19 @@ from bench.tables import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
 
-NODES = (1_000, 2_500, 5_000, 10_000)
-SAMPLES = (8, 16, 32, 64)
+NODES = (500, 1_000, 2_000, 4_000, 10_000)
+SAMPLES = (8, 32, 128)
 CALIBRATION, SAMPLE_NODES = 4, 500
 """Samples of the chains with many nodes; nodes of the chain with many samples."""
 
 HOW = """\
 Chains of equal groups of nodes: Conv and Relu (4 channels, 8 x 8), or MatMul, Add and Tanh (8 x 16). Seconds of processor time of
-the whole command, one thread. *Growth* is the time per node (per sample) of the largest chain, divided by that of the smallest:
-1 is linear, the ratio of the sizes would be quadratic.
+the whole command, one thread. *Growth* is the time per node (per sample) of the last size, divided by that of the first: 1 is
+linear, the ratio of the sizes would be quadratic. The bars show milliseconds per node (per sample): equal bars are linear.
 """
+
+WIDTH = 50
+"""Characters of the longest bar."""
 
 
 def chain(kind: str, nodes: int) -> onnx.ModelProto:
@@ -89,8 +92,22 @@ def rows(folder: Path, sizes: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
     """A line per chain and kind of conversion."""
     for kind in ("Conv", "MatMul"):
         for samples in (0, CALIBRATION):
-            found = [seconds(folder, kind, nodes, samples=samples) for nodes in sizes]
+            found = []
+            for nodes in sizes:
+                found.append(seconds(folder, kind, nodes, samples=samples))
+                print(f"{kind}, {nodes} nodes, {samples} samples: {found[-1]:.1f} s", flush=True)
             yield _row(f"{kind}, {'FULL_QUANT' if samples else 'float'}", sizes, found)
+
+
+def plot(rows: list[tuple[str, ...]], sizes: tuple[int, ...], unit: str) -> str:
+    """Milliseconds per node or sample of the rows of a table, as bars of text."""
+    lines = []
+    for name, *times, _ in rows:
+        each = [float(time) * 1000 / size for time, size in zip(times, sizes, strict=True)]
+        lines.append(f"{name}, ms per {unit}")
+        for size, value in zip(sizes, each, strict=True):
+            lines.append(f"{size:>8,} {'#' * max(round(value / max(each) * WIDTH), 1)} {value:.1f}")
+    return "\n".join(["```text", *lines, "```", ""])
 
 
 def _row(name: str, sizes: tuple[int, ...], found: list[float]) -> tuple[str, ...]:
@@ -109,12 +126,12 @@ def main() -> None:
         by_nodes = list(rows(folder, NODES))
         found = [seconds(folder, "Conv", SAMPLE_NODES, samples=count) for count in SAMPLES]
         load = f"- load average when the run ended: {os.getloadavg()[0]:.1f}"
+    by_samples = [_row(f"Conv, FULL_QUANT, {SAMPLE_NODES} nodes", SAMPLES, found)]
     tables = [
         markdown_table(("nodes", *(f"{size:,}" for size in NODES), "growth"), by_nodes),
-        markdown_table(
-            ("samples", *map(str, SAMPLES), "growth"),
-            [_row(f"Conv, FULL_QUANT, {SAMPLE_NODES} nodes", SAMPLES, found)],
-        ),
+        plot(by_nodes, NODES, "node"),
+        markdown_table(("samples", *map(str, SAMPLES), "growth"), by_samples),
+        plot(by_samples, SAMPLES, "sample"),
     ]
     head = ["# Time against nodes and samples\n", "Made by `make bench-scaling`; not edited by hand.\n"]
     options.output.write_text("\n".join([*head, *machine, load, f"\n{HOW}", *tables]), encoding="utf-8")
