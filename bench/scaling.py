@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -88,53 +88,64 @@ def _configuration(folder: Path, kind: str, samples: int) -> Path:
     return path
 
 
-def rows(folder: Path, sizes: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
-    """A line per chain and kind of conversion."""
+Measured = Mapping[str, Mapping[int, float]]
+"""What was converted -> nodes or samples -> seconds."""
+
+
+def measure(folder: Path, sizes: Sequence[int]) -> Iterator[tuple[str, int, float]]:
+    """Chains of both kinds, in float and with integers: the name of a row, nodes and seconds."""
     for kind in ("Conv", "MatMul"):
         for samples in (0, CALIBRATION):
-            found = []
             for nodes in sizes:
-                found.append(seconds(folder, kind, nodes, samples=samples))
-                print(f"{kind}, {nodes} nodes, {samples} samples: {found[-1]:.1f} s", flush=True)
-            yield _row(f"{kind}, {'FULL_QUANT' if samples else 'float'}", sizes, found)
+                taken = seconds(folder, kind, nodes, samples=samples)
+                yield f"{kind}, {'FULL_QUANT' if samples else 'float'}", nodes, taken
 
 
-def plot(rows: list[tuple[str, ...]], sizes: tuple[int, ...], unit: str) -> str:
-    """Milliseconds per node or sample of the rows of a table, as bars of text."""
+def table(measured: Measured, unit: str) -> str:
+    """Seconds and growth; a size that a row lacks was not measured."""
+    sizes = sorted({size for row in measured.values() for size in row})
     lines = []
-    for name, *times, _ in rows:
-        each = [float(time) * 1000 / size for time, size in zip(times, sizes, strict=True)]
+    for name, row in measured.items():
+        growth = (row[max(row)] / max(row)) / (row[min(row)] / min(row))
+        lines.append((name, *(f"{row[size]:.1f}" if size in row else "" for size in sizes), f"{growth:.2f}"))
+    return markdown_table((unit, *(f"{size:,}" for size in sizes), "growth"), lines)
+
+
+def plot(measured: Measured, unit: str) -> str:
+    """Milliseconds per node or sample, as bars of text."""
+    lines = []
+    for name, row in measured.items():
+        each = {size: seconds * 1000 / size for size, seconds in row.items()}
         lines.append(f"{name}, ms per {unit}")
-        for size, value in zip(sizes, each, strict=True):
-            lines.append(f"{size:>8,} {'#' * max(round(value / max(each) * WIDTH), 1)} {value:.1f}")
+        for size, value in each.items():
+            lines.append(f"{size:>8,} {'#' * max(round(value / max(each.values()) * WIDTH), 1)} {value:.1f}")
     return "\n".join(["```text", *lines, "```", ""])
 
 
-def _row(name: str, sizes: tuple[int, ...], found: list[float]) -> tuple[str, ...]:
-    growth = (found[-1] / sizes[-1]) / (found[0] / sizes[0])
-    return (name, *(f"{value:.1f}" for value in found), f"{growth:.2f}")
+def page(machine: Sequence[str], by_nodes: Measured, by_samples: Measured) -> str:
+    """The report."""
+    head = ["# Time against nodes and samples\n", "Made by `make bench-scaling`; not edited by hand.\n"]
+    parts = [table(by_nodes, "nodes"), plot(by_nodes, "node"), table(by_samples, "samples"), plot(by_samples, "sample")]
+    return "\n".join([*head, *machine, f"\n{HOW}", *parts])
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.scaling", description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "bench/SCALING.md", help="the report")
+    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="lengths of the chains")
     options = parser.parse_args()
+    by_nodes: dict[str, dict[int, float]] = {}
     with tempfile.TemporaryDirectory(prefix="bench_scaling_") as name:
         folder = Path(name)
         machine = machine_lines(Places(ROOT, folder, folder, ROOT / ".runtimes"))
-        by_nodes = list(rows(folder, NODES))
-        found = [seconds(folder, "Conv", SAMPLE_NODES, samples=count) for count in SAMPLES]
+        for row, nodes, taken in measure(folder, options.nodes):
+            print(f"{row}, {nodes:,} nodes: {taken:.1f} s", flush=True)
+            by_nodes.setdefault(row, {})[nodes] = taken
+        found = {count: seconds(folder, "Conv", SAMPLE_NODES, samples=count) for count in SAMPLES}
         load = f"- load average when the run ended: {os.getloadavg()[0]:.1f}"
-    by_samples = [_row(f"Conv, FULL_QUANT, {SAMPLE_NODES} nodes", SAMPLES, found)]
-    tables = [
-        markdown_table(("nodes", *(f"{size:,}" for size in NODES), "growth"), by_nodes),
-        plot(by_nodes, NODES, "node"),
-        markdown_table(("samples", *map(str, SAMPLES), "growth"), by_samples),
-        plot(by_samples, SAMPLES, "sample"),
-    ]
-    head = ["# Time against nodes and samples\n", "Made by `make bench-scaling`; not edited by hand.\n"]
-    options.output.write_text("\n".join([*head, *machine, load, f"\n{HOW}", *tables]), encoding="utf-8")
+    by_samples = {f"Conv, FULL_QUANT, {SAMPLE_NODES} nodes": found}
+    options.output.write_text(page([*machine, load], by_nodes, by_samples), encoding="utf-8")
     print(f"written: {options.output}")
 
 
