@@ -23,7 +23,6 @@ from converter_lite.formats.registry import output_format, weight_files_beside
 from converter_lite.formats.source import Source
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
-from converter_lite.passes.output_layout import change_output_layout
 from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.pipeline.ascend_context import apply_ascend_context, effective_context
 from converter_lite.pipeline.calibrate import calibration_executor, statistics_cache
@@ -32,9 +31,9 @@ from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
-from converter_lite.pipeline.request import CHANNELS_LAST, PROOF_SAMPLES, ConvertRequest
+from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
-from converter_lite.pipeline.rewrites import chosen_rewrites
+from converter_lite.pipeline.rewrites import chosen_rewrites, lay_out
 from converter_lite.pipeline.samples import (
     check_folders,
     check_inputs_exist,
@@ -42,7 +41,6 @@ from converter_lite.pipeline.samples import (
     open_proof_samples,
     open_samples,
 )
-from converter_lite.pipeline.summary import peak_memory
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize
@@ -50,6 +48,7 @@ from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
+from converter_lite.system.memory import MemoryWatch, peak_resident
 
 if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
@@ -65,7 +64,8 @@ def run(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -
     Raises:
         ConverterError: A subclass that says what is wrong, where, and what to do.
     """
-    return _Conversion(request, log, engine).run()
+    with MemoryWatch() as memory:
+        return _Conversion(request, log, engine, memory).run()
 
 
 @dataclass(slots=True)
@@ -88,9 +88,10 @@ class _Job:
 
 
 class _Conversion:
-    def __init__(self, request: ConvertRequest, log: Log, engine: Engine) -> None:
+    def __init__(self, request: ConvertRequest, log: Log, engine: Engine, memory: MemoryWatch) -> None:
         self.request = request
         self.log = log
+        self.memory = memory
         self.context = RunContext(engine, request.threads or os.cpu_count() or 1, log)
         self.config = self._load_config()
         self.reporting = Reporting(request, self.config, self.context)
@@ -162,7 +163,7 @@ class _Conversion:
     def _finished(self, result: ConvertResult) -> ConvertResult:
         result.warnings = list(self.log.warnings)
         result.seconds = dict(self.log.seconds)
-        result.peak_memory = peak_memory()
+        result.peak_memory, result.peak_resident = self.memory.peak(), peak_resident()
         return result
 
     # -- inputs ---------------------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ class _Conversion:
         """
         if self.config is not None:
             source = self._in_wanted_precision(source, self.config)
-        self._lay_out(source)
+        lay_out(source, self.request, self.log)
         if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
             if self.request.quantize_if_possible:
                 self.log.warning("the model is quantized already and stays as it is")
@@ -245,23 +246,6 @@ class _Conversion:
         if context is not None:
             apply_ascend_context(source.model, context, self.request.input_shape)
         return source
-
-    def _lay_out(self, source: Source) -> None:
-        """Give the outputs the layout that was asked for."""
-        wanted = self.request.output_data_format
-        if not wanted:
-            return
-        flag = f"--outputDataFormat={wanted}"
-        if wanted == ("NHWC" if self.request.fmk in CHANNELS_LAST else "NCHW"):
-            self.log.warning(f"{flag} has no effect: {self.request.fmk} models have this layout")
-        elif source.is_quantized:
-            raise UsageError(
-                "the outputs of a model that is quantized already keep their layout",
-                where=flag,
-                hint="start from the float model",
-            )
-        elif not change_output_layout(source.model, wanted):
-            self.log.warning(f"{flag} has no effect: no output is known to have four dimensions")
 
     def _in_wanted_precision(self, source: Source, config: QuantizationConfig) -> Source:
         if config.transform_quant_param.export_precision_mode is ExportPrecisionMode.FLOAT32:
