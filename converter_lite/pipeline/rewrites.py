@@ -1,16 +1,13 @@
-"""Which rewrites of the graph the user asked for or does without: ``--optimize``, ``[registry]``, ``--outputDataFormat``."""
+"""Which rewrites of the graph a conversion does without: ``--optimize`` and ``[registry]``."""
 
 from __future__ import annotations
 
 from converter_lite.config.names import Switch
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.errors import ConfigError, UsageError, did_you_mean
-from converter_lite.formats.source import Source
+from converter_lite.errors import ConfigError, did_you_mean
 from converter_lite.log import Log
-from converter_lite.passes.output_layout import change_output_layout
 from converter_lite.passes.pipeline import RULE_NAMES, Rewrites
 from converter_lite.passes.vendor_names import OUR_RULES, WITHOUT_COUNTERPART
-from converter_lite.pipeline.request import CHANNELS_LAST, ConvertRequest
 
 
 def chosen_rewrites(level: str, config: QuantizationConfig | None, log: Log) -> Rewrites:
@@ -35,25 +32,3 @@ def chosen_rewrites(level: str, config: QuantizationConfig | None, log: Log) -> 
     if problems:
         raise ConfigError(problems[0], where=where, problems=tuple(problems))
     return Rewrites("none" if config.registry.disable_fusion is Switch.ON else level, frozenset(without))
-
-
-def lay_out(source: Source, request: ConvertRequest, log: Log) -> None:
-    """Give the outputs the layout that was asked for.
-
-    Raises:
-        UsageError: The model is quantized already.
-    """
-    wanted = request.output_data_format
-    if not wanted:
-        return
-    flag = f"--outputDataFormat={wanted}"
-    if wanted == ("NHWC" if request.fmk in CHANNELS_LAST else "NCHW"):
-        log.warning(f"{flag} has no effect: {request.fmk} models have this layout")
-    elif source.is_quantized:
-        raise UsageError(
-            "the outputs of a model that is quantized already keep their layout",
-            where=flag,
-            hint="start from the float model",
-        )
-    elif not change_output_layout(source.model, wanted):
-        log.warning(f"{flag} has no effect: no output is known to have four dimensions")
