@@ -18,16 +18,6 @@ FLAGS = [
     *("--inputDataFormat=NHWC", "--inputDataType=FLOAT", "--outputDataType=FLOAT16", "--fp16=on", "--optimize=general"),
     *("--saveType=ONNX", "--infer=true", "--minCosine=0.5", "--json=r.json", "--threads=2", "--savePlan=p.json"),
     *("--dryRun", "-v", "--quiet", "template", "full_quant", "--encryption=false", "--weightFile=w", "--device=GPU"),
-    *("--outputDataFormat=NHWC", "--encryptKey=" + "0a" * 16, "--decryptKey=" + "0a" * 16, "--decryptMode=AES-CBC"),
-    *(
-        "--keepMetadata=on",
-        "--uint8Weights=on",
-        "--proofData=p.npz",
-        "--minSpeedup=0.1",
-        "overview",
-        "doctor",
-        "r.json",
-    ),
 ]
 PIECES = st.sampled_from([*"=:;,-~[]'\"\\/. 0129exXN\0\n", "--", "1e999", "é", "型", "\ud800", "9" * 50, "nan", "../"])
 
