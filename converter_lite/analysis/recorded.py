@@ -81,6 +81,8 @@ def _read_set(folder: Path, specs: Sequence[InputSpec]) -> Sample:
             tensor = onnx.TensorProto.FromString(path.read_bytes())
             if onnx.external_data_helper.uses_external_data(tensor):
                 raise ValueError("its numbers are in another file")
+            if not isinstance(tensor.name, str):
+                raise ValueError("its name is not text")
             sample[tensor.name or spec.name] = onnx.numpy_helper.to_array(tensor)
         except (OSError, DecodeError, ValueError, TypeError, KeyError, MemoryError) as error:
             raise DataError(f"the tensor cannot be read: {error}", where=str(path)) from error

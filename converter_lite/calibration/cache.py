@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ FORMAT = 2
 BROKEN_ARCHIVE = (
     *(OSError, ValueError, AttributeError, KeyError, IndexError, EOFError, OverflowError, MemoryError),
     *(RuntimeError, zipfile.BadZipFile, zlib.error),  # RuntimeError: encrypted, or of a kind that zipfile does not know
+    *(SyntaxError, tokenize.TokenError),  # of the text in front of an array
 )
 """What reading a damaged ``.npz`` file raises."""
 

@@ -2,6 +2,7 @@
 
 Each reader gets an equal share of the time, in a process of its own that is started again when a file kills it. What is found
 lies in the folder as READER-*.bin with a traceback beside it; ``corpus/`` keeps the files that reached new code.
+``--files=10000`` gives each reader so many damaged files instead, and measures the memory of those that we write.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ def search(name: str, seconds: float, folder: Path) -> dict[str, float]:
     return total
 
 
+def count_off(name: str, files: int, folder: Path) -> dict[str, float]:
+    """Give one reader a number of files; returns what was done."""
+    command = [sys.executable, "-m", "tests.fuzz.worker", name, "0", str(folder), str(files)]
+    subprocess.run(command, check=True)
+    done: dict[str, float] = json.loads((folder / f"{name}.numbers").read_text(encoding="utf-8"))
+    return done
+
+
 def findings(name: str, folder: Path) -> list[Path]:
     """Files that broke a reader."""
     killed = [path for prefix in ARTEFACTS for path in folder.glob(f"{name}-{prefix}*")]
@@ -49,6 +58,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("readers", nargs="*", metavar="READER", help=", ".join(READERS))
     parser.add_argument("--minutes", type=float, default=10.0, help="for all readers together")
+    parser.add_argument("--files", type=int, default=0, help="for each reader, instead of minutes")
     parser.add_argument("--folder", type=Path, default=Path(".fuzz"))
     arguments = parser.parse_args()
     names = arguments.readers or list(READERS)
@@ -57,7 +67,10 @@ def main() -> int:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     broken = 0
     for name in names:
-        done = search(name, arguments.minutes * 60 / len(names), arguments.folder)
+        if arguments.files:
+            done = count_off(name, arguments.files, arguments.folder)
+        else:
+            done = search(name, arguments.minutes * 60 / len(names), arguments.folder)
         found = findings(name, arguments.folder)
         broken += len(found)
         print(f"{name:8} {done.get('seconds', 0):6.0f} s {int(done.get('runs', 0)):9,} files", end=" ")

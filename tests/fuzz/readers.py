@@ -82,10 +82,12 @@ class Reader:
     Attributes:
         read: Takes bytes; ends, or raises a ``ConverterError``. Anything else is a finding.
         seeds: Files that are read without an error.
+        is_lean: It takes no more memory than ten times the file and 1 MiB.
     """
 
     read: Callable[[bytes], object]
     seeds: Callable[[], list[bytes]]
+    is_lean: bool = False
 
 
 @cache
@@ -335,14 +337,14 @@ def _pytorch_seeds() -> list[bytes]:
 
 READERS: Mapping[str, Reader] = {
     "onnx": Reader(_read_onnx, _onnx_seeds),
-    "paddle": Reader(_read_paddle, _paddle_seeds),
-    "pir": Reader(_read_pir, _pir_seeds),
-    "caffe": Reader(_read_caffe, _caffe_seeds),
+    "paddle": Reader(_read_paddle, _paddle_seeds, is_lean=True),
+    "pir": Reader(_read_pir, _pir_seeds, is_lean=True),
+    "caffe": Reader(_read_caffe, _caffe_seeds, is_lean=True),
     "pytorch": Reader(_read_pytorch, _pytorch_seeds),
-    "mindir": Reader(_read_mindir, _mindir_seeds),
-    "ms": Reader(to_quantized_model, _ms_seeds),
-    "nb": Reader(read_nb, _nb_seeds),
-    "tflite": Reader(read_tflite, tflite_seeds),
+    "mindir": Reader(_read_mindir, _mindir_seeds, is_lean=True),
+    "ms": Reader(to_quantized_model, _ms_seeds, is_lean=True),
+    "nb": Reader(read_nb, _nb_seeds, is_lean=True),
+    "tflite": Reader(read_tflite, tflite_seeds, is_lean=True),
     "picture": Reader(_read_picture, _picture_seeds),
     "ini": Reader(lambda data: parse_config(_text(data)), _ini_seeds),
     "plan": Reader(_read_plan, _plan_seeds),

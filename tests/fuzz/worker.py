@@ -1,6 +1,7 @@
-"""One reader, fuzzed in this process: ``python -m tests.fuzz.worker READER SECONDS FOLDER``.
+"""One reader, fuzzed in this process: ``python -m tests.fuzz.worker READER SECONDS FOLDER [FILES]``.
 
 With Atheris the damage follows what the reader's code does with it (libFuzzer); without, it is that of ``tests/mutation.py``.
+A number of files is of that kind always, the same at every call, and memory is measured.
 """
 
 from __future__ import annotations
@@ -12,17 +13,23 @@ import sys
 import time
 import traceback
 import warnings
-from itertools import count
+from collections.abc import Iterator
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
 
 from converter_lite.errors import ConverterError
+from tests.support import reading_limit, traced_peak
 
 SLOW_SECONDS = 5.0
 """Processor time of one file that is a finding; files are smaller than ``MAX_BYTES``."""
 
 MAX_BYTES = 1 << 16
 MEMORY_MB = 2048
+MEASURED = 10
+"""Of so many files the memory of one is measured: that takes ten times as long as to read it."""
+
 HANG_SECONDS = 180
 
 
@@ -54,6 +61,12 @@ class Watch:
             self._keep(data, "slow", f"{seconds:.1f} s of processor time for {len(data)} bytes\n")
         if self.runs % 100 == 0:
             self.report()
+
+    def in_little_memory(self, data: bytes) -> None:
+        """Read a file a second time and see what it takes."""
+        peak = traced_peak(partial(self._read, data))
+        if peak > reading_limit(data):
+            self._keep(data, "memory", f"{peak} bytes of memory for {len(data)} bytes\n")
 
     def _keep(self, data: bytes, place: str, text: str) -> None:
         path = self._folder / f"{self._name}-{hashlib.sha256(place.encode()).hexdigest()[:10]}"
@@ -93,16 +106,31 @@ def _with_atheris(name: str, seconds: int, folder: Path) -> None:
 
 
 def _with_mutations(name: str, seconds: int, folder: Path) -> None:
+    watch, deadline = Watch(name, folder), time.monotonic() + seconds
+    for data in _mutations(name, time.time_ns() % 1_000_000_007):
+        if time.monotonic() > deadline:
+            watch.report()
+            return
+        watch(data)
+
+
+def _counted(name: str, files: int, folder: Path) -> None:
+    from tests.fuzz.readers import READERS
+
+    watch = Watch(name, folder)
+    for number, data in enumerate(islice(_mutations(name, 0), files)):
+        watch(data)
+        if READERS[name].is_lean and number % MEASURED == 0:
+            watch.in_little_memory(data)
+    watch.report()
+
+
+def _mutations(name: str, first: int) -> Iterator[bytes]:
     from tests.mutation import mutations
 
-    watch, deadline = Watch(name, folder), time.monotonic() + seconds
     seeds = _seeds(name)
-    for seed in count(time.time_ns() % 1_000_000_007):
-        for data in mutations(seeds[seed % len(seeds)], 50, seed=seed):
-            if time.monotonic() > deadline:
-                watch.report()
-                return
-            watch(data)
+    for seed in count(first):
+        yield from mutations(seeds[seed % len(seeds)], 10, seed=seed)
 
 
 def _seeds(name: str) -> list[bytes]:
@@ -116,6 +144,9 @@ def main() -> None:
     name, seconds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
+    if files := int(sys.argv[4]) if len(sys.argv) > 4 else 0:
+        _counted(name, files, folder)
+        return
     run = _with_atheris if importlib.util.find_spec("atheris") else _with_mutations
     run(name, seconds, folder)
 

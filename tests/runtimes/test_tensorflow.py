@@ -46,6 +46,8 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "cnn.keras": {},
     "two.h5": {},
     "attention.keras": {},
+    "grouped.keras": {},
+    "loops.pb": {},
     "module": {},
     "loop.pb": {"x": (4, 5)},
     "old": {"features": (4, 5)},
@@ -87,6 +89,12 @@ def test_files_that_hold_code_or_no_network_are_refused(name: str, made: Path) -
     assert REFUSED[name] in refused.value.message
     assert not (made / "executed").exists()
     assert ("--allowUnsafeModels" in refused.value.hint) is (name != "only.weights.h5")
+
+
+def test_lowered_loops_are_refused_with_the_way_to_freeze_them(made: Path) -> None:
+    with pytest.raises(ModelError, match="TensorListReserve") as refused:
+        read("TF", made / "lowered.pb")
+    assert "lower_control_flow=False" in refused.value.hint
 
 
 def test_code_in_a_file_runs_if_the_user_trusts_it(made: Path) -> None:

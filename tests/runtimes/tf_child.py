@@ -11,6 +11,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 RANDOM = np.random.default_rng(0)
 
@@ -77,6 +78,26 @@ def keras_attention(folder):
     save_keras(folder, "attention.keras", model, {"rows": normal(2, 9, 8)}, ["flatten"])
 
 
+def keras_grouped(folder):
+    """A function that XLA would compile, and sizes whose quotient in float32 is too small."""
+    x = keras.Input((22, 9, 4), name="picture")
+    y = keras.layers.Conv2D(6, 3, groups=2, padding="same", name="grouped")(x)
+    y = keras.layers.Resizing(21, 9, interpolation="nearest")(y)
+    model = keras.Model(x, keras.layers.Resizing(37, 18, interpolation="bilinear", name="resized")(y))
+    save_keras(folder, "grouped.keras", model, {"picture": normal(2, 22, 9, 4)}, ["resized"])
+
+
+def lowered(folder):
+    """A recurrent layer, frozen as the function does it by itself, and as it should."""
+    model = keras.Sequential([keras.Input((6, 4), batch_size=1), keras.layers.GRU(3)])
+    function = tf.function(model).get_concrete_function(tf.TensorSpec((1, 6, 4), name="x"))
+    x = normal(1, 6, 4)
+    for name, lower in (("lowered.pb", True), ("loops.pb", False)):
+        graph = convert_variables_to_constants_v2(function, lower_control_flow=lower).graph
+        (folder / name).write_bytes(graph.as_graph_def().SerializeToString())
+    record(folder, "loops.pb", {"x": x}, {"Identity": model(x)})
+
+
 class Module(tf.Module):
     """Two signatures with names of their own."""
 
@@ -140,7 +161,7 @@ def hostile(folder):
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]).save_weights(folder / "only.weights.h5")
 
 
-MODELS = (keras_cnn, keras_two, keras_attention, saved_model, frozen_v1, hostile)
+MODELS = (keras_cnn, keras_two, keras_attention, keras_grouped, lowered, saved_model, frozen_v1, hostile)
 
 
 def shared(path, folder):

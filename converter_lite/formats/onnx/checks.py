@@ -78,7 +78,7 @@ def _texts(model: ir.Model) -> Iterator[object]:
 
 def _check_links(model: ir.Model, path: Path) -> None:
     """Check that every value that is read is computed, an input, or stored, and that nothing depends on itself."""
-    for node in all_nodes(model.graph):
+    for node in _nodes(model):
         for value in node.inputs:
             if value is not None and not _has_source(value):
                 raise ModelError(f"{label(node)} reads '{value.name}', which nothing computes", where=str(path))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -196,6 +196,12 @@ class Program:
 
     blocks: list[Block] = field(default_factory=list)
     version: int = 0
+
+    def copy(self) -> Program:
+        """Another program with the same variables and operators."""
+        return Program(
+            [replace(b, variables=[*b.variables], operators=[*b.operators]) for b in self.blocks], self.version
+        )
 
     @property
     def has_scalars(self) -> bool:

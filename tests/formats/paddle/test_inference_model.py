@@ -80,8 +80,8 @@ def test_normalizations_and_identities_are_gone_after_simplification() -> None:
 
 def test_simplification_does_not_change_the_function() -> None:
     program, parameters = float_model()
-    plain = to_quantized_model(program, parameters, target="x")
     folded = to_quantized_model(*simplify(program, parameters), target="x")
+    plain = to_quantized_model(program, parameters, target="x")
     assert run(folded.model) == pytest.approx(run(plain.model), abs=1e-5)
 
 

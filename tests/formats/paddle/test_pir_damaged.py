@@ -142,6 +142,21 @@ def test_a_program_of_thousands_of_operations_is_read_in_little_memory() -> None
         assert traced_peak(partial(read_operations, data)) <= reading_limit(data)
 
 
+def test_a_graph_of_many_operations_without_weights_is_made_in_little_memory(tmp_path: Path) -> None:
+    """Nothing but operations, with what Paddle writes about each: program and graph are not in memory together."""
+    made = PirProgram()
+    value = made.input("x", (2, 4, 4, 4))
+    for _ in range(2500):
+        value = made.op("relu", value)
+    made.output(value)
+    trained = {"AT": {"#": "0.a_array", "D": [{"#": "0.a_bool", "D": False}]}, "N": "stop_gradient"}
+    for operation in made.operations:
+        operation["OA"] = [trained]
+    folder = made.save(tmp_path / "m")
+    size = (folder / "inference.json").read_bytes()
+    assert traced_peak(partial(read_paddle, folder)) <= reading_limit(size)
+
+
 def test_long_constants_are_read_in_little_memory() -> None:
     made = PirProgram()
     made.output(made.op("add", made.input("x", (40,)), made.constant(random(2000, 40))))

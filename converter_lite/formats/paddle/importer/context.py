@@ -390,15 +390,17 @@ def step_names(name: str, *present: object) -> Iterator[str]:
     yield name
 
 
-def run(importer: Importer, operators: Sequence[Operator], handlers: Mapping[str, Handler]) -> None:
-    """Translate operators in order.
+def run(importer: Importer, operators: list[Operator], handlers: Mapping[str, Handler]) -> None:
+    """Translate operators in order; each leaves the list.
 
     Raises:
         ModelError: Operators are unknown: all are named, before anything is done; or the attributes or inputs of one make
             no sense.
     """
     _refuse_unknown(importer, operators, handlers)
-    for index, op in enumerate(operators):
+    operators.reverse()
+    for index in range(len(operators)):
+        op = operators.pop()
         where = _place(importer, index, op)
         try:
             handlers[op.type](importer, op)

@@ -26,7 +26,7 @@ def to_quantized_model(
     """The main block as an ONNX graph (opset 20), with what its attributes say about quantization as the plan.
 
     Args:
-        program: As a reader gave it.
+        program: As a reader gave it. It is used up: its operators leave it as the graph grows, so that no memory holds both.
         parameters: Constants by variable name.
         target: Name for the plan.
         where: Name of the file for messages.
@@ -47,6 +47,9 @@ def to_quantized_model(
         kind = VarType.FP32 if variable.dtype in (VarType.FP16, VarType.INT8) else variable.dtype
         importer.add_input(name, kind, dims)
     operators = [op for op in program.main.operators if op.type not in ("feed", "fetch")]
+    program.main.operators.clear()
+    program.main.variables.clear()
+    del declared
     handlers = HANDLERS
     if rounded:
         from converter_lite.formats.paddle.importer.rounding import round_constants, with_rounding

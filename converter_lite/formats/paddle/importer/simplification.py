@@ -29,7 +29,7 @@ def simplify(program: Program, parameters: Parameters) -> tuple[Program, Paramet
     operators = _reshape_parameters(_without_identities(program.main.operators), parameters)
     operators = _fold_into_convolutions(operators, parameters)
     main = program.main
-    block = type(main)(main.index, main.parent, main.variables, operators, main.forward)
+    block = type(main)(main.index, main.parent, list(main.variables), operators, main.forward)
     return Program([block, *program.blocks[1:]], program.version), parameters
 
 

@@ -36,7 +36,7 @@ def to_graph(
     """
     try:
         return to_quantized_model(
-            file.program,
+            file.program.copy(),
             file.parameters,
             target=target_name(file),
             where=where,

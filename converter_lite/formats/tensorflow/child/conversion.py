@@ -15,13 +15,19 @@ from tf2onnx.tfonnx import process_tf_graph
 from converter_lite.formats.child import MODEL, Answer, Refusal, WrongUsage
 from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabilities
 from converter_lite.formats.tensorflow.child.erfc import spell_out_erfc
-from converter_lite.formats.tensorflow.child.nodes import in_order, placeholder_shape, pruned
+from converter_lite.formats.tensorflow.child.nodes import allow_inlining, in_order, placeholder_shape, pruned
 from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
+from converter_lite.formats.tensorflow.child.resizes import state_sizes
 
 OPSET = 17
 """Known to tf2onnx and to everything here."""
 
 FIXED_KEEP = "input '{}' is the probability of a dropout: it is built in as 1, which is what inference feeds"
+
+LOWERED = (
+    "loops were lowered when the graph was frozen: freeze it with convert_variables_to_constants_v2(f, "
+    "lower_control_flow=False), or give the SavedModel or Keras file"
+)
 
 SHOWN = 8
 """Nodes that are named."""
@@ -59,6 +65,7 @@ def convert(
     tensors = {name: tensor for tensor, name in names.items()}
     _require_ranks(graph, names, shapes)
     spell_out_erfc(graph)
+    allow_inlining(graph)
     order_hashes()
     with tf.device("/cpu:0"):
         with tf.Graph().as_default():
@@ -75,6 +82,7 @@ def convert(
                 shape_override={tensors[name]: list(shape) for name, shape in shapes.items() if name in tensors},
                 tensors_to_rename={**names, **outputs},
             )
+            state_sizes(made)
             model = optimize_graph(made).make_model("tensorflow")
     _refuse_unknown(model)
     renumber(model)
@@ -111,10 +119,10 @@ def _refuse_unknown(model: Any) -> None:
     if unknown:
         named = ", ".join(f"{node.op_type} (node {node.name})" for node in unknown[:SHOWN])
         more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-        raise Refusal(
-            f"ONNX has no counterpart of {named}{more}",
-            "export the part of the model without these operators, or replace them",
-        )
+        hint = "export the part of the model without these operators, or replace them"
+        if any(node.op_type.startswith("TensorList") for node in unknown):
+            hint = LOWERED
+        raise Refusal(f"ONNX has no counterpart of {named}{more}", hint)
 
 
 def _nodes(graph: Any) -> list[Any]:

@@ -78,3 +78,10 @@ def placeholder_shape(node: Any) -> Shape | None:
     if "shape" not in node.attr or node.attr["shape"].shape.unknown_rank:
         return None
     return [None if dim.size < 0 else dim.size for dim in node.attr["shape"].shape.dim]
+
+
+def allow_inlining(graph: Any) -> None:
+    """Make calls of functions plain that XLA would compile (Keras' convolutions with groups): TensorFlow inlines no others."""
+    for marked in (*graph.node, *graph.library.function, *nodes_of_functions(graph)):
+        for mark in ("_XlaMustCompile", "_noinline"):
+            marked.attr.pop(mark, None)

@@ -1,0 +1,37 @@
+"""Resizes whose size is not what their factor says: tf2onnx divides the sizes, and 22 times float32(21 / 22) is below 21."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+def state_sizes(graph: Any) -> None:
+    """Give each Resize of a graph of tf2onnx the sizes instead of the factors, where those are less by rounding."""
+    for node in graph.get_nodes():
+        if node.type != "Resize" or len(node.input) != 3 or not node.inputs[2].is_const():
+            continue
+        shape, factors = graph.get_shape(node.input[0]), node.inputs[2].get_tensor_value(as_list=False)
+        if not shape or min(shape[2:]) < 1:
+            continue
+        pairs = list(zip(shape[2:], factors[2:], strict=True))
+        wanted = [round(size * float(factor)) for size, factor in pairs]
+        if wanted != [math.floor(size * float(factor)) for size, factor in pairs]:
+            _state(graph, node, wanted)
+
+
+def _state(graph: Any, node: Any, wanted: list[int]) -> None:
+    """Sizes of the input for the first two axes, and these for the others."""
+
+    def constant(name: str, values: list[int]) -> str:
+        return str(graph.make_const(f"{node.name}/{name}", np.array(values, np.int64)).output[0])
+
+    shape = graph.make_node("Shape", [node.input[0]], name=f"{node.name}/shape").output[0]
+    bounds = [constant("begin", [0]), constant("end", [2])]
+    outer = graph.make_node("Slice", [shape, *bounds], name=f"{node.name}/outer").output[0]
+    sizes = graph.make_node(
+        "Concat", [outer, constant("inner", wanted)], attr={"axis": 0}, name=f"{node.name}/sizes"
+    ).output[0]
+    graph.replace_inputs(node, [*node.input[:2], "", sizes])
