@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +21,19 @@ from bench.tables import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
 
-NODES = (1_000, 2_500, 5_000, 10_000)
-SAMPLES = (8, 16, 32, 64)
+NODES = (500, 1_000, 2_000, 4_000, 10_000)
+SAMPLES = (8, 32, 128)
 CALIBRATION, SAMPLE_NODES = 4, 500
 """Samples of the chains with many nodes; nodes of the chain with many samples."""
 
 HOW = """\
 Chains of equal groups of nodes: Conv and Relu (4 channels, 8 x 8), or MatMul, Add and Tanh (8 x 16). Seconds of processor time of
-the whole command, one thread. *Growth* is the time per node (per sample) of the largest chain, divided by that of the smallest:
-1 is linear, the ratio of the sizes would be quadratic.
+the whole command, one thread. *Growth* is the time per node (per sample) of the last size, divided by that of the first: 1 is
+linear, the ratio of the sizes would be quadratic. The bars show milliseconds per node (per sample): equal bars are linear.
 """
+
+WIDTH = 50
+"""Characters of the longest bar."""
 
 
 def chain(kind: str, nodes: int) -> onnx.ModelProto:
@@ -85,39 +88,64 @@ def _configuration(folder: Path, kind: str, samples: int) -> Path:
     return path
 
 
-def rows(folder: Path, sizes: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
-    """A line per chain and kind of conversion."""
+Measured = Mapping[str, Mapping[int, float]]
+"""What was converted -> nodes or samples -> seconds."""
+
+
+def measure(folder: Path, sizes: Sequence[int]) -> Iterator[tuple[str, int, float]]:
+    """Chains of both kinds, in float and with integers: the name of a row, nodes and seconds."""
     for kind in ("Conv", "MatMul"):
         for samples in (0, CALIBRATION):
-            found = [seconds(folder, kind, nodes, samples=samples) for nodes in sizes]
-            yield _row(f"{kind}, {'FULL_QUANT' if samples else 'float'}", sizes, found)
+            for nodes in sizes:
+                taken = seconds(folder, kind, nodes, samples=samples)
+                yield f"{kind}, {'FULL_QUANT' if samples else 'float'}", nodes, taken
 
 
-def _row(name: str, sizes: tuple[int, ...], found: list[float]) -> tuple[str, ...]:
-    growth = (found[-1] / sizes[-1]) / (found[0] / sizes[0])
-    return (name, *(f"{value:.1f}" for value in found), f"{growth:.2f}")
+def table(measured: Measured, unit: str) -> str:
+    """Seconds and growth; a size that a row lacks was not measured."""
+    sizes = sorted({size for row in measured.values() for size in row})
+    lines = []
+    for name, row in measured.items():
+        growth = (row[max(row)] / max(row)) / (row[min(row)] / min(row))
+        lines.append((name, *(f"{row[size]:.1f}" if size in row else "" for size in sizes), f"{growth:.2f}"))
+    return markdown_table((unit, *(f"{size:,}" for size in sizes), "growth"), lines)
+
+
+def plot(measured: Measured, unit: str) -> str:
+    """Milliseconds per node or sample, as bars of text."""
+    lines = []
+    for name, row in measured.items():
+        each = {size: seconds * 1000 / size for size, seconds in row.items()}
+        lines.append(f"{name}, ms per {unit}")
+        for size, value in each.items():
+            lines.append(f"{size:>8,} {'#' * max(round(value / max(each.values()) * WIDTH), 1)} {value:.1f}")
+    return "\n".join(["```text", *lines, "```", ""])
+
+
+def page(machine: Sequence[str], by_nodes: Measured, by_samples: Measured) -> str:
+    """The report."""
+    head = ["# Time against nodes and samples\n", "Made by `make bench-scaling`; not edited by hand.\n"]
+    parts = [table(by_nodes, "nodes"), plot(by_nodes, "node"), table(by_samples, "samples"), plot(by_samples, "sample")]
+    return "\n".join([*head, *machine, f"\n{HOW}", *parts])
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.scaling", description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "bench/SCALING.md", help="the report")
+    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="lengths of the chains")
     options = parser.parse_args()
+    by_nodes: dict[str, dict[int, float]] = {}
     with tempfile.TemporaryDirectory(prefix="bench_scaling_") as name:
         folder = Path(name)
         machine = machine_lines(Places(ROOT, folder, folder, ROOT / ".runtimes"))
-        by_nodes = list(rows(folder, NODES))
-        found = [seconds(folder, "Conv", SAMPLE_NODES, samples=count) for count in SAMPLES]
+        for row, nodes, taken in measure(folder, options.nodes):
+            print(f"{row}, {nodes:,} nodes: {taken:.1f} s", flush=True)
+            by_nodes.setdefault(row, {})[nodes] = taken
+        found = {count: seconds(folder, "Conv", SAMPLE_NODES, samples=count) for count in SAMPLES}
         load = f"- load average when the run ended: {os.getloadavg()[0]:.1f}"
-    tables = [
-        markdown_table(("nodes", *(f"{size:,}" for size in NODES), "growth"), by_nodes),
-        markdown_table(
-            ("samples", *map(str, SAMPLES), "growth"),
-            [_row(f"Conv, FULL_QUANT, {SAMPLE_NODES} nodes", SAMPLES, found)],
-        ),
-    ]
-    head = ["# Time against nodes and samples\n", "Made by `make bench-scaling`; not edited by hand.\n"]
-    options.output.write_text("\n".join([*head, *machine, load, f"\n{HOW}", *tables]), encoding="utf-8")
+    by_samples = {f"Conv, FULL_QUANT, {SAMPLE_NODES} nodes": found}
+    options.output.write_text(page([*machine, load], by_nodes, by_samples), encoding="utf-8")
     print(f"written: {options.output}")
 
 

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
 
@@ -29,6 +29,7 @@ class Log:
         seconds: Stage -> seconds of wall time.
         bars: Progress bars that are on the terminal now.
         shows_progress: Show progress bars even without a stream: for commands that print lines of their own.
+        doing: What stands on the terminal's last line now, until something else is printed.
     """
 
     verbosity: int = QUIET
@@ -38,6 +39,7 @@ class Log:
     seconds: dict[str, float] = field(default_factory=dict)
     bars: int = 0
     shows_progress: bool = False
+    doing: str = ""
 
     def info(self, text: str) -> None:
         """A line of the summary."""
@@ -55,23 +57,46 @@ class Log:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage of the conversion."""
+        """Time a stage of the conversion; its name is on the terminal meanwhile."""
         start = time.perf_counter()
         try:
-            yield
+            with self.announced(name):
+                yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
+    @contextmanager
+    def announced(self, work: str) -> Iterator[None]:
+        """Show on a terminal what is done, where no bar and no line says so."""
+        if self._is_watched() and not self.bars:
+            self._announce(f"{work} ...")
+        try:
+            yield
+        finally:
+            self._announce("")
+
     def track(self, items: Iterable[Item], label: str, total: int | None) -> Iterable[Item]:
         """Show progress over ``items`` with rate and (where ``total`` is known) time left, on a terminal only."""
+        return self._tracked(items, label, total) if self._is_watched() else items
+
+    def _is_watched(self) -> bool:
         speaks = self.stream is not None and self.verbosity >= NORMAL
-        if not (speaks or self.shows_progress) or not sys.stderr.isatty():
-            return items
-        return self._tracked(items, label, total)
+        return (speaks or self.shows_progress) and sys.stderr.isatty()
+
+    def _announce(self, text: str) -> None:
+        if text == self.doing:
+            return
+        width, self.doing = len(self.doing), text
+        with suppress(OSError):  # a terminal that is gone
+            sys.stderr.write("\r" + text.ljust(width))
+            if len(text) < width:
+                sys.stderr.write("\r" + text)
+            sys.stderr.flush()
 
     def _tracked(self, items: Iterable[Item], label: str, total: int | None) -> Iterator[Item]:
         from tqdm import tqdm
 
+        self._announce("")
         self.bars += 1
         try:
             with tqdm(items, desc=label, total=total, leave=False, file=sys.stderr) as bar:
@@ -83,6 +108,7 @@ class Log:
         stream = to or self.stream
         if stream is None or self.verbosity < level:
             return
+        self._announce("")
         try:
             if self.bars:
                 from tqdm import tqdm

@@ -203,7 +203,7 @@ def channel_node(
     axis: int | None = None,
     known: dict[tuple[int, ...], ir.Value] | None = None,
 ) -> ir.Value:
-    """Append a reduction of ``value`` over all axes but one (the channel axis by default) and return its result.
+    """Add a reduction of ``value`` over all axes but one (the channel axis by default) behind its producer; return its result.
 
     ``known`` collects the constants with axes, which later calls share.
     """
@@ -218,8 +218,20 @@ def channel_node(
         node = ir.node(op_type, [value, known[axes]], attributes={"keepdims": 0})
     else:
         node = ir.node(op_type, [value], attributes={"axes": axes, "keepdims": 0})
-    graph.append(node)
+    insert_behind(graph, value.producer(), node)
     return node.outputs[0]
+
+
+def insert_behind(graph: ir.Graph, producer: ir.Node | None, node: ir.Node) -> None:
+    """Put a node behind the one that it reads, at the end without one.
+
+    The runtime sorts nodes by their place when it loads a graph; with many that are ready early and stand at the end, that
+    takes the square of their number (4,000 nodes with three reductions each: 68 s at the end, 4.5 s here).
+    """
+    if producer is None:
+        graph.append(node)
+    else:
+        graph.insert_after(producer, node)
 
 
 def map_ordered(function: Any, items: Iterable[Any], threads: int) -> Iterator[Any]:
@@ -249,6 +261,7 @@ def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
     build = _Builder(graph)
     for i, name in enumerate(names):
         value = values[name]
+        build.last = value.producer()
         build.output(g.observation("min", i), build.node("ReduceMin", [value], keepdims=0))
         build.output(g.observation("max", i), build.node("ReduceMax", [value], keepdims=0))
         # onnxruntime's ReduceMin and ReduceMax pass over NaN
@@ -291,10 +304,11 @@ def remove_unread(graph: ir.Graph) -> None:
 
 
 class _Builder:
-    """Appends nodes to a graph; equal constants are shared."""
+    """Adds nodes to a graph, each behind the ``last`` one; equal constants are shared."""
 
     def __init__(self, graph: ir.Graph) -> None:
         self.graph = graph
+        self.last: ir.Node | None = None
         self._constants: dict[tuple[str, bytes], ir.Value] = {}
 
     def add_constant(self, array: NDArray[Any]) -> ir.Value:
@@ -308,7 +322,8 @@ class _Builder:
 
     def node(self, op_type: str, inputs: list[ir.Value], *, outputs: int = 1, **attributes: int) -> ir.Value:
         made = ir.node(op_type, inputs, attributes=attributes, num_outputs=outputs)
-        self.graph.append(made)
+        insert_behind(self.graph, self.last, made)
+        self.last = made if self.last is not None else None
         return made.outputs[0]
 
     def output(self, name: str, value: ir.Value) -> None:

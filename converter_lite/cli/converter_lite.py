@@ -337,10 +337,12 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
 def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
     with interruptions_wait():
         from converter_lite.log import DETAILED, NORMAL, QUIET, Log, library_messages
-        from converter_lite.pipeline.convert import run
-        from converter_lite.pipeline.summary import summary
 
-    log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout, sys.stderr)
+        log = Log(DETAILED if verbose else QUIET if quiet else NORMAL, sys.stdout, sys.stderr)
+        with log.announced("loading"):
+            from converter_lite.pipeline.convert import run
+            from converter_lite.pipeline.summary import summary
+
     with library_messages(log):
         result = run(request, log)
     log.info(summary(result))

@@ -129,9 +129,11 @@ def convert(request: ConvertRequest) -> ConvertResult:
     """
     with interruptions_wait():
         from converter_lite.log import Log, library_messages
-        from converter_lite.pipeline.convert import run
 
-    log = Log(shows_progress=True)
+        log = Log(shows_progress=True)
+        with log.announced("loading"):
+            from converter_lite.pipeline.convert import run
+
     with library_messages(log):
         return run(request, log)
 

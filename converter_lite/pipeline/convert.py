@@ -41,7 +41,6 @@ from converter_lite.pipeline.samples import (
     open_proof_samples,
     open_samples,
 )
-from converter_lite.pipeline.summary import peak_memory
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize
@@ -49,6 +48,7 @@ from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
+from converter_lite.system.memory import MemoryWatch, peak_resident
 
 if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
@@ -64,7 +64,8 @@ def run(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -
     Raises:
         ConverterError: A subclass that says what is wrong, where, and what to do.
     """
-    return _Conversion(request, log, engine).run()
+    with MemoryWatch() as memory:
+        return _Conversion(request, log, engine, memory).run()
 
 
 @dataclass(slots=True)
@@ -87,9 +88,10 @@ class _Job:
 
 
 class _Conversion:
-    def __init__(self, request: ConvertRequest, log: Log, engine: Engine) -> None:
+    def __init__(self, request: ConvertRequest, log: Log, engine: Engine, memory: MemoryWatch) -> None:
         self.request = request
         self.log = log
+        self.memory = memory
         self.context = RunContext(engine, request.threads or os.cpu_count() or 1, log)
         self.config = self._load_config()
         self.reporting = Reporting(request, self.config, self.context)
@@ -161,7 +163,7 @@ class _Conversion:
     def _finished(self, result: ConvertResult) -> ConvertResult:
         result.warnings = list(self.log.warnings)
         result.seconds = dict(self.log.seconds)
-        result.peak_memory = peak_memory()
+        result.peak_memory, result.peak_resident = self.memory.peak(), peak_resident()
         return result
 
     # -- inputs ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from converter_lite.pipeline.accuracy import compare
 from converter_lite.pipeline.remedies import remedies
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LARGE_PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import accuracy_to_json, speed_to_json
-from converter_lite.pipeline.speed import TIMED_BYTES, Speed, compare_speed, slow_kinds
+from converter_lite.pipeline.speed import Speed, compare_speed, loads_slowly, slow_kinds
 from converter_lite.pipeline.summary import accuracy_lines
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
@@ -166,7 +166,7 @@ class Proof:
         asked = self._request.min_speedup is not None
         if not fmt.is_timed or is_larger_than_memory(self._original):
             return None
-        if not asked and (not quantized.plan.quantized_nodes or constant_bytes(self._original) > TIMED_BYTES):
+        if not asked and (not quantized.plan.quantized_nodes or loads_slowly(self._original)):
             return None
         interface = _changed_interface(quantized, fmt.io_types)
         feeds = next(self._feeds(interface, self._dataset, model, quantized.plan))

@@ -188,7 +188,7 @@ def _format(item: Proven, result: ConvertResult, proof: Proof) -> FormatContent:
         sum(path.stat().st_size for path in item.files),
         item.accuracy,
         proof.samples,
-        proof.is_real,
+        proof.sample_kind,
         proof.limit(item.choice),
         result.figures[item.format.name],
     )

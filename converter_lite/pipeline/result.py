@@ -72,7 +72,8 @@ class ConvertResult:
         nodes_read, nodes_optimized: Node counts before and after optimization.
         warnings: Everything the user should know.
         seconds: Stage -> wall seconds.
-        peak_memory: Largest resident memory of the process so far, bytes.
+        peak_memory: Most bytes of memory that the process held while it converted, beside pages of files.
+        peak_resident: Most since the process began, with such pages: of the model that is read, of libraries.
     """
 
     model_bytes: int
@@ -87,6 +88,7 @@ class ConvertResult:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     peak_memory: int = 0
+    peak_resident: int = 0
 
     @property
     def versions(self) -> dict[str, str]:
@@ -108,6 +110,7 @@ class ConvertResult:
             "warnings": self.warnings,
             "seconds": {name: round(seconds, 4) for name, seconds in self.seconds.items()},
             "peak_memory_bytes": self.peak_memory,
+            "peak_resident_bytes": self.peak_resident,
             "versions": self.versions,
         }
 

@@ -8,7 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import onnx_ir as ir
+
 from converter_lite.runtime.engine import Feed, KernelRun, Session
+from converter_lite.runtime.serializing import constant_bytes
 
 ROUNDS, SECONDS = 15, 0.25
 """Runs of each model, unless they take longer than this together; three at least."""
@@ -17,6 +20,9 @@ LEAST_ROUNDS = 3
 
 TIMED_BYTES = 256 << 20
 """Bytes of constants above which models are timed only if a gate asks for it: loading them takes seconds."""
+
+TIMED_NODES = 4_000
+"""The same for nodes: the runtime loads 2,000 with Q/DQ pairs in 3 seconds, and twice as many in three times that."""
 
 SLOWER, MEANINGFUL_MS = 0.95, 1.0
 """Below this ratio a file is called slower, if the float model takes this long: shorter runs are mostly calls of the runtime."""
@@ -47,6 +53,11 @@ class Speed:
     def is_slower(self) -> bool:
         """Whether the file is slower by more than chance."""
         return self.float_ms >= MEANINGFUL_MS and self.speedup < SLOWER
+
+
+def loads_slowly(model: ir.Model) -> bool:
+    """Whether a model is too large to be timed without being asked."""
+    return constant_bytes(model) > TIMED_BYTES or len(model.graph) > TIMED_NODES
 
 
 def compare_speed(

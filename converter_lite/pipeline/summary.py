@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,10 @@ def summary(result: ConvertResult) -> str:
         ratio = size / max(result.model_bytes, 1)
         lines.append(f"{name}: about {size:,} bytes expected ({ratio:.2f} x the {result.model_bytes:,} bytes read)")
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in result.seconds.items())
-    lines.append(f"seconds: {stages}; peak memory {result.peak_memory / 2**20:.0f} MiB")
+    lines.append(
+        f"seconds: {stages}; peak memory {result.peak_memory / 2**20:.0f} MiB "
+        f"({result.peak_resident / 2**20:.0f} MiB with mapped files)"
+    )
     return "\n".join(lines)
 
 
@@ -61,13 +63,3 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, kind: st
             f"{output.max_error:10.4g} {output.max_value:10.4g}"
         )
     return lines
-
-
-def peak_memory() -> int:
-    """Peak resident memory of this process so far, bytes; 0 if the system does not report it."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(size if sys.platform == "darwin" else size * 1024)

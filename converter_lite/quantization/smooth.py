@@ -19,8 +19,9 @@ Source: Xiao et al., SmoothQuant, ICML 2023, section 4 (the factors); Yao et al.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import onnx_ir as ir
@@ -67,8 +68,9 @@ SAMPLES = 16
 OUTPUT_ROWS = 512
 """Rows that are enough to know the variance of a product."""
 
-TENSORS_AT_ONCE = 32
-"""Tensors observed in one run; bounds the memory."""
+TENSORS_AT_ONCE, VALUES_AT_ONCE = 32, 1 << 24
+"""Tensors observed in one run at least, and their values in one sample from which no more are added: this bounds the memory. Each
+run takes the whole network, so small tensors are observed together."""
 
 LEVELS = 255
 WEIGHT_STEPS = 127
@@ -236,9 +238,8 @@ def smooth_products(
         return []
     done = []
     with log.stage("smoothing"):
-        starts = range(0, len(inputs), TENSORS_AT_ONCE)
-        for start in log.track(starts, "smoothing", len(starts)):
-            part = inputs[start : start + TENSORS_AT_ONCE]
+        parts = list(_parts(inputs))
+        for part in log.track(parts, "smoothing", len(parts)):
             for item, steps in _step_sizes(model, part, feeds, mode, remedies.alphas, context):
                 chosen = _choose(item, steps, dynamic=mode is NodeMode.DYNAMIC, rows=remedies.rows)
                 if chosen is None:
@@ -248,6 +249,22 @@ def smooth_products(
                 _enter(plan, item, chosen, mode)
         apply_smoothing(model, plan, mode=mode)
     return done
+
+
+def _parts(inputs: Sequence[_Input]) -> Iterator[list[_Input]]:
+    """Tensors that are observed in one run."""
+    part: list[_Input] = []
+    values = 0
+    for item in inputs:
+        shape = g.static_shape(item.value)
+        size = VALUES_AT_ONCE // TENSORS_AT_ONCE if shape is None else prod(shape)
+        if len(part) >= TENSORS_AT_ONCE and values + size > VALUES_AT_ONCE:
+            yield part
+            part, values = [], 0
+        part.append(item)
+        values += size
+    if part:
+        yield part
 
 
 def smooth_expected_products(model: ir.Model, plan: QuantPlan, log: Log) -> list[Smoothing]:
@@ -308,6 +325,7 @@ def apply_smoothing(model: ir.Model, plan: QuantPlan, *, mode: NodeMode) -> None
     Raises:
         ConfigError: The factors do not fit the weights.
     """
+    names = g.Names(model.graph)
     for value, nodes in _find_readers(model, plan, mode).items():
         factors = plan.smoothing.get(value.name or "")
         if factors is None:
@@ -322,9 +340,9 @@ def apply_smoothing(model: ir.Model, plan: QuantPlan, *, mode: NodeMode) -> None
             )
         upstream = item.upstream(factors) if mode is NodeMode.DYNAMIC else None
         if upstream is None:
-            _divide(model.graph, item, factors)
+            _divide(model.graph, item, factors, names)
         else:
-            upstream.divide(model.graph)
+            upstream.divide(model.graph, names)
             for value in upstream.values:
                 value.name = smoothed_name(value.name or "")
         _multiply_weights(item, factors)
@@ -418,12 +436,12 @@ def _noise(item: _Input, steps: _Steps, zero_point: int | None) -> float:
     return (activation + float(np.square(weight_step).mean()) / 12 * energy) / item.signal
 
 
-def _divide(graph: ir.Graph, item: _Input, factors: NDArray[np.float32]) -> None:
+def _divide(graph: ir.Graph, item: _Input, factors: NDArray[np.float32], names: g.Names) -> None:
     """Divide the tensor by the factors for its products."""
     value = item.value
-    inverse = g.add_initializer(graph, f"{value.name}_smoothing", np.float32(1.0) / factors)
+    inverse = g.add_initializer(graph, f"{value.name}_smoothing", np.float32(1.0) / factors, names=names)
     node = ir.node("Mul", [value, inverse], name=f"{value.name}_smooth")
-    node.outputs[0].name = g.unique_name(graph, smoothed_name(value.name or ""))
+    node.outputs[0].name = names.unique(smoothed_name(value.name or ""))
     node.outputs[0].dtype, node.outputs[0].shape = ir.DataType.FLOAT, value.shape
     graph.insert_before(item.readers[0], node)
     for reader in item.readers:

@@ -33,7 +33,7 @@ class _Division:
     position: int
     factors: Factors
 
-    def apply(self, graph: ir.Graph) -> None:
+    def apply(self, graph: ir.Graph, names: g.Names) -> None:
         value = self.node.inputs[self.position]
         array = g.constant(value)
         assert value is not None and array is not None
@@ -41,7 +41,8 @@ class _Division:
         if len(value.uses()) == 1:
             value.const_value = ir.Tensor(quotient, name=value.name)
         else:
-            self.node.replace_input_with(self.position, g.add_initializer(graph, f"{value.name}_divided", quotient))
+            made = g.add_initializer(graph, f"{value.name}_divided", quotient, names=names)
+            self.node.replace_input_with(self.position, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,10 @@ class Upstream:
     divisions: tuple[_Division, ...]
     values: tuple[ir.Value, ...]
 
-    def divide(self, graph: ir.Graph) -> None:
+    def divide(self, graph: ir.Graph, names: g.Names) -> None:
         """Divide; the graph then computes the quotients."""
         for division in self.divisions:
-            division.apply(graph)
+            division.apply(graph, names)
 
 
 def find_upstream(value: ir.Value, factors: NDArray[np.float32]) -> Upstream | None:

@@ -186,32 +186,40 @@ def _shift(model: ir.Model, items: list[_Weight]) -> None:
     """Make the integers of these weights uint8, with a zero point that is larger by 128."""
     made: dict[tuple[ir.Value, ir.Graph], ir.Value] = {}
     done: set[tuple[ir.Node, int]] = set()
+    names: dict[ir.Graph, g.Names] = {}
     for item in items:
         if (item.holder, item.position) in done:
             continue
         done.add((item.holder, item.position))
         graph = item.integers.graph
         assert isinstance(graph, ir.Graph)
+        taken = names[graph] if graph in names else names.setdefault(graph, g.Names(graph))
         zero = item.holder.inputs[item.zero_position] if len(item.holder.inputs) > item.zero_position else None
         item.holder.resize_inputs(max(len(item.holder.inputs), item.zero_position + 1))
-        item.holder.replace_input_with(item.position, _shifted(item.integers, graph, made))
+        item.holder.replace_input_with(item.position, _shifted(item.integers, graph, made, taken))
         if zero is None:
             scale = item.holder.inputs[item.zero_position - 1]
             shape = (g.static_shape(scale) or ()) if item.holder.op_type == "DequantizeLinear" else ()
             middle = np.full(shape, MIDDLE, np.uint8)
-            zero = g.add_initializer(graph, f"{item.integers.name}_middle", middle, dtype=ir.DataType.UINT8)
+            zero = g.add_initializer(
+                graph, f"{item.integers.name}_middle", middle, dtype=ir.DataType.UINT8, names=taken
+            )
             item.holder.replace_input_with(item.zero_position, zero)
         else:
-            item.holder.replace_input_with(item.zero_position, _shifted(zero, graph, made))
+            item.holder.replace_input_with(item.zero_position, _shifted(zero, graph, made, taken))
     for value, graph in made:
         if not value.uses() and not value.is_graph_output():
             del graph.initializers[value.name or ""]
 
 
-def _shifted(value: ir.Value, graph: ir.Graph, made: dict[tuple[ir.Value, ir.Graph], ir.Value]) -> ir.Value:
+def _shifted(
+    value: ir.Value, graph: ir.Graph, made: dict[tuple[ir.Value, ir.Graph], ir.Value], names: g.Names
+) -> ir.Value:
     if (value, graph) not in made:
         array = g.constant(value)
         assert array is not None
         shifted = (array.astype(np.int16) + MIDDLE).astype(np.uint8)
-        made[value, graph] = g.add_initializer(graph, f"{value.name}_uint8", shifted, dtype=ir.DataType.UINT8)
+        made[value, graph] = g.add_initializer(
+            graph, f"{value.name}_uint8", shifted, dtype=ir.DataType.UINT8, names=names
+        )
     return made[value, graph]

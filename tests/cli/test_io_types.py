@@ -137,6 +137,18 @@ def test_float_constants_can_be_stored_in_half_the_space(workshop: Workshop, con
     assert cosine(run("out.onnx", {"x": sample()})["y"], run("model.onnx", {"x": sample()})["y"]) > 0.99
 
 
+def test_layers_that_a_goal_leaves_in_float_can_be_stored_in_half_the_space(workshop: Workshop) -> None:
+    onnx.save(model_proto(w_conv=normal(64, 3, 3, 3), b_conv=normal(64), w_fc=normal(5, 64)), workshop.model)
+    config = changed(FULL, common_quant_param={"target_cosine": "0.9999999", "max_float_nodes": "1"})
+    workshop.succeed(config=config, output="whole")
+    outcome = workshop.succeed("--fp16=on", config=config)
+    assert "1 nodes in float; the same again with skip_quant_node=" in outcome.out
+    kinds = [tensor.data_type for tensor in onnx.load("out.onnx").graph.initializer]
+    assert onnx.TensorProto.FLOAT16 in kinds
+    assert Path("out.onnx").stat().st_size < Path("whole.onnx").stat().st_size
+    assert cosine(run("out.onnx", {"x": sample()})["y"], run("model.onnx", {"x": sample()})["y"]) > 0.99
+
+
 def test_a_fixed_input_shape_is_the_shape_of_the_file(workshop: Workshop) -> None:
     workshop.succeed("--inputShape=x:3,3,8,8")
     shape = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape

@@ -111,10 +111,23 @@ def test_lines_of_the_summary_stand_above_the_bars(workshop: Workshop) -> None:
     assert "Statistics the original data distribution. Round 3" in lines
 
 
+def test_before_the_first_line_the_terminal_says_what_is_done(workshop: Workshop) -> None:
+    del workshop
+    before, _, after = on_a_terminal(WEIGHT).partition("nodes: ")
+    assert re.fullmatch(r"\r(loading \.\.\.)\r +\r\rread \.\.\.\r +\r\roptimize \.\.\.\r +\r", before), before
+    assert not re.search(r"\.\.\.[^\r]", after), "a message stands on a line of its own"
+
+
+def test_quiet_runs_announce_nothing(workshop: Workshop) -> None:
+    del workshop
+    assert "..." not in on_a_terminal(WEIGHT, (*CONVERT, "--configFile=quant.cfg", "--quiet"))
+
+
 def test_elsewhere_there_are_no_bars(workshop: Workshop) -> None:
     outcome = workshop.convert(config=changed(FULL, **DEBUG))
     assert "it/s" not in outcome.err + outcome.out
     assert "%|" not in outcome.err + outcome.out
+    assert "..." not in outcome.err
 
 
 def test_items_pass_through_where_nothing_is_shown() -> None:

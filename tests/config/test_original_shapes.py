@@ -44,6 +44,28 @@ SAID = {
             "a.cfg:4 [ascend_context]: the section has no effect without quantization",
         ),
     ),
+    "options of a session and of fused kernels": (
+        "[ascend_context]\nplugin_custom_ops=All\nprovider=ge\n\n[ge_session_options]\nge.exec.precision_mode=x\n\n"
+        "[graph_kernel_param]\nopt_level=2\n\n[gpu_context]\ndevice_id=0\n\n[acl_option_cfg_param]\nPrecision=1\n",
+        (
+            FLOAT,
+            "a.cfg:1 [ascend_context]: the section has no effect without quantization",
+            "a.cfg:2 [ascend_context] plugin_custom_ops: concerns the device runtime: no effect here",
+            f"a.cfg:5 [ge_session_options]: {DEVICE}",
+            f"a.cfg:8 [graph_kernel_param]: {DEVICE}",
+            f"a.cfg:11 [gpu_context]: {DEVICE}",
+            f"a.cfg:14 [acl_option_cfg_param]: {DEVICE}",
+        ),
+    ),
+    "limits of weights for a graphics processor": (
+        "[common_quant_param]\nquant_type=FULL_QUANT\nbit_num=8\nmin_quant_weight_size=0\nmin_quant_weight_channel=16\n"
+        + DATA
+        + "[full_quant_param]\ntarget_device=NVGPU\n",
+        (
+            "a.cfg:4 [common_quant_param] min_quant_weight_size: has no effect with target_device=NVGPU",
+            "a.cfg:5 [common_quant_param] min_quant_weight_channel: has no effect with target_device=NVGPU",
+        ),
+    ),
     "a fusion that is left out": (
         "[common_quant_param]\nquant_type=FULL_QUANT\nbit_num=8\n\n" + DATA + "[full_quant_param]\nper_channel=true\n"
         "bias_correction=false\n\n[registry]\nfusion_blacklists=ConvBatchNormFusion\n",

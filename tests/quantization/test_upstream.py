@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite import graph as g
 from converter_lite.quantization.upstream import find_upstream
 from tests.support import attention, build, clone, normal, random_feed, run
 
@@ -27,7 +28,7 @@ def divided(model: ir.Model, name: str, factors: np.ndarray = FACTORS) -> ir.Mod
     result = clone(model)
     upstream = find_upstream(value(result, name), factors)
     assert upstream is not None
-    upstream.divide(result.graph)
+    upstream.divide(result.graph, g.Names(result.graph))
     return result
 
 

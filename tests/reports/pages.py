@@ -50,7 +50,7 @@ def chain_figures(layers: int) -> ModelFigures:
 def content(figures: ModelFigures, *, title: str = "chain.onnx", formats: int = 1) -> PageContent:
     """A page about a model, once per format."""
     names = ("ONNX", "MINDIR_LITE", "NAIVE_BUFFER")[:formats]
-    made = [FormatContent(name, f"out/{name}", 12_345, (ACCURACY,), 16, True, 0.95, figures) for name in names]
+    made = [FormatContent(name, f"out/{name}", 12_345, (ACCURACY,), 16, "calibration", 0.95, figures) for name in names]
     sample = {"x": normal(1, 3, 12, 16)}
     return PageContent(
         title,

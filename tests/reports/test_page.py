@@ -70,7 +70,7 @@ def test_the_verdict_says_what_to_do_next() -> None:
     assert "as accurate as asked for: cosine 0.999100" in passed.verdict.text
     assert "below the gate of 0.9999" in missed.verdict.text
     assert "target_cosine=0.9999" in missed.verdict.next_step
-    assert "on random data" in replace(passed, real_samples=False).verdict.text
+    assert "on random data" in replace(passed, sample_kind="random").verdict.text
     for item in (passed, missed):
         markup = markup_of(render(replace(page, formats=[item])))
         assert item.verdict.text in markup
@@ -82,7 +82,11 @@ def test_formats_stand_side_by_side_and_the_command_can_be_repeated(text: str) -
     table = markup[markup.index('class="formats"') :].partition("</table>")[0]
     assert "out/ONNX" in table
     assert "out/MINDIR_LITE" in table
-    assert "converter_lite --fmk=ONNX --modelFile=chain.onnx --outputFile=out/chain" in markup
+    command = re.search(r'<code>(<span class="argument">.*?)</code>', markup)
+    assert command is not None
+    arguments = "converter_lite --fmk=ONNX --modelFile=chain.onnx --outputFile=out/chain"
+    assert re.sub("<.*?>", "", command[1]) == arguments
+    assert '<span class="argument">--modelFile=chain.onnx</span>' in command[1], "a flag is not broken at its dashes"
     assert "asked for in Python" in markup_of(render(replace(content(chain_figures(1)), command="")))
 
 

@@ -66,7 +66,8 @@ class CommonQuantParam:
         Kind.FLOAT,
         None,
         "Cosine with the float model that every output must reach on calibration samples. Layers that cost the most are "
-        "left in float (16-bit weights with WEIGHT_QUANT) until it holds.",
+        "left in float (16-bit weights with WEIGHT_QUANT) until it holds; --fp16=on stores the weights of these layers as "
+        "float16.",
         high=1,
         example="0.99",
         is_ours=True,

@@ -234,7 +234,8 @@ class _Materializer:
         array = g.constant(bias)
         if bias is not None and array is not None and array.ndim < len(result.shape):
             wide = array.reshape((1,) * (len(result.shape) - array.ndim) + array.shape)
-            add.replace_input_with(position, g.add_initializer(self.graph, f"{bias.name}_of_rank_{wide.ndim}", wide))
+            name = f"{bias.name}_of_rank_{wide.ndim}"
+            add.replace_input_with(position, g.add_initializer(self.graph, name, wide, names=self.names))
 
     def _guard(self, value: ir.Value) -> ir.Node:
         """A node that returns its input unchanged, which graph optimizers do not recognize (rule 6)."""

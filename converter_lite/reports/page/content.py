@@ -75,7 +75,7 @@ class FormatContent:
         path: Where its file goes.
         bytes: Size of the file.
         accuracy: Proof per output.
-        samples, real_samples: Number of samples of the proof, and whether they were calibration samples.
+        samples, sample_kind: Number of samples of the proof, and which: ``calibration``, ``proof`` or ``random``.
         gate: Least mean cosine that is required; ``None`` without a gate.
         figures: Layers and tensors.
     """
@@ -85,7 +85,7 @@ class FormatContent:
     bytes: int
     accuracy: tuple[OutputAccuracy, ...]
     samples: int
-    real_samples: bool
+    sample_kind: str
     gate: float | None
     figures: ModelFigures
 
@@ -122,7 +122,7 @@ class FormatContent:
                 "float. converter_lite sensitivity measures them without converting.",
             )
         kept = f"Written, and as accurate as asked for: {found}."
-        if not self.real_samples:
+        if self.sample_kind == "random":
             return Verdict(
                 f"Written: {found}, on random data, which show defects and not accuracy.",
                 "Name calibration samples in [data_preprocess_param].",

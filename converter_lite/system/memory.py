@@ -1,0 +1,60 @@
+"""How much memory a conversion takes: its own, and with the files that the system has mapped for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+
+SAMPLED_EVERY = 0.02
+"""Seconds; a process takes a few tens of MiB in this time at most."""
+
+_STATM = Path("/proc/self/statm")
+
+
+class MemoryWatch:
+    """Watches what this process holds beside pages of files, while the context is open: the kernel keeps no peak of it."""
+
+    def __init__(self) -> None:
+        self._own = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory watch", daemon=True)
+
+    def __enter__(self) -> MemoryWatch:
+        if _STATM.exists():
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def peak(self) -> int:
+        """Bytes so far; with mapped files, where the system does not tell them apart."""
+        self._own = max(self._own, _own_memory())
+        return self._own or peak_resident()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(SAMPLED_EVERY):
+            self._own = max(self._own, _own_memory())
+
+
+def peak_resident() -> int:
+    """Bytes since the process began, with the pages of files that the system takes back when it needs them; 0: not known."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(size if sys.platform == "darwin" else size * 1024)
+
+
+def _own_memory() -> int:
+    try:
+        _, resident, shared, *_ = (int(pages) for pages in _STATM.read_text(encoding="ascii").split())
+    except OSError:
+        return 0
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
