@@ -7,7 +7,7 @@
 
 The numbers are the same. The operator says in the file whether activations stay float (``accuracy_level`` 1) or are rounded to
 int8 (4); the standard form leaves that to an option of the session, and to versions of onnxruntime that fuse it. See
-docs/decisions/0027.
+docs/decisions/0028.
 
 Source: onnxruntime's list of its own operators (layout of weights, scales and zero points).
 """
