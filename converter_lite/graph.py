@@ -224,11 +224,17 @@ def add_tensor(graph: ir.Graph, name: str, tensor: ir.TensorProtocol, *, names: 
     return value
 
 
-def load_constants(model: ir.Model) -> None:
-    """Read constants that lie in files into memory. The files may stay open for others, which the library's function refuses."""
-    for value in (value for graph in model.graphs() for value in graph.initializers.values()):
+def load_constants(model: ir.Model, *, largest: int | None = None) -> None:
+    """Read constants that lie in files into memory. The files may stay open for others, which the library's function refuses.
+
+    Args:
+        model: Changed in place.
+        largest: Bytes; larger constants of the main graph stay in their files.
+    """
+    for graph, value in [(graph, value) for graph in model.graphs() for value in graph.initializers.values()]:
         tensor = value.const_value
-        if isinstance(tensor, ir.ExternalTensor):
+        stays = largest is not None and graph is model.graph and tensor is not None and tensor.nbytes > largest
+        if isinstance(tensor, ir.ExternalTensor) and not stays:
             value.const_value = ir.Tensor(tensor.numpy().copy(), name=tensor.name, dtype=tensor.dtype)
 
 
