@@ -231,9 +231,9 @@ def load_constants(model: ir.Model, *, largest: int | None = None) -> None:
         model: Changed in place.
         largest: Bytes; larger constants of the main graph stay in their files.
     """
-    for graph, value in [(graph, value) for graph in model.graphs() for value in graph.initializers.values()]:
+    for value in (value for graph in model.graphs() for value in graph.initializers.values()):
         tensor = value.const_value
-        stays = largest is not None and graph is model.graph and tensor is not None and tensor.nbytes > largest
+        stays = largest is not None and value.graph is model.graph and tensor is not None and tensor.nbytes > largest
         if isinstance(tensor, ir.ExternalTensor) and not stays:
             value.const_value = ir.Tensor(tensor.numpy().copy(), name=tensor.name, dtype=tensor.dtype)
 

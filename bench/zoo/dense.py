@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 import torch.nn.functional as f
 import torchvision
@@ -52,7 +54,7 @@ class UNet(nn.Module):
             nn.Sequential(Block(a, b, activation="ReLU"), Block(b, b, activation="ReLU"))
             for a, b in zip((3, *widths), widths, strict=False)
         )
-        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in zip(widths, widths[1:], strict=False))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in itertools.pairwise(widths))
         self.join = nn.ModuleList(Block(2 * a, a, activation="ReLU") for a in widths[:-1])
         self.head = nn.Conv2d(widths[0], 4, 1)
 
@@ -87,7 +89,7 @@ class Pyramid(nn.Module):
         super().__init__()
         w = [width * 2**i for i in range(5)]
         self.start = nn.Sequential(Block(3, w[0], 6 - 1, stride=2), Block(w[0], w[1], stride=2), Csp(w[1]))
-        self.stages = nn.ModuleList(nn.Sequential(Block(a, b, stride=2), Csp(b)) for a, b in zip(w[1:], w[2:], strict=False))
+        self.stages = nn.ModuleList(nn.Sequential(Block(a, b, stride=2), Csp(b)) for a, b in itertools.pairwise(w[1:]))
         self.reduce = nn.Conv2d(4 * w[4], w[4], 1)
         self.narrow = nn.ModuleList(Block(a + b, b, 1) for a, b in ((w[4], w[3]), (w[3], w[2])))
         self.widths = (w[2], w[3], w[4])
@@ -179,7 +181,7 @@ class Dcgan(nn.Sequential):
     def __init__(self) -> None:
         widths = (100, 128, 64, 32)
         layers: list[nn.Module] = []
-        for index, (a, b) in enumerate(zip(widths, widths[1:], strict=False)):
+        for index, (a, b) in enumerate(itertools.pairwise(widths)):
             layers += [nn.ConvTranspose2d(a, b, 4, 2 if index else 1, 1 if index else 0, bias=False)]
             layers += [nn.BatchNorm2d(b), nn.ReLU()]
         super().__init__(*layers, nn.ConvTranspose2d(widths[-1], 3, 4, 2, 1), nn.Tanh())

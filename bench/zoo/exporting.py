@@ -58,7 +58,7 @@ def main() -> None:
             try:
                 export(network, family, target)
                 print(f"{network.name}: {(target / 'model.onnx').stat().st_size:,} bytes", flush=True)
-            except Exception:
+            except Exception:  # noqa: BLE001  # whatever an exporter raises, the others follow
                 print(f"{network.name}: not exported\n{traceback.format_exc(limit=-3)}", flush=True)
 
 
@@ -96,9 +96,13 @@ def settle(module: nn.Module, network: Network, rng: np.random.Generator) -> Non
         for parameter in module.parameters():
             if parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all()):
                 parameter.add_(0.1 * torch.randn_like(parameter))
-        for part in module.modules():
-            part.train(isinstance(part, nn.modules.batchnorm._BatchNorm))
-        if any(part.training for part in module.modules()):
+        module.eval()
+        normalizations = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+        for part in normalizations:
+            part.reset_running_stats()
+            part.momentum = None  # the plain mean over all batches
+            part.train()
+        if normalizations:
             for _ in range(WARMING):
                 module(*(torch.from_numpy(_batch(given, rng)) for given in network.inputs.values()))
     module.eval()

@@ -24,7 +24,14 @@ ENCODER = {
     **SHARED,
 }
 T5 = tf.T5Config(
-    vocab_size=WORDS, d_model=WIDTH, d_kv=16, d_ff=128, num_layers=LAYERS, num_decoder_layers=LAYERS, num_heads=HEADS, **SHARED
+    vocab_size=WORDS,
+    d_model=WIDTH,
+    d_kv=16,
+    d_ff=128,
+    num_layers=LAYERS,
+    num_decoder_layers=LAYERS,
+    num_heads=HEADS,
+    **SHARED,
 )
 LLAMA = tf.LlamaConfig(**{**ENCODER, "num_key_value_heads": 2, "use_cache": False})
 
@@ -108,8 +115,13 @@ LANGUAGE = (
     Network("llama", lambda: Reading(tf.LlamaForCausalLM(LLAMA)), tokens(), Form(17, external=True)),
     Network("llama_cache", CachedLlama, CACHED, Form(17)),
     Network("t5_encoder", lambda: Reading(tf.T5EncoderModel(T5)), tokens(), Form(17)),
-    Network("t5_decoder", T5Decoder, {
-        **tokens(8, masked=False),
-        "encoded": Input((1, 16, WIDTH), open={0: "batch", 1: "source"}),
-    }, Form(17)),
+    Network(
+        "t5_decoder",
+        T5Decoder,
+        {
+            **tokens(8, masked=False),
+            "encoded": Input((1, 16, WIDTH), open={0: "batch", 1: "source"}),
+        },
+        Form(17),
+    ),
 )

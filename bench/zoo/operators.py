@@ -1,4 +1,4 @@
-"""torchvision's compiled operators, where torchvision was built for another PyTorch than the one installed: those that the zoo exports."""
+"""Operators of torchvision that the zoo exports, where torchvision was built for another PyTorch than the one installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _are_there() -> bool:
 
 def _define_missing() -> None:
     try:
-        import torchvision  # noqa: F401
+        import torchvision
 
         return
     except RuntimeError:

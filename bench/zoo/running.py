@@ -1,7 +1,7 @@
 """Runs all cases on all networks: ``python -m bench.zoo.running FOLDER [NAMES] [--case=full.onnx]``.
 
-Each conversion is a process with an end to its time and memory. Results are lines of JSON in ``FOLDER/results.jsonl``; a run that was
-broken off goes on, and ``--again`` repeats what failed.
+Each conversion is a process with an end to its time and memory. Results are lines of JSON in ``FOLDER/results.jsonl``; a run that
+was broken off goes on, and ``--again`` repeats what failed.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def run(made: Made, case: Case) -> Result:
 
 
 def _samples(made: Made, work: Path) -> None:
-    subprocess.run([sys.executable, "-m", "bench.zoo.samples", made.folder, work], check=True, env={**os.environ, **_environment()})
+    command = [sys.executable, "-m", "bench.zoo.samples", made.folder, work]
+    subprocess.run(command, check=True, env={**os.environ, **_environment()})
 
 
 def _environment() -> dict[str, str]:
@@ -132,8 +133,23 @@ def _environment() -> dict[str, str]:
 def _command(made: Made, case: Case, work: Path) -> list[str]:
     if case.is_peer:
         line = [sys.executable, "-m", f"bench.peers.{case.mode}", "--task", "zoo", "--samples", "8"]
-        return [*line, "--model", str(made.model), "--output", str(work / "out.onnx"), "--data", str(work / "samples.npz")]
-    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", f"--modelFile={made.model}", f"--outputFile={work / 'out'}"]
+        return [
+            *line,
+            "--model",
+            str(made.model),
+            "--output",
+            str(work / "out.onnx"),
+            "--data",
+            str(work / "samples.npz"),
+        ]
+    line = [
+        sys.executable,
+        "-m",
+        "converter_lite",
+        "--fmk=ONNX",
+        f"--modelFile={made.model}",
+        f"--outputFile={work / 'out'}",
+    ]
     line += [f"--saveType={FORMATS[case.suffix]}", f"--json={work / 'out.json'}", "--threads=1", "--minCosine=0"]
     if made.about["open"] and (case.suffix != "onnx" or case.mode == "full"):
         line.append(f"--inputShape={made.shapes}")

@@ -1,6 +1,7 @@
 """``python -m bench.zoo.samples NETWORK FOLDER``: a network's samples as converters read them.
 
-A folder per input with BIN files of the first samples (``0``, ``1``, ...), the same in ``samples.npz``, and ``proof.npz`` with the rest.
+A folder per input with BIN files of the first samples (``0``, ``1``, ...), the same in ``samples.npz``, and ``proof.npz`` with
+the rest.
 """
 
 from __future__ import annotations

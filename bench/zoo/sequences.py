@@ -168,13 +168,23 @@ SOUND = (
 )
 
 TABLES = (
-    Network("dlrm", Dlrm, {
-        "dense": Input((8, 13), open={0: "batch"}),
-        "kinds": Input((8, 6), "tokens", 500, {0: "batch"}),
-    }, Form(17)),
-    Network("gnn", Gnn, {
-        "nodes": Input((20, 16), open={0: "nodes"}),
-        "edges": Input((2, 60), "tokens", 20, {1: "edges"}),
-    }, Form(17)),
+    Network(
+        "dlrm",
+        Dlrm,
+        {
+            "dense": Input((8, 13), open={0: "batch"}),
+            "kinds": Input((8, 6), "tokens", 500, {0: "batch"}),
+        },
+        Form(17),
+    ),
+    Network(
+        "gnn",
+        Gnn,
+        {
+            "nodes": Input((20, 16), open={0: "nodes"}),
+            "edges": Input((2, 60), "tokens", 20, {1: "edges"}),
+        },
+        Form(17),
+    ),
     Network("table", TableNet, {"columns": Input((4, 30), open={0: "batch"})}, Form(19, dynamo=True)),
 )
