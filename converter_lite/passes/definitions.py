@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as library
@@ -50,7 +52,7 @@ def _definition(node: ir.Node, version: int) -> onnx.FunctionProto | None:
 
     Attributes that the node leaves out are added.
     """
-    schema = onnx.defs.get_schema(node.op_type, version)
+    schema: Any = onnx.defs.get_schema(node.op_type, version)
     for name, attribute in schema.attributes.items():
         if name not in node.attributes and attribute.default_value.name:
             node.attributes.add(ir.serde.deserialize_attribute(attribute.default_value))
