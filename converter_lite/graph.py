@@ -112,7 +112,11 @@ def extracted(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.
         opset_imports=graph.opset_imports,
         name=graph.name,
     )
-    return view.clone()
+    part = view.clone()
+    given = {value.name for value in part.inputs}
+    for output in [output for node in part for output in node.outputs if output.name in given]:
+        output.name = f"{output.name}_computed"  # another output of its node is needed, and is not given
+    return part
 
 
 def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:
