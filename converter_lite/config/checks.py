@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from converter_lite.config.keys import Condition, Section, Use
+from converter_lite.config.keys import DYNAMIC, FULL, WEIGHT, Condition, Section, Use
 from converter_lite.config.names import (
     ImageFormat,
     InputType,
@@ -15,8 +15,9 @@ from converter_lite.config.names import (
     TargetDevice,
     WeightQuantStrategy,
 )
-from converter_lite.config.schema import DYNAMIC, FULL, SECTIONS, WEIGHT
-from converter_lite.config.settings import DYNAMIC_DIM, QuantizationConfig
+from converter_lite.config.schema import SECTIONS
+from converter_lite.config.settings import QuantizationConfig
+from converter_lite.config.shapes import DYNAMIC_DIM
 from converter_lite.config.values import MIN_FLOAT32
 
 Slot = tuple[str, str]

@@ -1,10 +1,12 @@
-"""Row types of the configuration table: key, section, and where they have an effect."""
+"""What configurations are declared with: keys, sections, and where they have an effect."""
 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from converter_lite.config.names import QuantType, TargetDevice, Word
 
@@ -47,6 +49,15 @@ class Use:
     quant_type: QuantType
     targets: tuple[TargetDevice, ...] = ()
     when: tuple[Condition, ...] = ()
+
+
+WEIGHT = QuantType.WEIGHT_QUANT
+FULL = QuantType.FULL_QUANT
+DYNAMIC = QuantType.DYNAMIC_QUANT
+
+EVERY_TYPE = (Use(WEIGHT), Use(FULL), Use(DYNAMIC))
+EVERY_CONVERSION: tuple[Use, ...] = ()
+"""Uses of sections that have an effect without quantization, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,7 @@ class Section:
     """One section.
 
     Attributes:
+        settings: Dataclass of its typed values.
         is_quantization: Its presence means that ``quant_type`` must be given.
         together: Groups of keys that are given all or not at all.
         uses: Where its keys have an effect; none = in every conversion, with or without quantization.
@@ -104,6 +116,7 @@ class Section:
     """
 
     name: str
+    settings: type[Any]
     help: str
     keys: tuple[Key, ...]
     uses: tuple[Use, ...]
@@ -118,3 +131,29 @@ class Section:
     def uses_of(self, key: Key) -> tuple[Use, ...]:
         """Where a key of this section has an effect."""
         return self.uses if key.uses is None else key.uses
+
+
+def key(kind: Kind, default: object, help: str, **more: Any) -> Any:
+    """An attribute of a section's dataclass: a key of the same name.
+
+    Args:
+        kind: Kind of its value.
+        default: Typed value if it is not written.
+        help: Sentences for the documentation.
+        **more: Further attributes of :class:`Key`.
+    """
+    return field(default=default, metadata={"key": Key("", kind, default, help, **more)})
+
+
+def section(settings: type[Any], help: str, uses: tuple[Use, ...], **more: Any) -> Section:
+    """The section whose keys are the attributes of a dataclass: ``CommonQuantParam`` is ``[common_quant_param]``.
+
+    Args:
+        settings: The dataclass.
+        help: Sentence for the documentation.
+        uses: Where its keys have an effect.
+        **more: Further attributes of :class:`Section`.
+    """
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", settings.__name__).lower()
+    keys = tuple(replace(found.metadata["key"], name=found.name) for found in fields(settings))
+    return Section(name, settings, help, keys, uses, **more)

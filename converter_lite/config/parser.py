@@ -12,20 +12,7 @@ from converter_lite.config.checks import Facts, Slot, find_errors, find_warnings
 from converter_lite.config.keys import Key, Kind, Section
 from converter_lite.config.lines import Finding, Line, read_lines
 from converter_lite.config.schema import FOREIGN_SECTIONS, SECTIONS, find_section, sections_with
-from converter_lite.config.settings import (
-    AscendContext,
-    CommonQuantParam,
-    DataPreprocessParam,
-    DynamicQuantParam,
-    FullQuantParam,
-    GivenKey,
-    MixedBitWeightQuantParam,
-    QuantizationConfig,
-    Registry,
-    TransformQuantParam,
-    WeightQuantParam,
-    place,
-)
+from converter_lite.config.settings import GivenKey, QuantizationConfig, place
 from converter_lite.config.values import parse_value, unquote
 from converter_lite.errors import ConfigError, nearest, shorten
 from converter_lite.system.files import open_regular
@@ -235,19 +222,12 @@ class _Builder:
         return f"{where}: {finding.message}" if where else finding.message
 
     def _config(self, values: Mapping[Slot, Any]) -> QuantizationConfig:
-        sections = {
-            section.name: {key.name: values[section.name, key.name] for key in section.keys} for section in SECTIONS
+        settings = {
+            section.name: section.settings(**{key.name: values[section.name, key.name] for key in section.keys})
+            for section in SECTIONS
         }
         return QuantizationConfig(
-            common_quant_param=CommonQuantParam(**sections["common_quant_param"]),
-            weight_quant_param=WeightQuantParam(**sections["weight_quant_param"]),
-            mixed_bit_weight_quant_param=MixedBitWeightQuantParam(**sections["mixed_bit_weight_quant_param"]),
-            full_quant_param=FullQuantParam(**sections["full_quant_param"]),
-            data_preprocess_param=DataPreprocessParam(**sections["data_preprocess_param"]),
-            dynamic_quant_param=DynamicQuantParam(**sections["dynamic_quant_param"]),
-            ascend_context=AscendContext(**sections["ascend_context"]),
-            transform_quant_param=TransformQuantParam(**sections["transform_quant_param"]),
-            registry=Registry(**sections["registry"]),
+            **settings,
             config_path=self.path,
             warnings=tuple(self._sentence(remark) for remark in sorted(self.remarks, key=lambda remark: remark.line)),
             given_keys=tuple(

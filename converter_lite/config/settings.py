@@ -1,7 +1,6 @@
-"""A configuration as typed values: one dataclass per section, one attribute per key, named as in the file.
+"""A checked configuration as typed values; its sections are the dataclasses of :mod:`converter_lite.config.sections`.
 
-Defaults are defined only in the table of :mod:`converter_lite.config.schema`; objects are made by the functions of
-:mod:`converter_lite.config.parser` and changed with :func:`dataclasses.replace`.
+Objects are made by the functions of :mod:`converter_lite.config.parser` and changed with :func:`dataclasses.replace`.
 """
 
 from __future__ import annotations
@@ -9,144 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from converter_lite.config.names import (
-    ActivationQuantMethod,
-    DequantStrategy,
-    DynamicQuantStrategy,
-    ExportPrecisionMode,
-    ImageFormat,
-    InputType,
-    Provider,
-    QuantType,
-    ResizeMethod,
-    Rounding,
-    Switch,
-    TargetDevice,
-    WeightQuantStrategy,
+from converter_lite.config.sections.data import DataPreprocessParam
+from converter_lite.config.sections.quantization import (
+    CommonQuantParam,
+    DynamicQuantParam,
+    FullQuantParam,
+    MixedBitWeightQuantParam,
+    WeightQuantParam,
 )
-
-DYNAMIC_DIM = -1
-"""Marks a dimension of :attr:`InputShape.dims` that ``dynamic_dims`` fills."""
-
-
-class InputShape(NamedTuple):
-    """Shape of one model input; dynamic dimensions are ``DYNAMIC_DIM``."""
-
-    name: str
-    dims: tuple[int, ...]
-
-
-class DimRange(NamedTuple):
-    """Sizes ``low..high`` (both included) that a dynamic dimension may take."""
-
-    low: int
-    high: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommonQuantParam:
-    """``[common_quant_param]``."""
-
-    quant_type: QuantType | None
-    bit_num: int
-    min_quant_weight_size: int
-    min_quant_weight_channel: int
-    skip_quant_node: tuple[str, ...]
-    target_cosine: float | None
-    target_error: float | None
-    max_float_nodes: int
-    portable: bool
-    debug_info_save_path: str | None
-    enable_encode: bool
-    workspace: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class WeightQuantParam:
-    """``[weight_quant_param]``."""
-
-    dequant_strategy: DequantStrategy | None
-    per_channel: bool
-    bias_correction: bool
-    quant_strategy: WeightQuantStrategy
-    rounding: Rounding | None
-    update_mindir: bool
-    max_segments: int
-
-
-@dataclass(frozen=True, slots=True)
-class MixedBitWeightQuantParam:
-    """``[mixed_bit_weight_quant_param]``."""
-
-    init_scale: float
-    auto_tune: bool
-    use_cv_data: bool
-    max_iterations: int
-
-
-@dataclass(frozen=True, slots=True)
-class FullQuantParam:
-    """``[full_quant_param]``; ``per_channel`` is ``None`` if the file does not set it: the target decides."""
-
-    activation_quant_method: ActivationQuantMethod
-    bias_correction: bool
-    per_channel: bool | None
-    target_device: TargetDevice
-    equalization: bool
-    rounding: Rounding | None
-    smooth_alpha: float
-    enable_smooth_shift: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DataPreprocessParam:
-    """``[data_preprocess_param]``; ``calibrate_path`` holds (input name, directory), directories as written."""
-
-    calibrate_path: tuple[tuple[str, str], ...]
-    calibrate_size: int | None
-    input_type: InputType | None
-    image_to_format: ImageFormat | None
-    normalize_mean: tuple[float, ...]
-    normalize_std: tuple[float, ...]
-    resize_width: int | None
-    resize_height: int | None
-    resize_method: ResizeMethod | None
-    center_crop_width: int | None
-    center_crop_height: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicQuantParam:
-    """``[dynamic_quant_param]``."""
-
-    quant_strategy: DynamicQuantStrategy
-    smoothing: bool
-    rounding: Rounding | None
-    attention_operator: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AscendContext:
-    """``[ascend_context]``; each entry of ``dynamic_dims`` gives one range per dynamic dimension of ``input_shape``."""
-
-    provider: Provider | None
-    input_shape: tuple[InputShape, ...]
-    dynamic_dims: tuple[tuple[DimRange, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TransformQuantParam:
-    """``[transform_quant_param]``."""
-
-    export_precision_mode: ExportPrecisionMode
-
-
-@dataclass(frozen=True, slots=True)
-class Registry:
-    """``[registry]``."""
-
-    disable_fusion: Switch
-    fusion_blacklists: tuple[str, ...]
+from converter_lite.config.sections.surroundings import AscendContext, Registry, TransformQuantParam
 
 
 class GivenKey(NamedTuple):

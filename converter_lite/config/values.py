@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from converter_lite.config.keys import Key, Kind
-from converter_lite.config.settings import DYNAMIC_DIM, DimRange, InputShape
+from converter_lite.config.shapes import DYNAMIC_DIM, DimRange, InputShape
 from converter_lite.errors import did_you_mean, shorten
 
 MAX_INT32 = 2**31 - 1

@@ -14,7 +14,7 @@ from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import Layout
 
 if TYPE_CHECKING:
-    from converter_lite.config.settings import DataPreprocessParam
+    from converter_lite.config.sections.data import DataPreprocessParam
 
 
 def configured_dataset(

@@ -11,9 +11,9 @@ field. Kinds are
 * ``union``, a type and a table in two ids: a pair of the table's name and its dictionary; ``<Name>`` is one of several
   unions, whose field has no key where the file leaves it empty, and an empty name where its type is newer than the schema.
 
-Writing uses the ``flatbuffers`` builder; fields that equal their default are left out. Reading is our own: every offset is
-checked, and the work is bounded by the size of the buffer, because offsets of a hostile file may point at the same bytes over and
-over.
+Fields that equal their default are not written; the bytes are those of the builder of the ``flatbuffers`` package, which takes
+twice the time. Reading checks every offset, and its work is bounded by the size of the buffer, because offsets of a hostile file
+may point at the same bytes over and over.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-import flatbuffers
 import numpy as np
-from flatbuffers import number_types
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
 
-_SCALARS: dict[str, tuple[str, str, Any]] = {
-    "bool": ("<?", "<u1", number_types.BoolFlags),
-    "byte": ("<b", "<i1", number_types.Int8Flags),
-    "ubyte": ("<B", "<u1", number_types.Uint8Flags),
-    "ushort": ("<H", "<u2", number_types.Uint16Flags),
-    "int": ("<i", "<i4", number_types.Int32Flags),
-    "uint": ("<I", "<u4", number_types.Uint32Flags),
-    "long": ("<q", "<i8", number_types.Int64Flags),
-    "float": ("<f", "<f4", number_types.Float32Flags),
-    "double": ("<d", "<f8", number_types.Float64Flags),
+_SCALARS = {
+    kind: (struct.Struct(f"<{code}"), dtype)
+    for kind, code, dtype in (
+        *(("bool", "?", "<u1"), ("byte", "b", "<i1"), ("ubyte", "B", "<u1"), ("ushort", "H", "<u2")),
+        *(("int", "i", "<i4"), ("uint", "I", "<u4"), ("long", "q", "<i8")),
+        *(("float", "f", "<f4"), ("double", "d", "<f8")),
+    )
 }
-"""Kind -> code of :mod:`struct`, NumPy type, type of the builder."""
+"""Kind -> layout, NumPy type."""
 
-_VECTORS = {f"{kind}s": dtype for kind, (_, dtype, _) in _SCALARS.items()}
+_BYTE, _OFFSET, _BACKWARD, _LAYOUT = (struct.Struct(code) for code in ("<B", "<I", "<i", "<H"))
+"""Type of a union; forward offset, or count of a vector; from a table to its field layout; entry of a field layout."""
+
+LARGEST = 2**31 - 1
+"""Bytes of the largest FlatBuffer."""
+
+_VECTORS = {f"{kind}s": dtype for kind, (_, dtype) in _SCALARS.items()}
 
 WORK_PER_BYTE = 16
 """Bytes that reading may visit per byte of buffer; valid files need more than one because of shared strings and vtables."""
@@ -56,13 +56,25 @@ LEAST_WORK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its id, name, kind, default (which files leave out), and whether it is required."""
+    """One field.
+
+    Attributes:
+        slot: Its id; a union has the next one, too.
+        name: Its name.
+        kind: Its kind.
+        default: The number that files leave out.
+        required: Whether files must have it.
+        scalar: How a number is stored; ``None`` for other kinds.
+        union: Tables that it may hold, by type; ``None`` for other kinds.
+    """
 
     slot: int
     name: str
     kind: str
-    default: Any = 0
-    required: bool = False
+    default: Any
+    required: bool
+    scalar: struct.Struct | None
+    union: tuple[str, ...] | None
 
 
 class Schema:
@@ -95,41 +107,38 @@ class Schema:
         self._lines = tables
         self._fields: dict[str, tuple[Field, ...]] = {}
 
-    @cached_property
-    def union_types(self) -> dict[str, int]:
-        """Table of a union -> its type."""
-        return {name: number for number, name in enumerate(self.union)}
-
     def fields(self, table: str) -> tuple[Field, ...]:
         """Fields of a table, by id."""
         if table not in self._fields:
             found, slot = [], 0
             for item in self._lines.get(table, "").split():
                 if item != "-":
-                    found.append(_field(item, slot))
-                slot += _ids(item)
+                    found.append(self._field(item, slot))
+                slot += 2 if item.endswith((":union", ">")) else 1
             self._fields[table] = tuple(found)
         return self._fields[table]
 
-    def slots(self, table: str) -> int:
-        """How many ids a table has."""
-        return sum(map(_ids, self._lines.get(table, "").split()))
+    def _field(self, item: str, slot: int) -> Field:
+        declaration, _, default = item.rstrip("!").partition("=")
+        name, kind = declaration.split(":")
+        number = float(default or 0)
+        value = number if kind in ("float", "double") else bool(number) if kind == "bool" else int(number)
+        scalar = _SCALARS[kind][0] if kind in _SCALARS else None
+        union = self.union if kind == "union" else self.unions[kind[1:-1]] if kind.startswith("<") else None
+        return Field(slot, name, kind, value, item.endswith("!"), scalar, union)
 
-    def encode(self, table: str, value: Mapping[str, Any], *, size_hint: int = 1024) -> bytes:
+    def encode(self, table: str, value: Mapping[str, Any]) -> bytes:
         """A FlatBuffer whose root is ``value``; absent keys and ``None`` are left out.
-
-        Args:
-            table: Name of the root's table.
-            value: Values by field name.
-            size_hint: Expected bytes; avoids growing the buffer.
 
         Raises:
             KeyError: A table has no such field.
+            FormatError: The values take more than :data:`LARGEST` bytes, or a number does not fit its field.
         """
-        builder = flatbuffers.Builder(max(1024, size_hint))
-        root = _Encoder(self, builder).table(table, value)
-        builder.Finish(root, **({"file_identifier": self.identifier} if self.identifier else {}))
-        return bytes(builder.Output())
+        encoder = _Encoder(self)
+        try:
+            return encoder.finish(encoder.table(table, value))
+        except (struct.error, OverflowError) as error:
+            raise FormatError(f"{table}: a number does not fit its field ({error})") from None
 
     def decode(self, table: str, data: bytes | memoryview, *, where: str = "") -> dict[str, Any]:
         """The root table; absent scalars have their defaults, other absent fields no key. Vectors are views of the data.
@@ -142,47 +151,73 @@ class Schema:
         return decoder.table(table, decoder.follow(0))
 
 
-def _ids(item: str) -> int:
-    """How many ids a field takes: a union has one for its type."""
-    return 2 if item.endswith((":union", ">")) else 1
-
-
-def _field(item: str, slot: int) -> Field:
-    declaration, _, default = item.rstrip("!").partition("=")
-    name, kind = declaration.split(":")
-    number = float(default or 0)
-    value = number if kind in ("float", "double") else bool(number) if kind == "bool" else int(number)
-    return Field(slot, name, kind, value, item.endswith("!"))
-
-
 class _Encoder:
-    def __init__(self, schema: Schema, builder: Any) -> None:
+    """Writes from the end to the start, since offsets point forward: a place is counted in bytes from the end.
+
+    Args:
+        schema: The tables.
+    """
+
+    def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._builder = builder
+        self._parts: list[Any] = []
+        self._size = 0
+        self._alignment = 1
+        self._layouts: dict[bytes, int] = {}
+
+    def finish(self, root: int) -> bytes:
+        """The bytes, with the offset of the root table and the identifier in front."""
+        identifier = self._schema.identifier
+        self._align(self._alignment, _OFFSET.size + len(identifier))
+        self._put(identifier)
+        self._put(_OFFSET.pack(self._size + _OFFSET.size - root))
+        if self._size > LARGEST:
+            raise FormatError(f"the content takes {self._size} bytes, more than a FlatBuffer holds (2 GiB)")
+        return b"".join(reversed(self._parts))
 
     def table(self, table: str, value: Mapping[str, Any]) -> int:
-        layout, builder = self._schema.fields(table), self._builder
+        """Write a table and what it refers to; returns its place."""
+        layout = self._schema.fields(table)
         unknown = value.keys() - {field.name for field in layout}
         if unknown:
             raise KeyError(f"{table} has no field {sorted(unknown)}")
         present = [field for field in layout if value.get(field.name) is not None]
-        offsets = {f.slot: self._child(f.kind, value[f.name]) for f in present if f.kind not in _SCALARS}
-        builder.StartObject(self._schema.slots(table))
+        children = {f.slot: self._child(f, value[f.name]) for f in present if f.scalar is None}
+        end, places = self._size, [0] * (present[-1].slot + 2 if present else 0)
         for field in present:
-            if field.kind == "union" or field.kind.startswith("<"):
-                builder.PrependUint8Slot(field.slot, self._number(field.kind, value[field.name][0]), 0)
-                builder.PrependUOffsetTRelativeSlot(field.slot + 1, offsets[field.slot], 0)
-            elif field.slot in offsets:
-                builder.PrependUOffsetTRelativeSlot(field.slot, offsets[field.slot], 0)
-            else:
+            slot = field.slot
+            if field.scalar is not None:
                 number = value[field.name]
                 plain = number if isinstance(number, float) else int(number)
-                builder.PrependSlot(_SCALARS[field.kind][2], field.slot, plain, field.default)
-        return int(builder.EndObject())
+                if plain != field.default:
+                    places[slot] = self._scalar(field.scalar, plain)
+                continue
+            if field.union is not None:
+                kind = field.union.index(value[field.name][0])
+                places[slot] = self._scalar(_BYTE, kind) if kind else 0
+                slot += 1
+            self._align(_OFFSET.size)
+            places[slot] = self._put(_OFFSET.pack(self._size + _OFFSET.size - children[field.slot]))
+        return self._with_layout(places, end)
 
-    def _child(self, kind: str, value: Any) -> int:
+    def _with_layout(self, places: list[int], end: int) -> int:
+        """Finish a table with the offset of its field layout; layouts that are equal are written once."""
+        self._align(_BACKWARD.size)
+        start = self._size + _BACKWARD.size
+        while places and not places[-1]:
+            places.pop()
+        entries = [2 * (len(places) + 2), start - end, *(start - place if place else 0 for place in places)]
+        layout = struct.pack(f"<{len(entries)}H", *entries)
+        known = self._layouts.get(layout)
+        self._put(_BACKWARD.pack(len(layout) if known is None else known - start))
+        if known is None:
+            self._layouts[layout] = self._put(layout)
+        return start
+
+    def _child(self, field: Field, value: Any) -> int:
+        kind = field.kind
         if kind == "string":
-            return int(self._builder.CreateString(value))
+            return self._string(value)
         if kind == "bytes":
             view = value if isinstance(value, bytes) else memoryview(value).cast("B")
             return self._vector(view, 1, self._schema.byte_alignment)
@@ -190,8 +225,8 @@ class _Encoder:
             array = np.asarray(value, _VECTORS[kind])
             return self._vector(array.tobytes(), array.itemsize, array.itemsize)
         if kind == "strings":
-            return self._references([self._builder.CreateString(item) for item in value])
-        if kind == "union" or kind.startswith("<"):
+            return self._references([self._string(item) for item in value])
+        if field.union is not None:
             return self.table(*value)
         if kind.startswith("["):
             return self._references([self.table(kind[1:-1], item) for item in value])
@@ -199,29 +234,45 @@ class _Encoder:
             return self._columns(kind[1:-1], value)
         return self.table(kind, value)
 
-    def _number(self, kind: str, name: str) -> int:
-        """Type of a table in a union."""
-        return self._schema.union_types[name] if kind == "union" else self._schema.unions[kind[1:-1]].index(name)
+    def _put(self, data: Any) -> int:
+        """Write bytes in front of what is written; returns their place."""
+        self._parts.append(data)
+        self._size += len(data)
+        return self._size
+
+    def _align(self, width: int, following: int = 0) -> None:
+        """Pad so that what is written after ``following`` bytes lies at a multiple of ``width``."""
+        self._alignment = max(self._alignment, width)
+        padding = -(self._size + following) % width
+        if padding:
+            self._put(bytes(padding))
+
+    def _scalar(self, layout: struct.Struct, number: float) -> int:
+        self._align(layout.size)
+        return self._put(layout.pack(number))
+
+    def _string(self, text: str) -> int:
+        data = text.encode() + b"\0"
+        self._align(_OFFSET.size, len(data))
+        self._put(data)
+        return self._put(_OFFSET.pack(len(data) - 1))
 
     def _vector(self, data: Any, width: int, alignment: int) -> int:
-        self._builder.StartVector(width, len(data) // width, alignment)
-        self._prepend(data)
-        return int(self._builder.EndVector())
+        self._align(_OFFSET.size, len(data))
+        self._align(alignment, len(data))
+        self._put(data)
+        return self._put(_OFFSET.pack(len(data) // width))
 
-    def _references(self, offsets: Sequence[int]) -> int:
-        self._builder.StartVector(4, len(offsets), 4)
-        for offset in reversed(offsets):
-            self._builder.PrependUOffsetTRelative(offset)
-        return int(self._builder.EndVector())
-
-    def _prepend(self, data: Any) -> None:
-        """Copy bytes in front of what is written; the caller has aligned and reserved."""
-        self._builder.head -= len(data)
-        self._builder.Bytes[self._builder.head : self._builder.head + len(data)] = data
+    def _references(self, targets: Sequence[int]) -> int:
+        count = len(targets)
+        self._align(_OFFSET.size)
+        first = self._size + 4 * count
+        self._put(struct.pack(f"<{count}I", *(first - 4 * i - target for i, target in enumerate(targets))))
+        return self._put(_OFFSET.pack(count))
 
     def _columns(self, table: str, columns: Mapping[str, NDArray[Any]]) -> int:
         """Tables from arrays of equal length, all with one shared field layout: wide fields behind 32-bit integers."""
-        builder, layout = self._builder, self._schema.fields(table)
+        layout = self._schema.fields(table)
         count = len(next(iter(columns.values())))
         kept = [
             (field, np.dtype(_SCALARS[field.kind][1]))
@@ -238,14 +289,10 @@ class _Encoder:
         for slot, place in places.items():
             vtable[2 + slot] = place
         lead = -(-vtable.nbytes // 8) * 8
-        builder.Prep(8, lead + rows.nbytes)
+        self._align(8, lead + rows.nbytes)
         rows["vtable"] = lead + row.itemsize * np.arange(count)
-        self._prepend(vtable.tobytes().ljust(lead, b"\0") + rows.tobytes())
-        tables = builder.Offset() - lead - row.itemsize * np.arange(count, dtype=np.int64)
-        builder.StartVector(4, count, 4)
-        entries = builder.Offset() + 4 * count - 4 * np.arange(count, dtype=np.int64)
-        self._prepend((entries - tables).astype("<u4").tobytes())
-        return int(builder.EndVector())
+        start = self._put(vtable.tobytes().ljust(lead, b"\0") + rows.tobytes())
+        return self._references((start - lead - row.itemsize * np.arange(count)).tolist())
 
 
 def _row_type(kept: Sequence[tuple[Field, np.dtype[Any]]]) -> tuple[np.dtype[Any], dict[int, int]]:
@@ -272,17 +319,17 @@ class _Decoder:
         self._budget = WORK_PER_BYTE * len(data) + LEAST_WORK
 
     def table(self, table: str, position: int) -> dict[str, Any]:
-        places = self._places(table, position - int(self._unpack("<i", position)))
+        places = self._places(table, position - int(self._unpack(_BACKWARD, position)))
         value: dict[str, Any] = {}
         for field in self._schema.fields(table):
             place = places[field.slot] if field.slot < len(places) else 0
-            if field.kind == "union":
+            if field.scalar is not None:
+                value[field.name] = self._unpack(field.scalar, position + place) if place else field.default
+            elif field.kind == "union":
                 value[field.name] = self._union(table, position, places[field.slot : field.slot + 2])
-            elif field.kind.startswith("<"):
-                found = self._one_of(field.kind[1:-1], position, places[field.slot : field.slot + 2])
+            elif field.union is not None:
+                found = self._one_of(field.union, position, places[field.slot : field.slot + 2])
                 value.update({field.name: found} if found is not None else {})
-            elif field.kind in _SCALARS:
-                value[field.name] = self._unpack(_SCALARS[field.kind][0], position + place) if place else field.default
             elif place:
                 value[field.name] = self._child(field.kind, self.follow(position + place))
             elif field.required:
@@ -291,11 +338,11 @@ class _Decoder:
 
     def follow(self, position: int) -> int:
         """Target of the forward offset at a position."""
-        return position + int(self._unpack("<I", position))
+        return position + int(self._unpack(_OFFSET, position))
 
     def _places(self, table: str, vtable: int) -> tuple[int, ...]:
         """Offsets of the fields inside a table, by id."""
-        size = self._unpack("<H", vtable)
+        size = self._unpack(_LAYOUT, vtable)
         if size < 4 or size % 2 or vtable + size > len(self._data):
             raise self._damaged(f"a {table} table has no field layout", vtable)
         self._spend(size + 4, table)
@@ -309,9 +356,9 @@ class _Decoder:
         if kind in _VECTORS:
             return self._vector(position, _VECTORS[kind])
         if kind == "strings":
-            return [self._string(target) for target in self._targets(position).tolist()]
+            return [self._string(target) for target in self._targets(position)]
         if kind.startswith("["):
-            return [self.table(kind[1:-1], target) for target in self._targets(position).tolist()]
+            return [self.table(kind[1:-1], target) for target in self._targets(position)]
         if kind.startswith("{"):
             return self._columns(kind[1:-1], position)
         return self.table(kind, position)
@@ -319,16 +366,15 @@ class _Decoder:
     def _union(self, table: str, position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]]:
         if len(places) < 2 or not all(places):
             raise self._damaged(f"a {table} table is empty", position)
-        number = self._unpack("<B", position + places[0])
+        number = self._unpack(_BYTE, position + places[0])
         if not 0 < number < len(self._schema.union):
             raise FormatError(f"operator number {number} is unknown", where=self._place(position))
         name = self._schema.union[number]
         return name, self.table(name, self.follow(position + places[1]))
 
-    def _one_of(self, union: str, position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]] | None:
+    def _one_of(self, tables: Sequence[str], position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]] | None:
         """What a union with a name holds: ``None`` without a table, an empty name for an unknown one."""
-        number = self._unpack("<B", position + places[0]) if len(places) == 2 and all(places) else 0
-        tables = self._schema.unions[union]
+        number = self._unpack(_BYTE, position + places[0]) if len(places) == 2 and all(places) else 0
         if number == 0:
             return None
         if number >= len(tables):
@@ -336,26 +382,31 @@ class _Decoder:
         return tables[number], self.table(tables[number], self.follow(position + places[1]))
 
     def _string(self, position: int) -> str:
-        raw = self._vector(position, "<u1").tobytes()
+        count = self._count(position, 1)
+        raw = bytes(self._data[position + 4 : position + 4 + count])
         try:
             return raw.decode("utf-8", "replace" if self._schema.replaces else "strict")
         except UnicodeDecodeError:
             raise self._damaged("a text is not UTF-8", position) from None
 
-    def _vector(self, position: int, dtype: str) -> NDArray[Any]:
-        count = self._unpack("<I", position)
-        size = count * np.dtype(dtype).itemsize
-        if position + 4 + size > len(self._data):
+    def _count(self, position: int, width: int) -> int:
+        """Entries of a vector, all of which the data hold."""
+        count = int(self._unpack(_OFFSET, position))
+        if position + 4 + count * width > len(self._data):
             raise self._damaged(f"a vector of {count} entries runs over the end", position)
-        self._spend(size + 4, "vector")
-        return np.frombuffer(self._data, dtype, count, position + 4)
+        self._spend(count * width + 4, "vector")
+        return count
 
-    def _targets(self, position: int) -> NDArray[np.int64]:
-        offsets = self._vector(position, "<u4").astype(np.int64)
-        return position + 4 + 4 * np.arange(len(offsets), dtype=np.int64) + offsets
+    def _vector(self, position: int, dtype: str) -> NDArray[Any]:
+        return np.frombuffer(self._data, dtype, self._count(position, np.dtype(dtype).itemsize), position + 4)
+
+    def _targets(self, position: int) -> list[int]:
+        count = self._count(position, 4)
+        offsets = struct.unpack_from(f"<{count}I", self._data, position + 4)
+        return [position + 4 + 4 * index + offset for index, offset in enumerate(offsets)]
 
     def _columns(self, table: str, position: int) -> dict[str, NDArray[Any]]:
-        starts, layout = self._targets(position), self._schema.fields(table)
+        starts, layout = np.array(self._targets(position), np.int64), self._schema.fields(table)
         types = [np.dtype(_SCALARS[field.kind][1]) for field in layout]
         self._spend(sum(dtype.itemsize for dtype in types) * len(starts), table)
         columns = {f.name: np.full(len(starts), f.default, dtype) for f, dtype in zip(layout, types, strict=True)}
@@ -378,10 +429,10 @@ class _Decoder:
             rows[:, place] = self._array[positions + place]
         return rows.reshape(-1).view(dtype)
 
-    def _unpack(self, code: str, position: int) -> Any:
-        if position < 0 or position + struct.calcsize(code) > len(self._data):
+    def _unpack(self, layout: struct.Struct, position: int) -> Any:
+        if position < 0 or position + layout.size > len(self._data):
             raise self._damaged("an offset leads outside", position)
-        return struct.unpack_from(code, self._data, position)[0]
+        return layout.unpack_from(self._data, position)[0]
 
     def _spend(self, count: int, what: str) -> None:
         self._budget -= count

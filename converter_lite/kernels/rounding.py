@@ -19,6 +19,12 @@ from converter_lite.kernels.pairs import Indices, may_grow, repair_rows
 
 IntArray = NDArray[np.int32]
 
+GROUPS = 4
+"""Groups of a row for each element that is sought in it: more of them bound these better, and take longer to sort."""
+
+SMALLEST = np.finfo(np.float64).smallest_subnormal
+"""Least positive number."""
+
 
 def coarse(factors: NDArray[np.float64], bits: int = 6) -> NDArray[np.float64]:
     """Positive numbers rounded up to ``bits`` binary digits behind the first.
@@ -42,87 +48,75 @@ def round_compensated(scaled: NDArray[np.float64], *, qmin: int, qmax: int, pair
     Returns:
         int32 of the same shape; no element is more than one step from its exact value (beyond saturation).
     """
-    scaled = np.ascontiguousarray(scaled)  # the code below changes views
-    q = np.rint(scaled)
-    np.clip(q, qmin, qmax, out=q)
-    rows = q.reshape(len(q), -1)
-    repair_rows(rows, scaled.reshape(rows.shape), pairs)
-    error = q - scaled
-    error[(scaled < qmin) | (scaled > qmax)] = 0.0
-    change = _changes(q, error, qmin=qmin, qmax=qmax, free=_free(q, pairs))
-    if change is not None:
-        q -= change
-        error -= change
-    flat_q, flat_error = q.reshape(len(q), 1, -1), error.reshape(len(q), 1, -1)
-    change = _changes(flat_q, flat_error, qmin=qmin, qmax=qmax, free=_free(flat_q, pairs))
-    if change is not None:
-        flat_q -= change
-    return q.astype(np.int32)
+    rows = np.ascontiguousarray(scaled).reshape(len(scaled), -1)
+    inside = np.clip(rows, qmin, qmax)
+    q = np.rint(inside)
+    if pairs:
+        repair_rows(q, rows, pairs)
+    error = q - inside
+    if pairs:
+        error[inside != rows] = 0.0  # nothing makes up for saturation
+    kernel = (-1, scaled.shape[-1])
+    if scaled.shape[-1] > 1 or pairs:  # one element alone errs by half a step at most
+        free = _free(q, pairs)
+        _flip(q.reshape(kernel), error.reshape(kernel), None if free is None else free.reshape(kernel))
+    _flip(q, error, _free(q, pairs))
+    return q.reshape(scaled.shape).astype(np.int32)
 
 
 def _free(q: NDArray[np.float64], pairs: Sequence[Indices]) -> NDArray[np.bool_] | None:
     """Elements that may move away from zero; ``None``: all of them."""
-    return may_grow(q.reshape(len(q), -1), pairs).reshape(q.shape) if pairs else None
+    return may_grow(q, pairs) if pairs else None
 
 
-def _changes(
-    q: NDArray[np.float64], error: NDArray[np.float64], *, qmin: int, qmax: int, free: NDArray[np.bool_] | None
-) -> NDArray[np.float64] | None:
-    """Along the last axis, steps of the elements of largest error by which the sum of errors gets within half a step.
+def _flip(q: NDArray[np.float64], error: NDArray[np.float64], free: NDArray[np.bool_] | None) -> None:
+    """Move elements of largest error by a step, in place, so that the sum of each row's errors gets within half a step.
 
-    Only elements whose error has the sign of the sum, is at most one step, and whose new value is on the grid may move; the
-    largest go first, so that a flip made for a kernel is taken back before another one is made for the channel.
+    Only elements whose error has the sign of the sum may move; the largest go first, so that a flip made for a kernel is taken
+    back before another one is made for the channel. No element leaves the grid: one at its end that errs towards the inside
+    would have saturated, and has no error.
 
     Args:
-        q: Integers.
+        q: Integers, ``(rows, elements)``.
         error: By how much they are too large.
-        qmin: Lowest integer.
-        qmax: Highest integer.
-        free: Elements that may move away from zero; ``None``: all of them.
-
-    Returns:
-        What is to be subtracted from both; ``None`` if all sums are small.
+        free: Elements that may move away from zero; ``None``: all of them, and none errs by more than a step.
     """
-    total = error if error.shape[-1] == 1 else error.sum(axis=-1, keepdims=True)
-    wanted = np.rint(np.abs(total))
-    chosen = wanted[..., 0] > 0  # few kernels, nearly all channels
-    if not chosen.any():
-        return None
-    every = bool(chosen.all())
-    sums, wanted, errors, steps = (
-        a.reshape(-1, a.shape[-1]) if every else a[chosen] for a in (total, wanted, error, q)
-    )
-    sign = np.sign(sums)
-    gain, moved = errors * sign, steps - sign
-    movable = (gain > 0) & (gain <= 1.0)
-    movable &= moved >= qmin
-    movable &= moved <= qmax
+    total = error.sum(axis=-1)
+    wanted = np.rint(np.abs(total)).astype(np.int64)
+    rows = np.flatnonzero(wanted)  # few kernels, nearly all channels
+    if not rows.size:
+        return
+    sign = np.sign(total[rows])
+    gain = error[rows]
+    gain *= sign[:, None]
     if free is not None:
-        movable &= free.reshape(steps.shape) | (steps * sign > 0) if every else free[chosen] | (steps * sign > 0)
-    flips = np.minimum(wanted, movable.sum(axis=-1, keepdims=True)).astype(np.int64)
-    np.negative(gain, out=gain)
-    gain[~movable] = np.inf
-    change = np.where(_smallest(gain, flips), sign, 0.0)
-    if every:
-        return change.reshape(q.shape)
-    changes = np.zeros(q.shape)
-    changes[chosen] = change
-    return changes
+        gain[(gain > 1.0) | ~(free[rows] | (q[rows] * sign[:, None] > 0))] = 0.0
+    row, column = _largest(gain, wanted[rows])
+    q[rows[row], column] -= sign[row]
+    error[rows[row], column] -= sign[row]
 
 
-def _smallest(keys: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The ``counts`` smallest of each row (the first of equal ones); cheaper than the order that argsort finds.
+def _largest(gain: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[Indices, Indices]:
+    """Rows and columns of the ``counts`` largest positive elements of each row; of equal ones the first.
 
-    Args:
-        keys: ``(rows, n)``.
-        counts: ``(rows, 1)``, 0 to n.
+    Sorting or partitioning long rows would take most of the time of rounding. There, the largest elements of more than
+    ``counts`` groups bound those that are sought from below, and few elements reach the bound.
     """
-    most = max(int(counts.max()), 1)
-    first = np.sort(np.partition(keys, most - 1, axis=-1)[:, :most], axis=-1)
-    limit = np.take_along_axis(first, np.maximum(counts - 1, 0), axis=-1)
-    found = (keys <= limit) & (counts > 0)
-    if (found.sum(axis=-1, keepdims=True) == counts).all():
-        return found
-    below, equal = keys < limit, keys == limit
-    room = counts - below.sum(axis=-1, keepdims=True)
-    return (below | (equal & (np.cumsum(equal, axis=-1) <= room))) & (counts > 0)
+    size = gain.shape[1]
+    most = min(int(counts.max()), size)
+    width = size // (GROUPS * most)
+    if width < 2:
+        order = np.argsort(-gain, axis=-1, kind="stable")[:, :most]
+        kept = (np.arange(most) < counts[:, None]) & (np.take_along_axis(gain, order, axis=-1) > 0)
+        row, rank = np.nonzero(kept)
+        return row, order[row, rank]
+    groups = size // width
+    tops = np.sort(gain[:, : groups * width].reshape(len(gain), width, groups).max(axis=1), axis=-1)
+    bound = np.maximum(tops[np.arange(len(gain)), groups - counts], SMALLEST)
+    near = np.flatnonzero(gain >= bound[:, None])
+    row, column = np.divmod(near, size)
+    order = np.lexsort((-gain.reshape(-1)[near], row))
+    row, column = row[order], column[order]
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    kept = rank < counts[row]
+    return row[kept], column[kept]

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from converter_lite.config.names import QuantType, TargetDevice
-from converter_lite.config.settings import DYNAMIC_DIM, AscendContext, QuantizationConfig
+from converter_lite.config.sections.surroundings import AscendContext
+from converter_lite.config.settings import QuantizationConfig
+from converter_lite.config.shapes import DYNAMIC_DIM
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
 from converter_lite.passes.input_shapes import fix_input_shapes
 

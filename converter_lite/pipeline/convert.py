@@ -14,25 +14,24 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from converter_lite.calibration.context import CalibrationContext
-from converter_lite.config.names import ExportPrecisionMode
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data.random_samples import random_samples, with_pictures
-from converter_lite.errors import ConfigError, ModelError, QualityError, UsageError
+from converter_lite.errors import QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
 from converter_lite.formats.registry import output_format, weight_files_beside
 from converter_lite.formats.source import Source
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
-from converter_lite.passes.output_layout import change_output_layout
 from converter_lite.passes.pipeline import OptimizeResult
-from converter_lite.pipeline.ascend_context import apply_ascend_context, effective_context
+from converter_lite.pipeline.admission import admitted
+from converter_lite.pipeline.ascend_context import effective_context
 from converter_lite.pipeline.calibrate import calibration_executor, statistics_cache
 from converter_lite.pipeline.plan_lines import SHOWN, refuse_nothing, report_plan
 from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
-from converter_lite.pipeline.request import CHANNELS_LAST, PROOF_SAMPLES, ConvertRequest
+from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
 from converter_lite.pipeline.rewrites import chosen_rewrites
 from converter_lite.pipeline.samples import (
@@ -112,7 +111,7 @@ class _Conversion:
         with self.log.stage("read"):
             source = read_source(request, static_shapes=self._static_shapes())
         request = self._forget_constants(source)
-        source = self._admitted(source)
+        source, self.config = admitted(source, request, self.config, self.log)
         check_inputs_exist(request, self.config, source.model)
         result = ConvertResult(model_bytes=source.bytes)
         jobs = self._prepare(source, targets, result)
@@ -219,67 +218,6 @@ class _Conversion:
             self.request = replace(self.request, input_shape=shapes)
             self.reporting = Reporting(self.request, self.config, self.context)
         return self.request
-
-    def _admitted(self, source: Source) -> Source:
-        """The model as it is to be converted.
-
-        Raises:
-            ModelError: It is quantized already, and is to be quantized.
-            ConfigError: It is not, and only a quantized one could be meant.
-        """
-        if self.config is not None:
-            source = self._in_wanted_precision(source, self.config)
-        self._lay_out(source)
-        if source.is_quantized and self.config is not None and self.config.common_quant_param.quant_type is not None:
-            if self.request.quantize_if_possible:
-                self.log.warning("the model is quantized already and stays as it is")
-                self.config = None
-                return source
-            raise ModelError(
-                "the model is quantized already",
-                where=source.where,
-                hint="start from the float model, convert without a quantization section, or set "
-                "[transform_quant_param] export_precision_mode=FLOAT32",
-            )
-        context = effective_context(self.config)
-        if context is not None:
-            apply_ascend_context(source.model, context, self.request.input_shape)
-        return source
-
-    def _lay_out(self, source: Source) -> None:
-        """Give the outputs the layout that was asked for."""
-        wanted = self.request.output_data_format
-        if not wanted:
-            return
-        flag = f"--outputDataFormat={wanted}"
-        if wanted == ("NHWC" if self.request.fmk in CHANNELS_LAST else "NCHW"):
-            self.log.warning(f"{flag} has no effect: {self.request.fmk} models have this layout")
-        elif source.is_quantized:
-            raise UsageError(
-                "the outputs of a model that is quantized already keep their layout",
-                where=flag,
-                hint="start from the float model",
-            )
-        elif not change_output_layout(source.model, wanted):
-            self.log.warning(f"{flag} has no effect: no output is known to have four dimensions")
-
-    def _in_wanted_precision(self, source: Source, config: QuantizationConfig) -> Source:
-        if config.transform_quant_param.export_precision_mode is ExportPrecisionMode.FLOAT32:
-            if source.is_quantized:
-                self.log.info("the model is written with the real numbers that its integers stand for")
-                return source.in_float()
-            where = config.location("transform_quant_param", "export_precision_mode")
-            self.log.warning(f"{where}: has no effect: the model is not quantized")
-        is_bare = config.common_quant_param.quant_type is None and config.given(
-            "weight_quant_param", "dequant_strategy"
-        )
-        if is_bare and not source.is_quantized:
-            raise ConfigError(
-                "the model is not quantized, and there is no quant_type",
-                where=config.location("weight_quant_param", "dequant_strategy"),
-                hint="set quant_type=WEIGHT_QUANT in [common_quant_param]",
-            )
-        return source
 
     def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
         """Doubts about the prepared samples, and pictures of them."""

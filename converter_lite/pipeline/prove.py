@@ -204,7 +204,8 @@ class Proof:
             ModelError: It runs on none of them; that of the usual length is given.
         """
         usual = found = random_samples(model, self.samples, fixed_shapes=shapes)
-        is_fixed = all(None not in draw.spec.shape for draw in usual.draws)
+        other = random_samples(model, self.samples, fixed_shapes=shapes, length=1, states=True)
+        is_fixed = [draw.shape for draw in usual.draws] == [draw.shape for draw in other.draws]
         lengths = () if is_fixed or is_larger_than_memory(self._original) else (SEQUENCE_LENGTH, *OTHER_LENGTHS)
         for states, length in product((False, True), lengths):
             found = random_samples(model, self.samples, fixed_shapes=shapes, length=length, states=states)

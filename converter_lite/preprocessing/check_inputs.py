@@ -17,7 +17,7 @@ from converter_lite.preprocessing.pictures import write_preview
 from converter_lite.runtime.context import RunContext
 
 if TYPE_CHECKING:
-    from converter_lite.config.settings import DataPreprocessParam
+    from converter_lite.config.sections.data import DataPreprocessParam
 
 
 def check_inputs(

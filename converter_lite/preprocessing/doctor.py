@@ -25,7 +25,7 @@ from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 
 if TYPE_CHECKING:
-    from converter_lite.config.settings import DataPreprocessParam
+    from converter_lite.config.sections.data import DataPreprocessParam
 
 LOOKED_AT = 48
 """Most samples."""

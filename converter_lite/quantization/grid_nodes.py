@@ -26,25 +26,37 @@ REASON = "it stands for the grid of integers that the runtime has no kernel for"
 
 def needs_rounding(plan: QuantPlan) -> bool:
     """Whether a model has a grid that is not one of symmetric int8."""
-    return any(
-        params.spec.bits > KERNEL_BITS or not params.spec.signed or np.any(params.zero_point)
-        for params in plan.activations.values()
-        if not params.is_per_channel
-    )
+    return any(_is_beyond_symmetric(params) for params in plan.activations.values() if not params.is_per_channel)
 
 
-def add_rounding(quantized: QuantizedModel, adapted: QuantPlan) -> int:
+def _is_beyond_symmetric(params: QuantParams) -> bool:
+    return params.spec.bits > KERNEL_BITS or not params.spec.signed or bool(np.any(params.zero_point))
+
+
+def add_rounding(quantized: QuantizedModel, adapted: QuantPlan, *, zero_points: bool = True) -> int:
     """Put activations on their grids where nodes that computed with integers no longer do, in place; returns how many.
 
     Args:
         quantized: As it was read.
         adapted: What the target can do. New nodes are entered; a grid goes to the value that is on it, if integers are made of
             it, and is taken out otherwise.
+        zero_points: Whether the integer kernels of the target give integers with a zero point; without, such a result is float.
     """
     graph, plan = quantized.model.graph, quantized.plan
     values = (*graph.inputs, *(value for node in graph for value in node.outputs))
     names = _ShortNames(graph)
-    found = [value for value in values if str(value.name) in plan.activations and _is_left_over(value, plan, adapted)]
+    given = {
+        value
+        for value in values
+        if _computes_integers(_maker(value, plan), adapted) and str(value.name) in plan.activations
+    }
+    if not zero_points:
+        given = {value for value in given if not _is_beyond_symmetric(plan.activations[str(value.name)])}
+    found = [
+        value
+        for value in values
+        if str(value.name) in plan.activations and value not in given and _is_left_over(value, plan, adapted)
+    ]
     moved = {value for value in found if _is_on_grid(value, plan)}
     for value in found:
         params, readers = plan.activations[str(value.name)], _readers(value, plan)
@@ -64,9 +76,9 @@ def add_rounding(quantized: QuantizedModel, adapted: QuantPlan) -> int:
 
 
 def _is_left_over(value: ir.Value, plan: QuantPlan, adapted: QuantPlan) -> bool:
-    """Whether integers of a value are seen in the model, and neither its maker nor all of its readers make integers of it."""
+    """Whether integers of a value are seen in the model, and not all of its readers make them."""
     producer, readers = value.producer(), _readers(value, plan)
-    if plan.activations[str(value.name)].is_per_channel or _computes_integers(_maker(value, plan), adapted):
+    if plan.activations[str(value.name)].is_per_channel:
         return False
     is_output = value.is_graph_output() and _computes_integers(producer, plan)
     return is_output or any(not _computes_integers(node, adapted) for node, _ in readers)

@@ -11,7 +11,8 @@ import pytest
 from converter_lite.config import names, parse_config
 from converter_lite.config.keys import Key, Kind
 from converter_lite.config.schema import SECTIONS, find_section
-from converter_lite.config.settings import DimRange, InputShape, QuantizationConfig
+from converter_lite.config.settings import QuantizationConfig
+from converter_lite.config.shapes import DimRange, InputShape
 from converter_lite.errors import ConfigError
 
 Slot = tuple[str, str]

@@ -7,7 +7,7 @@ from converter_lite.errors import ModelError
 from converter_lite.graph import absorb_names, find_nodes, opset
 from converter_lite.passes import opset as opset_module
 from converter_lite.passes.channelwise import BATCHNORM
-from converter_lite.passes.opset import changed_operators, raise_opset
+from converter_lite.passes.opset import changed_operators, declare_21, raise_opset
 from tests.support import assert_same_outputs, build, normal, operators, positive, random_feed
 
 
@@ -135,3 +135,21 @@ def test_sizes_that_were_known_to_be_equal_still_are() -> None:
     before = sizes(model)
     assert before[:2] == before[4:6] == ["B", "S"]
     assert sizes(raise_opset(model, min(23, onnx.defs.onnx_opset_version()))) == before
+
+
+def test_set_21_is_declared_where_it_only_extends_operators() -> None:
+    model = build("g (float[1,4,2,2] x) => (y) { y = Transpose(x) }", opset=20)
+    before = model.clone()
+    declare_21(model)
+    assert opset(model) == 21
+    assert model.ir_version >= 10
+    assert_same_outputs(before, model, random_feed(model))
+
+
+@pytest.mark.parametrize(
+    ("operator", "version"), [("GroupNormalization<num_groups = 2>", 20), ("InstanceNormalization", 19)]
+)
+def test_a_model_that_set_21_defines_anew_or_that_is_older_keeps_its_set(operator: str, version: int) -> None:
+    model = build(f"g (float[1,4,2,2] x, float[4] s, float[4] b) => (y) {{ y = {operator}(x, s, b) }}", opset=version)
+    declare_21(model)
+    assert opset(model) == version

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 from converter_lite.config import config_from_mapping
@@ -19,7 +20,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE, Feed, Session
 from converter_lite.system.files import destination, refuse_overwrite, transaction
 from tests.cli.conftest import workshop as workshop
 from tests.cli.workshop import FULL, WEIGHT, Config, Workshop, changed, model_proto
-from tests.support import normal
+from tests.support import build, normal
 
 
 class _Spoilt:
@@ -279,3 +280,25 @@ def test_statistics_of_other_samples_or_of_another_layout_are_other_statistics(w
     assert len(list((workshop.folder / "cache").iterdir())) == 2
     run(request(FULL, cache=Path("cache"), min_cosine=0, input_data_format="NCHW"), Log())
     assert len(list((workshop.folder / "cache").iterdir())) == 3
+
+
+class CountingEngine:
+    """The real engine; counts runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def session(self, model: bytes | str | Path, **options: Any) -> Session:
+        return _Spoilt(DEFAULT_ENGINE.session(model, **options), self.count)
+
+    def count(self, array: np.ndarray) -> np.ndarray:
+        self.runs += 1
+        return array
+
+
+@pytest.mark.parametrize(("shape", "runs"), [("batch,2,4", 2), ("1,length,4", 3)])
+def test_only_lengths_that_are_open_are_tried(workshop: Workshop, shape: str, runs: int) -> None:
+    ir.save(build(f"g (float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}"), "model.onnx")
+    engine = CountingEngine()
+    run(request(proof_samples=1), Log(), engine=engine)
+    assert engine.runs == runs

@@ -170,9 +170,11 @@ def test_the_page_fits_its_window_in_light_and_dark(opened: Browser, page: PageC
     opened.look(width=width, dark=dark)
     try:
         opened.wait("document.querySelectorAll('#error-chart .bk-Figure').length === 1")
-        assert opened.run("document.documentElement.scrollWidth") <= width
-        bright = opened.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        assert bright != dark
+        # charts and media queries follow the window in the browser's own time
+        opened.wait(f"document.documentElement.scrollWidth <= {width}")
+        opened.wait(
+            f"(getComputedStyle(document.body).backgroundColor !== 'rgb(255, 255, 255)') === {str(dark).lower()}"
+        )
         paper = "'#151b21'" if dark else "'#ffffff'"
         opened.wait(f"{FIGURES}.length === 2 && {FIGURES}.every((one) => one.background_fill_color === {paper})")
         opened.screenshot(SCREENSHOTS / f"report_{look}.png")

@@ -5,7 +5,6 @@ The result is held against the float model, and against what the converter itsel
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini, write_bins
 from tests.runtimes.conftest import Tally
-from tests.runtimes.ms_runtime import PLATFORMS
-from tests.runtimes.paddle import Case, require, run_cases
-from tests.runtimes.paddle_arm import ARM64, require_arm, run_on_arm
+from tests.runtimes.device_files import RUNTIMES
 from tests.support import build_proto, normal
 
 pytestmark = pytest.mark.runtime
@@ -134,6 +131,9 @@ class Setting:
     refused_by_paddle: str = ""
 
 
+SAME = 0.9999
+"""Cosine with what the converter says: integers that are almost halves may be rounded the other way in the runtime."""
+
 NO_DYNAMIC = "has no dynamic quantization"
 WIDTHS = "a .nb file stores weights with 8 or 16 bits"
 SETTINGS: dict[str, Setting] = {
@@ -151,6 +151,11 @@ SETTINGS: dict[str, Setting] = {
     "six bits": Setting(bits(6), 0.999, WIDTHS),
     "four bits with data": Setting(with_data(bits(4)), 0.999, WIDTHS),
     "sixteen bits": Setting(bits(16), 0.99999999),
+    "full, nothing rewritten": Setting(changed(FULL, registry={"disable_fusion": "on"}), 0.99),
+    "weights, nothing rewritten": Setting(changed(WEIGHT, registry={"disable_fusion": "on"}), 0.9999),
+    "full, some rules left out": Setting(
+        changed(FULL, registry={"fusion_blacklists": "recognize_relu,fuse_gemm,fold_scale_shift"}), 0.99
+    ),
     "dynamic": Setting(DYNAMIC, 0.9999, NO_DYNAMIC),
     "dynamic with data": Setting(with_data(DYNAMIC), 0.9999, NO_DYNAMIC),
     "dynamic, ACWL": Setting(dynamic(quant_strategy="ACWL"), 0.9995, NO_DYNAMIC),
@@ -166,41 +171,6 @@ def cosine(a: Array, b: Array) -> float:
 
 def outputs(model: Any, x: Array) -> Array:
     return DEFAULT_ENGINE.session(model, optimize=False).run({"x": x})["y"]
-
-
-Run = Callable[[bytes, Array, Path], "Array | str"]
-
-
-def in_mindspore_lite(name: str) -> Run:
-    def run(data: bytes, x: Array, folder: Path) -> Array | str:
-        platform = next(p for p in PLATFORMS if p.name == name)
-        platform.skip_if_missing(shim=True)
-        outcome = platform.run({"m": (data, {"x": x})}, folder, shim=True)["m"]
-        return outcome.error or outcome.outputs["y"]
-
-    return run
-
-
-def in_paddle_lite(release: str) -> Run:
-    def run(data: bytes, x: Array, folder: Path) -> Array | str:
-        require(release)
-        (found,) = run_cases(release, [Case(data, [x])], folder)
-        return found if isinstance(found, str) else found[0]
-
-    return run
-
-
-def on_arm(data: bytes, x: Array, folder: Path) -> Array | str:
-    require_arm()
-    found = run_on_arm(data, [x], folder)
-    return found if isinstance(found, str) else found[0]
-
-
-RUNTIMES: dict[str, tuple[str, str, Run]] = {
-    **{f"MindSpore Lite 2.0.0, {p.name}": ("MINDIR_LITE", "", in_mindspore_lite(p.name)) for p in PLATFORMS},
-    "Paddle-Lite 2.12, x86": ("NAIVE_BUFFER", "x86", in_paddle_lite("2.12")),
-    ARM64: ("NAIVE_BUFFER", "arm", on_arm),
-}
 
 
 @pytest.fixture
@@ -253,4 +223,4 @@ def judge(model: str, setting: str, runtime: str, tally: Tally, folder: Path, *,
     assert not isinstance(found, str), found
     found = found.reshape(wanted.shape)
     assert cosine(found, wanted) >= made.least
-    assert cosine(found, claimed) >= 0.99997
+    assert cosine(found, claimed) >= SAME

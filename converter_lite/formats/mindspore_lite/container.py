@@ -118,7 +118,7 @@ def to_bytes(model: MsModel) -> bytes:
             }
         ],
     }
-    return SCHEMA.encode("MetaGraph", root, size_hint=size + (1 << 16))
+    return SCHEMA.encode("MetaGraph", root)
 
 
 def _raw(tensor: MsTensor) -> bytes | memoryview:

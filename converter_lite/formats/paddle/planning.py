@@ -57,7 +57,7 @@ def adapt_plan(quantized: QuantizedModel, policy: PaddlePolicy, *, integer: bool
     adapted = QuantizedModel(quantized.model, plan, dict(quantized.q_weights))
     _clip_weights(adapted)
     if needs_rounding(quantized.plan):
-        add_rounding(quantized, plan)
+        add_rounding(quantized, plan, zero_points=False)
     add_clamps(adapted)
     return adapted
 

@@ -19,8 +19,12 @@ def proof_model(quantized: QuantizedModel, like: ir.Model, *, ends_at_127: bool 
         like: The model that it was made from.
         ends_at_127: Floats that become integers end at -127 on the device.
     """
+    from converter_lite.passes.opset import declare_21
     from converter_lite.quantization.qdq.build import qdq_model
+    from converter_lite.quantization.qdq.materialize import required_opset
 
+    if required_opset(quantized.plan) == 21:
+        declare_21(quantized.model)
     model = qdq_model(quantized)
     if ends_at_127:
         _end_at_127(model, quantized.plan)

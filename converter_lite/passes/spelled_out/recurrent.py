@@ -25,8 +25,8 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 def spell_out_recurrent(model: ir.Model) -> int:
     """Write out layers step by step where a runtime lacks a variant, and name no activations that are the usual ones.
 
-    Written out: every RNN, a layer that runs backwards only, an LSTM whose cell state is read, a GRU that resets before the product
-    (``linear_before_reset=0``), with at most :data:`MOST_STEPS` steps.
+    Written out: every RNN, a layer that runs backwards only, an LSTM whose cell state is read, a GRU that resets before the
+    product (``linear_before_reset=0``), with at most :data:`MOST_STEPS` steps.
 
     Refused: unknown sizes, weights that are not constant, sequence lengths, peepholes, clipping, other activations and layouts.
     """
@@ -50,7 +50,9 @@ def _direction(node: ir.Node) -> str:
 def _is_needed(node: ir.Node) -> bool:
     cell = node.outputs[2] if len(node.outputs) > 2 else None
     resets_before = node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0)
-    return node.op_type == "RNN" or _direction(node) == "reverse" or resets_before or (cell is not None and _is_read(cell))
+    return (
+        node.op_type == "RNN" or _direction(node) == "reverse" or resets_before or (cell is not None and _is_read(cell))
+    )
 
 
 def _is_read(value: ir.Value) -> bool:

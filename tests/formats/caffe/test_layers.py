@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.formats.caffe.cases import CASES, Case
+from tests.formats.caffe.case import Case
+from tests.formats.caffe.cases import CASES
 from tests.formats.caffe.networks import read, run, save
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from converter_lite.formats.registration import joined
 from tests.formats.mindir.cases import ACTIVATION, ARITHMETIC, LINEAR, Case
-from tests.formats.mindir.cases_images import CONVOLUTION, NORMALIZATION, POOLING, RECURRENT, RESIZING
+from tests.formats.mindir.cases_images import CONVOLUTION, NORMALIZATION, POOLING, RESIZING
+from tests.formats.mindir.cases_recurrent import RECURRENT
 from tests.formats.mindir.cases_tensors import INDEXING, REDUCTION, SHAPE
 from tests.formats.mindir.files import read, run, save
 

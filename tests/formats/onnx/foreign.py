@@ -161,6 +161,20 @@ CASES = {
         constants=(("s2", np.float32(0.02)),),
         tolerance=0.2,
     ),
+    "a Relu that the grid does": Case(
+        f"q = QuantizeLinear(x, s, z8) d = DequantizeLinear(q, s, z8) {CONV.replace('y =', 'a =')} "
+        "qa = QuantizeLinear(a, ys, lowest) da = DequantizeLinear(qa, ys, lowest) "
+        "dv = DequantizeLinear<axis=0>(w6, ws, wz) y = Conv(da, dv)",
+        integer=2,
+        scales=("x", "a"),
+        constants=(("lowest", np.int8(-128)), ("w6", _integers(6, 6, 3, 3))),
+    ),
+    "a Relu that the grid of the output does": Case(
+        f"q = QuantizeLinear(x, s, z8) d = DequantizeLinear(q, s, z8) {CONV.replace('y =', 'a =')} "
+        "qa = QuantizeLinear(a, ys, lowest) y = DequantizeLinear(qa, ys, lowest)",
+        scales=("x", "a"),
+        constants=(("lowest", np.int8(-128)),),
+    ),
     "integers that are moved": Case(
         "q = QuantizeLinear(x, s, z) p = MaxPool<kernel_shape=[2,2],strides=[2,2]>(q) t = Transpose<perm=[0,1,3,2]>(p) "
         f"j = Concat<axis=2>(t, t) d = DequantizeLinear(j, s, z) {CONV}",

@@ -27,8 +27,10 @@ from tests.formats.paddle.inference_models import (
     conv,
     fake_quantized_model,
     float_model,
+    linear,
     linear_quantized_model,
     program_of,
+    quantized_weight,
     random,
     save,
     trained_model,
@@ -128,6 +130,28 @@ def test_both_generations_of_quantized_models_say_the_same(tmp_path: Path) -> No
     newer = read_paddle(save(tmp_path / "b", *linear_quantized_model()))
     first, second = (weight_scales(model, "conv") for model in (older, newer))
     assert np.array_equal(first, second)
+
+
+def test_a_variable_that_is_rounded_in_two_ways_keeps_both_grids(tmp_path: Path) -> None:
+    """Both say how it is rounded before anything reads it."""
+    integers, largest = quantized_weight(random(4, 3, 3, 3), 0)
+    parameters = {"w": integers.astype(np.int8), "w.s": largest, "fine": np.array(2.5), "coarse": np.array(9.0)}
+    parameters = {
+        name: array if array.dtype == np.int8 else array.astype(np.float32) for name, array in parameters.items()
+    }
+    parameters |= {f"{scale}.zero": np.zeros(1, np.int32) for scale in ("w.s", "fine", "coarse")}
+    operators = [
+        linear("dequantize", "w", "w.d", "w.s", 0),
+        *(linear("quantize", "image", f"{scale}.q", scale, -1) for scale in ("fine", "coarse")),
+        *(linear("dequantize", f"{scale}.q", f"{scale}.d", scale, -1) for scale in ("fine", "coarse")),
+        *(conv(f"{scale}.d", "w.d", f"{scale}.out") for scale in ("fine", "coarse")),
+        Operator("elementwise_add", {"X": ["fine.out"], "Y": ["coarse.out"]}, {"Out": ["out"]}, {"axis": attr(-1)}),
+    ]
+    program = program_of(operators, parameters, {"image": (2, 3, 8, 8)}, "out")
+    quantized = read_paddle(save(tmp_path / "m", program, parameters))
+    read = [node.inputs[0] for node in quantized.model.graph if node.op_type == "Conv"]
+    scales = [float(quantized.plan.activations[str(value.name)].scale) for value in read if value is not None]
+    assert scales == pytest.approx([2.5 / 127, 9.0 / 127])
 
 
 def weight_scales(quantized: QuantizedModel, prefix: str) -> Array:

@@ -277,7 +277,10 @@ class Importer:
     def _rename(self, value: ir.Value, name: str) -> None:
         if name and name not in self._names and value.name:
             self._names.discard(value.name)
+            params = self.plan.activations.pop(value.name, None)
             value.name = self._unique(name)
+            if params is not None:
+                self.plan.activations[value.name] = params
 
     def _unique(self, name: str) -> str:
         return unique_among(name, self._names)

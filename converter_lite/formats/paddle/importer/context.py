@@ -275,6 +275,18 @@ class Importer:
             np.asarray(scale, np.float32), np.zeros((), np.int32), spec
         )
 
+    def on_grid(self, value: ir.Value, scale: float) -> ir.Value:
+        """The tensor, planned as symmetric int8 of this scale; a copy where it already has another one.
+
+        Raises:
+            ModelError: The scale is not finite and positive.
+        """
+        planned = self.plan.activations.get(str(value.name))
+        if planned is not None and float(planned.scale) != float(np.float32(scale)):
+            value = self.compute("Identity", value)
+        self.activation(value, scale)
+        return value
+
     def mark(self, op: Operator, slot: str, weight: ir.Value, data: ir.Value, output: ir.Value, *, out: str) -> None:
         """Plan the node that was appended last from the attributes of its operator.
 
@@ -292,7 +304,10 @@ class Importer:
         scale = op.get(f"{slot}0_scale")
         if op.get("enable_int8") and scale:
             self.plan.nodes[str(node.name)] = NodePlan(node.op_type, NodeMode.INTEGER)
-            self.activation(data, float(scale[0]))
+            read = self.on_grid(data, float(scale[0]))
+            if read is not data:
+                self.nodes.insert(self.nodes.index(node), self.nodes.pop())
+                node.replace_input_with(node.inputs.index(data), read)
             written = op.get(f"{out}0_scale")
             if written:
                 self.activation(output, float(written[0]))

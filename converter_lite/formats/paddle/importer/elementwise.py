@@ -162,8 +162,7 @@ def _calib(importer: Importer, op: Operator) -> None:
     alias = str(op.get("__@kernel_type_attr@__", "calib/fp32_to_int8")).split("/")[1]
     source, _, to = alias.partition("_to_")
     if "int8" in (source, to):
-        importer.activation(value, float(op.get("scale", 0.0)))
-        importer.bind(output(op), value)
+        importer.bind(output(op), importer.on_grid(value, float(op.get("scale", 0.0))))
     elif "fp16" in (source, to):
         importer.bind(output(op), value)
     else:

@@ -52,13 +52,28 @@ Parameters = dict[str, NDArray[Any]]
 
 @dataclass(slots=True)
 class _State:
-    """What is known while the operators are visited in order."""
+    """What is known while the operators are visited in order.
+
+    Attributes:
+        parameters: Constants of the program; those that turn out to be quantized become integers.
+        renamed: What a removed operator wrote -> the variable behind it.
+        steps: What a removed operator wrote -> the step that it was rounded to last. A variable may be rounded in several ways.
+        weights: Parameter -> its steps, and their axis.
+        raw: What an operator with a weight wrote -> the operator.
+    """
 
     parameters: Parameters
     renamed: dict[str, str] = field(default_factory=dict)
     steps: dict[str, float] = field(default_factory=dict)
     weights: dict[str, tuple[NDArray[np.float32], int | None]] = field(default_factory=dict)
     raw: dict[str, Operator] = field(default_factory=dict)
+
+    def alias(self, made: str, source: str, step: float | None = None) -> None:
+        """Another name for a variable, rounded to ``step`` or as it was."""
+        known = self.steps.get(source) if step is None else step
+        self.renamed[made] = self.resolve(source)
+        if known is not None:
+            self.steps[made] = known
 
     def resolve(self, name: str) -> str:
         """The variable behind removed operators; a cycle in a damaged program ends where it began."""
@@ -99,6 +114,7 @@ def _folded(state: _State, op: Operator, where: str) -> list[Operator]:
     for names in op.outputs.values():  # a name that is written again has a new meaning
         for name in names:
             state.renamed.pop(name, None)
+            state.steps.pop(name, None)
     return [copy]
 
 
@@ -119,7 +135,7 @@ def _removed(state: _State, op: Operator, where: str) -> bool:
     elif op.type == "dequantize_linear":
         _dequantize_linear(state, op, where)
     elif op.type in OBSERVERS:
-        state.renamed[_name(op.output("Out"), where)] = state.resolve(_name(op.input("X"), where))
+        state.alias(_name(op.output("Out"), where), _name(op.input("X"), where))
     else:
         return False
     return True
@@ -153,13 +169,13 @@ def _largest(state: _State, name: str | None, where: str) -> NDArray[np.float32]
 
 
 def _note_activation(state: _State, op: Operator, source: str, result: str, scale: str, where: str) -> None:
-    data, made = state.resolve(_name(op.input(source), where)), _name(op.output(result), where)
-    state.renamed[made] = data
+    given, made = _name(op.input(source), where), _name(op.output(result), where)
+    data, largest = state.resolve(given), _largest(state, op.input(scale), where)[:1]
     if data in state.parameters and op.type in FAKE_ACTIVATION:  # a weight with the scale that training gave it
-        _round_weight(state, op, data, _largest(state, op.input(scale), where)[:1], where)
-        return
-    step = float(_largest(state, op.input(scale), where)[0] / np.float32(_levels(op, where)))
-    state.steps[data] = step
+        state.alias(made, given)
+        _round_weight(state, op, data, largest, where)
+    else:
+        state.alias(made, given, float(largest[0] / np.float32(_levels(op, where))))
 
 
 def _note_float_weight(state: _State, op: Operator, where: str) -> None:
@@ -184,15 +200,17 @@ def _note_float_weight(state: _State, op: Operator, where: str) -> None:
 
 
 def _quantize_linear(state: _State, op: Operator, where: str) -> None:
-    data, made = state.resolve(_name(op.input("X"), where)), _name(op.output("Y"), where)
-    state.renamed[made] = data
+    given, made = _name(op.input("X"), where), _name(op.output("Y"), where)
+    data = state.resolve(given)
     if op.get("only_observer", False):
+        state.alias(made, given)
         return
     largest = _largest(state, op.input("Scale"), where)
     if data in state.parameters:
+        state.alias(made, given)
         _round_weight(state, op, data, largest, where)
     else:
-        state.steps[data] = float(largest[0] / np.float32(_levels(op, where)))
+        state.alias(made, given, float(largest[0] / np.float32(_levels(op, where))))
 
 
 def _round_weight(state: _State, op: Operator, name: str, largest: NDArray[np.float32], where: str) -> None:
@@ -208,8 +226,9 @@ def _round_weight(state: _State, op: Operator, name: str, largest: NDArray[np.fl
 
 
 def _dequantize_linear(state: _State, op: Operator, where: str) -> None:
-    data, made = state.resolve(_name(op.input("X"), where)), _name(op.output("Y"), where)
-    state.renamed[made] = data
+    given, made = _name(op.input("X"), where), _name(op.output("Y"), where)
+    data = state.resolve(given)
+    state.alias(made, given)
     if op.get("only_observer", False) or data in state.weights or data not in state.parameters:
         return
     levels = _levels(op, where)
@@ -247,8 +266,9 @@ def _attach(state: _State, op: Operator, copy: Operator, where: str) -> None:
         steps, axis = state.weights[weight]
         _check_axis(state, copy, weight, steps, axis, where)
         _enable(copy, weight_slot, steps)
-    if data in state.steps and op.input(data_slot) != data:
-        copy.attributes[f"{data_slot}0_scale"] = floats([state.steps[data]])
+    step = state.steps.get(_name(op.input(data_slot), where))
+    if step is not None:
+        copy.attributes[f"{data_slot}0_scale"] = floats([step])
 
 
 def _check_axis(

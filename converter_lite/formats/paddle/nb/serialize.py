@@ -27,7 +27,7 @@ MAX_PARAMETERS = 65535
 """The header counts parameters in 16 bits."""
 
 MAX_PARAMETER_BYTES = 2**31 - 65536
-"""The flatbuffers builder and the 32-bit sizes of the file end here."""
+"""FlatBuffers and the 32-bit sizes of the file end here."""
 
 
 def serialize(file: NbFile) -> bytes:
@@ -38,7 +38,7 @@ def serialize(file: NbFile) -> bytes:
     """
     if file.meta_version not in (1, 2):
         raise FormatError(f"meta_version {file.meta_version} cannot be written", hint="use 1 or 2")
-    topology = SCHEMA.encode("ProgramDesc", program_dict(file.program), size_hint=1 << 16)
+    topology = SCHEMA.encode("ProgramDesc", program_dict(file.program))
     name = file.opt_version.encode("ascii", "replace")[:15].ljust(16, b"\0")
     parts = [struct.pack("<H16sQ", file.meta_version, name, len(topology)), topology]
     ordered = sorted(file.parameters.items(), key=lambda item: item[0].encode())
@@ -52,7 +52,7 @@ def _parameter_stream(parameters: list[tuple[str, NDArray[Any]]]) -> Iterable[by
     largest = max((array.nbytes for _, array in parameters), default=0)
     yield struct.pack("<HHHHI", 0, 0, 6, len(parameters), largest)
     for name, array in parameters:
-        data = SCHEMA.encode("ParamDesc", _parameter_dict(name, array), size_hint=array.nbytes + 1024)
+        data = SCHEMA.encode("ParamDesc", _parameter_dict(name, array))
         yield struct.pack("<II", 4 + len(data), 4)
         yield data
 
@@ -61,9 +61,7 @@ def _combined(parameters: list[tuple[str, NDArray[Any]]]) -> bytes:
     total = sum(array.nbytes + 1024 for _, array in parameters)
     if total > MAX_PARAMETER_BYTES:
         raise FormatError("the parameters are too large for meta_version 1", hint="use meta_version 2")
-    return SCHEMA.encode(
-        "CombinedParamsDesc", {"params": [_parameter_dict(*item) for item in parameters]}, size_hint=total
-    )
+    return SCHEMA.encode("CombinedParamsDesc", {"params": [_parameter_dict(*item) for item in parameters]})
 
 
 def _parameter_dict(name: str, array: NDArray[Any]) -> dict[str, Any]:
