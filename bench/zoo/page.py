@@ -7,6 +7,7 @@ import os
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from bench.machine import machine_lines
@@ -47,7 +48,7 @@ def main() -> None:
     made = list(networks(options.folder, []))
     machine = machine_lines(Places(ROOT, options.folder, options.folder, ROOT / ".runtimes"))
     commits = ", ".join(sorted({result["commit"] for result in found.values()}))
-    head = ["# The zoo\n", "Made by `make zoo`; not edited by hand.\n", *machine[:3], f"- commits: {commits}"]
+    head = ["# The zoo\n", "Made by `make zoo`; not edited by hand. A dash is a case that has not run yet.\n", *machine[:3], f"- commits: {commits}"]
     head.append(f"- load average when the page was made: {os.getloadavg()[0]:.1f}\n\n{HOW}")
     parts = [summary(made, found), *families(made, found), *lists(found)]
     options.output.write_text("\n".join([*head, *parts]), encoding="utf-8")
@@ -125,13 +126,21 @@ def lists(found: Found) -> Iterator[str]:
     """What was refused and why, defects, and where a file is worse than it should be."""
     ours = {key: result for key, result in found.items() if not key[1].startswith("ort_")}
     for verdict, title in (("defect", "Defects"), ("refused", "Refused")):
-        lines = (f"{n}, {c}: {r['why']}" for (n, c), r in ours.items() if r["verdict"] == verdict)
+        lines = (f"{n}, {c}: {_reason(r)}" for (n, c), r in ours.items() if r["verdict"] == verdict)
         yield _list(title, lines)
-    yield _list(f"Cosine lower than onnxruntime's by more than {WORSE_BY}", _worse(found))
+    compared = sum((network, PEER_OF.get(case, "")) in found for network, case in found)
+    yield _list(f"Cosine lower than onnxruntime's by more than {WORSE_BY}, of {compared} compared", _worse(found))
     lines = (f"{n}, {c}: {r['speedup']:.2f}" for (n, c), r in ours.items() if r.get("speedup", 1) < SLOWER)
     yield _list("Slower than float", lines)
     lines = (f"{n}, {c}: {r['bytes']:,} against {r['float_bytes']:,}" for (n, c), r in ours.items() if _grows(r))
     yield _list("Larger than the float model", lines)
+
+
+def _reason(result: Result) -> str:
+    """The error, and the first node that it names."""
+    lines = [line.strip() for line in result.get("output", "").splitlines()]
+    named = [after for line, after in pairwise(lines) if line.startswith("ERROR")]
+    return f"{result['why'].rstrip(':')}: {named[0]}" if named else str(result["why"])
 
 
 def _grows(result: Result) -> bool:
