@@ -32,7 +32,7 @@ the mean over 4 others of the least of any output, *exact* in arithmetic that no
 computes here, *centred* (exact) after the mean of the float model's outputs over the samples is taken away: a network that
 was not trained says nearly the same to every sample. For `.ms` and `.nb` it is the cosine of the proof. *Speed*: time of the
 float model divided by that of the file, one thread, in turns. *Size* is that of the file divided by the float model's.
-*Seconds* are processor time of the whole command, *MiB* its peak memory.
+A dash: not run yet, or no such figure. *Seconds* are processor time of the whole command, *MiB* its peak memory.
 """
 
 Found = Mapping[tuple[str, str], Result]
@@ -48,7 +48,7 @@ def main() -> None:
     made = list(networks(options.folder, []))
     machine = machine_lines(Places(ROOT, options.folder, options.folder, ROOT / ".runtimes"))
     commits = ", ".join(sorted({result["commit"] for result in found.values()}))
-    head = ["# The zoo\n", "Made by `make zoo`; not edited by hand. A dash is a case that has not run yet.\n", *machine[:3], f"- commits: {commits}"]
+    head = ["# The zoo\n", "Made by `make zoo`; not edited by hand.\n", *machine[:3], f"- commits: {commits}"]
     head.append(f"- load average when the page was made: {os.getloadavg()[0]:.1f}\n\n{HOW}")
     parts = [summary(made, found), *families(made, found), *lists(found)]
     options.output.write_text("\n".join([*head, *parts]), encoding="utf-8")
