@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy docs coverage fuzz bench bench-large bench-page bench-scaling clean
+.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy docs coverage fuzz bench bench-large bench-page bench-scaling zoo clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -83,6 +83,14 @@ bench: $(VENV)/.installed
 # An 8 GB model to 8-bit weights (12 GB of disk), a page of 500 layers in Chromium, chains of 10,000 nodes: bench/LARGE.md, PAGE.md, SCALING.md.
 bench-large bench-page bench-scaling: $(VENV)/.installed
 	$(BIN)/python -m bench.$(@:bench-%=%) $(BENCH_OPTIONS)
+
+# Some 70 networks, made by an environment of their own (3 GB), in ZOO_FOLDER; all modes and formats: hours. Goes on where it was broken off.
+ZOO_FOLDER ?= zoo_models
+zoo: $(VENV)/.installed
+	tests/runtimes/setup_zoo.sh .runtimes
+	.runtimes/zoo/bin/python -m bench.zoo.exporting $(ZOO_FOLDER)
+	$(BIN)/python -m bench.zoo.running $(ZOO_FOLDER) $(ZOO_OPTIONS)
+	$(BIN)/python -m bench.zoo.page $(ZOO_FOLDER)
 
 # Both run, whatever the other says; pytest's summary comes last.
 check: $(VENV)/.installed

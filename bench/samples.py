@@ -18,9 +18,11 @@ def calibration_feeds(task: str, folder: Path, limit: int) -> Iterator[Feed]:
 
     Args:
         task: Name of a task in :data:`bench.cases.TASKS`.
-        folder: Pictures, or a folder per input with BIN files.
+        folder: Pictures, or a folder per input with BIN files; or an ``.npz`` file with an array ``number/input`` each.
         limit: At most this many samples.
     """
+    if folder.suffix == ".npz":
+        return _stored_feeds(folder, limit)
     if task == "minilm":
         return _token_feeds(folder, limit)
     return ({_INPUTS[task]: _picture(task, path)} for path in sorted(folder.iterdir())[:limit])
@@ -49,3 +51,10 @@ def _token_feeds(folder: Path, limit: int) -> Iterator[Feed]:
     inputs = ("input_ids", "attention_mask", "token_type_ids")
     for path in sorted((folder / inputs[0]).iterdir())[:limit]:
         yield {name: np.fromfile(folder / name / path.name, np.int64)[None] for name in inputs}
+
+
+def _stored_feeds(path: Path, limit: int) -> Iterator[Feed]:
+    with np.load(path) as arrays:
+        names = [name.removeprefix("0/") for name in arrays.files if name.startswith("0/")]
+        for index in range(min(limit, len(arrays.files) // len(names))):
+            yield {name: arrays[f"{index}/{name}"] for name in names}

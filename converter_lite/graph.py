@@ -112,7 +112,11 @@ def extracted(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.
         opset_imports=graph.opset_imports,
         name=graph.name,
     )
-    return view.clone()
+    part = view.clone()
+    given = {value.name for value in part.inputs}
+    for output in [output for node in part for output in node.outputs if output.name in given]:
+        output.name = f"{output.name}_computed"  # another output of its node is needed, and is not given
+    return part
 
 
 def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:
@@ -224,11 +228,17 @@ def add_tensor(graph: ir.Graph, name: str, tensor: ir.TensorProtocol, *, names: 
     return value
 
 
-def load_constants(model: ir.Model) -> None:
-    """Read constants that lie in files into memory. The files may stay open for others, which the library's function refuses."""
+def load_constants(model: ir.Model, *, largest: int | None = None) -> None:
+    """Read constants that lie in files into memory. The files may stay open for others, which the library's function refuses.
+
+    Args:
+        model: Changed in place.
+        largest: Bytes; larger constants of the main graph stay in their files.
+    """
     for value in (value for graph in model.graphs() for value in graph.initializers.values()):
         tensor = value.const_value
-        if isinstance(tensor, ir.ExternalTensor):
+        stays = largest is not None and value.graph is model.graph and tensor is not None and tensor.nbytes > largest
+        if isinstance(tensor, ir.ExternalTensor) and not stays:
             value.const_value = ir.Tensor(tensor.numpy().copy(), name=tensor.name, dtype=tensor.dtype)
 
 

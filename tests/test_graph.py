@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.graph import Names, add_initializer, assign_names, constant, extracted, find_nodes
-from tests.support import build, build_proto, normal
+from tests.support import build, build_proto, normal, run
 
 
 def test_a_generated_name_never_takes_one_of_the_file() -> None:
@@ -45,6 +45,16 @@ def test_a_scalar_initializer_stays_a_scalar_under_a_free_name() -> None:
 def test_names_that_are_given_out_are_taken_from_then_on() -> None:
     names = Names(build("g (float[2] x) => (float[2] y) { y = Relu(x) }").graph)
     assert [names.unique(name) for name in ("x", "y", "z", "z", "z_1")] == ["x_1", "y_1", "z", "z_1", "z_1_1"]
+
+
+def test_a_part_may_compute_again_what_it_is_given() -> None:
+    model = build(
+        "g (float[2,4] x) => (float[2,2] y) { a, b = Split<axis = 1, num_outputs = 2>(x) y = Sub(a, b) }", opset=18
+    )
+    first = next(iter(model.graph)).outputs[0]
+    part = extracted(model.graph, [first, model.graph.inputs[0]], [model.graph.outputs[0]])
+    x = normal(2, 4)
+    np.testing.assert_allclose(run(ir.Model(part, ir_version=8), {"a": x[:, :2], "x": x})["y"], x[:, :2] - x[:, 2:])
 
 
 def test_a_part_is_extracted_in_order_with_its_constants_and_what_subgraphs_read() -> None:

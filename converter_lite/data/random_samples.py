@@ -39,7 +39,20 @@ SHOWN_VALUES = 8
 """Most values of an input that a note shows."""
 
 _PASS_THROUGH = frozenset(
-    {"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Tile", "Slice", "Clip"}
+    {
+        "Cast",
+        "Identity",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Transpose",
+        "Expand",
+        "Tile",
+        "Slice",
+        "Clip",
+        "Gather",
+    }
 )
 """Operators whose output holds the same integers as their first input."""
 
@@ -48,6 +61,10 @@ _MASK_USES = frozenset({"Where", "Equal", "Greater", "GreaterOrEqual", "Less", "
 
 _EMBEDDING_TABLES = {"EmbedLayerNormalization": {0: 2, 1: 4}, "Gather": {1: 0}}
 """Operator -> (input that holds row numbers -> input that holds the table)."""
+
+
+_INDICES = frozenset({("Gather", 1), ("GatherElements", 1), ("ScatterElements", 1)})
+"""Operator and input that hold indices: where the size of what they index is open, only 0 is one for certain."""
 
 
 class _Kind(Enum):
@@ -313,7 +330,7 @@ def _uses(value: ir.Value) -> tuple[list[int], set[str]]:
             node = use.node
             table = _EMBEDDING_TABLES.get(node.op_type, {}).get(use.idx)
             size = None if table is None else _table_rows(node.inputs[table], int_attribute(node, "axis", 0))
-            size = size or index_bound(node, use.idx)
+            size = size or index_bound(node, use.idx) or (1 if (node.op_type, use.idx) in _INDICES else None)
             if size is not None:
                 rows.append(size)
             elif node.op_type in _PASS_THROUGH and use.idx == 0:

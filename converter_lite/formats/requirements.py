@@ -14,6 +14,7 @@ class GraphRequirements:
         fused: Operators that the format has as one and exporters write as several, see ``passes.pipeline.FUSIONS``.
         opset: Operator set that defines those; ``None`` keeps the model's.
         spelled_out: Operators that the format lacks and others can compute, see ``passes.spelled_out``.
+        inlined: Operators that the format lacks and ONNX defines by others, see ``passes.definitions``.
         float32: float16 and bfloat16 are computed in float32, which is what is quantized.
         keeps_qdq: The QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
         compact: The graph takes no more space than the model that was read; only where nothing is quantized.
@@ -23,6 +24,7 @@ class GraphRequirements:
     fused: frozenset[str] = frozenset()
     opset: int | None = None
     spelled_out: frozenset[str] = frozenset()
+    inlined: frozenset[str] = frozenset()
     float32: bool = False
     keeps_qdq: bool = False
     compact: bool = False
@@ -30,6 +32,23 @@ class GraphRequirements:
 
 DEVICE_FUSED = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})
 """Operators that device runtimes compute with one kernel and exporters write as several."""
+
+DEVICE_INLINED = frozenset(
+    {
+        "AffineGrid",
+        "Attention",
+        "BlackmanWindow",
+        "CastLike",
+        "CenterCropPad",
+        "HammingWindow",
+        "HannWindow",
+        "NegativeLogLikelihoodLoss",
+        "RotaryEmbedding",
+        "Shrink",
+        "SoftmaxCrossEntropyLoss",
+    }
+)
+"""Operators that no device runtime has."""
 
 DEVICE_OPSET = 20
 """The first operator set that defines all of them."""

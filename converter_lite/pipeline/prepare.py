@@ -10,6 +10,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError, TargetError
 from converter_lite.formats.requirements import GraphRequirements
+from converter_lite.graph import all_nodes
+from converter_lite.passes.definitions import inline_definitions
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
 from converter_lite.passes.pipeline import ALL_REWRITES, OptimizeResult, Rewrites, optimize, settle
@@ -106,6 +108,8 @@ def optimized(
     if requirements.opset is not None and rewrites.level != "none" and _may_hold_patterns(model):
         with contextlib.suppress(ModelError):  # an operator cannot be raised: fuse what this version allows
             model = raise_opset(model, requirements.opset)
+    read = sum(1 for _ in all_nodes(model.graph))
+    inline_definitions(model, requirements.inlined)
     done = optimize(
         model,
         level=rewrites.level,
@@ -114,7 +118,7 @@ def optimized(
         spelled_out=requirements.spelled_out,
         compact=compact,
     )
-    return done.model, done
+    return done.model, replace(done, nodes_before=read)
 
 
 def _size(model: ir.Model) -> int:

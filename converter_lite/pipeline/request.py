@@ -154,6 +154,8 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         paths = "model_file output_file weight_file config_file plan save_plan json report cache preview proof_data"
         for name in paths.split():
             path = getattr(self, name)
+            if "\0" in str(path):
+                raise UsageError("a path cannot hold a zero byte", where=name)
             object.__setattr__(self, name, None if path is None else Path(path))
         names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
         object.__setattr__(self, "save_type", tuple(filter(None, map(str.strip, names))))

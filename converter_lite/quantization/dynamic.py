@@ -1,8 +1,10 @@
-"""Dynamic quantization: integer weights now, activations quantized at run time. For matrix products with constant weights."""
+"""Dynamic quantization: integer weights now, activations quantized at run time. For matrix products with constant weights.
+
+Weights of recurrent layers and embedding tables are stored as integers, and computed with as floats.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -35,30 +37,35 @@ from converter_lite.targets.devices import SYMMETRIC_WEIGHT
 from converter_lite.targets.operands import (
     FLOAT_TYPES,
     bias_of,
+    is_recurrent,
+    is_small,
     missing_weight,
     output_channel_axis,
+    stored_axis,
     stored_weight,
+    stored_weights,
     weight_of,
 )
 
 FITTED_COLUMNS = 4096
 """Most inputs of a product whose weight gets fitted rounding: the time grows with their third power."""
 
-SMALL_TABLE = 1024
-"""Largest table, in elements, that stays float: integers would save 3 KB at most and cost two operators (MiniLM: 0.2 % of the
-time)."""
-
 
 def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -> QuantPlan:
-    """Matrix products with constant weights become dynamic, embedding tables are stored as integers, the rest stays float."""
+    """Matrix products with constant weights become dynamic, tables and recurrent weights are stored as integers."""
     plan = QuantPlan(target)
     bounds = None if settings.weight_per_channel or not settings.rows else LowerBounds(model.graph)
     for node in model.graph:
         if node.name in settings.skip:
             plan.keep_float(node, "named in skip_quant_node")
         elif node.op_type == "Gather" and _is_table(node):
-            if _is_small(node):
+            if is_small(node):
                 plan.keep_float(node, "its table is so small that floats are faster")
+            else:
+                plan.quantize(node, NodeMode.WEIGHT)
+        elif is_recurrent(node) and settings.recurrent and stored_weights(node):
+            if is_small(node):
+                plan.keep_float(node, "its weights are so small that integers save nothing")
             else:
                 plan.quantize(node, NodeMode.WEIGHT)
         elif node.op_type not in ("MatMul", "Gemm") or node.domain not in ("", "ai.onnx"):
@@ -138,12 +145,12 @@ def _fitted_integers(
 
 
 def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) -> None:
-    for node in model.graph:
-        weight = stored_weight(node)
-        if plan.mode(node) is NodeMode.FLOAT or weight is None or weight.name is None:
+    stored = [(n, w) for n in model.graph if plan.mode(n) is not NodeMode.FLOAT for w in stored_weights(n)]
+    for node, weight in stored:
+        if weight.name is None:
             continue
-        if node.op_type == "Gather":
-            spec = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True, axis=0)
+        if plan.mode(node) is NodeMode.WEIGHT:
+            spec = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True, axis=stored_axis(node, weight))
         else:
             axis = output_channel_axis(node, weight) if settings.weight_per_channel else None
             spec = QuantSpec(8, signed=True, symmetric=True, narrow_range=SYMMETRIC_WEIGHT.narrow_range, axis=axis)
@@ -186,11 +193,6 @@ def _refusal(node: ir.Node) -> str:
         ):
             return "Gemm with transA, alpha, beta or a computed bias has no integer form"
     return ""
-
-
-def _is_small(node: ir.Node) -> bool:
-    table = stored_weight(node)
-    return table is not None and math.prod(g.static_shape(table) or ()) <= SMALL_TABLE
 
 
 def _is_table(node: ir.Node) -> bool:

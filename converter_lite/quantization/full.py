@@ -39,7 +39,7 @@ from converter_lite.targets.operands import (
     compensated_integers,
     operator,
     pair_rule,
-    stored_weight,
+    stored_weights,
     weight_of,
 )
 from converter_lite.targets.operators import Role
@@ -218,8 +218,9 @@ def constant_params(
         mode = plan.mode(node)
         if mode is NodeMode.FLOAT:
             continue
-        weight = stored_weight(node) if mode is NodeMode.WEIGHT else weight_of(node)
-        if weight is not None and weight.name is not None:
+        for weight in stored_weights(node) if mode is NodeMode.WEIGHT else (weight_of(node),):
+            if weight is None or weight.name is None:
+                continue
             spec = target.capability(node).weight
             spec = spec if per_channel else replace(spec, axis=None)
             known = found.get(weight.name)

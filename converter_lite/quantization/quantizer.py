@@ -175,9 +175,8 @@ class Quantizer:
             self.resources.context.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
         if best.skip:
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
-            self.resources.context.log.info(
-                f"{len(best.skip)} nodes {how}; {exact} with {skip_line(self.choice, best.skip)}"
-            )
+            nodes = "1 node" if len(best.skip) == 1 else f"{len(best.skip)} nodes"
+            self.resources.context.log.info(f"{nodes} {how}; {exact} with {skip_line(self.choice, best.skip)}")
 
 
 def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources) -> QuantizedModel:

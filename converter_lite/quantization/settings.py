@@ -128,6 +128,7 @@ class DynamicSettings:
         portable: Choose weights with which no integer kernel of an x86 processor can saturate.
         rounding: How weights become integers; to nearest where there are no calibration samples.
         rows: Activations may have a scale per row; otherwise every tensor has one.
+        recurrent: Weights of recurrent layers are stored as integers.
     """
 
     weight_per_channel: bool = True
@@ -136,6 +137,7 @@ class DynamicSettings:
     portable: bool = True
     rounding: Rounding = Rounding.ADAPTIVE
     rows: bool = True
+    recurrent: bool = True
 
 
 @dataclass(frozen=True, slots=True)

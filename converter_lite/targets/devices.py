@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from converter_lite.errors import TargetError
 from converter_lite.kernels.params import QuantSpec
+from converter_lite.targets.operands import RECURRENT
 from converter_lite.targets.operators import OPERATORS
 from converter_lite.targets.policy import StemLimits
 from converter_lite.targets.spec import TargetSpec
@@ -28,7 +29,7 @@ CPU = TargetSpec(
     | {"Softmax", "AveragePool", "GlobalAveragePool", "MaxPool", "ReduceMax", "Resize", "Reshape", "Transpose"}
     | {"Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "Expand", "Tile", "DepthToSpace"},
     attributes={"Resize": {"mode": ("nearest",)}},
-    weight_only=frozenset({"ConvTranspose", "Gather"}),
+    weight_only=frozenset({"ConvTranspose", "Gather", *RECURRENT}),
     float_output=frozenset({"Gemm", "MatMul"}),
     # measured with and without VNNI: 16 to 32 and 32 to 32 channels are as fast in float, 24 to 48 are slower with it
     float_stem=StemLimits(share=0.02, narrow=32),

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantSpec
-from converter_lite.targets.operands import operator, stored_axis, stored_weight
+from converter_lite.targets.operands import RECURRENT, is_recurrent, is_small, operator, stored_axis, stored_weights
 from converter_lite.targets.policy import Capability, StemLimits
 from converter_lite.targets.rules import refusal
 
@@ -61,12 +61,13 @@ class TargetSpec:
 
     def capability(self, node: ir.Node) -> Capability:
         """What the device can do with a node."""
-        weight = stored_weight(node)
-        has_axis = node.op_type in ("Gather", *self.per_channel_operators)
+        weight = next(iter(stored_weights(node)), None)
+        has_axis = node.op_type in ("Gather", *RECURRENT, *self.per_channel_operators)
         axis = stored_axis(node, weight) if weight is not None and has_axis else None
+        is_stored = weight is not None and node.op_type in self.weight_only
         return Capability(
             integer=self._missing_kernel(node) or refusal(node),
-            stored="" if weight is not None and node.op_type in self.weight_only else "its weight stays float",
+            stored="" if is_stored and not (is_recurrent(node) and is_small(node)) else "its weight stays float",
             weight=self.weight if axis is None else replace(self.weight, axis=axis),
             activation=self.activation,
         )

@@ -12,6 +12,7 @@ BAD = [
     ("--outputFile=", "--outputFile", "required"),
     ("--outputFile=folder/", "--outputFile=folder/", "names a directory"),
     ("--outputFile=bins", "bins", "names a directory"),
+    ("--modelFile=x\0.onnx", "model_file", "zero byte"),
     ("--weightFile=w.caffemodel", "--weightFile", "only CAFFE, PADDLE"),
     ("--configFile=absent.cfg", "absent.cfg", "No such file"),
     ("--inputShape=x", "--inputShape", "is not a shape"),

@@ -50,6 +50,15 @@ def test_a_gather_from_computed_data_of_known_size_bounds_its_indices() -> None:
     assert 3 < feed["index"].max() < 100
 
 
+def test_indices_into_rows_of_unknown_number_are_zero_also_behind_a_choice_of_one_of_them() -> None:
+    x, ends = value("x", ir.DataType.FLOAT, ["nodes", 4]), value("ends", ir.DataType.INT64, [2, "edges"])
+    first = ir.Value(name="first", shape=ir.Shape([]), type=ir.TensorType(ir.DataType.INT64))
+    first.const_value = ir.Tensor(np.array(0, np.int64), name="first")
+    source = ir.node("Gather", [ends, first])
+    feed = next(iter(random_samples(model([x, ends], [source, ir.node("Gather", [x, source.outputs[0]])], [first]), 1)))
+    assert set(feed["ends"].ravel()) == {0}
+
+
 def test_masks_by_name_and_by_use_are_ones() -> None:
     named = value("attention_mask", ir.DataType.INT64, [1, 5])
     used = value("valid", ir.DataType.INT64, [1, 5])

@@ -277,13 +277,13 @@ def test_truth_values_move_as_floats(moved: str) -> None:
     assert node.inputs[0].dtype is ir.DataType.FLOAT
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU, linear_before_reset=1"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU, linear_before_reset=1", "RNN"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("states", [True, False], ids=["states", "zeros"])
 def test_recurrent_layers_are_written_out_step_by_step(kind: str, direction: str, states: bool) -> None:
     op, _, more = kind.partition(", ")
-    gates, directions = (4 if op == "LSTM" else 3), (2 if direction == "bidirectional" else 1)
-    names = '"Sigmoid","Tanh"' + (',"Tanh"' if op == "LSTM" else "")
+    gates, names = {"LSTM": (4, '"Sigmoid","Tanh","Tanh"'), "GRU": (3, '"Sigmoid","Tanh"'), "RNN": (1, '"Tanh"')}[op]
+    directions = 2 if direction == "bidirectional" else 1
     attributes = f'hidden_size=5, direction="{direction}", activations=[{",".join([names] * directions)}]'
     attributes += f", {more}" if more else ""
     shape = f"float[{directions},2,5]"
@@ -298,7 +298,7 @@ def test_recurrent_layers_are_written_out_step_by_step(kind: str, direction: str
         r=normal(directions, gates * 5, 5),
         b=normal(directions, gates * 10),
     )
-    written = op == "LSTM" or direction == "reverse" or not more
+    written = op in ("LSTM", "RNN") or direction == "reverse" or not more
     assert_applies(spell_out_recurrent, model, 1 + written)
     assert (operators(model)[op] == 0) == written
 

@@ -8,11 +8,12 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError
+from converter_lite.formats.onnx.format import OnnxFormat
 from converter_lite.quantization.dynamic import quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.runtime.context import RunContext
-from tests.support import build, clone, normal, operators, optimized, random_feed, run, samples_of, sqnr, written
+from tests.support import build, clone, full, normal, operators, optimized, random_feed, run, samples_of, sqnr, written
 
 Array = NDArray[np.float32]
 
@@ -147,7 +148,47 @@ def test_a_table_keeps_one_scale_per_row() -> None:
     np.testing.assert_allclose(y, params.fake_quantize(normal(150, 8))[ids], rtol=1e-6)
 
 
+LSTM = "g (float[6,1,16] x) => (float[6,1,1,24] y) { y = LSTM<hidden_size = 24>(x, w, r) }"
+
+
+def lstm(hidden: int = 24) -> ir.Model:
+    return build(
+        LSTM.replace("24", str(hidden)), opset=14, w=normal(1, 4 * hidden, 16), r=normal(1, 4 * hidden, hidden)
+    )
+
+
+def test_weights_of_recurrent_layers_are_integers_that_become_floats_at_load(tmp_path: Path) -> None:
+    model = lstm()
+    quantized = dynamic(model)
+    assert quantized.plan.nodes["LSTM_0"].mode is NodeMode.WEIGHT
+    assert {name: params.spec.axis for name, params in quantized.plan.weights.items()} == {"w": 1, "r": 1}
+    assert sqnr(model, written(quantized), samples_of(model)) > 30
+    OnnxFormat().write(quantized, tmp_path / "o.onnx")
+    stored = ir.load(tmp_path / "o.onnx")
+    assert operators(stored) == {"LSTM": 1, "Cast": 2, "Mul": 2}
+    assert sqnr(model, stored, samples_of(model)) > 30
+
+
+def test_full_quantization_for_the_cpu_stores_recurrent_weights_too(tmp_path: Path) -> None:
+    model = lstm()
+    quantized = full(model)
+    assert quantized.plan.nodes["LSTM_0"].mode is NodeMode.WEIGHT
+    OnnxFormat().write(quantized, tmp_path / "o.onnx")
+    assert "DequantizeLinear" not in operators(ir.load(tmp_path / "o.onnx"))
+    assert sqnr(model, ir.load(tmp_path / "o.onnx"), samples_of(model)) > 30
+
+
+def test_devices_that_store_no_recurrent_weights_keep_floats() -> None:
+    settings = DynamicSettings(recurrent=False)
+    plan = quantize_dynamic(lstm(), settings, target="CPU", context=RunContext()).plan
+    assert plan.float_reasons() == [("is neither a matrix product nor a table", 1)]
+
+
 REASONS = {
+    "its weights are so small that integers save nothing": (
+        LSTM.replace("24", "2"),
+        normal(1, 8, 16),
+    ),
     "its table is so small that floats are faster": (
         "g (int64[1,5] x) => (float[1,5,512] y) { y = Gather(w, x) }",
         normal(2, 512),
@@ -171,7 +212,8 @@ REASONS = {
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_refusal_has_its_reason(reason: str) -> None:
     text, weight = REASONS[reason]
-    model = build(text, **({} if weight is None else {"w": weight}))
+    weights = {} if weight is None else {"w": weight}
+    model = build(text, **weights, **({"r": normal(1, 8, 2)} if "LSTM" in text else {}))
     plan = dynamic(model).plan
     assert plan.quantized_nodes == []
     assert plan.float_reasons() == [(reason, 1)]

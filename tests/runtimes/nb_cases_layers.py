@@ -214,8 +214,8 @@ def recurrent(c: Cases) -> None:
 
 def written_out(c: Cases) -> None:
     """Variants that the library lacks or computes wrongly."""
-    for kind, gates in (("LSTM", 4), ("GRU", 3)):
-        usual = ["Sigmoid", "Tanh", "Tanh"] if kind == "LSTM" else ["Sigmoid", "Tanh"]
+    for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+        usual = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}[kind]
         outputs = 3 if kind == "LSTM" else 2
         for name, directions, resets in (
             ("forward", 1, 0),

@@ -16,7 +16,7 @@ from converter_lite.formats.mindspore_lite.importer.reader import read, to_quant
 from converter_lite.formats.mindspore_lite.narrowing import NARROWED
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
 from converter_lite.formats.mindspore_lite.planning import adapt_plan, for_device
-from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphRequirements
+from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_INLINED, DEVICE_OPSET, GraphRequirements
 from converter_lite.graph import static_shape
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
@@ -29,6 +29,7 @@ MS_REQUIREMENTS = GraphRequirements(
     static=True,
     fused=DEVICE_FUSED,
     opset=DEVICE_OPSET,
+    inlined=DEVICE_INLINED,
     spelled_out=frozenset(
         {"Celu", "Conv", "ConvTranspose", "Einsum", "Expand", "GatherND", "ReduceLogSumExp", "Round", "ScatterND"}
     ),

@@ -47,7 +47,9 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
         refuse_blocks(settings, "a .ms file")
         settings = replace(settings, storage=MsStorage(packed=packed))
     elif isinstance(settings, DynamicSettings):
-        settings = replace(settings, portable=False, rows=False)  # kernels of these runtimes do not saturate
+        settings = replace(
+            settings, portable=False, rows=False, recurrent=False
+        )  # kernels of these runtimes do not saturate
         if not settings.weight_per_channel:
             notes += (
                 "quant_strategy=ACWL: one scale per weight; activations have one scale in .ms files, rows have none",

@@ -12,7 +12,7 @@ run, or computes products of matrices with activations rounded to int8, in block
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,21 @@ INTEGERS = frozenset(
 """Types of stored weights."""
 
 
-def dequantize_at_load(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> int:
+def dequantize_at_load(
+    model: ir.Model, *, of: Callable[[ir.Node], bool] = lambda _: True, engine: Engine = DEFAULT_ENGINE
+) -> int:
     """Write every DequantizeLinear of a constant in the form that runtimes fold; returns how many.
 
+<<<<<<< HEAD
     Those of a type that the engine cannot cast, and those with a scale per block, stay.
+=======
+    Those of a type that the engine cannot cast stay.
+
+    Args:
+        model: Changed in place.
+        of: Whether weights of a node are meant.
+        engine: Casts.
+>>>>>>> main
     """
     graph, names, known = model.graph, g.Names(model.graph), dict[ir.DataType, bool]()
     count = 0
@@ -50,6 +61,8 @@ def dequantize_at_load(model: ir.Model, *, engine: Engine = DEFAULT_ENGINE) -> i
             or stored.dtype not in INTEGERS
             or "block_size" in node.attributes
         ):
+            continue
+        if not all(of(use.node) for use in node.outputs[0].uses()):
             continue
         if stored.dtype not in known:
             known[stored.dtype] = can_cast(stored.dtype, g.opset(model), engine)

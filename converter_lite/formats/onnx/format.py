@@ -25,6 +25,7 @@ from converter_lite.quantization.qdq.parts import TWO_PARTS
 from converter_lite.quantization.settings import Blocks, WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
+from converter_lite.targets.operands import is_recurrent
 
 ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True, compact=True)
 """Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats."""
@@ -151,8 +152,13 @@ class OnnxFormat:
                 notes = (ON_THE_FLY_NOTE + (ROUNDED_NOTE if _stores_matrices(quantized.plan) else ""), *notes)
             elif dequantize_at_load(model):
                 notes = (AT_LOAD_NOTE, *notes)
+<<<<<<< HEAD
         if any(params.spec.block for params in quantized.plan.weights.values()):
             notes = (self._write_blocks(model), *notes)
+=======
+        elif NodeMode.WEIGHT in modes:
+            dequantize_at_load(model, of=is_recurrent)  # no runtime has integer kernels that read them
+>>>>>>> main
         said = _saturation(model)
         if said and said != EXACT_NOTE and not quantized.plan.quantized_nodes and log is not None:
             log.warning(said)  # somebody else's choice of weights

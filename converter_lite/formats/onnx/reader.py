@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError
 from converter_lite.errors import ModelError
 from converter_lite.formats.onnx.checks import DAMAGED, check_model, check_ranks
 from converter_lite.formats.onnx.integer_operators import INTEGER_OPERATORS
-from converter_lite.graph import all_nodes, assign_names, opset
+from converter_lite.graph import all_nodes, assign_names, load_constants, opset
+from converter_lite.passes import skeleton
 from converter_lite.passes.common import lift_constants
 from converter_lite.passes.input_shapes import fix_input_shapes, inputs_and_results
 from converter_lite.passes.opset import minimal_ir_version, raise_opset
@@ -114,6 +115,7 @@ def _normalize(model: ir.Model) -> None:
             value.shape = ir.Shape([ir.SymbolicDim(None) if _is_negative(dim) else dim for dim in value.shape])
     assign_names(model)
     lift_constants(model)
+    load_constants(model, largest=skeleton.DETACH_ABOVE)
     library.RemoveUnusedOpsetsPass()(model)
     model.ir_version = max(model.ir_version, minimal_ir_version(opset(model)))
 

@@ -16,17 +16,17 @@ from converter_lite.passes.spelled_out.inserting import insert, reshaped, split
 MOST_STEPS = 64
 """Steps up to which a layer is written out, one after the other."""
 
-ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}
+ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 """What ``activations`` is where it is not given, for one direction."""
 
-GATES = {"LSTM": 4, "GRU": 3}
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def spell_out_recurrent(model: ir.Model) -> int:
-    """Write out LSTM and GRU step by step where a runtime lacks a variant, and name no activations that are the usual ones.
+    """Write out layers step by step where a runtime lacks a variant, and name no activations that are the usual ones.
 
-    Written out: a layer that runs backwards only, an LSTM whose cell state is read, a GRU that resets before the product
-    (``linear_before_reset=0``), with at most :data:`MOST_STEPS` steps.
+    Written out: every RNN, a layer that runs backwards only, an LSTM whose cell state is read, a GRU that resets before the
+    product (``linear_before_reset=0``), with at most :data:`MOST_STEPS` steps.
 
     Refused: unknown sizes, weights that are not constant, sequence lengths, peepholes, clipping, other activations and layouts.
     """
@@ -50,7 +50,9 @@ def _direction(node: ir.Node) -> str:
 def _is_needed(node: ir.Node) -> bool:
     cell = node.outputs[2] if len(node.outputs) > 2 else None
     resets_before = node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0)
-    return _direction(node) == "reverse" or resets_before or (cell is not None and _is_read(cell))
+    return (
+        node.op_type == "RNN" or _direction(node) == "reverse" or resets_before or (cell is not None and _is_read(cell))
+    )
 
 
 def _is_read(value: ir.Value) -> bool:
@@ -159,7 +161,8 @@ def _run(layer: _Layer, number: int, *, backwards: bool) -> list[States]:
     matrix = layer.constant(f"weights_{number}", np.ascontiguousarray(layer.weights[number].T))
     product = layer.put("MatMul", layer.x, matrix, shape=(steps, batch, gates))
     summed = layer.put("Add", product, layer.constant(f"bias_{number}", bias), shape=(steps, batch, gates))
-    advance = _lstm(layer, number) if layer.node.op_type == "LSTM" else _gru(layer, number, late)
+    kind = layer.node.op_type
+    advance = _gru(layer, number, late) if kind == "GRU" else (_lstm if kind == "LSTM" else _rnn)(layer, number)
     state = cell = _initial(layer, 5, number)
     if layer.node.op_type == "LSTM":
         cell = _initial(layer, 6, number)
@@ -189,6 +192,17 @@ def _biases(layer: _Layer, number: int) -> tuple[NDArray[np.float32], NDArray[np
         hidden = layer.sizes[2]
         late[2 * hidden :] = of_state[2 * hidden :]
     return of_input + of_state - late, late
+
+
+def _rnn(layer: _Layer, number: int) -> Step:
+    _, batch, hidden = layer.sizes
+    matrix = layer.constant(f"recurrent_{number}", np.ascontiguousarray(layer.recurrent[number].T))
+
+    def advance(row: ir.Value, state: ir.Value, cell: ir.Value) -> States:
+        product = layer.put("MatMul", state, matrix, shape=(batch, hidden))
+        return layer.put("Tanh", layer.put("Add", row, product)), cell
+
+    return advance
 
 
 def _lstm(layer: _Layer, number: int) -> Step:

@@ -11,6 +11,7 @@ from converter_lite.formats.onnx.reader import is_quantized, read_onnx
 from converter_lite.graph import constant, opset
 from converter_lite.passes import constant_folding, skeleton
 from converter_lite.passes.input_shapes import fix_input_shapes
+from converter_lite.passes.opset import raise_opset
 from converter_lite.passes.pipeline import optimize
 from tests.support import assert_same_outputs, build_proto, normal, operators, positive, random_feed, shared_model
 
@@ -80,11 +81,18 @@ def test_values_have_shapes_and_nodes_have_names(tmp_path: Path) -> None:
     assert all(value.shape is not None and value.dtype is not None for node in model.graph for value in node.outputs)
 
 
-def test_external_data_stay_on_disk_until_used(tmp_path: Path) -> None:
+def test_external_data_stay_on_disk_until_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skeleton, "DETACH_ABOVE", 64)
     path = _save(_network(), tmp_path, save_as_external_data=True, location="weights.bin", size_threshold=64)
     model = read_onnx(path)
     assert isinstance(model.graph.initializers["w"].const_value, ir.ExternalTensor)
     optimize(model)
+    assert_same_outputs(path, model, random_feed(model))
+
+
+def test_small_constants_of_other_files_survive_a_newer_operator_set(tmp_path: Path) -> None:
+    path = _save(_network(), tmp_path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    model = raise_opset(read_onnx(path), 18)
     assert_same_outputs(path, model, random_feed(model))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_OPSET, GraphRequirements
+from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_INLINED, DEVICE_OPSET, GraphRequirements
 
 EXPORTER_REQUIREMENTS = GraphRequirements(
     fused=DEVICE_FUSED,
     opset=DEVICE_OPSET,
+    inlined=DEVICE_INLINED | {"MeanVarianceNormalization", "RMSNormalization", "ReduceLogSum"},
     spelled_out=frozenset(
         {
             "Celu",
