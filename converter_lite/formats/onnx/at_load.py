@@ -40,16 +40,12 @@ def dequantize_at_load(
 ) -> int:
     """Write every DequantizeLinear of a constant in the form that runtimes fold; returns how many.
 
-<<<<<<< HEAD
     Those of a type that the engine cannot cast, and those with a scale per block, stay.
-=======
-    Those of a type that the engine cannot cast stay.
 
     Args:
         model: Changed in place.
         of: Whether weights of a node are meant.
         engine: Casts.
->>>>>>> main
     """
     graph, names, known = model.graph, g.Names(model.graph), dict[ir.DataType, bool]()
     count = 0

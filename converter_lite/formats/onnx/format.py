@@ -152,13 +152,10 @@ class OnnxFormat:
                 notes = (ON_THE_FLY_NOTE + (ROUNDED_NOTE if _stores_matrices(quantized.plan) else ""), *notes)
             elif dequantize_at_load(model):
                 notes = (AT_LOAD_NOTE, *notes)
-<<<<<<< HEAD
-        if any(params.spec.block for params in quantized.plan.weights.values()):
-            notes = (self._write_blocks(model), *notes)
-=======
         elif NodeMode.WEIGHT in modes:
             dequantize_at_load(model, of=is_recurrent)  # no runtime has integer kernels that read them
->>>>>>> main
+        if any(params.spec.block for params in quantized.plan.weights.values()):
+            notes = (self._write_blocks(model), *notes)
         said = _saturation(model)
         if said and said != EXACT_NOTE and not quantized.plan.quantized_nodes and log is not None:
             log.warning(said)  # somebody else's choice of weights
