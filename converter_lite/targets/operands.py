@@ -19,11 +19,11 @@ FLOAT_TYPES = (ir.DataType.FLOAT, None)
 """Element types that are quantized; ``None`` = not inferred, which happens only for float models of unknown operators."""
 
 RECURRENT = ("LSTM", "GRU", "RNN")
+"""Operators with two weights, for the input and for the state: ``(directions, gates * hidden size, columns)``."""
 
 SMALL = 1024
 """Most elements of a table, or of the weights of a recurrent layer, that stay float: integers would save 3 KB and cost two
 operators (MiniLM: 0.2 % of the time)."""
-"""Operators with two weights, for the input and for the state: ``(directions, gates * hidden size, columns)``."""
 
 BLOCK_VALUES = 1 << 16
 """Elements of a weight that are rounded at a time (whole channels): what rounding keeps for each, some eighty bytes, stays in the
