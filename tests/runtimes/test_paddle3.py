@@ -40,6 +40,10 @@ WRITTEN_OTHERWISE = {
 """Functions that the two releases make of other operators, or with other constants."""
 
 
+BEFORE_ITS_DIMENSIONS = ("gather_neg",)
+"""What Paddle 2.6.2 takes a size for from memory in front of a shape: a Gather along a negative axis. The result varies."""
+
+
 @pytest.fixture(scope="module")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     return export("paddle33", tmp_path_factory.mktemp("paddle33"))
@@ -90,7 +94,8 @@ def test_networks_give_the_numbers_of_paddle_3(name: str, newer: Exported, tally
 
 
 def test_operators_of_older_programs_give_the_numbers_of_paddle_2(older: Exported, tally: Tally) -> None:
-    names = [name for name in older.names() if name not in (*NETWORKS, *QUANTIZED, *BRANCHES)]
+    others = (*NETWORKS, *QUANTIZED, *BRANCHES, *BEFORE_ITS_DIMENSIONS)
+    names = [name for name in older.names() if name not in others]
     found = [text for name in names for text in differences(older, name)]
     tally("paddle 2.6.2", "operators", tried=len(names), wrong=len({text.split()[0] for text in found}))
     assert found == []
