@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch import library as registered
 
 DECLARED = {
     "nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -35,8 +36,8 @@ def _define_missing() -> None:
     except RuntimeError:
         pass
     for name, declared in DECLARED.items():
-        torch.library.define(f"torchvision::{name}", declared)
-    torch.library.impl("torchvision::nms", "CPU", nms)
+        registered.define(f"torchvision::{name}", declared)
+    registered.impl("torchvision::nms", "CPU", nms)
     import torchvision.extension
 
     torchvision.extension._has_ops = _are_there

@@ -156,6 +156,9 @@ SETTINGS: dict[str, Setting] = {
     "full, some rules left out": Setting(
         changed(FULL, registry={"fusion_blacklists": "recognize_relu,fuse_gemm,fold_scale_shift"}), 0.99
     ),
+    "widths found on drawn pictures": Setting(
+        changed(bits(0), mixed_bit_weight_quant_param={"auto_tune": "true", "use_cv_data": "true"}), 0.99, WIDTHS
+    ),
     "dynamic": Setting(DYNAMIC, 0.9999, NO_DYNAMIC),
     "dynamic with data": Setting(with_data(DYNAMIC), 0.9999, NO_DYNAMIC),
     "dynamic, ACWL": Setting(dynamic(quant_strategy="ACWL"), 0.9995, NO_DYNAMIC),

@@ -82,6 +82,6 @@ def placeholder_shape(node: Any) -> Shape | None:
 
 def allow_inlining(graph: Any) -> None:
     """Make calls of functions plain that XLA would compile (Keras' convolutions with groups): TensorFlow inlines no others."""
-    for marked in (*graph.node, *graph.library.function, *nodes_of_functions(graph)):
+    for marked in (*graph.node, *_FUNCTIONS(graph), *nodes_of_functions(graph)):
         for mark in ("_XlaMustCompile", "_noinline"):
             marked.attr.pop(mark, None)
