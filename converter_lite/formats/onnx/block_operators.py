@@ -27,6 +27,7 @@ from converter_lite.formats.onnx.integer_operators import MICROSOFT
 from converter_lite.kernels.blocks import scales_shape
 from converter_lite.passes.opset import minimal_ir_version
 from converter_lite.passes.rewrite import is_op, remove, take_over
+from converter_lite.quantization.qdq.known import computes
 from converter_lite.quantization.qdq.materialize import BLOCKS_OPSET
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 from converter_lite.runtime.float_products import BLOCK_PRODUCT, FLOAT_LEVEL
@@ -109,25 +110,15 @@ def spell_out_block_operators(model: ir.Model) -> int:
 
 def knows_block_operators(bits: int, engine: Engine = DEFAULT_ENGINE) -> bool:
     """Whether the engine computes these operators."""
-    x = ir.val("x", FLOAT, [1, 32])
-    graph = ir.Graph([x], [], nodes=[], opset_imports={"": BLOCKS_OPSET, MICROSOFT: 1}, name="known")
-    names = g.Names(graph)
-    scales = _put(graph, "scales", np.ones((1, 1), np.float32), names)
-    blocks = _put(graph, "blocks", np.zeros((1, 1, 4 * bits), np.uint8), names)
-    nodes = [_product_node([x, blocks, scales], (32, 1, bits, 32), 1)]
+    scales = ir.tensor(np.ones((1, 1), np.float32))
+    x, blocks = ir.tensor(np.ones((1, 32), np.float32)), ir.tensor(np.zeros((1, 1, 4 * bits), np.uint8))
+    tried = [(_product_node([None] * 3, (32, 1, bits, 32), 1), (x, blocks, scales))]
     if bits == 4:
-        table, ids = _nibbles(graph, "table", np.zeros((1, 32), np.int8), names), np.zeros(1, np.int64)
-        nodes.append(_table_node([table, _put(graph, "ids", ids, names), scales], 32))
-    for index, node in enumerate(nodes):
-        node.outputs[0].name, node.outputs[0].dtype = f"y{index}", FLOAT
-        graph.append(node)
-        graph.outputs.append(node.outputs[0])
-    model = ir.Model(graph, ir_version=minimal_ir_version(BLOCKS_OPSET))
-    try:
-        engine.session(ir.to_proto(model).SerializeToString(), threads=1)
-    except ModelError:
-        return False
-    return True
+        rows = ir.Tensor(np.zeros((1, 32), ir.DataType.INT4.numpy()), dtype=ir.DataType.INT4)
+        tried.append((_table_node([None] * 3, 32), (rows, ir.tensor(np.zeros(1, np.int64)), scales)))
+    for node, _ in tried:
+        node.outputs[0].dtype = FLOAT
+    return all(computes(node, constants, opset=BLOCKS_OPSET, engine=engine) for node, constants in tried)
 
 
 def _write_products(graph: ir.Graph, dequantize: ir.Node, level: int, names: g.Names) -> int:

@@ -28,15 +28,22 @@ def is_known(
 
     A result has to be checked and run here before it is put into place, so the installed libraries decide, not the device.
     """
+    node = ir.node(op_type, [None] * len(constants), attributes=dict(attributes or {}))
+    node.outputs[0].dtype, node.outputs[0].shape = result, ir.Shape(constants[0].shape.numpy())
+    return computes(node, constants, opset=opset, engine=engine)
+
+
+def computes(node: ir.Node, constants: Sequence[ir.TensorProtocol], *, opset: int, engine: Engine) -> bool:
+    """The same for a node with the type of its output, which may be of another domain than ONNX's; it gets the constants."""
     if onnx.defs.onnx_opset_version() < opset:
         return False
-    graph = ir.Graph([], [], nodes=[], opset_imports={"": opset}, name=op_type)
-    inputs = [g.add_tensor(graph, f"input_{index}", tensor) for index, tensor in enumerate(constants)]
-    node = ir.node(op_type, inputs, attributes=dict(attributes or {}))
-    output = node.outputs[0]
-    output.name, output.dtype, output.shape = "result", result, ir.Shape(constants[0].shape.numpy())
+    graph = ir.Graph([], node.outputs, nodes=[], opset_imports={"": opset}, name=node.op_type)
+    if node.domain:
+        graph.opset_imports[node.domain] = 1
+    for index, tensor in enumerate(constants):
+        node.replace_input_with(index, g.add_tensor(graph, f"input_{index}", tensor))
+    node.outputs[0].name = "result"
     graph.append(node)
-    graph.outputs.append(output)
     model = ir.Model(graph, ir_version=minimal_ir_version(opset))
     try:
         engine.session(ir.to_proto(model).SerializeToString(), threads=1)
