@@ -14,7 +14,7 @@ from tests.formats.mindir.files import Name, Program, chunk, read, save, varint,
 from tests.formats.mindir.test_operators import CASES
 from tests.formats.mindir.test_structure import PROGRAMS
 from tests.mutation import mutations
-from tests.support import normal, reading_limit, traced_peak
+from tests.support import assert_peak, normal, reading_limit
 
 COUNT = int(os.environ.get("FUZZ_CASES", "60"))
 """Mutated files per seed; the full run has 10,000."""
@@ -42,7 +42,7 @@ def test_a_mutated_file_is_read_or_refused_in_little_memory(name: str, tmp_path:
 
     for content in mutations(SEEDS[name](), COUNT, seed=1):
         path.write_bytes(content)
-        assert traced_peak(try_to_read) <= reading_limit(content)
+        assert_peak(try_to_read, reading_limit(content))
     assert refused > COUNT // 3
 
 
@@ -62,7 +62,7 @@ def test_a_whole_network_takes_little_memory(tmp_path: Path) -> None:
     content = network(150)
     path = save(tmp_path, content)
     read(path)  # what a first call imports is not counted
-    assert traced_peak(lambda: read(path)) <= reading_limit(content)
+    assert_peak(lambda: read(path), reading_limit(content))
 
 
 def test_large_weights_are_not_copied(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_large_weights_are_not_copied(tmp_path: Path) -> None:
     weight = made.weight("w", np.ones((512, 2048), np.float32))
     content = made.file(made.node("MatMul", made.input("x", "float32", (1, 512)), made.load(weight), False, False))
     path = save(tmp_path, content)
-    assert traced_peak(lambda: read(path)) <= len(content) + (1 << 20)
+    assert_peak(lambda: read(path), len(content) + (1 << 20))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_large_weights_are_not_copied(tmp_path: Path) -> None:
 def test_parts_without_content_take_little_memory(part: bytes, tmp_path: Path) -> None:
     content = chunk(7, part * 100_000)
     path = save(tmp_path, content)
-    assert traced_peak(lambda: read(path)) <= reading_limit(content)
+    assert_peak(lambda: read(path), reading_limit(content))
     with pytest.raises(ModelError, match="than bytes for them"):
         read(path)
 
@@ -99,7 +99,7 @@ def test_many_names_take_little_memory(where: str, tmp_path: Path) -> None:
         "primitives": chunk(12, b"") * 200_000,
     }
     path = save(tmp_path, inner[where])
-    assert traced_peak(lambda: read(path)) <= reading_limit(inner[where])
+    assert_peak(lambda: read(path), reading_limit(inner[where]))
     with pytest.raises(ModelError, match="far more names than bytes"):
         read(path)
 

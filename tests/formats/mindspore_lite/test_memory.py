@@ -15,7 +15,7 @@ from converter_lite.formats.mindspore_lite.enums import Compression, DataType, Q
 from converter_lite.formats.mindspore_lite.fse import encode_values
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 from tests.mutation import mutations
-from tests.support import reading_limit, traced_peak
+from tests.support import assert_peak, reading_limit
 
 SHAPE = (128, 1024)
 DAMAGED = 8
@@ -92,10 +92,10 @@ def file(name: str) -> bytes:
 @pytest.mark.parametrize("name", FILES)
 def test_reading_takes_no_more_than_ten_times_the_file(name: str) -> None:
     data = file(name)
-    assert traced_peak(partial(to_quantized_model, data)) <= reading_limit(data)
+    assert_peak(partial(to_quantized_model, data), reading_limit(data))
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_reading_a_damaged_file_takes_no_more_than_ten_times_its_size(name: str) -> None:
     for damaged in mutations(file(name), DAMAGED, seed=len(name)):
-        assert traced_peak(partial(to_quantized_model, damaged)) <= reading_limit(damaged)
+        assert_peak(partial(to_quantized_model, damaged), reading_limit(damaged))

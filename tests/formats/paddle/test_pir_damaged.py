@@ -25,7 +25,7 @@ from tests.formats.paddle.pir_cases_pictures import CASES_OF_PICTURES
 from tests.formats.paddle.pir_cases_shapes import CASES_OF_SHAPES
 from tests.formats.paddle.pir_models import PirProgram, pir_twin
 from tests.mutation import mutations
-from tests.support import reading_limit, traced_peak
+from tests.support import assert_peak, reading_limit
 
 CASES = int(os.environ.get("FUZZ_CASES", "1000"))
 OPERATORS = [
@@ -65,7 +65,7 @@ def test_a_mutated_model_is_read_or_refused_in_little_memory(maker: Any, part: s
 
     for data in mutations(sizes[part], CASES // 4, seed=5):
         (folder / part).write_bytes(data)
-        assert traced_peak(try_to_read) <= reading_limit(b"".join({**sizes, part: data}.values()))
+        assert_peak(try_to_read, reading_limit(b"".join({**sizes, part: data}.values())))
     assert len(refused) > CASES // 10
 
 
@@ -107,7 +107,7 @@ def test_a_hostile_text_is_refused_in_little_memory(name: str) -> None:
     data = HOSTILE[name]
     with pytest.raises(ModelError, match=r"damaged|no input"):
         read_pir(data, where="m.json")
-    assert traced_peak(partial(read_pir, data)) <= reading_limit(data)
+    assert_peak(partial(read_pir, data), reading_limit(data))
 
 
 @pytest.mark.parametrize("name", ["nesting", "nesting of lists"])
@@ -142,7 +142,7 @@ def test_a_program_of_thousands_of_operations_is_read_in_little_memory() -> None
     made.output(value)
     for data in (made.json(), made.json(indent=4)):
         assert len(read_operations(data)) == 6002
-        assert traced_peak(partial(read_operations, data)) <= reading_limit(data)
+        assert_peak(partial(read_operations, data), reading_limit(data))
 
 
 def test_a_graph_of_many_operations_without_weights_is_made_in_little_memory(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_graph_of_many_operations_without_weights_is_made_in_little_memory(tmp
         operation["OA"] = [trained]
     folder = made.save(tmp_path / "m")
     size = (folder / "inference.json").read_bytes()
-    assert traced_peak(partial(read_paddle, folder)) <= reading_limit(size)
+    assert_peak(partial(read_paddle, folder), reading_limit(size))
 
 
 def test_long_constants_are_read_in_little_memory() -> None:
@@ -165,7 +165,7 @@ def test_long_constants_are_read_in_little_memory() -> None:
     made.output(made.op("add", made.input("x", (40,)), made.constant(random(2000, 40))))
     data = made.json()
     assert len(data) > 100 * PIECE
-    assert traced_peak(partial(read_pir, data)) <= reading_limit(data)
+    assert_peak(partial(read_pir, data), reading_limit(data))
 
 
 def test_operations_that_are_longer_than_a_piece_are_the_same_as_short_ones() -> None:

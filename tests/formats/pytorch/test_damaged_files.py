@@ -9,7 +9,7 @@ import pytest
 from converter_lite.errors import ConverterError
 from tests.fuzz.readers import READERS
 from tests.mutation import mutations
-from tests.support import reading_limit, traced_peak
+from tests.support import assert_peak, reading_limit
 
 CASES = int(os.environ.get("FUZZ_CASES", "300"))
 """Mutated files per seed; the full run has 10,000."""
@@ -28,5 +28,5 @@ def test_a_mutated_file_is_described_or_refused_in_little_memory(seed: int) -> N
             refused += 1
 
     for data in mutations(content, CASES, seed=seed):
-        assert traced_peak(lambda data=data: try_to_read(data)) <= reading_limit(data)  # type: ignore[misc]
+        assert_peak(lambda data=data: try_to_read(data), reading_limit(data))  # type: ignore[misc]
     assert refused > CASES // 10 or content[:1] == b"\x80"  # of a pickle its names are listed, whatever they are

@@ -13,7 +13,7 @@ from converter_lite.formats.tflite.importer.builder import MOST_REPEATED
 from converter_lite.formats.tflite.importer.graph import to_quantized_model
 from tests.formats.tflite.models import seeds
 from tests.mutation import mutations
-from tests.support import reading_limit, shared_model, traced_peak
+from tests.support import assert_peak, reading_limit, shared_model
 
 CASES = int(os.environ.get("FUZZ_CASES", "200"))
 """Mutated files per seed; the full run has 2,000 of each of five."""
@@ -44,7 +44,7 @@ def test_damaged_files_are_read_or_refused_in_little_memory(number: int) -> None
             refused += 1
 
     for data in mutations(original, CASES, seed=number):
-        assert traced_peak(read) <= reading_limit(data) + calls
+        assert_peak(read, reading_limit(data) + calls)
     assert refused > CASES // 5
 
 
@@ -61,9 +61,9 @@ def test_every_part_of_a_file_is_refused(number: int) -> None:
 def test_reading_a_real_file_takes_no_more_than_ten_times_its_size(name: str) -> None:
     data = shared_model(f"frameworks/tflite/{name}.tflite").read_bytes()
     to_quantized_model(data)  # what is imported on first use does not count
-    assert traced_peak(lambda: to_quantized_model(data)) <= reading_limit(data)
+    assert_peak(lambda: to_quantized_model(data), reading_limit(data))
     for damaged in mutations(data, 20, seed=len(name)):
-        assert traced_peak(lambda damaged=damaged: to_quantized_model(damaged)) <= reading_limit(damaged)  # type: ignore[misc]
+        assert_peak(lambda damaged=damaged: to_quantized_model(damaged), reading_limit(damaged))  # type: ignore[misc]
 
 
 def test_tables_that_share_their_children_do_not_multiply_the_work() -> None:
