@@ -20,7 +20,7 @@ def infer_shapes(model: ir.Model) -> int:
     model. Where inference finds nothing, the file's shape stays.
     """
     proto, _ = skeleton(model)
-    _forget_early_outputs(proto.graph)
+    _forget_outputs(proto.graph)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
@@ -35,18 +35,14 @@ def infer_shapes(model: ir.Model) -> int:
     return learned
 
 
-def _forget_early_outputs(graph: onnx.GraphProto) -> None:
-    """Drop the shapes of outputs that are also inputs, or are read before they are computed.
+def _forget_outputs(graph: onnx.GraphProto) -> None:
+    """Drop the shapes that the file gives outputs.
 
-    If they contradict what is fed there, shape inference of onnx up to 1.21 crashes the process.
+    Inference takes them for granted, even with another number of axes than it finds; and if they contradict what is fed to an
+    output that is also an input, or is read before it is computed, onnx up to 1.21 crashes the process.
     """
-    known = {value.name for value in graph.input}
-    early = set(known)
-    for node in graph.node:
-        early |= set(node.input) - known
-        known |= set(node.output)
     for output in graph.output:
-        if output.name in early:
+        if output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
 
 

@@ -17,6 +17,13 @@ def test_inferred_numbers_replace_stale_ones() -> None:
     assert _value(model, "m").shape == (2, 4)
 
 
+def test_an_output_with_the_axes_of_another_model_gets_its_own() -> None:
+    model = build("g (float[2,3] x) => (float[2,4] y) { m = MatMul(x, w) y = Relu(m) }", w=normal(3, 4))
+    model.graph.outputs[0].shape = ir.Shape([1, "length", 4])
+    infer_shapes(model)
+    assert model.graph.outputs[0].shape == (2, 4)
+
+
 def test_recorded_shapes_stay_where_inference_says_nothing() -> None:
     proto = build_proto("g (float[2,3] x) => (float[2,3] y) { m = Relu(x) y = Neg(m) }")
     proto.graph.node[0].op_type, proto.graph.node[0].domain = "FusedThing", "com.example"

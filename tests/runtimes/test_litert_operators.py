@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tests.formats.tflite.cases import CASES
+from tests.formats.tflite.running import outputs, read
+from tests.formats.tflite.test_variables import STEPS, summing
 from tests.runtimes.conftest import Tally
 from tests.runtimes.litert_runtime import Run, run_files, skip_if_missing
 
@@ -40,3 +42,14 @@ def test_every_definition_is_that_of_the_interpreter(tmp_path: Path, tally: Tall
                 wrong.append(f"{case.name}: differs by {difference:g}")
     tally("LiteRT", "operators", tried=len(cases), wrong=len(wrong))
     assert not wrong, "\n".join(wrong)
+
+
+def test_states_are_those_of_the_interpreter(tmp_path: Path) -> None:
+    skip_if_missing()
+    data = summing(np.zeros((1, 2, 3), np.float32)).bytes()
+    (found,) = run_files([Run(data, [(x,) for x in STEPS])], tmp_path)
+    assert not isinstance(found, str), found
+    quantized, state = read(data), np.zeros((1, 2, 3), np.float32)
+    for x, (expected,) in zip(STEPS, found, strict=True):
+        y, state = outputs(quantized, x, state)
+        np.testing.assert_allclose(y, expected.array, rtol=1e-6)

@@ -134,6 +134,8 @@ _TABLES: dict[str, str] = {
     "ResizeBilinearOptions": "- - align_corners:bool half_pixel_centers:bool",
     "ResizeNearestNeighborOptions": "align_corners:bool half_pixel_centers:bool",
     "CallOptions": "subgraph:uint",
+    "CallOnceOptions": "init_subgraph_index:int",
+    "VarHandleOptions": "container:string shared_name:string",
     "IfOptions": "then_subgraph_index:int else_subgraph_index:int",
     "WhileOptions": "cond_subgraph_index:int body_subgraph_index:int",
     "ReshapeOptions": "new_shape:ints",

@@ -23,6 +23,7 @@ CASES: list[Case] = [
 
 OTHER_TESTS: dict[str, str] = {
     **dict.fromkeys(("CALL", "STABLEHLO_COMPOSITE", "IF", "WHILE"), "test_structure"),
+    **dict.fromkeys(("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"), "test_variables"),
     **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), "test_quantized"),
     "DENSIFY": "test_constants",
 }

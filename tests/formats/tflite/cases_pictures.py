@@ -11,6 +11,7 @@ from tests.formats.tflite.case import Case, Fed, i32, normal, single
 from tests.formats.tflite.files import File
 
 PADDINGS = {"SAME": 0, "VALID": 1}
+TRANSPOSED = "Convolution2DTransposeBias"
 IMAGE = normal(2, 9, 7, 6)
 
 
@@ -70,6 +71,16 @@ def transposed() -> Iterator[Case]:
     made = np.maximum(reference.conv_transpose(x, weight, (10, 8), (2, 2), "SAME", normal(4)), 0)
     operands = [i32(1, 10, 8, 4), weight, Fed(x), normal(4)]
     yield single("bias, relu", "TRANSPOSE_CONV", operands, made, padding=0, stride_h=2, stride_w=2, activation=1)
+
+
+def biased() -> Iterator[Case]:
+    """MediaPipe's own operator."""
+    weight, x, bias = normal(4, 3, 2, 6), normal(1, 5, 4, 6), normal(4)
+    for height, width in ((2, 2), (1, 2), (3, 2)):
+        made = reference.conv_transpose(x, weight, (5 * height, 4 * width), (height, width), "SAME", bias)
+        options = np.array([1, width, height], "<i4").tobytes()
+        name = f"{TRANSPOSED} {height} {width}"
+        yield single(name, "CUSTOM", [Fed(x), weight, bias], made, custom_code=TRANSPOSED, custom_options=options)
 
 
 def pooling() -> Iterator[Case]:
@@ -176,6 +187,7 @@ CASES = [
     *convolutions(),
     *deep_convolutions(),
     *transposed(),
+    *biased(),
     *pooling(),
     *resizing(),
     *blocks(),

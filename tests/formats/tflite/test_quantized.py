@@ -201,15 +201,90 @@ def test_quantize_and_dequantize_are_no_nodes_where_the_plan_says_the_same() -> 
     assert_steps(found, requantized(total * factor, OUT[1]), *OUT)
 
 
-def test_a_grid_is_exchanged_for_another_one_by_rounding_again() -> None:
+def up(numbers: NDArray[np.floating] | Integers, zero: int) -> Integers:
+    """Integers of exact numbers; halves go up."""
+    return np.clip(np.floor(np.asarray(numbers, np.float64) + 0.5) + zero, -128, 127).astype(np.int64)
+
+
+def in_256ths(factor: float) -> float:
+    return float(np.rint(256 * np.float32(factor)) / 256)
+
+
+RATIO = float(np.float32(IN[0]) / np.float32(OUT[0]))
+EACH = np.arange(-128, 128).astype(np.int8)
+
+
+def one_operator(kind: str, q: NDArray[np.int8], out: tuple[float, int], **options: object) -> Integers:
+    """What one operator makes of integers on the grid of the input."""
     file = File()
     main = file.main
-    x = main.input((64,), INT8, quant=quant(*IN), name="x")
-    y = main.tensor((64,), INT8, quant=quant(*OUT), name="y")
-    main.ends_with(*main.op("QUANTIZE", [x], [y]))
-    q = integers(64)
+    x = main.input(q.shape, INT8, quant=quant(*IN), name="x")
+    y = main.tensor(q.shape, INT8, quant=quant(*out), name="y")
+    main.ends_with(*main.op(kind, [x, *([x] if kind == "ADD" else [])], [y], **options))
     (found,) = outputs(read(file), reals(q, *IN))
-    assert_steps(found, requantized(reals(q, *IN) / np.float64(np.float32(OUT[0])), OUT[1]), *OUT)
+    return on_grid(found, *out)
+
+
+def test_a_grid_is_exchanged_for_another_one_by_a_factor_of_256ths() -> None:
+    expected = up(in_256ths(RATIO) * (EACH.astype(np.int64) - IN[1]), OUT[1])
+    np.testing.assert_array_equal(one_operator("QUANTIZE", EACH, OUT), expected)
+
+
+def test_a_leaky_relu_multiplies_with_two_factors_of_256ths() -> None:
+    x = EACH.astype(np.int64) - IN[1]
+    expected = up(np.where(x < 0, in_256ths(0.13 * RATIO), in_256ths(RATIO)) * x, OUT[1])
+    np.testing.assert_array_equal(one_operator("LEAKY_RELU", EACH, OUT, alpha=0.13), expected)
+
+
+def test_halves_of_sums_go_up() -> None:
+    wide = (4 * IN[0], 1)
+    expected = up((EACH.astype(np.int64) - IN[1]) / 2, wide[1])
+    np.testing.assert_array_equal(one_operator("ADD", EACH, wide, activation=0), expected)
+
+
+def test_square_roots_are_cut_off() -> None:
+    q, out = EACH[IN[1] <= EACH], (0.02, -100)
+    roots = np.sqrt((q.astype(np.float64) - IN[1]) * np.float32(IN[0])) / np.float32(out[0])
+    np.testing.assert_array_equal(one_operator("SQRT", q, out), np.clip(np.floor(roots + 1e-6) + out[1], -128, 127))
+
+
+@pytest.mark.parametrize("sizes", [(8, 8), (6, 7)], ids=str)
+def test_integers_between_others_have_places_of_2048ths_and_halves_go_up(sizes: tuple[int, int]) -> None:
+    q = integers(1, 4, 4, 3)
+    file = File()
+    main = file.main
+    x = main.input(q.shape, INT8, quant=quant(*IN), name="x")
+    y = main.tensor((1, *sizes, 3), INT8, quant=quant(*IN), name="y")
+    main.ends_with(*main.op("RESIZE_BILINEAR", [x, main.constant(i32(*sizes))], [y], half_pixel_centers=True))
+    (found,) = outputs(read(file), reals(q, *IN))
+    total = q.astype(np.int64)
+    for axis, size in enumerate(sizes, 1):
+        scale = np.float32(4) / np.float32(size)
+        places = np.clip(np.arange(size, dtype=np.float32) * scale + (np.float32(0.5) * scale - np.float32(0.5)), 0, 3)
+        before = places.astype(np.int64)
+        part = np.rint((places - before) * 2048).astype(np.int64).reshape((-1, 1, 1) if axis == 1 else (-1, 1))
+        first, second = (np.take(total, each, axis) for each in (before, np.minimum(before + 1, 3)))
+        total = first * 2048 + (second - first) * part
+    np.testing.assert_array_equal(on_grid(found, *IN), (total + (1 << 21)) >> 22)
+
+
+@pytest.mark.parametrize(("kernel", "padding", "zero"), [(2, 1, 3), (2, 1, 1), (2, 1, -128), (3, 0, 3)])
+def test_halves_of_averages_go_away_from_the_zero_of_the_file(kernel: int, padding: int, zero: int) -> None:
+    q, size = integers(1, 6, 6, 2), 6 if padding == 0 else 7 - kernel
+    file = File()
+    main = file.main
+    x = main.input(q.shape, INT8, quant=quant(0.05, zero), name="x")
+    y = main.tensor((1, size, size, 2), INT8, quant=quant(0.05, zero), name="y")
+    window = {"filter_h": kernel, "filter_w": kernel, "padding": padding}
+    main.ends_with(*main.op("AVERAGE_POOL_2D", [x], [y], **window, **STEPS))
+    (found,) = outputs(read(file), reals(q, 0.05, zero))
+    border = [(0, 0), (padding == 0,) * 2, (padding == 0,) * 2, (0, 0)]
+    total, count = (
+        np.lib.stride_tricks.sliding_window_view(np.pad(each, border), (kernel, kernel), (1, 2)).sum((-1, -2))
+        for each in (q.astype(np.int64), np.ones(q.shape, np.int64))
+    )
+    expected = np.trunc(total / count + 0.5 * np.sign(total))
+    np.testing.assert_array_equal(on_grid(found, 0.05, zero), expected)
 
 
 def test_unsigned_integers_become_signed_ones_without_rounding() -> None:

@@ -12,6 +12,7 @@ from converter_lite.formats.tflite.enums import TensorType
 from tests.formats.tflite.case import Variable, i32, normal, scalar, single
 from tests.formats.tflite.cases_detection import DETECTION, options
 from tests.formats.tflite.cases_matrices import TANH, layer, weights
+from tests.formats.tflite.cases_pictures import TRANSPOSED
 from tests.formats.tflite.files import File, quant
 from tests.formats.tflite.running import read
 from tests.formats.tflite.test_structure import called, loop
@@ -305,6 +306,23 @@ def test_a_detector_whose_options_have_no_counterpart_is_refused(custom_options:
     message = refused(detector(custom_options))
     assert words in message
     assert f"({DETECTION} -> y0)" in message
+
+
+@pytest.mark.parametrize(
+    ("custom_options", "words"),
+    [
+        (np.array([1, 2], "<i4").tobytes(), "too short"),
+        (np.array([2, 2, 2], "<i4").tobytes(), "padding 2 is unknown: only SAME (1) is known"),
+        (np.array([1, 0, 2], "<i4").tobytes(), "its stride is [2, 0]"),
+    ],
+)
+def test_options_of_a_transposed_convolution_that_make_no_sense_are_refused(custom_options: bytes, words: str) -> None:
+    file = File()
+    main = file.main
+    inputs = [main.input((1, 4, 4, 3)), main.constant(normal(2, 2, 2, 3)), main.constant(normal(2))]
+    made = main.op("CUSTOM", inputs, [main.tensor((1, 8, 8, 2))], custom_code=TRANSPOSED, custom_options=custom_options)
+    main.ends_with(*made)
+    assert words in refused(file)
 
 
 def test_a_custom_operator_is_not_taken_for_one_of_the_runtime() -> None:

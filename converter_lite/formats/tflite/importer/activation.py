@@ -12,6 +12,7 @@ from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import Activation
 from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.elementwise import aligned
+from converter_lite.formats.tflite.importer.halves import DOWN, UP, coarse, moved, ratio
 
 
 def activated(ctx: Importer, op: Operator, value: ir.Value) -> ir.Value:
@@ -59,7 +60,21 @@ def _bounded(low: float, high: float) -> Handler:
 
 
 def _leaky_relu(ctx: Importer, op: Operator) -> None:
-    unary("LeakyRelu", alpha=float(op.get("alpha")))(ctx, op)
+    """Integers are multiplied with one of two factors, in steps of 1/256."""
+    source, alpha, steps = op.inputs[0], float(op.get("alpha")), ratio(ctx, op)
+    above = 0.0 if steps is None else coarse(steps)
+    if not steps or not above:
+        unary("LeakyRelu", alpha=alpha)(ctx, op)
+        return
+    value = ctx.add("LeakyRelu", [ctx.any_value(source)], alpha=coarse(steps * alpha) / above)
+    ctx.bind(op.outputs[0], moved(ctx, op, value, UP, factor=above / steps), ctx.order(source) or None)
+
+
+def _square_root(ctx: Importer, op: Operator) -> None:
+    """Of integers, cut off."""
+    source = op.inputs[0]
+    value = ctx.add("Sqrt", [ctx.any_value(source)])
+    ctx.bind(op.outputs[0], moved(ctx, op, value, DOWN), ctx.order(source) or None)
 
 
 def _gelu(ctx: Importer, op: Operator) -> None:
@@ -119,6 +134,7 @@ HANDLERS: dict[str, Handler] = {
     "ELU": unary("Elu", alpha=1.0),
     "HARD_SWISH": unary("HardSwish"),
     "LEAKY_RELU": _leaky_relu,
+    "SQRT": _square_root,
     "GELU": _gelu,
     "PRELU": _prelu,
     "SOFTMAX": _softmax,

@@ -13,14 +13,32 @@ from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.activation import activated, unary
 from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.elementwise import aligned
+from converter_lite.formats.tflite.importer.halves import UP, moved, ratio
 
 _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8)
+
+FITTING = 16
+"""Part of a step up to which halves of sums are looked for."""
 
 
 def _binary(op_type: str) -> Handler:
     def handler(ctx: Importer, op: Operator) -> None:
         values, order = aligned(ctx, op.inputs[:2])
         ctx.bind(op.outputs[0], activated(ctx, op, ctx.add(op_type, values)), order)
+
+    return handler
+
+
+def _sum(op_type: str) -> Handler:
+    """A sum or difference: of integers, halves are rounded up, which there are where the steps fit into one another."""
+
+    def handler(ctx: Importer, op: Operator) -> None:
+        values, order = aligned(ctx, op.inputs[:2])
+        made = ctx.add(op_type, values)
+        steps = [ratio(ctx, op, position) for position in range(2)]
+        if all(each is not None and float(each * FITTING).is_integer() for each in steps):
+            made = moved(ctx, op, made, UP)
+        ctx.bind(op.outputs[0], activated(ctx, op, made), order)
 
     return handler
 
@@ -143,9 +161,9 @@ def _each(op_types: Sequence[str]) -> dict[str, Handler]:
 
 
 HANDLERS: dict[str, Handler] = {
-    **_each(("Abs", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Round", "Sign", "Sin", "Sqrt")),
-    "ADD": _binary("Add"),
-    "SUB": _binary("Sub"),
+    **_each(("Abs", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Round", "Sign", "Sin")),
+    "ADD": _sum("Add"),
+    "SUB": _sum("Sub"),
     "MUL": _binary("Mul"),
     "DIV": _binary("Div"),
     "POW": _binary("Pow"),

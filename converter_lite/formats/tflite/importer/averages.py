@@ -13,13 +13,11 @@ import onnx_ir as ir
 
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import Importer
+from converter_lite.formats.tflite.importer.halves import narrow_params
 from converter_lite.formats.tflite.importer.values import MOST_MADE, shape_of
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import Integers
-
-NARROW = 8
-"""Bits of integers of which a half is worth the trouble."""
 
 EQUAL = 64
 """Integer of every weight of an average: two products of it with an activation stay within 16 bits."""
@@ -35,29 +33,35 @@ def average(ctx: Importer, op: Operator, value: ir.Value, kernel: list[int], **w
         kernel: Height and width of the window.
         window: Attributes of the node.
     """
-    params, count = ctx.params(op.outputs[0]), kernel[0] * kernel[1]
-    if params is None or count % 2 or params.spec.bits > NARROW:
-        return ctx.add("AveragePool", [value], **window)
-    share = 1 / (4 * count * (params.spec.qmax - params.spec.qmin))
+    params, count = narrow_params(ctx, op.outputs[0]), kernel[0] * kernel[1]
     is_plain = "auto_pad" not in window and not any(window.get("pads", ()))
-    if is_plain and 0 < shape_of(value)[1] * count <= MOST_MADE:
-        return _weighted(ctx, params, value, kernel, share, **window)
+    if params is None or (is_plain and count % 2):
+        return ctx.add("AveragePool", [value], **window)
+    zero = abs(int(params.zero_point))
+    if is_plain and zero != 1 and 0 < shape_of(value)[1] * count <= MOST_MADE:
+        return _weighted(ctx, params, value, kernel, **window)
+    share = 1 / (4 * count * (params.spec.qmax - params.spec.qmin))
     shift = share * float(params.scale) * int(params.zero_point)
     made = ctx.add("Mul", [ctx.add("AveragePool", [value], **window), ctx.number(1 + share)])
     return ctx.add("Add", [made, ctx.number(shift)]) if shift else made
 
 
-def _weighted(
-    ctx: Importer, params: QuantParams, value: ir.Value, kernel: list[int], share: float, **window: Any
-) -> ir.Value:
-    """An average as a convolution of each channel, which integer kernels compute exactly."""
-    builder, channels = ctx.builder, shape_of(value)[1]
-    scale = np.float32((1 + share) / (kernel[0] * kernel[1] * EQUAL))
+def _weighted(ctx: Importer, params: QuantParams, value: ir.Value, kernel: list[int], **window: Any) -> ir.Value:
+    """An average as a convolution of each channel, which integer kernels compute exactly.
+
+    Its bias is a whole number of units, so that the share is chosen for it: what is moved has to change its sign within a half
+    of the file's integer 0. Such a share is too large for zero points of 1 and -1.
+    """
+    builder, channels, zero = ctx.builder, shape_of(value)[1], int(params.zero_point)
+    parts = kernel[0] * kernel[1] * EQUAL
+    units = round(zero / 16) or int(np.sign(zero))
+    share = units / ((zero + 0.4 * np.sign(zero) * (abs(zero) == 2)) * parts) if zero else 1 / (16 * parts)
+    scale = np.float32((1 + share) / parts)
     sizes = (channels, 1, *kernel)
     equal = lazy_tensor(lambda: np.full(sizes, EQUAL, np.int8), ir.DataType.INT8, sizes)
     weights = lazy_tensor(lambda: np.full(sizes, EQUAL * scale, np.float32), ir.DataType.FLOAT, sizes)
     unit = np.float32(params.scale * scale)
-    shift = np.full(channels, round(share * float(params.scale) * int(params.zero_point) / float(unit)), np.int32)
+    shift = np.full(channels, units, np.int32)
     bias = ir.Tensor((shift * unit).astype(np.float32))
     pairs: tuple[tuple[ir.TensorProtocol, Integers, np.float32, int], ...] = (
         (weights, equal, scale, 8),

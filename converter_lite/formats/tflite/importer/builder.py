@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.inference import OPSET, Inference
+from converter_lite.formats.tflite.constants import Stored
 from converter_lite.formats.tflite.importer import folding
 from converter_lite.formats.tflite.importer.joining import Join, describe_join
 from converter_lite.graph import values_read
@@ -57,6 +58,8 @@ class Builder:
         plan: Decisions and parameters.
         q_weights: Integers of weights.
         inputs: Of the main graph.
+        first_states: Where variables that are kept from run to run begin.
+        states: What they are now.
         name: Of the nodes that follow.
         mode: Of the nodes that follow.
         reason: Why they are float, where they are.
@@ -67,6 +70,8 @@ class Builder:
         self.plan = QuantPlan(target)
         self.q_weights: dict[str, Integers] = {}
         self.inputs: list[ir.Value] = []
+        self.first_states: dict[str, Stored] = {}
+        self.states: dict[str, ir.Value] = {}
         self.name = ""
         self.mode = NodeMode.FLOAT
         self.reason = FLOAT_REASON
@@ -78,6 +83,7 @@ class Builder:
         self.inference = Inference()
         self._repeated = 0
         self._joins: dict[ir.Value, Join] = {}
+        self._main_nodes = self.nodes
 
     def count(self, operators: int) -> None:
         """Count what is written out, maybe many times.
@@ -247,6 +253,11 @@ class Builder:
         self.nodes.append(node)
         self._decide(node, NodeMode.FLOAT)
         return outputs
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether nodes are made for a branch now."""
+        return self.nodes is not self._main_nodes
 
     @contextmanager
     def branch(self) -> Iterator[list[ir.Node]]:

@@ -17,6 +17,7 @@ from converter_lite.errors import FormatError, ModelError
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.constants import Stored
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, TfliteModel
+from converter_lite.formats.tflite.enums import TensorType
 from converter_lite.formats.tflite.importer import folding
 from converter_lite.formats.tflite.importer.builder import FLOAT_REASON, UNNAMED, Builder
 from converter_lite.formats.tflite.importer.tensors import Tensors
@@ -117,6 +118,8 @@ class Importer(Tensors):
         tensor, forms, key = self.tensor(index), self._forms[index], _key(order)
         if not forms and tensor.is_variable:
             raise ModelError(f"{tensor.name} keeps a state between runs, which an ONNX graph has not")
+        if not forms and tensor.type is TensorType.RESOURCE:
+            raise ModelError(f"the variable {tensor.name} is handed over to another graph or operator")
         if not forms:
             raise FormatError(f"{tensor.name} is used before it is made")
         if key not in forms:

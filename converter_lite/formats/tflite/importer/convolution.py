@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
@@ -29,6 +31,8 @@ _TRANSPOSED: Order = (3, 0, 1, 2)
 
 _VOLUMES: Order = (4, 3, 0, 1, 2)
 """Depth, height, width, input channels, output channels -> as ONNX has them; likewise with both kinds of channels swapped."""
+
+_BIASED = struct.Struct("<3i")
 
 
 def filters(ctx: Importer, index: int, order: Order) -> ir.Value:
@@ -99,20 +103,46 @@ def _conv_3d(ctx: Importer, op: Operator) -> None:
 def _conv_transpose(ctx: Importer, op: Operator) -> None:
     """Inputs are the shape of the result, weight, data and bias."""
     deep = op.kind == "CONV_3D_TRANSPOSE"
-    axes, order = ("dhw", _VOLUMES) if deep else ("hw", _TRANSPOSED)
-    value, weight = ctx.picture(op.inputs[2]), filters(ctx, op.inputs[1], order)
-    strides, dilations = numbers(op, "stride", axes), numbers(op, "dilation", axes)
+    order = _VOLUMES if deep else _TRANSPOSED
     wanted = ctx.sizes(op.inputs[0])
     sizes = [size for size in wanted[1:-1] if isinstance(size, int)] if wanted is not None else []
-    if len(sizes) != len(axes):
+    if len(sizes) != len(order) - 2:
         raise ModelError("the size of its result is computed", hint="give the inputs fixed sizes with --inputShape")
+    _convolve_transposed(ctx, op, filters(ctx, op.inputs[1], order), sizes=sizes, data=2)
+
+
+def _conv_transpose_bias(ctx: Importer, op: Operator) -> None:
+    """MediaPipe's ``Convolution2DTransposeBias``: inputs are data, weight and bias; a stride of n makes a size n times as large.
+
+    Its options are three 32-bit numbers: the padding, of which SAME (1) is the one that its models have, and the strides. Source:
+    what LiteRT's interpreter and MediaPipe compute.
+
+    Raises:
+        ModelError: They are others.
+    """
+    if len(op.custom_options) < _BIASED.size:
+        raise ModelError("its options are too short")
+    padding, width, height = _BIASED.unpack_from(op.custom_options)
+    if padding != 1:
+        raise ModelError(f"padding {padding} is unknown: only SAME (1) is known")
+    given = ctx.shape(op.inputs[0])[1:3]
+    sizes = [size * stride for size, stride in zip(given, (height, width), strict=True)]
+    options = {"padding": Padding.SAME, "stride_w": width, "stride_h": height}
+    _convolve_transposed(
+        ctx, replace(op, options=options), filters(ctx, op.inputs[1], _TRANSPOSED), sizes=sizes, data=0
+    )
+
+
+def _convolve_transposed(ctx: Importer, op: Operator, weight: ir.Value, *, sizes: Sequence[int], data: int) -> None:
+    value, axes = ctx.picture(op.inputs[data]), "dhw" if len(sizes) == 3 else "hw"
+    strides, dilations = numbers(op, "stride", axes), numbers(op, "dilation", axes)
     kernel, given = shape_of(weight)[2:], shape_of(value)[2:]
     if -1 in given:
         raise ModelError("the size of its input is open", hint="give the inputs fixed sizes with --inputShape")
     border = _cut(op, given, sizes, kernel, strides, dilations)
     made = ctx.add(
         "ConvTranspose",
-        [value, weight, *bias(ctx, op, 3, channels=shape_of(weight)[1], data=2)],
+        [value, weight, *bias(ctx, op, 2 if data == 0 else 3, channels=shape_of(weight)[1], data=data)],
         decision=product_mode(ctx, weight),
         kernel_shape=kernel,
         strides=strides,
@@ -156,3 +186,5 @@ HANDLERS: dict[str, Handler] = {
     "CONV_3D": _conv_3d,
     "CONV_3D_TRANSPOSE": _conv_transpose,
 }
+
+CUSTOM: dict[str, Handler] = {"Convolution2DTransposeBias": _conv_transpose_bias}

@@ -12,6 +12,7 @@ from converter_lite.formats.tflite.importer.builder import IR_VERSION, Builder
 from converter_lite.formats.tflite.importer.context import Importer
 from converter_lite.formats.tflite.importer.merging import merged
 from converter_lite.formats.tflite.importer.table import REASONS, handler_of
+from converter_lite.formats.tflite.importer.variables import next_states
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.quantization.plan import QuantizedModel
 
@@ -135,22 +136,28 @@ def _at_interface(ctx: Importer, builder: Builder, where: str) -> list[ir.Value]
     """The outputs under their names, in the order of the file."""
     results: list[ir.Value] = []
     for index in ctx.graph.outputs:
-        name = ctx.graph.tensors[index].name
         try:
             value, kind = builder.made(ctx.value(index)), ctx.element_type(index)
         except ConverterError as error:
             raise type(error)(error.message, where=where, hint=error.hint) from None
-        if value.producer() is None or value in results:
-            (value,) = builder.add("Identity", [value], name=name, computes=False)
-        if value.name != name:
-            _free(ctx, builder, name)
-            builder.rename(value, name)
-        value.type = ir.TensorType(kind)
-        results.append(value)
+        results.append(_result(builder, value, ctx.graph.tensors[index].name, results))
+        results[-1].type = ir.TensorType(kind)
+    for name, value in next_states(ctx):
+        results.append(_result(builder, builder.made(value), name, results))
     return results
 
 
-def _free(ctx: Importer, builder: Builder, name: str) -> None:
+def _result(builder: Builder, value: ir.Value, name: str, others: Sequence[ir.Value]) -> ir.Value:
+    """A value as an output of its own with a name."""
+    if value.producer() is None or value in others:
+        (value,) = builder.add("Identity", [value], name=name, computes=False)
+    if value.name != name:
+        _free(builder, name)
+        builder.rename(value, name)
+    return value
+
+
+def _free(builder: Builder, name: str) -> None:
     """Take a name away from an inner value that has it."""
     for node in builder.nodes:
         for value in node.outputs:

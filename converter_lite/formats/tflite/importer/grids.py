@@ -11,6 +11,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import TensorType
 from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.halves import UP, coarse, moved, ratio
 from converter_lite.formats.tflite.importer.values import same_grid
 from converter_lite.quantization.plan import NodeMode
 
@@ -26,8 +27,15 @@ def _quantize(ctx: Importer, op: Operator) -> None:
     elif same_grid(given, wanted):
         _keep(ctx, result, source)
     else:
-        value = ctx.add("Identity", [ctx.any_value(source)], decision=NodeMode.INTEGER)
-        ctx.bind(result, value, ctx.order(source) or None)
+        ctx.bind(result, _onto(ctx, op), ctx.order(source) or None)
+
+
+def _onto(ctx: Importer, op: Operator) -> ir.Value:
+    """Numbers on another grid: narrow integers are multiplied in steps of 1/256, and halves rounded up."""
+    value, steps = ctx.any_value(op.inputs[0]), ratio(ctx, op)
+    if steps and coarse(steps):
+        return moved(ctx, op, value, UP, factor=coarse(steps) / steps)
+    return ctx.add("Identity", [value], decision=NodeMode.INTEGER)
 
 
 def _keep(ctx: Importer, result: int, source: int) -> None:

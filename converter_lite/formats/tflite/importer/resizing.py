@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.halves import UP_A_LITTLE, UP_A_TRIFLE, moved, narrow_params
 from converter_lite.formats.tflite.importer.values import shape_of
 
 
 def _resize(ctx: Importer, op: Operator) -> None:
-    """Coordinates of the corners, of the middles of elements, or of their beginnings are mapped.
+    """Coordinates of the corners, of the middles of elements, or of their beginnings are mapped; halves of integers go up.
 
     Source: the runtime's ``reference/resize_nearest_neighbor.h``, which rounds down, with corners to the nearest (halves up).
     """
@@ -25,6 +29,13 @@ def _resize(ctx: Importer, op: Operator) -> None:
     value = ctx.picture(op.inputs[0])
     mode = "align_corners" if corners else "half_pixel" if middles else "asymmetric"
     rounding = None if linear else "round_prefer_ceil" if corners or middles else "floor"
+    if linear and narrow_params(ctx, op.outputs[0]) is not None:
+        places = [_Places.of(old, new, mode) for old, new in _known_sizes(ctx, op, value)]
+        if any(place.is_odd for place in places):
+            for axis, place in zip((2, 3), places, strict=True):
+                value = _between(ctx, value, axis, place)
+            ctx.bind_picture(op.outputs[0], moved(ctx, op, value, UP_A_TRIFLE))
+            return
     made = ctx.add(
         "Resize",
         [value, None, *_scales_or_sizes(ctx, op, value)],
@@ -32,7 +43,60 @@ def _resize(ctx: Importer, op: Operator) -> None:
         coordinate_transformation_mode=mode,
         nearest_mode=rounding,
     )
-    ctx.bind_picture(op.outputs[0], made)
+    ctx.bind_picture(op.outputs[0], moved(ctx, op, made, UP_A_LITTLE) if linear else made)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the elements of a longer or shorter axis lie in the old one.
+
+    Attributes:
+        before: The element in front of each.
+        after: The one behind it.
+        part: How near it is to that one.
+    """
+
+    before: list[int]
+    after: list[int]
+    part: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, old: int, new: int, mode: str) -> _Places:
+        """Places by the mapping of a Resize, in float32 as the runtime finds them, and in steps of 1/2048."""
+        is_aligned = mode == "align_corners" and new > 1
+        scale = np.float32(old - is_aligned) / np.float32(new - is_aligned)
+        first = np.float32(0.5) * scale - np.float32(0.5) if mode == "half_pixel" else np.float32(0)
+        places = np.clip(np.arange(new, dtype=np.float32) * scale + first, 0, old - 1)
+        before = places.astype(np.int64)
+        part = np.rint((places - before.astype(np.float32)) * PARTS) / PARTS
+        return cls(before.tolist(), np.minimum(before + 1, old - 1).tolist(), part.astype(np.float32))
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether they are no multiples of what a few halvings give, so that it matters in which steps they are taken."""
+        return bool(np.any(self.part * FEW_HALVINGS % 1))
+
+
+PARTS = 2048
+"""Steps of one in which the runtime's integer kernel knows places."""
+
+FEW_HALVINGS = 64
+
+
+def _known_sizes(ctx: Importer, op: Operator, value: ir.Value) -> list[tuple[int, int]]:
+    """Old and new height and width; nothing where one is unknown."""
+    old, wanted = shape_of(value)[2:], ctx.sizes(op.inputs[1]) or ()
+    new = [size for size in wanted if isinstance(size, int) and size > 0]
+    return list(zip(old, new, strict=True)) if len(new) == len(old) and min(old) > 0 else []
+
+
+def _between(ctx: Importer, value: ir.Value, axis: int, places: _Places) -> ir.Value:
+    """Elements between those along an axis."""
+    before, after = (
+        ctx.add("Gather", [value, ctx.int64(each, "places")], axis=axis) for each in (places.before, places.after)
+    )
+    part = ctx.builder.constant(places.part.reshape((-1, 1) if axis == 2 else (-1,)), np.float32, "parts")
+    return ctx.add("Add", [before, ctx.add("Mul", [ctx.add("Sub", [after, before]), part])])
 
 
 def _scales_or_sizes(ctx: Importer, op: Operator, value: ir.Value) -> list[ir.Value | None]:

@@ -24,6 +24,7 @@ from converter_lite.formats.tflite.importer import (
     resizing,
     shaping,
     slicing,
+    variables,
 )
 from converter_lite.formats.tflite.importer.context import Handler
 
@@ -45,6 +46,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     detection,
     grids,
     control,
+    variables,
 )
 
 HANDLERS: dict[str, Handler] = joined(*(family.HANDLERS for family in FAMILIES))
@@ -56,7 +58,7 @@ _COMPLEX = "complex numbers are not read"
 _TEXT = "it works on texts or on tables of a resource"
 
 REASONS: dict[str, str] = {
-    **dict.fromkeys(("RNN", "SVDF", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"), _STATE),
+    **dict.fromkeys(("RNN", "SVDF"), _STATE),
     **dict.fromkeys(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), _RANDOM),
     **dict.fromkeys(("RFFT2D", "REAL", "IMAG", "COMPLEX_ABS"), _COMPLEX),
     **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP"), _TEXT),
@@ -64,7 +66,7 @@ REASONS: dict[str, str] = {
 }
 """Operators that are known and not translated -> why."""
 
-CUSTOM: dict[str, Handler] = detection.CUSTOM
+CUSTOM: dict[str, Handler] = joined(convolution.CUSTOM, detection.CUSTOM)
 """Custom operator -> function that translates it."""
 
 
