@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.runtimes.environments import finish, interpreter, survive
+from tests.runtimes.environments import interpreter, survive
 
 ENVIRONMENTS = {"2.6.2": "paddle26", "3.3.1": "paddle33"}
 """Release -> environment."""
@@ -42,13 +41,6 @@ class Found:
     seconds: Array | None = None
     error: str = ""
     kernels: tuple[str, ...] = ()
-
-
-def translate(folder: Path) -> dict[str, str]:
-    """Have Paddle 3 make PIR programs of the ``.pdmodel`` files in a folder; what it refuses, with the reason."""
-    finish(interpreter(ENVIRONMENTS["3.3.1"]), "paddle3/pir_child.py", str(folder))
-    found: dict[str, str] = json.loads((folder / "errors.json").read_text())
-    return found
 
 
 def run_models(release: str, cases: Sequence[InferenceCase], folder: Path) -> list[Found]:

@@ -29,6 +29,7 @@ from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.settings import FullSettings, WeightSettings
+from converter_lite.system.files import read_regular
 from converter_lite.targets.operands import stored_weight
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class NbFormat:
 
             quantized = read_paddle(path, path.with_name(PROTOBUF_NAMES[1]), input_shapes=shapes)
         else:
-            quantized = read(path.read_bytes(), where=str(path), input_shapes=shapes, rounded=True)
+            quantized = read(read_regular(path), where=str(path), input_shapes=shapes, rounded=True)
         return proof_model(quantized, like, ends_at_127=True)
 
 

@@ -60,6 +60,7 @@ class _State:
         steps: What a removed operator wrote -> the step that it was rounded to last. A variable may be rounded in several ways.
         weights: Parameter -> its steps, and their axis.
         raw: What an operator with a weight wrote -> the operator.
+        widened: Inputs of operators that make reals of integers: PIR programs cast weights in front of them.
     """
 
     parameters: Parameters
@@ -67,6 +68,7 @@ class _State:
     steps: dict[str, float] = field(default_factory=dict)
     weights: dict[str, tuple[NDArray[np.float32], int | None]] = field(default_factory=dict)
     raw: dict[str, Operator] = field(default_factory=dict)
+    widened: set[str | None] = field(default_factory=set)
 
     def alias(self, made: str, source: str, step: float | None = None) -> None:
         """Another name for a variable, rounded to ``step`` or as it was."""
@@ -93,6 +95,7 @@ def fold_quantization(program: Program, parameters: Parameters, *, where: str = 
         ModelError: A scale is missing or makes no sense, or weights are not integers of the stated width.
     """
     state = _State(dict(parameters))
+    state.widened = {op.input("X") for op in program.main.operators if op.type in FAKE_DEQUANTIZE}
     kept: list[Operator] = []
     for op in program.main.operators:
         try:
@@ -129,7 +132,9 @@ def _removed(state: _State, op: Operator, where: str) -> bool:
     elif op.type in FAKE_WEIGHT:
         _note_float_weight(state, op, where)
     elif op.type in FAKE_DEQUANTIZE:
-        _dequantize_output(state, op, where)
+        _fake_dequantize(state, op, where)
+    elif op.type == "cast" and op.output("Out") in state.widened and _is_integer_weight(state, op.input("X")):
+        state.alias(_name(op.output("Out"), where), _name(op.input("X"), where))
     elif op.type == "quantize_linear":
         _quantize_linear(state, op, where)
     elif op.type == "dequantize_linear":
@@ -290,6 +295,33 @@ def _enable(op: Operator, weight_slot: str, steps: NDArray[np.float32]) -> None:
     op.attributes[f"{weight_slot}0_scale"] = floats(steps)
 
 
+def _is_integer_weight(state: _State, name: str | None) -> bool:
+    array = state.parameters.get(name or "")
+    return array is not None and array.dtype == np.int8
+
+
+def _fake_dequantize(state: _State, op: Operator, where: str) -> None:
+    """Behind a weight, as in PIR programs, or behind the operator that computes with it."""
+    given, made = _name(op.input("X"), where), _name(op.output("Out"), where)
+    name = state.resolve(given)
+    if name not in state.parameters:
+        _dequantize_output(state, op, where)
+        return
+    state.alias(made, given)
+    state.parameters[name] = _as_integers(state.parameters[name], name, where)
+    if op.type == "fake_channel_wise_dequantize_max_abs":
+        steps = _fake_steps(state, op, where)
+    else:
+        steps = _largest(state, op.input("Scale"), where) / np.float32(_max_range(op, where))
+    state.weights[name] = (steps, int(op.get("quant_axis", 0)))
+
+
+def _fake_steps(state: _State, op: Operator, where: str) -> NDArray[np.float32]:
+    if op.type == "fake_channel_wise_dequantize_max_abs":
+        return _largest(state, op.input("Scales"), where) / np.float32(_levels(op, where, "quant_bits"))
+    return np.asarray([_per_tensor_step(op, where)], np.float32)
+
+
 def _dequantize_output(state: _State, op: Operator, where: str) -> None:
     """The older kind: the scales of weight and data stand behind the operator."""
     result, made = _name(op.input("X"), where), _name(op.output("Out"), where)
@@ -298,11 +330,7 @@ def _dequantize_output(state: _State, op: Operator, where: str) -> None:
         raise ModelError(f"{op.type} does not follow an operator that computes with integers", where=where)
     _, weight_slot, out_slot, _ = WEIGHT_SLOTS[computing.type]
     weight = _name(computing.input(weight_slot), where)
-    if op.type == "fake_channel_wise_dequantize_max_abs":
-        largest = _largest(state, op.input("Scales"), where)
-        steps = largest / np.float32(_levels(op, where, "quant_bits"))
-    else:
-        steps = np.asarray([_per_tensor_step(op, where)], np.float32)
+    steps = _fake_steps(state, op, where)
     if weight not in state.weights:
         if weight not in state.parameters:
             raise ModelError(f"the weight {weight} is not a parameter of the model", where=where)
@@ -315,7 +343,11 @@ def _dequantize_output(state: _State, op: Operator, where: str) -> None:
 
 def _per_tensor_step(op: Operator, where: str) -> float:
     """``max_range`` is the product of both ranges over the weight's largest value."""
+    return 127.0 / _max_range(op, where)
+
+
+def _max_range(op: Operator, where: str) -> float:
     whole = float(op.get("max_range", 0.0))
     if not whole > 0:
         raise ModelError(f"{op.type} has max_range {whole}", where=where)
-    return 127.0 / whole
+    return whole

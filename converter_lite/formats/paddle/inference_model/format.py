@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx_ir as ir
 
 from converter_lite.config.names import TargetDevice
-from converter_lite.errors import ConfigError, TargetError
+from converter_lite.errors import ConfigError, TargetError, UsageError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.paddle.exporter.build import lower, refuse
 from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
+from converter_lite.formats.paddle.inference_model.files import find_files
 from converter_lite.formats.paddle.inference_model.lowering import InferenceLowering
 from converter_lite.formats.paddle.inference_model.policy import NAME, WIDTHS, InferencePolicy
 from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.inference_model.writer import protobuf_files
 from converter_lite.formats.paddle.kernels import Target
+from converter_lite.formats.paddle.pir.writer import pir_bytes
 from converter_lite.formats.paddle.planning import adapt_plan, adaptation_notes
 from converter_lite.formats.paddle.policy import PaddleStorage
 from converter_lite.formats.paddle.program import NbFile
@@ -35,10 +38,16 @@ WIDE_NOTE = "{} weights of 16 bits are stored as floats: Paddle restores 8 bits 
 PARAMETERS_SUFFIX = ".pdiparams"
 """End of the name of the second file."""
 
+PIR_SUFFIX = ".json"
+"""End of the name of the program of Paddle 3, which is written for a model that has one."""
+
 
 @dataclass(frozen=True, slots=True)
 class InferenceFormat:
-    """Paddle inference models; see :class:`converter_lite.formats.base.OutputFormat`."""
+    """Paddle inference models; see :class:`converter_lite.formats.base.OutputFormat`.
+
+    A model that was read from a PIR program becomes one, too: both programs have the same parameters.
+    """
 
     name: str = "PADDLE"
     suffix: str = ".pdmodel"
@@ -57,7 +66,12 @@ class InferenceFormat:
         if options.fp16:
             raise TargetError("a Paddle model is written without float16", where="--fp16=on", hint="use --fp16=off")
         refuse_other_types(options.io_types, "a Paddle model")
-        return cls()
+        return cls(beside=(PARAMETERS_SUFFIX, PIR_SUFFIX) if _is_pir(options.source) else (PARAMETERS_SUFFIX,))
+
+    @property
+    def writes_pir(self) -> bool:
+        """Whether there is a PIR program beside the other one."""
+        return PIR_SUFFIX in self.beside
 
     def check(self, model: ir.Model) -> None:
         """Refuse a model that Paddle's operators cannot express.
@@ -97,7 +111,8 @@ class InferenceFormat:
         """
         if choice is not None:
             quantized = with_placeholders(quantized.model, quantized.plan, choice)
-        return sum(map(len, protobuf_files(_build(quantized)[0])))
+        file = _build(quantized)[0]
+        return sum(map(len, protobuf_files(file))) + (len(pir_bytes(file.program)) if self.writes_pir else 0)
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan within what Paddle computes with integers."""
@@ -110,7 +125,9 @@ class InferenceFormat:
         return adapted
 
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
-        """Write the program and, beside it, its parameters; both are read back and compared.
+        """Write the program and, beside it, its parameters, and the PIR program if there is one.
+
+        The first two are read back and compared.
 
         Raises:
             TargetError: The plan cannot be expressed.
@@ -122,19 +139,31 @@ class InferenceFormat:
         paths = [path, path.with_suffix(PARAMETERS_SUFFIX)]
         for made, data in zip(paths, protobuf_files(file), strict=True):
             made.write_bytes(data)
+        if self.writes_pir:
+            paths.append(path.with_suffix(PIR_SUFFIX))
+            paths[-1].write_bytes(pir_bytes(file.program))
         return Written(paths, notes)
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:
-        """The files as a serialized ONNX model.
+        """The files as a serialized ONNX model: of the PIR program where there is one, as the other one was compared before.
 
         Raises:
             ModelError: They are not valid.
         """
         shapes = {str(v.name): tuple(v.shape.numpy()) for v in like.graph.inputs if v.shape and v.shape.is_static()}
-        return proof_model(read_paddle(path, path.with_suffix(PARAMETERS_SUFFIX), input_shapes=shapes), like)
+        program = path.with_suffix(PIR_SUFFIX) if self.writes_pir else path
+        return proof_model(read_paddle(program, path.with_suffix(PARAMETERS_SUFFIX), input_shapes=shapes), like)
 
 
 output_format = InferenceFormat.of
+
+
+def _is_pir(source: Path | None) -> bool:
+    """Whether a model file is a PIR program, or a folder has one."""
+    if source is not None and source.is_dir():
+        with suppress(UsageError):
+            source = find_files(source)[0]
+    return source is not None and source.suffix == PIR_SUFFIX
 
 
 def _build(quantized: QuantizedModel) -> tuple[NbFile, tuple[str, ...]]:
