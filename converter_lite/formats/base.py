@@ -41,6 +41,7 @@ class FileOptions:
         flags: Those of the formats; others have their defaults.
         config: The configuration, for keys that concern a single format; ``None``: their defaults.
         key: What the file is encrypted with; empty: nothing.
+        source: File or folder of the model that is converted, for formats that follow it; ``None``: unknown.
     """
 
     io_types: IoTypes = UNCHANGED_TYPES
@@ -48,6 +49,7 @@ class FileOptions:
     flags: FormatFlags = field(default_factory=FormatFlags)
     config: QuantizationConfig | None = None
     key: bytes = field(default=b"", repr=False)
+    source: Path | None = None
 
     def own(self, kind: type[Own]) -> Own:
         """The flags of one format."""

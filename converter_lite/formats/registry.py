@@ -130,9 +130,8 @@ def output_format(name: str, options: FileOptions) -> OutputFormat:
     """
     if name in FORMATS:
         return FORMATS[name].output_format(options)
-    if name in UNAVAILABLE:
-        raise UsageError(UNAVAILABLE[name], where=f"--saveType={name}", hint=f"available: {', '.join(FORMATS)}")
-    raise UsageError(f"unknown output format {name!r}{did_you_mean(name, FORMATS)}", where="--saveType")
+    message = UNAVAILABLE.get(name) or f"this is no output format{did_you_mean(name, FORMATS)}"
+    raise UsageError(message, where=f"--saveType={name}", hint=f"available: {', '.join(FORMATS)}")
 
 
 def framework_of(path: Path) -> str | None:

@@ -42,13 +42,14 @@ DEVICE_INLINED = frozenset(
         "CenterCropPad",
         "HammingWindow",
         "HannWindow",
+        "LayerNormalization",
         "NegativeLogLikelihoodLoss",
         "RotaryEmbedding",
         "Shrink",
         "SoftmaxCrossEntropyLoss",
     }
 )
-"""Operators that no device runtime has."""
+"""Operators that no device runtime has; LayerNormalization with more than one output."""
 
 DEVICE_OPSET = 20
 """The first operator set that defines all of them."""

@@ -13,6 +13,7 @@ from converter_lite.quantization.clamps import computed_in_float
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq import build
 from converter_lite.system.encryption import Key, decrypted
+from converter_lite.system.files import read_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class ModelFiles:
             FormatError: The key is not that of the file.
         """
         try:
-            data = self.path.read_bytes()
+            data = read_regular(self.path)
         except OSError as error:
             raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(self.path)) from error
         return data if self.key is None else decrypted(data, self.key, str(self.path))

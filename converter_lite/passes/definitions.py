@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as library
 
 from converter_lite.graph import ALIASES, assign_names, opset
 from converter_lite.passes.common import lift_constants
+from converter_lite.passes.rewrite import is_op
 from converter_lite.passes.shapes import infer_shapes
 
-MASKED = np.array(np.finfo(np.float32).min / 4, np.float32)
-"""What definitions of attention add in place of minus infinity: runtimes give NaN, or fail, for a Softmax of that alone."""
-
-SCORES = 3
-"""The output of Attention that holds masked scores as they are."""
+LARGER = frozenset({"LayerNormalization"})
+"""Operators whose definition is needed for the outputs behind the first."""
 
 DOMAIN = "converter_lite.definitions"
 """Of functions that exist while they are inlined."""
@@ -38,8 +35,7 @@ def _inline_once(model: ir.Model, operators: frozenset[str]) -> int:
     aliases: dict[str, set[str]] = {}
     replaced, version = 0, opset(model)
     for node in model.graph:
-        gives_scores = node.op_type == "Attention" and len(node.outputs) > SCORES
-        if node.domain in ("", "ai.onnx") and node.op_type in operators and not gives_scores:
+        if is_op(node, *operators) and (node.op_type not in LARGER or len(node.outputs) > 1):
             body = _definition(node, version)
             if body is not None:
                 aliases |= _call(model, node, body, version)
@@ -94,9 +90,6 @@ def _call(model: ir.Model, node: ir.Node, body: onnx.FunctionProto, version: int
         entry.version = version if entry.domain == "" else entry.version
     for index, inner in enumerate(body.node):
         inner.name = f"{node.name}/{inner.op_type}_{index}"
-        for attribute in inner.attribute:
-            if attribute.HasField("t") and np.all(np.isneginf(onnx.numpy_helper.to_array(attribute.t))):
-                attribute.t.CopyFrom(onnx.numpy_helper.from_array(np.broadcast_to(MASKED, attribute.t.dims).copy()))
     function = ir.serde.deserialize_function(body)
     model.functions[function.identifier()] = function
     node.domain, node.overload = DOMAIN, body.overload

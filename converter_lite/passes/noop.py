@@ -8,7 +8,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from converter_lite.graph import absorb_names, constant, input_at, int_attribute, ints_attribute, is_constant
-from converter_lite.passes.rewrite import bypass, consumers, int_values, is_op, remove, sole_output
+from converter_lite.passes.rewrite import bypass, consumers, int_values, is_op, remove, replace, sole_output
 
 
 def remove_noops(model: ir.Model) -> int:
@@ -22,11 +22,13 @@ def remove_noops(model: ir.Model) -> int:
     2. Dropout outside training whose mask nobody reads;
     3. Cast to the type that the input has;
     4. Transpose by the identity permutation;
-    5. Reshape, Flatten, Squeeze, Unsqueeze, Expand into the shape that the input has; Pad by nothing.
+    5. Reshape, Flatten, Squeeze, Unsqueeze, Expand into the shape that the input has; Pad by nothing;
+    6. Split whose other parts hold no element. Concat does not read such parts.
 
     Kept: a node between two names of the model (graph input or constant to graph output, or two graph outputs).
     """
-    return sum(_remove(node) for node in list(model.graph) if is_op(node, *_RULES))
+    left_out = sum(_leave_out_empty(node) for node in list(model.graph) if is_op(node, "Concat"))
+    return left_out + sum(_remove(node) for node in list(model.graph) if is_op(node, *_RULES))
 
 
 def share_copied_constants(model: ir.Model) -> int:
@@ -47,6 +49,15 @@ def share_copied_constants(model: ir.Model) -> int:
             remove(node)
             shared += 1
     return shared
+
+
+def _leave_out_empty(node: ir.Node) -> bool:
+    """Without the inputs of a Concat that hold no element."""
+    kept = [value for value in node.inputs if value is None or value.shape is None or 0 not in value.shape]
+    if not 0 < len(kept) < len(node.inputs):
+        return False
+    replace([node], ir.node("Concat", kept, attributes={"axis": int_attribute(node, "axis", 0)}))
+    return True
 
 
 def _remove(node: ir.Node) -> bool:
@@ -121,6 +132,7 @@ _RULES: Mapping[str, Callable[[ir.Node], bool]] = MappingProxyType(
         "Squeeze": _same_shape,
         "Unsqueeze": _same_shape,
         "Expand": _same_static_shape,
+        "Split": _same_static_shape,
         "Pad": _pads_nothing,
     }
 )

@@ -57,6 +57,18 @@ def test_the_nodes_of_a_definition_are_found_by_the_name_of_their_node() -> None
     assert len(find_nodes(model.graph, "soft")) == len(model.graph) > 1
 
 
+def test_a_normalization_is_spelled_out_for_its_mean_and_deviation() -> None:
+    text = "g (float[2,3,4] x) => (float[2,3,4] y, float[2,3,1] m) {{ y{} = LayerNormalization(x, s) {} }}"
+    scale = np.array([1, 2, 0.5, 1], np.float32)
+    model = build(text.format(", m, d", ""), opset=17, s=scale)
+    plain = clone(model)
+    assert inline_definitions(model, DEVICE_INLINED) == 1
+    optimize(model)
+    assert_same_outputs(plain, model, random_feed(plain))
+    alone = build(text.format("", "m = ReduceMean<axes=[2]>(x)"), opset=17, s=scale)
+    assert inline_definitions(alone, DEVICE_INLINED) == 0
+
+
 def test_other_operators_stay() -> None:
     model = build("g (float[9] x) => (float[9] y) { a = Shrink(x) y = Relu(a) }")
     assert inline_definitions(model, frozenset({"CastLike"})) == 0

@@ -39,6 +39,15 @@ def test_reshaping_into_the_same_known_shape_goes(node: str) -> None:
     assert_applies(remove_noops, model, 1)
 
 
+def test_parts_without_elements_are_neither_split_off_nor_joined() -> None:
+    text = (
+        "g (float[3,4] x) => (float[3,4] y) { a, b = Split<axis=1>(x, sizes) r = Relu(a) y = Concat<axis=1>(b, r, b) }"
+    )
+    model = build(text, sizes=np.array([4, 0]))
+    assert_applies(remove_noops, model, 3)
+    assert operators(model) == {"Relu": 1}
+
+
 def test_a_graph_output_keeps_its_name() -> None:
     model = build("g (float[3] x) => (float[3] y, float[3] z) { r = Relu(x) y = Identity(r) z = Neg(r) }")
     assert_applies(remove_noops, model, 1)

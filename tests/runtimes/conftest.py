@@ -31,6 +31,7 @@ REASONS = {
     "tensorflow": ("tensorflow/bin/python",),
     "torch": ("torch/bin/python",),
     "litert": ("litert/bin/python",),
+    "learn": ("learn/bin/python",),
     "haswell": ("qemu-x86_64-static",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""

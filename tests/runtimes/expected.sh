@@ -19,7 +19,7 @@ for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
   "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo openvino opencv litert && break
 done
 for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
-  "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo paddle33 && break
+  "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo paddle33 learn && break
 done
 for candidate in python3 python3.12 python3.11 python3.10; do
   "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && echo paddle26 && break

@@ -38,6 +38,13 @@ def convolutions() -> Iterator[Case]:
     yield case("conv_variable_bias", "Conv", x, const((5, 4, 3, 3)), values((5,), 2), **plain)
     yield case("conv_1d_variable_bias", "Conv", values((2, 4, 9)), const((5, 4, 3)), values((5,), 2))
     yield case("deconv_variable_bias", "ConvTranspose", x, const((4, 5, 3, 3)), values((5,), 2), **plain)
+    for name, shape, pads, dilation in (
+        ("point", (5, 4, 1, 1), 1, 1),
+        ("wide", (5, 4, 3, 3), 3, 1),
+        ("apart", (5, 4, 2, 2), 1, 2),
+    ):
+        around = {"pads": [pads] * 4, "dilations": [dilation] * 2}  # windows that hold nothing but padding
+        yield case(f"conv_outside_{name}", "Conv", values((1, 4, 1, 3)), const(shape), const((5,), 2), **around)
     yield case("conv_1d", "Conv", values((2, 4, 9)), const((5, 4, 3)), const((5,), 2), pads=[1, 1], strides=[2])
     yield case("conv_1d_depthwise", "Conv", values((1, 4, 9)), const((4, 1, 3)), group=4, dilations=[2])
     yield case("conv_batch", "Conv", values((3, 4, 5, 5)), const((2, 4, 3, 3)))
@@ -203,6 +210,9 @@ def reductions() -> Iterator[Case]:
     for op in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"):
         yield case(f"{op.lower()}_spatial", op, x, axes=[2, 3])
         yield case(f"{op.lower()}_dropped", op, x, axes=[1], keepdims=0)
+    for axes in ([1], [2], [1, 3]):
+        yield case(f"reducemax_negative_{len(axes)}_{axes[0]}", "ReduceMax", -values(low=0.1), axes=axes)
+        yield case(f"reducemin_positive_{len(axes)}_{axes[0]}", "ReduceMin", values(low=0.1), axes=axes)
     yield case("reduce_sum", "ReduceSum", x, ints(-1))
     yield case("reduce_sum_all", "ReduceSum", x, keepdims=0)
     yield case("reduce_log_sum", "ReduceLogSum", values(low=0.1), axes=[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,11 @@ def convolutions(c: Cases) -> None:
     c.add("Conv groups 2", "Conv", IMAGE, consts={1: (6, 2, 3, 3), 2: (6,)}, group=2)
     c.add("Conv depthwise", "Conv", IMAGE, consts={1: (4, 1, 3, 3), 2: (4,)}, group=4, pads=[1, 1, 1, 1])
     c.add("Conv depthwise stride 2", "Conv", IMAGE, consts={1: (4, 1, 3, 3)}, group=4, strides=[2, 2])
+    for pads, stride in product(([1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1]), (1, 2)):
+        ends = {"pads": pads, "strides": [stride] * 2, "group": 4}
+        c.add(
+            f"Conv depthwise padded at one end {pads} {stride}", "Conv", (1, 4, 6, 7), consts={1: (4, 1, 3, 3)}, **ends
+        )
     c.add("Conv depthwise 5x5", "Conv", IMAGE, consts={1: (4, 1, 5, 5), 2: (4,)}, group=4, pads=[2, 2, 2, 2])
     c.add("Conv depthwise multiplier 2", "Conv", IMAGE, consts={1: (8, 1, 3, 3), 2: (8,)}, group=4)
     c.add("Conv 1-D", "Conv", (1, 4, 20), consts={1: (6, 4, 3), 2: (6,)}, pads=[1, 1])

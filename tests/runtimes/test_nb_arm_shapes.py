@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,23 @@ def convolutions(count: int) -> list[NbCase]:
     return cases.made
 
 
+def narrow() -> list[NbCase]:
+    """Depthwise filters on small pictures, for which there are kernels of their own: all in one file for each kind of border."""
+    cases = Cases()
+    for stride, pads in product(
+        (1, 2), ([1] * 4, [0, 0, 1, 1], [0, 0, 1, 0], [1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0])
+    ):
+        nodes, feed, constants = [], {}, [cases.constant("w", (8, 1, 3, 3)), cases.constant("b", (8,))]
+        for height, width in product((4, 5), range(3, 11)):
+            size, given = f"{height}x{width}", {"strides": [stride] * 2, "pads": pads, "group": 8}
+            nodes.append(
+                onnx.helper.make_node("Conv", [f"x{size}", "w", "b"], [f"y{size}"], name=f"conv{size}", **given)
+            )
+            feed[f"x{size}"] = cases.data((1, 8, height, width))
+        cases.graph(f"depthwise {stride} {pads}", nodes, feed, constants, [node.output[0] for node in nodes])
+    return cases.made
+
+
 def transposed(count: int) -> list[NbCase]:
     random, cases = np.random.default_rng(SEED), Cases()
     for number in range(count):
@@ -127,7 +145,7 @@ def products(count: int) -> list[NbCase]:
 
 @pytest.mark.parametrize(
     "case",
-    [*poolings(40), *convolutions(40), *transposed(20), *resizings(30), *products(15)],
+    [*poolings(40), *convolutions(40), *narrow(), *transposed(20), *resizings(30), *products(15)],
     ids=lambda case: case.name,
 )
 def test_operators_of_any_shape_give_the_float_models_numbers_on_arm(

@@ -16,6 +16,7 @@ from converter_lite.errors import ConverterError
 from converter_lite.formats.mindspore_lite.format import MsFormat
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.format import NbFormat
+from converter_lite.graph import FLOAT_MAX
 from converter_lite.pipeline.prepare import optimized
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE
@@ -36,20 +37,6 @@ FED_INDICES = {"test_gather_negative_indices", "test_gather_elements_negative_in
 
 EDGES = {f"test_mod_float_edge_cases_fmod_0_float{bits}" for bits in (16, 32, 64)}
 """Remainders of infinite divisors, and zeros with a sign."""
-
-EMPTY_ROWS = {
-    f"test_attention_{name}_expanded"
-    for name in (
-        "23_boolmask_fullymasked_row_nan_robustness",
-        "23_fullymasked_qk_matmul_output_mode3_zero",
-        "24_fullymasked_qk_matmul_output_mode3_zero",
-        "24_qk_matmul_output_mode3_softmax_precision",
-        "4d_causal_nonpad_negative_offset_structural_empty",
-        "causal_boolmask_nan_robustness",
-        "local_window_gqa_rank4_mask",
-    )
-}
-"""Their Softmax has rows of minus infinity alone: MindSpore Lite fails, Paddle-Lite gives NaN."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +95,17 @@ def written(case: NodeCase, made: MsFormat | NbFormat, folder: Path) -> tuple[by
 def problem(found: Array, wanted: Array) -> str:
     if found.size != wanted.size:
         return f"shape {found.shape}, not {wanted.shape}"
-    a, b = found.reshape(-1).astype(np.float64), wanted.reshape(-1).astype(np.float64)
+    a, b = (_unbounded(array.reshape(-1).astype(np.float64)) for array in (found, wanted))
     if not np.allclose(
         a, b, rtol=1e-3, atol=1e-3 * max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0))), equal_nan=True
     ):
         return f"{a[:4]}, not {b[:4]}"
     return ""
+
+
+def _unbounded(numbers: Array) -> Array:
+    """onnxruntime's Attention writes the largest float where the standard has infinity."""
+    return np.where(np.abs(numbers) >= FLOAT_MAX, np.copysign(np.inf, numbers), numbers)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
@@ -134,8 +126,8 @@ def test_nodes_in_mindspore_lite(platform: Platform, tally: Tally, tmp_path: Pat
             wrong[case.name] = outcome.error or next(filter(None, texts))
     counts = {"tried": len(cases), "refused": len(cases) - len(files), "wrong": len(wrong)}
     tally(f"MindSpore Lite 2.0.0, {platform.name}", "ONNX node tests", **counts)
-    assert wrong.keys() <= FED_INDICES | EDGES | EMPTY_ROWS, wrong
-    assert len(files) > 750
+    assert wrong.keys() <= FED_INDICES | EDGES, wrong
+    assert len(files) > 780
 
 
 @pytest.mark.parametrize("release", ["2.12", "2.13rc0"])
@@ -154,8 +146,8 @@ def test_nodes_in_paddle_lite(release: str, tally: Tally, tmp_path: Path) -> Non
     wrong = wrong_results(cases, dict(zip(files, found, strict=True)))
     counts = {"tried": len(cases), "refused": len(cases) - len(files), "wrong": len(wrong)}
     tally(f"Paddle-Lite {release}, x86", "ONNX node tests", **counts)
-    assert wrong.keys() <= FED_INDICES | TIES | EMPTY_ROWS, wrong
-    assert len(files) > 600
+    assert wrong.keys() <= FED_INDICES | TIES, wrong
+    assert len(files) > 640
 
 
 @pytest.mark.usefixtures("nb_arm")
@@ -165,8 +157,8 @@ def test_nodes_in_paddle_lite_on_arm(tally: Tally, tmp_path: Path) -> None:
     found = {name: run_on_arm(case.data, case.inputs, tmp_path / name) for name, case in files.items()}
     wrong = wrong_results(cases, found)
     tally(ARM64, "ONNX node tests", tried=len(cases), refused=len(cases) - len(files), wrong=len(wrong))
-    assert wrong.keys() <= FED_INDICES | TIES | EMPTY_ROWS, wrong
-    assert len(files) > 600
+    assert wrong.keys() <= FED_INDICES | TIES, wrong
+    assert len(files) > 640
 
 
 def for_paddle(cases: Iterable[NodeCase], target: str, folder: Path) -> dict[str, Case]:

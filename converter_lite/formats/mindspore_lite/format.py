@@ -24,6 +24,7 @@ from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.system.encryption import Key, decrypted, encrypted
+from converter_lite.system.files import read_regular
 
 MS_REQUIREMENTS = GraphRequirements(
     static=True,
@@ -31,7 +32,18 @@ MS_REQUIREMENTS = GraphRequirements(
     opset=DEVICE_OPSET,
     inlined=DEVICE_INLINED,
     spelled_out=frozenset(
-        {"Celu", "Conv", "ConvTranspose", "Einsum", "Expand", "GatherND", "ReduceLogSumExp", "Round", "ScatterND"}
+        {
+            "Celu",
+            "Conv",
+            "ConvTranspose",
+            "Einsum",
+            "Expand",
+            "GatherND",
+            "ReduceLogSumExp",
+            "Round",
+            "ScatterND",
+            "Softmax",
+        }
     ),
 )
 """What the writer requires of a graph."""
@@ -130,7 +142,7 @@ class MsFormat:
         """
         from converter_lite.quantization.qdq.build import qdq_model
 
-        data = path.read_bytes()
+        data = read_regular(path)
         if self.key:
             data = decrypted(data, Key(self.key, "AES-GCM"), str(path))
         rebuilt = rebuild(data, like=like)

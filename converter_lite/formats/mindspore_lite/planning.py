@@ -11,8 +11,8 @@ from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
-from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_CPU, MsStorage
-from converter_lite.quantization.blocks import BLOCKED, refuse_blocks
+from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_CPU, MsStorage, needs_one_scale
+from converter_lite.quantization.blocks import BLOCKED, refuse_onnx_only
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
@@ -43,8 +43,8 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
     settings, notes = choice.settings, choice.notes
     if choice.target.name != TargetDevice.CPU.value:
         notes += (f"target_device={choice.target.name}: .ms files follow the same rules for CPU, ARM and X86",)
+    refuse_onnx_only(settings, "a .ms file")
     if isinstance(settings, WeightSettings):
-        refuse_blocks(settings, "a .ms file")
         settings = replace(settings, storage=MsStorage(packed=packed))
     elif isinstance(settings, DynamicSettings):
         settings = replace(
@@ -100,7 +100,8 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
     if mode is NodeMode.DYNAMIC and node.op_type in DYNAMIC_OPERATORS:
         return NodeMode.DYNAMIC, ""
     symmetric = params.spec.bits == 8 and not np.any(params.zero_point)
-    if mode is NodeMode.INTEGER and node.op_type in MS_CPU.integer and symmetric and _between_integers(quantized, node):
+    possible = symmetric and node.op_type in MS_CPU.integer and not needs_one_scale(node, params)
+    if mode is NodeMode.INTEGER and possible and _between_integers(quantized, node):
         return NodeMode.INTEGER, ""
     return (NodeMode.WEIGHT, "") if mode is not NodeMode.FLOAT else (NodeMode.FLOAT, "it is float in the model")
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite.encodings import WHOLE_BYTES
-from converter_lite.graph import static_shape
-from converter_lite.kernels.params import QuantSpec
+from converter_lite.graph import int_attribute, static_shape
+from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.storage import Storage
 from converter_lite.targets.devices import INT8_ACTIVATION, SYMMETRIC_WEIGHT
-from converter_lite.targets.operands import is_recurrent, stored_axis
+from converter_lite.targets.operands import is_recurrent, stored_axis, weight_of
 from converter_lite.targets.policy import DEVICE_STEM
 from converter_lite.targets.spec import TargetSpec
 
@@ -42,6 +42,15 @@ MS_CPU = TargetSpec(
 
 DYNAMIC_OPERATORS = frozenset({"MatMul", "Gemm"})
 """Operators whose activations can be quantized at run time; their weights are int8, symmetric."""
+
+
+def needs_one_scale(node: ir.Node, params: QuantParams) -> bool:
+    """Whether a convolution stays float for its scales: integer kernels of grouped filters, but depthwise ones, take one."""
+    if node.op_type != "Conv" or not params.is_per_channel:
+        return False
+    group, shape = int_attribute(node, "group", 1), static_shape(weight_of(node)) or (0, 0)
+    return group > 1 and not (shape[1] == 1 and shape[0] == group)
+
 
 PARAMETER_BYTES = 20
 """Bytes of one more scale and zero point in a file."""

@@ -22,10 +22,9 @@ from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.qdq.parts import TWO_PARTS
-from converter_lite.quantization.settings import Blocks, WeightSettings
+from converter_lite.quantization.settings import Blocks, FullSettings, WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
-from converter_lite.targets.operands import is_recurrent
 
 ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True, compact=True)
 """Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats."""
@@ -104,7 +103,8 @@ class OnnxFormat:
         from converter_lite.quantization.qdq.parts import NARROWEST
 
         settings = choice.settings if choice is not None else None
-        weights = settings if isinstance(settings, WeightSettings) else WeightSettings()
+        full_bits = settings.bits if isinstance(settings, FullSettings) else 8
+        weights = settings if isinstance(settings, WeightSettings) else WeightSettings(bits=full_bits)
         widths = {weights.bits, *(params.spec.bits for params in quantized.plan.weights.values())}
         stored_as = forecast.StoredAs(
             bits=weights.bits,
@@ -153,7 +153,7 @@ class OnnxFormat:
             elif dequantize_at_load(model):
                 notes = (AT_LOAD_NOTE, *notes)
         elif NodeMode.WEIGHT in modes:
-            dequantize_at_load(model, of=is_recurrent)  # no runtime has integer kernels that read them
+            dequantize_at_load(model, of=lambda node: quantized.plan.mode(node) is NodeMode.WEIGHT)
         if any(params.spec.block for params in quantized.plan.weights.values()):
             notes = (self._write_blocks(model), *notes)
         said = _saturation(model)

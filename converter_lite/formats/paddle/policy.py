@@ -17,7 +17,7 @@ from converter_lite.kernels.params import QuantSpec
 from converter_lite.quantization.storage import Storage
 from converter_lite.targets.operands import missing_weight, stored_weight
 from converter_lite.targets.operators import WEIGHTED
-from converter_lite.targets.policy import DEVICE_STEM, Capability, StemLimits
+from converter_lite.targets.policy import DEVICE_STEM, Capability, KernelCosts, StemLimits
 
 WEIGHT_8 = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True)
 """Grid of int8 weights and activations: zero point 0, -127 to 127."""
@@ -51,6 +51,7 @@ class PaddlePolicy:
     float_addend: bool = False
     only_between_weighted: bool = False
     float_stem: StemLimits = DEVICE_STEM
+    costs: KernelCosts | None = None
     pairs_saturate: bool = False
 
     def capability(self, node: ir.Node) -> Capability:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from converter_lite.errors import ConfigError, TargetError
 from converter_lite.passes.io_types import IoTypes
-from converter_lite.quantization.blocks import refuse_blocks
+from converter_lite.quantization.blocks import refuse_onnx_only
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.settings import DynamicSettings
 
@@ -39,6 +39,6 @@ def refuse_choice(choice: Choice, devices: Iterable[str], file: str) -> None:
             where="[full_quant_param] target_device",
             hint="use --saveType=ONNX, or leave the key out",
         )
-    refuse_blocks(choice.settings, file)
+    refuse_onnx_only(choice.settings, file)
     if isinstance(choice.settings, DynamicSettings):
         raise ConfigError(f"{file} has no dynamic quantization", hint="use WEIGHT_QUANT or FULL_QUANT")

@@ -22,6 +22,7 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_scatter,
 )
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_round
+from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
@@ -33,6 +34,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Conv": spell_out_volumes,
         "ConvTranspose": spell_out_grouped_deconvolution,
         "Einsum": spell_out_einsum,
+        "Equal": spell_out_infinite_equals,
         "Expand": spell_out_moved_truths,
         "GRU": spell_out_recurrent,
         "Gather": spell_out_negative_indices,
@@ -48,6 +50,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Round": spell_out_round,
         "ScatterND": spell_out_scatter,
         "Selu": spell_out_selu,
+        "Softmax": spell_out_empty_rows,
     }
 )
 """Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling and

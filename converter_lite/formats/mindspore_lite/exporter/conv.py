@@ -20,6 +20,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
 from converter_lite.formats.mindspore_lite.exporter.weights import bias_array, int8_weight, int32_bias, scaled, weight
+from converter_lite.formats.mindspore_lite.policy import needs_one_scale
 from converter_lite.graph import input_at, int_attribute, ints_attribute, is_constant, label, window_pads
 
 
@@ -65,11 +66,11 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
     x, w, bias = required(node, 0), required(node, 1), input_at(node, 2)
     ctx.array(w, "the weight")
     window = _window(ctx, node)
-    integer = ctx.computes_integers(node, [x], node.outputs[0]) and _integer_filters(ctx, node, w, window.group)
+    integer = ctx.computes_integers(node, [x], node.outputs[0]) and _integer_filters(ctx, node, w)
     fixed, late = _split_bias(bias)
     kind, out = _activation_inside(ctx, node, late, integer=integer)
     image = as_image(ctx, x, integer=integer)
-    if len(set(window.stride)) > 1 and len(set(window.pads)) > 1:
+    if (len(set(window.stride)) > 1 and len(set(window.pads)) > 1) or _leaves_the_picture(ctx, image, window):
         image, window = _padded(ctx, image, window)
     channels = ctx.shape(w)
     attributes: dict[str, Any] = {
@@ -125,20 +126,32 @@ def _plus_bias(ctx: Lowering, index: int, late: ir.Value | None) -> int:
     return index if late is None else ctx.emit("AddFusion", [index, ctx.use(late)], ctx.ms.tensors[index].dims)
 
 
-def _integer_filters(ctx: Lowering, node: ir.Node, w: ir.Value, group: int) -> bool:
-    """The integer kernels of grouped filters, except depthwise ones, take one scale only."""
-    outputs, inputs = ctx.shape(w)[:2]
+def _integer_filters(ctx: Lowering, node: ir.Node, w: ir.Value) -> bool:
+    """Whether the runtime has an integer kernel for the filters."""
     params = ctx.plan.weights.get(w.name or "")
-    if params is None or (params.is_per_channel and group > 1 and not (inputs == 1 and outputs == group)):
+    if params is None or needs_one_scale(node, params):
         ctx.notes.append(f"{label(node)}: computed with floats, grouped filters need one scale")
         return False
     return True
 
 
 def _padded(ctx: Lowering, image: int, window: _Window) -> tuple[int, _Window]:
-    """Pad before: the runtime computes wrong numbers when pads are uneven and strides differ."""
+    """Pad before: the runtime computes wrong numbers where pads are uneven and strides differ, or a window is all padding."""
     padded = pad_image(ctx, image, window.pads)
     return padded, _Window(window.kernel, window.stride, window.dilation, [0, 0, 0, 0], window.group)
+
+
+def _leaves_the_picture(ctx: Lowering, image: int, window: _Window) -> bool:
+    """Whether a window holds nothing but padding, for which the runtime takes other memory (measured on x86)."""
+    sizes = ctx.ms.tensors[image].dims[1:3]
+    axes = zip(sizes, window.kernel, window.stride, window.dilation, window.pads[::2], window.pads[1::2], strict=True)
+    return any(not _meets(*axis) for axis in axes)
+
+
+def _meets(size: int, kernel: int, stride: int, dilation: int, before: int, behind: int) -> bool:
+    """Whether each window over an axis has an element of the picture."""
+    starts = range(-before, size + behind - (kernel - 1) * dilation, stride)
+    return all(any(0 <= start + tap * dilation < size for tap in range(kernel)) for start in starts)
 
 
 def _lifted(ctx: Lowering, index: int, shape: tuple[int, ...]) -> int:

@@ -26,10 +26,18 @@ def reduce(
 
 
 def reduce_tensor(ctx: Lowering, index: int, mode: ReduceMode, axes: Sequence[int], *, keep_dims: bool) -> int:
-    """A ReduceFusion over axes of a tensor."""
+    """A ReduceFusion over axes of a tensor.
+
+    Unless its only axis is the last one, the runtime's ReduceMax gives the smallest positive float for negative numbers: the
+    largest is the smallest of the negated numbers there.
+    """
     dims = ctx.ms.tensors[index].dims
     kept = [1 if i in axes else d for i, d in enumerate(dims) if keep_dims or i not in axes]
     places = ctx.int_constant(sorted(axes), "axes")
+    is_real = ctx.ms.tensors[index].dtype == DataType.FLOAT32
+    if mode is ReduceMode.MAX and is_real and list(axes) != [len(dims) - 1]:
+        negated = reduce_tensor(ctx, ctx.emit("Neg", [index], dims), ReduceMode.MIN, axes, keep_dims=keep_dims)
+        return ctx.emit("Neg", [negated], kept)
     return ctx.emit("ReduceFusion", [index, places], kept, keep_dims=keep_dims, mode=int(mode), coeff=1.0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.formats.paddle.exporter.convolution import window_paddings
+from converter_lite.formats.paddle.exporter.convolution import padded, window_paddings
 from converter_lite.formats.paddle.exporter.lowering import Handler, Lowering, Unsupported, dims, rank
 from converter_lite.formats.paddle.program import Attribute, attr, ints
 
@@ -27,7 +27,7 @@ def _pool(lowering: Lowering, node: ir.Node) -> None:
         windows, ceil = _rounded_up(sizes, kernel, strides, pads)
     if counted and (ceil or windows != pads or pads[::2] != pads[1::2]):
         # The kernels use the padding at the beginning at the end too, and count what ONNX does not.
-        name, counted = _padded(lowering, node, name, pads), False
+        name, counted = padded(lowering, node, name, pads), False
         windows = tuple(needed - there if needed > there else 0 for needed, there in zip(windows, pads, strict=True))
     attributes = {
         "ksize": ints(kernel),
@@ -37,24 +37,6 @@ def _pool(lowering: Lowering, node: ir.Node) -> None:
         "ceil_mode": attr(ceil),
     }
     _emit(lowering, node, name, "avg" if average else "max", attributes, whole=False)
-
-
-def _padded(lowering: Lowering, node: ir.Node, name: str, paddings: tuple[int, ...]) -> str:
-    """The picture with zeros around it."""
-    if not any(paddings):
-        return name
-    top, bottom, left, right = paddings
-    known = dims(node.inputs[0])  # type: ignore[arg-type]
-    sizes = tuple(n + p if n > 0 else -1 for n, p in zip(known[2:], (top + bottom, left + right), strict=True))
-    padded = lowering.temporary(f"{node.outputs[0].name}.padded", (*known[:2], *sizes))
-    attributes = {
-        "mode": attr("constant"),
-        "pad_value": attr(0.0),
-        "paddings": ints(paddings),
-        "data_format": attr("NCHW"),
-    }
-    lowering.emit("pad2d", {"X": [name]}, {"Out": [padded]}, attributes)
-    return padded
 
 
 def _rounded_up(

@@ -13,6 +13,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Celu",
             "Conv",
             "Einsum",
+            "Equal",
             "Expand",
             "GRU",
             "Gather",
