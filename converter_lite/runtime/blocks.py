@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session
+from converter_lite.runtime.parts import Part, parts
 from converter_lite.runtime.serializing import constant_bytes, open_session
 
 BLOCKWISE_FROM = 1_500_000_000
@@ -41,7 +41,7 @@ class BlockSession:
         self.output_names = [value.name or "" for value in model.graph.outputs]
         self._model = model
         self._context = context
-        self._blocks = list(_blocks(model.graph))
+        self._blocks = parts(model.graph, _groups(model.graph))
 
     def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
         """Outputs by name for one sample.
@@ -69,7 +69,7 @@ class BlockSession:
             found = [{name: array for name, array in v.items() if name in block.needed_later} for v in found]
         return [{name: values[name] for name in self.output_names} for values in found]
 
-    def _extracted(self, block: _Block) -> ir.Model:
+    def _extracted(self, block: Part) -> ir.Model:
         graph = ir.convenience.extract(self._model.graph, list(block.inputs), list(block.outputs))
         return ir.Model(graph, ir_version=self._model.ir_version)
 
@@ -85,36 +85,6 @@ def run_each(session: Session, feeds: Iterable[Feed]) -> Iterator[dict[str, NDAr
     else:
         for feed in feeds:
             yield session.run(feed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Nodes that run together.
-
-    Attributes:
-        inputs: Values that it reads from elsewhere.
-        outputs: Its values that later blocks, or the user, read.
-        needed_later: All values that are still needed after it has run.
-    """
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    needed_later: frozenset[str]
-
-
-def _blocks(graph: ir.Graph) -> Iterator[_Block]:
-    groups = list(_groups(graph))
-    later = {value.name or "" for value in graph.outputs}
-    found: list[_Block] = []
-    for nodes in reversed(groups):
-        made = {output.name or "" for node in nodes for output in node.outputs}
-        read = {
-            v.name or "" for node in nodes for v in g.values_read(node) if v.const_value is None or v.is_graph_input()
-        }
-        outputs = tuple(name for node in nodes for v in node.outputs if (name := v.name or "") in later)
-        found.append(_Block(tuple(sorted(read - made)), outputs, frozenset(later)))
-        later = (later - made) | (read - made)
-    yield from reversed(found)
 
 
 def _groups(graph: ir.Graph) -> Iterator[list[ir.Node]]:

@@ -20,6 +20,7 @@ import onnx_ir.passes.common as library
 from numpy.typing import NDArray
 
 from converter_lite.graph import load_constants
+from converter_lite.runtime import long
 from converter_lite.runtime.engine import Engine, Session
 from converter_lite.runtime.float_products import with_float_products
 from converter_lite.runtime.saturation import without_saturation
@@ -41,10 +42,12 @@ class Message:
     Attributes:
         content: A ModelProto.
         tensors: Arrays of the constants that it declares external, by name.
+        nodes: Nodes of the main graph.
     """
 
     content: bytes
     tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    nodes: int = 0
 
     def digest(self) -> str:
         """SHA-256 of graph and constants, hexadecimal."""
@@ -55,11 +58,17 @@ class Message:
         return found.hexdigest()
 
     def session(self, engine: Engine, *, threads: int = 1) -> Session:
-        """Load it.
+        """Load it; in parts if it is long.
 
         Raises:
             ModelError: The runtime cannot load the model.
         """
+        if self.nodes >= long.LONG:
+            model = ir.from_proto(onnx.load_model_from_string(self.content))
+            for name, array in self.tensors.items():
+                model.graph.initializers[name].const_value = ir.Tensor(array, name=name)
+            if long.is_long(model):
+                return _in_parts(engine, model, threads)
         return engine.session(self.content, tensors=self.tensors, threads=threads)
 
 
@@ -72,7 +81,7 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
     """
     if constant_bytes(model) < (LARGE_MODEL if beside_from is None else beside_from):
         load_constants(model)
-        return Message(ir.to_proto(model).SerializeToString())
+        return Message(ir.to_proto(model).SerializeToString(), nodes=len(model.graph))
     values = model.graph.initializers
     detached = {n: v.const_value for n, v in values.items() if v.const_value is not None and _is_shared(v.const_value)}
     with _emptied(model, detached):
@@ -87,7 +96,8 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
             _declare_external(tensor, detached[tensor.name])
     del proto.graph.initializer[:]
     proto.graph.initializer.extend(kept)
-    return Message(proto.SerializeToString(), {n: t.numpy() for n, t in detached.items() if n not in unread})
+    tensors = {n: t.numpy() for n, t in detached.items() if n not in unread}
+    return Message(proto.SerializeToString(), tensors, len(model.graph))
 
 
 def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = None, threads: int = 1) -> Session:
@@ -100,9 +110,18 @@ def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = N
     Raises:
         ModelError: The runtime cannot load the model.
     """
-    return message(with_float_products(without_saturation(model)), beside_from=beside_from).session(
-        engine, threads=threads
-    )
+    exact = with_float_products(without_saturation(model))
+    if long.is_long(exact):
+        return _in_parts(engine, exact, threads)
+    return message(exact, beside_from=beside_from).session(engine, threads=threads)
+
+
+def _in_parts(engine: Engine, model: ir.Model, threads: int) -> Session:
+    def opened(part: ir.Model) -> Session:
+        found = message(part)
+        return engine.session(found.content, tensors=found.tensors, threads=threads)
+
+    return long.LongSession(model, opened)
 
 
 def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Session:
@@ -111,16 +130,25 @@ def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Sessio
     Raises:
         ModelError: The runtime cannot load the model.
     """
-    changed = exact_message(file)
-    return engine.session(file, threads=threads) if changed is None else changed.session(engine, threads=threads)
+    model, changed = _exact(file)
+    if long.is_long(changed):
+        return _in_parts(engine, changed, threads)
+    return (
+        engine.session(file, threads=threads) if changed is model else message(changed).session(engine, threads=threads)
+    )
 
 
 def exact_message(file: bytes | Path) -> Message | None:
     """What :func:`open_file` loads instead of a serialized model or a file; ``None`` if that is exact as it is."""
+    model, changed = _exact(file)
+    return None if changed is model else message(changed)
+
+
+def _exact(file: bytes | Path) -> tuple[ir.Model, ir.Model]:
+    """A serialized model or a file, and the same with exact integer sums."""
     model = ir.load(file) if isinstance(file, Path) else ir.from_proto(onnx.load_model_from_string(file))
     library.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    changed = with_float_products(without_saturation(model))
-    return None if changed is model else message(changed)
+    return model, with_float_products(without_saturation(model))
 
 
 def constant_bytes(model: ir.Model) -> int:
