@@ -6,10 +6,11 @@ Heavy imports happen on first use, so that ``--help`` stays quick.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing itself loads slowly, and a Ctrl-C in that time would print a traceback
 if TYPE_CHECKING:
-    from converter_lite.api import Converter, convert, quant_post_dynamic, quant_post_static
+    from typing import Any
+
+    from converter_lite.api import Converter, convert, quant_aware, quant_post_dynamic, quant_post_static
     from converter_lite.cli.opt_class import Opt
     from converter_lite.errors import ConverterError
     from converter_lite.pipeline.request import ConvertRequest
@@ -25,6 +26,7 @@ __all__ = [
     "Opt",
     "__version__",
     "convert",
+    "quant_aware",
     "quant_post_dynamic",
     "quant_post_static",
 ]
@@ -36,6 +38,7 @@ _HOMES = {
     "ConverterError": "errors",
     "Opt": "cli.opt_class",
     "convert": "api",
+    "quant_aware": "api",
     "quant_post_dynamic": "api",
     "quant_post_static": "api",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from converter_lite.errors import UsageError
 from converter_lite.log import NORMAL, Log
@@ -13,7 +13,11 @@ from converter_lite.pipeline.request import DEFAULT_SAVE_TYPE, NOT_AVAILABLE, Co
 from converter_lite.pipeline.result import ConvertResult
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from converter_lite.config.settings import QuantizationConfig
+    from converter_lite.learning.aware import QuantAware
+    from converter_lite.quantization.plan import QuantPlan
 
 UNAVAILABLE = {
     "train_model": "trainModel",
@@ -26,15 +30,92 @@ Samples = Iterable[Any] | Callable[[], Iterable[Any]]
 """Samples from Python: dictionaries by input name, tuples in input order, or arrays; or a function that returns them."""
 
 
-def convert(request: ConvertRequest, *, log: Log | None = None) -> ConvertResult:
-    """Convert a model as the request says. Nothing is written unless the result is proven.
+@overload
+def convert(request: ConvertRequest, *, log: Log | None = None) -> ConvertResult: ...
+
+
+@overload
+def convert(request: QuantAware, *, log: Log | None = None) -> tuple[ir.Model, QuantPlan]: ...
+
+
+@overload
+def convert(request: QuantAware, output_file: str | Path, *, log: Log | None = None) -> ConvertResult: ...
+
+
+def convert(
+    request: ConvertRequest | QuantAware, output_file: str | Path | None = None, *, log: Log | None = None
+) -> ConvertResult | tuple[ir.Model, QuantPlan]:
+    """Convert a model as the request says, or what :func:`quant_aware` made of one. Nothing is written unless it is proven.
+
+    Args:
+        request: What to convert, or a trained module.
+        output_file: File of a module, without suffix; ``None`` returns its graph, weights with the values of their integers, and
+            its plan.
+        log: Receives messages.
 
     Raises:
         ConverterError: What is wrong, where, and what to do (subclasses in :mod:`converter_lite.errors`).
     """
     from converter_lite.pipeline.convert import run
 
-    return run(request, log or Log())
+    if isinstance(request, ConvertRequest):
+        if output_file is not None:
+            raise UsageError("a request names its file itself", where="output_file")
+        return run(request, log or Log())
+    from converter_lite.learning.aware import converted, same_start
+
+    if output_file is None:
+        return converted(request)
+    if not isinstance(request.origin, ConvertRequest):
+        raise UsageError("only modules that quant_aware made can be written", where="convert")
+    origin = replace(request.origin, output_file=Path(output_file))
+    return run(origin, log or Log(), train=lambda start: same_start(request, start))
+
+
+def quant_aware(
+    model: str | Path | ConvertRequest,
+    config: str | Path | Mapping[str, Mapping[str, str]] = "",
+    *,
+    save_type: str = "ONNX",
+    calibration_data: Samples | None = None,
+    log: Log | None = None,
+) -> QuantAware:
+    """A quantized network as a module of PyTorch, for a training loop of your own; :func:`convert` takes it back.
+
+    Args:
+        model: An ONNX file, or a request for a model of another framework (with its configuration).
+        config: INI file, or its sections as dictionaries; ``quant_type`` decides which grids are trained.
+        save_type: Output format: grids are those of its runtimes.
+        calibration_data: Samples from Python instead of ``calibrate_path``.
+        log: Receives messages.
+
+    Raises:
+        ConverterError: What is wrong, where, and what to do.
+    """
+    from converter_lite.system.extras import require
+
+    require(("torch",), what="quantization-aware training", extra="learn", where="quant_aware")
+    from converter_lite.learning.aware import QuantAware
+    from converter_lite.pipeline.convert import quantized_network
+
+    if not isinstance(model, ConvertRequest):
+        converter = Converter(calibration_data=calibration_data)
+        for section, keys in config.items() if isinstance(config, Mapping) else ():
+            converter.set_config_info(section, keys)
+        settings = converter._merged_config("" if isinstance(config, Mapping) else config)
+        model = ConvertRequest(
+            Path(model),
+            Path(f"{model}_trained"),
+            config=settings,
+            save_type=(save_type,),
+            calibration_data=calibration_data,
+        )
+    quantized = quantized_network(model, log or Log())
+    if not quantized.plan.quantized_nodes:
+        raise UsageError("nothing is quantized: there is nothing to train", where="config", hint="set quant_type")
+    module = QuantAware(quantized)
+    module.origin = model
+    return module
 
 
 @dataclass(slots=True)
@@ -183,6 +264,9 @@ ALGORITHMS = {
 }
 """PaddleSlim's ``algo`` -> ``activation_quant_method``; ``avg`` averages extremes over samples, as REMOVAL_OUTLIER does."""
 
+STATIC_BITS = frozenset({4, 8})
+"""Widths of weights and activations in static quantization."""
+
 WEIGHT_TYPES = {"channel_wise_abs_max": "true", "abs_max": "false"}
 """PaddleSlim's ``weight_quantize_type`` -> ``per_channel``."""
 
@@ -230,8 +314,8 @@ def quant_post_static(
         algo: One of :data:`ALGORITHMS`.
         weight_quantize_type: One of :data:`WEIGHT_TYPES`.
         quantizable_op_type: Operators to quantize, names of :data:`OPERATOR_NAMES`.
-        weight_bits: 8.
-        activation_bits: 8.
+        weight_bits: 8, or 4 in ONNX files.
+        activation_bits: The same.
         skip_nodes: Names of nodes that stay float.
         save_type: Output formats, as ``--saveType`` takes them.
         verbose: Print the summary lines of the command line.
@@ -241,9 +325,9 @@ def quant_post_static(
     """
     del executor
     source = _source(model_dir, model_filename, params_filename)
-    if (weight_bits, activation_bits) != (8, 8):
+    if not {weight_bits, activation_bits} <= STATIC_BITS:
         raise UsageError(
-            "runtimes compute activations and weights of 8 bits in integers, and no others",
+            "layers that compute with integers have 4 or 8 bits",
             where=f"weight_bits={weight_bits}, activation_bits={activation_bits}",
             hint="quant_post_dynamic takes weight_bits of 1 to 16, with activations in float; "
             "skip_nodes leaves layers in float that 8 bits hurt",
@@ -255,8 +339,9 @@ def quant_post_static(
     converter = Converter(calibration_data=sample_generator)
     method = _known("algo", algo, ALGORITHMS)
     per_channel = _known("weight_quantize_type", weight_quantize_type, WEIGHT_TYPES)
-    converter.set_config_info("common_quant_param", {"quant_type": "FULL_QUANT"})
-    converter.set_config_info("full_quant_param", {"activation_quant_method": method, "per_channel": per_channel})
+    converter.set_config_info("common_quant_param", {"quant_type": "FULL_QUANT", "bit_num": str(weight_bits)})
+    full = {"activation_quant_method": method, "per_channel": per_channel, "activation_bits": str(activation_bits)}
+    converter.set_config_info("full_quant_param", full)
     request = replace(
         source,
         output_file=Path(quantize_model_path),

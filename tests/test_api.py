@@ -325,7 +325,7 @@ def test_shapes_of_the_converter_are_sizes_by_name(workshop: Workshop) -> None:
         {"algo": "emd"},
         {"weight_quantize_type": "range_abs_max"},
         {"quantizable_op_type": ["conv3d"]},
-        {"weight_bits": 4},
+        {"weight_bits": 5},
         {"activation_bits": 16},
         {"params_filename": "__params__"},
         {"sample_generator": None},
@@ -337,6 +337,19 @@ def test_static_quantization_refuses_what_it_does_not_know(workshop: Workshop, o
     with pytest.raises(UsageError):
         quant_post_static("model.onnx", "static", **{"sample_generator": samples, **options})
     assert not Path("static.onnx").exists()
+
+
+def test_static_quantization_with_four_bits_stores_weights_of_four_bits(workshop: Workshop) -> None:
+    quant_post_static(
+        "model.onnx", "static", samples, weight_bits=4, activation_bits=4, quantizable_op_type=["conv2d", "mul"]
+    )
+    kinds = {
+        tensor.name: tensor.data_type for tensor in onnx.load("static.onnx").graph.initializer if len(tensor.dims) > 1
+    }
+    assert onnx.TensorProto.INT4 in kinds.values(), kinds
+    with pytest.raises(ConverterError, match="bit_num"):
+        quant_post_static("model.onnx", "refused", samples, weight_bits=4, save_type="MINDIR_LITE")
+    assert not Path("refused.ms").exists()
 
 
 def test_static_quantization_refuses_an_unknown_node_with_the_nearest(workshop: Workshop) -> None:

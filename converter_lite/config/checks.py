@@ -9,6 +9,7 @@ from typing import Any
 from converter_lite.config.keys import DYNAMIC, FULL, WEIGHT, Condition, Section, Use
 from converter_lite.config.names import (
     BLOCK_BITS,
+    FULL_BITS,
     ImageFormat,
     InputType,
     QuantType,
@@ -104,9 +105,10 @@ def _quant_type_is_given(facts: Facts) -> Iterator[Remark]:
     }
     if used and QUANT_TYPE not in facts.given:
         words = ", ".join(word.value for word in QuantType)
-        opened = [name for name in facts.sections if name in used]
-        where = QUANT_TYPE[0] if QUANT_TYPE[0] in facts.sections else opened[0]
-        yield where, "", f"quant_type is missing: set it in [common_quant_param] to one of {words}"
+        opened = [name for name in facts.sections if name in {QUANT_TYPE[0], *used}]
+        opened.sort(key=lambda name: name != QUANT_TYPE[0])
+        if opened:  # else all keys stand outside of their sections, which is an error already
+            yield opened[0], "", f"quant_type is missing: set it in [common_quant_param] to one of {words}"
 
 
 def _partners_are_given(facts: Facts) -> Iterator[Remark]:
@@ -146,7 +148,9 @@ def _bits_fit(facts: Facts) -> Iterator[Remark]:
             yield *_ENABLE_ENCODE, f"can be false with bit_num 8 or 16 only, not {bits}"
         if facts.known(_DEQUANT) and facts.values[_DEQUANT] is not None and bits == 0:
             yield *_DEQUANT, "needs a fixed number of bits: set bit_num to 1..16"
-    elif quant_type is not None and bits != 8:
+    elif quant_type is FULL and bits not in FULL_BITS:
+        yield *_BIT_NUM, f"must be 8 (or 4, for ONNX files) with {quant_type.value}, not {bits}"
+    elif quant_type is DYNAMIC and bits != 8:
         yield *_BIT_NUM, f"must be 8 with {quant_type.value}, not {bits}"
 
 

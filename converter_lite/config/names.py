@@ -70,6 +70,16 @@ class BlockSize(Word):
     LARGE = "128", "", True
 
 
+class Width(Word):
+    """Bits of an activation. Ours."""
+
+    FOUR = "4", "", True
+    EIGHT = "8", "", True
+
+
+FULL_BITS = (4, 8)
+"""Widths of weights where activations are integers, too."""
+
 BLOCK_BITS = (4, 8)
 """Widths of weights with a scale per block."""
 
@@ -86,6 +96,7 @@ class Rounding(Word):
 
     NEAREST = "NEAREST", "to the nearest integer"
     ADAPTIVE = "ADAPTIVE", "fitted to what calibration samples make each layer read"
+    LEARNED = "LEARNED", "ADAPTIVE, then integers, steps and biases learn from the float network (the extra [learn])"
 
     @property
     def is_fitted(self) -> bool:

@@ -32,7 +32,23 @@ def configured_dataset(
     """
     if data is None or not data.calibrate_path or data.input_type is None:
         return None
-    pictures = ImagePreprocess(
+    return open_dataset(
+        data.calibrate_path,
+        specs,
+        picture_settings(data) if data.input_type is InputType.IMAGE else input_format,
+        size=data.calibrate_size,
+        workers=workers,
+        confined=confined,
+    )
+
+
+def picture_settings(data: DataPreprocessParam) -> ImagePreprocess:
+    """How a section prepares pictures.
+
+    Raises:
+        DataError: Its keys contradict each other.
+    """
+    return ImagePreprocess(
         image_to_format=data.image_to_format.value if data.image_to_format else None,
         normalize_mean=data.normalize_mean or None,
         normalize_std=data.normalize_std or None,
@@ -41,14 +57,6 @@ def configured_dataset(
         resize_method=data.resize_method.value if data.resize_method else None,
         center_crop_width=data.center_crop_width,
         center_crop_height=data.center_crop_height,
-    )
-    return open_dataset(
-        data.calibrate_path,
-        specs,
-        pictures if data.input_type is InputType.IMAGE else input_format,
-        size=data.calibrate_size,
-        workers=workers,
-        confined=confined,
     )
 
 

@@ -48,9 +48,17 @@ def open_proof_data(path: Path, specs: Sequence[InputSpec], *, layout: Layout, c
     return IterableDataset(_feeds(_arrays(path, where), specs, where), specs)
 
 
+def check_proof_data(path: Path) -> None:
+    """Check what is known before the model is read.
+
+    Raises:
+        DataError: There is neither a file nor a folder.
+    """
+    if not path.is_file() and not path.is_dir():
+        raise DataError("there is no such file or folder", where=f"{FLAG}={path}", hint=HINT)
+
+
 def _arrays(path: Path, where: str) -> dict[str, NDArray[Any]]:
-    if not path.is_file():
-        raise DataError("there is no such file or folder", where=where, hint=HINT)
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}

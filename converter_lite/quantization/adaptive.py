@@ -82,6 +82,28 @@ def input_rows(
     return patches.reshape(len(patches), group, -1)
 
 
+@dataclass(frozen=True, slots=True)
+class Products:
+    """What one sample adds to :class:`Moments`; shapes as there."""
+
+    rows: int
+    quantized: Matrix
+    cross: Matrix
+    quantized_sum: Matrix
+    float_sum: Matrix
+
+
+def products(float_rows: NDArray[np.float32], quantized_rows: NDArray[np.float32]) -> Products:
+    """Products of the same rows in both networks, ``(rows, groups, columns)``; may be the same array."""
+    x, q = np.moveaxis(float_rows, 1, 0), np.moveaxis(quantized_rows, 1, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        quantized, quantized_sum = (np.swapaxes(q, 1, 2) @ q).astype(np.float64), q.sum(axis=1).astype(np.float64)
+        if float_rows is quantized_rows:
+            return Products(len(float_rows), quantized, quantized, quantized_sum, quantized_sum)
+        cross, float_sum = (np.swapaxes(x, 1, 2) @ q).astype(np.float64), x.sum(axis=1).astype(np.float64)
+    return Products(len(float_rows), quantized, cross, quantized_sum, float_sum)
+
+
 @dataclass(slots=True)
 class Moments:
     """Second moments of a layer's inputs in the float and in the quantized network, gathered sample by sample.
@@ -96,20 +118,18 @@ class Moments:
     quantized_sum: Matrix | None = None
     float_sum: Matrix | None = None
 
-    def add(self, float_rows: NDArray[np.float32], quantized_rows: NDArray[np.float32]) -> None:
-        """Add one sample: the same rows in both networks, ``(rows, groups, columns)``."""
-        x, q = np.moveaxis(float_rows, 1, 0), np.moveaxis(quantized_rows, 1, 0)
+    def add(self, sample: Products) -> None:
+        """Add one sample."""
         with np.errstate(over="ignore", invalid="ignore"):
-            parts = (np.swapaxes(q, 1, 2) @ q, np.swapaxes(x, 1, 2) @ q, q.sum(axis=1), x.sum(axis=1))
-            wide = [part.astype(np.float64) for part in parts]
-            self.count += len(float_rows)
+            self.count += sample.rows
             if self.quantized is None or self.cross is None or self.quantized_sum is None or self.float_sum is None:
-                self.quantized, self.cross, self.quantized_sum, self.float_sum = wide
+                self.quantized, self.cross = sample.quantized.copy(), sample.cross.copy()
+                self.quantized_sum, self.float_sum = sample.quantized_sum.copy(), sample.float_sum.copy()
                 return
-            self.quantized += wide[0]
-            self.cross += wide[1]
-            self.quantized_sum += wide[2]
-            self.float_sum += wide[3]
+            self.quantized += sample.quantized
+            self.cross += sample.cross
+            self.quantized_sum += sample.quantized_sum
+            self.float_sum += sample.float_sum
 
     def means(self, *, centered: bool) -> tuple[Matrix, Matrix]:
         """Mean moments of the quantized inputs, and of float with quantized inputs; covariances if ``centered``."""

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import channel_means
+from converter_lite.calibration.runner import channel_means, map_ordered
 from converter_lite.config.names import Rounding
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
@@ -110,7 +110,11 @@ def fit_layers(
     outputs = [copy.outputs[0] for copy in copies]
     run = SequentialRun(working, feeds, context)
     run_float = SequentialRun(before, feeds, context)
-    fitting = _Rounding(quantized, len(feeds), run, run_float, wanted) if wanted.rounding.is_fitted else None
+    fitting = (
+        _Rounding(quantized, len(feeds), (run, run_float), wanted, context.threads)
+        if wanted.rounding.is_fitted
+        else None
+    )
     shifts: dict[str, NDArray[np.float64]] = {}
     later, float_later = set(outputs), {original[node.name].outputs[0] for node in nodes}
     for i, node in enumerate(context.log.track(nodes, "correcting layers", len(nodes))):
@@ -135,17 +139,17 @@ class _Rounding:
         self,
         quantized: QuantizedModel,
         samples: int,
-        run: SequentialRun,
-        run_float: SequentialRun,
+        runs: tuple[SequentialRun, SequentialRun],
         wanted: LayerFit,
+        threads: int,
     ) -> None:
         self._quantized = quantized
         self._samples = samples
         self._wanted = wanted
         self._algorithm = ALGORITHMS[wanted.rounding]
-        self._names = g.Names(run.graph)
-        self._run = run
-        self._run_float = run_float
+        self._run, self._run_float = runs
+        self._names = g.Names(self._run.graph)
+        self._threads = threads
 
     def fit(self, node: ir.Node, working: ir.Node, original: ir.Node, later: Container[ir.Value]) -> None:
         """Choose the integers of a layer's weight.
@@ -173,10 +177,9 @@ class _Rounding:
 
         params = self._quantized.plan.weights[weight.name]
         moments = adaptive.Moments()
-        for float_rows, quantized_rows in zip(
-            self._run_float.map(float_data, rows), self._run.map(data, rows), strict=True
-        ):
-            moments.add(float_rows, quantized_rows)
+        pairs = zip(self._run_float.map(float_data, rows), self._run.map(data, rows), strict=True)
+        for sample in map_ordered(lambda pair: adaptive.products(*pair), pairs, self._threads):
+            moments.add(sample)
         values = array.astype(np.float32, copy=False)
         has_bias = has_channel_bias(node)
         if (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.errors import ConfigError
 from converter_lite.kernels.params import QuantParams, QuantSpec, block_params
-from converter_lite.quantization.settings import Settings, WeightSettings
+from converter_lite.quantization.settings import FullSettings, Settings, WeightSettings
 from converter_lite.targets.operands import stored_weight, weight_of
 
 TABLE_BITS = 8
@@ -41,12 +41,17 @@ def blocks_of(weight: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
     return QuantParams(np.ascontiguousarray(found.scale.T), np.ascontiguousarray(found.zero_point.T), spec)
 
 
-def refuse_blocks(settings: Settings, file: str) -> None:
-    """Refuse blocks for a kind of file that has none.
+def refuse_onnx_only(settings: Settings, file: str) -> None:
+    """Refuse what only ONNX files hold: scales per block, activations and their weights with less than 8 bits.
 
     Raises:
         ConfigError: The configuration asks for them.
     """
+    if isinstance(settings, FullSettings) and settings.is_narrow:
+        narrow = "[common_quant_param] bit_num" if settings.bits < 8 else "[full_quant_param] activation_bits"
+        raise ConfigError(
+            f"integer kernels behind {file} compute with 8 bits", where=narrow, hint="use --saveType=ONNX, or 8 bits"
+        )
     if isinstance(settings, WeightSettings) and settings.blocks is not None:
         raise ConfigError(
             f"{file} has no scales per block",

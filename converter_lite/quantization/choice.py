@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.config.names import (
+    FULL_BITS,
     DynamicQuantStrategy,
     QuantType,
     Rounding,
@@ -28,9 +29,11 @@ from converter_lite.quantization.settings import (
     DynamicSettings,
     FullSettings,
     Goal,
+    Learning,
     MixedBits,
     WeightSettings,
 )
+from converter_lite.system.extras import require
 from converter_lite.targets.devices import target_spec
 from converter_lite.targets.policy import Policy
 
@@ -59,17 +62,21 @@ class Choice:
         target: The runtime that it is for.
         goal: Accuracy to reach by leaving nodes in float.
         notes: Where the format departs from the configuration.
+        learning: How it learns from the float network, ``None`` if it does not.
     """
 
     settings: Settings
     target: Policy
     goal: Goal | None = None
     notes: tuple[str, ...] = ()
+    learning: Learning | None = None
 
     @property
     def is_gated(self) -> bool:
         """Whether the default quality gate holds: 8 bits and more, or searched widths."""
-        if not isinstance(self.settings, WeightSettings):
+        if isinstance(self.settings, FullSettings):
+            return not self.settings.is_narrow
+        if isinstance(self.settings, DynamicSettings):
             return True
         mixed = self.settings.mixed
         return self.settings.bits >= 8 if mixed is None else mixed.search
@@ -146,6 +153,9 @@ def choose(
         return None
     skip = named_nodes(config, SKIPPED, model, vanished)
     choice = _choose(config, skip, has_samples=has_samples)
+    if choice.settings.rounding is Rounding.LEARNED:
+        _check_learning(config)
+        choice = replace(choice, learning=Learning(common.learn_seconds, common.learn_seed))
     if isinstance(choice.settings, WeightSettings):
         choice = replace(choice, settings=replace(choice.settings, blocks=_blocks(config, model, vanished)))
     if common.target_cosine is None and common.target_error is None:
@@ -161,6 +171,19 @@ def choose(
             hint="set target_cosine, or init_scale with auto_tune=false",
         )
     return replace(choice, settings=replace(choice.settings, mixed=replace(mixed, target_cosine=goal.cosine)))
+
+
+def _check_learning(config: QuantizationConfig) -> None:
+    """Refuse to learn without the packages.
+
+    Raises:
+        UsageError: A package is missing.
+    """
+    quant_type = config.common_quant_param.quant_type
+    assert quant_type is not None
+    section = quant_type.value.lower().replace("_quant", "_quant_param")
+    where = config.location(section, "rounding") or f"[{section}] rounding"
+    require(("torch",), what="rounding=LEARNED", extra="learn", where=where)
 
 
 def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bool) -> Choice:
@@ -184,7 +207,13 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
 def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
     full = config.full_quant_param
     target = target_spec(full.target_device.value)
-    target = replace(target, pairs_saturate=target.pairs_saturate and config.common_quant_param.portable)
+    bits, activation_bits = config.common_quant_param.bit_num, int(full.activation_bits.value)
+    target = replace(
+        target,
+        weight=replace(target.weight, bits=bits),
+        between=replace(target.activation, bits=activation_bits),
+        pairs_saturate=target.pairs_saturate and config.common_quant_param.portable and bits == FULL_BITS[-1],
+    )
     per_channel = target.per_channel if full.per_channel is None else full.per_channel
     is_coarse = not per_channel and full.bias_correction
     settings = FullSettings(
@@ -195,6 +224,8 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
         smooth_alpha=full.smooth_alpha,
         rounding=full.rounding or (Rounding.ADAPTIVE if is_coarse else Rounding.NEAREST),
         skip=skip,
+        bits=bits,
+        activation_bits=activation_bits,
     )
     return Choice(settings, target)
 
@@ -236,7 +267,7 @@ def _weight_rounding(config: QuantizationConfig, *, has_samples: bool) -> Roundi
     """
     weight = config.weight_quant_param
     is_gptq = weight.quant_strategy is WeightQuantStrategy.GPTQ
-    rounding = Rounding.ADAPTIVE if is_gptq else weight.rounding
+    rounding = Rounding.ADAPTIVE if is_gptq and weight.rounding is not Rounding.LEARNED else weight.rounding
     if rounding is None:
         pays = has_samples and config.common_quant_param.bit_num < ADAPTIVE_BELOW_BITS
         return Rounding.ADAPTIVE if pays else Rounding.NEAREST

@@ -237,7 +237,7 @@ def constant_params(
     for node in integer:  # even if biases stay float: onnxruntime quantizes them itself (seen in its graphs, 1.31)
         _widen_for_bias(node, plan, found)
     for node in integer if target.quantize_bias else []:
-        _add_bias(node, plan, found)
+        add_bias(node, plan, found)
     return found
 
 
@@ -319,8 +319,8 @@ def _widen_for_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams
         found[weight.name or ""] = replace(params, scale=widened.astype(np.float32))
 
 
-def _add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
-    """int32 bias with scale ``s_input * s_weight``."""
+def add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
+    """Put into ``found`` the parameters of a node's int32 bias: scale ``s_input * s_weight``."""
     operands = _bias_operands(node, plan, found)
     if operands is None:
         return

@@ -45,19 +45,17 @@ def add_rounding(quantized: QuantizedModel, adapted: QuantPlan, *, zero_points: 
     graph, plan = quantized.model.graph, quantized.plan
     values = (*graph.inputs, *(value for node in graph for value in node.outputs))
     names = _ShortNames(graph)
-    given = {
-        value
-        for value in values
-        if _computes_integers(_maker(value, plan), adapted) and str(value.name) in plan.activations
-    }
-    if not zero_points:
-        given = {value for value in given if not _is_beyond_symmetric(plan.activations[str(value.name)])}
-    found = [
-        value
-        for value in values
-        if str(value.name) in plan.activations and value not in given and _is_left_over(value, plan, adapted)
-    ]
-    moved = {value for value in found if _is_on_grid(value, plan)}
+    given, found, moved = set[ir.Value](), list[ir.Value](), set[ir.Value]()
+    for value in values:
+        if str(value.name) not in plan.activations:
+            continue
+        before = _moved_from(value, plan)
+        if before is not None and (before in given or before in found):
+            moved.add(value)
+        if _gives_integers(value, adapted, plan, zero_points=zero_points) and (before is None or before in given):
+            given.add(value)
+        elif _is_left_over(value, plan, adapted):
+            found.append(value)
     for value in found:
         params, readers = plan.activations[str(value.name)], _readers(value, plan)
         becomes_integer = any(_computes_integers(node, adapted) for node, _ in readers)
@@ -72,7 +70,14 @@ def add_rounding(quantized: QuantizedModel, adapted: QuantPlan, *, zero_points: 
         if becomes_integer:
             adapted.activations.pop(str(value.name), None)
             adapted.activations[str(nodes[-1].outputs[0].name)] = params
-    return len(found) - len(moved)
+    return sum(value not in moved for value in found)
+
+
+def _gives_integers(value: ir.Value, adapted: QuantPlan, plan: QuantPlan, *, zero_points: bool) -> bool:
+    """Whether an integer kernel makes a value, with its zero point."""
+    if not _computes_integers(_maker(value, plan), adapted):
+        return False
+    return zero_points or not _is_beyond_symmetric(plan.activations[str(value.name)])
 
 
 def _is_left_over(value: ir.Value, plan: QuantPlan, adapted: QuantPlan) -> bool:
@@ -104,14 +109,14 @@ def _computes_integers(node: ir.Node | None, plan: QuantPlan) -> bool:
     return node is not None and plan.mode(node) is NodeMode.INTEGER
 
 
-def _is_on_grid(value: ir.Value, plan: QuantPlan) -> bool:
-    """Whether a value has numbers that were on its grid before they were moved."""
+def _moved_from(value: ir.Value, plan: QuantPlan) -> ir.Value | None:
+    """The value on the same grid whose numbers a value has, moved. A writer may move them as floats."""
     node, params = value.producer(), plan.activations[str(value.name)]
     if node is None or node.op_type not in MOVING or not _computes_integers(node, plan):
-        return False
+        return None
     before = node.inputs[0]
     given = plan.activations.get(str(before.name)) if before is not None else None
-    return given is not None and given.spec == params.spec and _same(given, params)
+    return before if given is not None and given.spec == params.spec and _same(given, params) else None
 
 
 def _same(one: QuantParams, other: QuantParams) -> bool:

@@ -8,6 +8,7 @@ Rules, in this order (numbers are cited in the code):
 4. Where the device gains nothing from isolated integer operators, an operator without weights is quantized only
    between quantized neighbours. Repeat until nothing changes.
 5. Where the device computes them as fast in float, the layers that read a picture stay float (:mod:`.stem`).
+6. Where the device's kernels were measured, nodes and regions that take longer in integers stay float (:mod:`.regions`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
+from converter_lite.quantization.regions import Regions
 from converter_lite.quantization.stem import stem
 from converter_lite.targets.operands import FLOAT_TYPES, operator
 from converter_lite.targets.operators import Role
@@ -49,6 +51,11 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:
         _drop_islands(model, plan)  # rule 4
+    if (
+        target.costs is not None and Regions(model, plan, target, target.costs, reads_integer).leave_slow_ones()
+    ):  # rule 6
+        _follow_clamps(model, plan)
+        _drop_islands(model, plan)
     if target.float_addend:
         _mark_float_addends(model, plan)
     return plan

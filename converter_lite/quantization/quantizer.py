@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from converter_lite.errors import ConfigError
-from converter_lite.quantization import dynamic, fallback, full, score
+from converter_lite.log import counted
+from converter_lite.quantization import dynamic, fallback, full, held_out, score
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placement import quantized_tensors
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq import build
-from converter_lite.quantization.settings import FullSettings, Goal, WeightSettings
+from converter_lite.quantization.settings import FullSettings, Goal, Learning, WeightSettings
 from converter_lite.quantization.weight_only import decide_weights, quantize_weights, quantize_weights_as_planned
 from converter_lite.runtime.engine import Feed
 
@@ -34,6 +35,10 @@ SUBSTITUTES = 16
 """Random samples on which accuracy is measured if there are no others."""
 
 
+Learn = Callable[[QuantizedModel, ir.Model, Learning], QuantizedModel]
+"""From a quantized network and the float graph to what was learnt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What a quantization works with.
@@ -41,12 +46,14 @@ class Resources:
     Attributes:
         samples: Calibration samples, ``None`` where there are none.
         context: Runs models and observes activations.
+        learn: Lets a quantized network learn from the float one.
         random_feeds: Gives random samples for a model, where something is measured without data.
     """
 
     samples: Samples | None
     context: CalibrationContext
     random_feeds: Callable[[ir.Model, int], Sequence[Feed]] = lambda model, count: ()
+    learn: Learn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,8 @@ class Quantizer:
         Raises:
             ConverterError: It cannot be quantized.
         """
-        first = self.quantize(self.choice, plan)
+        learner = self._holding_out()
+        first = learner._learnt(learner.quantize(self.choice, plan), fixed_grids=plan is not None)
         goal = self.choice.goal
         if goal is None or not first.plan.quantized_nodes:
             return first
@@ -88,6 +96,22 @@ class Quantizer:
             return first
         with self.resources.context.log.stage("fallback"):
             return self._reach(goal, first)
+
+    def _holding_out(self) -> Quantizer:
+        """The same where nothing is fitted to the samples that judge what is learnt."""
+        samples, learning = self.resources.samples, self.choice.learning
+        if learning is None or samples is None:
+            return self
+        fitted = held_out.FittingSamples(samples, learning.seed)
+        return replace(self, resources=replace(self.resources, samples=fitted))
+
+    def _learnt(self, quantized: QuantizedModel, *, fixed_grids: bool = False) -> QuantizedModel:
+        """What the network learns where it is to learn, else the network itself."""
+        learn, learning = self.resources.learn, self.choice.learning
+        if learn is None or learning is None or not quantized.plan.quantized_nodes:
+            return quantized
+        with self.resources.context.log.stage("learning"):
+            return learn(quantized, self.model, replace(learning, grids=learning.grids and not fixed_grids))
 
     def quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
         """One quantization as chosen, without looking at the goal."""
@@ -124,6 +148,8 @@ class Quantizer:
             log=self.resources.context.log,
         )
         self._report(goal, best)
+        if best.skip:
+            best = replace(best, quantized=self._learnt(best.quantized))
         nodes = best.quantized.plan.nodes
         for name in best.skip:
             if nodes[name].mode is NodeMode.FLOAT:
@@ -171,11 +197,11 @@ class Quantizer:
     def _report(self, goal: Goal, best: fallback.Trial) -> None:
         how = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
         if goal.shortfall(best.score) > 1.0:
-            bound = f" with at most {goal.max_nodes} nodes {how}" if goal.max_nodes else ""
+            bound = f" with at most {counted(goal.max_nodes, 'node')} {how}" if goal.max_nodes else ""
             self.resources.context.log.warning(f"the outputs do not reach {goal}{bound}; the best found is kept")
         if best.skip:
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
-            nodes = "1 node" if len(best.skip) == 1 else f"{len(best.skip)} nodes"
+            nodes = counted(len(best.skip), "node")
             self.resources.context.log.info(f"{nodes} {how}; {exact} with {skip_line(self.choice, best.skip)}")
 
 

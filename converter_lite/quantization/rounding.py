@@ -26,5 +26,7 @@ class Algorithm:
     grid: Callable[..., tuple[QuantParams, NDArray[np.int32]]]
 
 
-ALGORITHMS: Mapping[Rounding, Algorithm] = {Rounding.ADAPTIVE: Algorithm(adaptive.fit_rounding, adaptive.fit_grid)}
-"""Rounding to nearest is not among them: it reads no samples."""
+_ADAPTIVE = Algorithm(adaptive.fit_rounding, adaptive.fit_grid)
+
+ALGORITHMS: Mapping[Rounding, Algorithm] = {Rounding.ADAPTIVE: _ADAPTIVE, Rounding.LEARNED: _ADAPTIVE}
+"""What is learnt starts from what ADAPTIVE gives. Rounding to nearest is not among them: it reads no samples."""

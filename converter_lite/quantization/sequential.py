@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered, mean_node
+from converter_lite.quantization.piece import Piece
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
-from converter_lite.runtime.serializing import open_session
 
 KEPT_BYTES = 40 << 20
 """Bytes of a tensor over all samples above which it is computed again. The first layers of a network that reads pictures run
@@ -28,13 +28,13 @@ quickly, and their outputs are most of what would have to be kept."""
 COMPUTED_AGAIN = 8
 """Tensors in a row that are computed again; the next one is kept whatever its size, which bounds the time in deep networks."""
 
-HALF_LIMIT = 6e4
-"""Largest magnitude that is kept in half precision."""
-
 Result = TypeVar("Result")
 
 CHEAP = ("DequantizeLinear",)
 """Operators that are run again instead of storing their (four times larger) float result."""
+
+NARROW = (ir.DataType.INT4, ir.DataType.UINT4)
+"""Integers that NumPy has no type for: what they stand for is kept instead."""
 
 WEIGHT_STEPS = ("DequantizeLinear", "Mul")
 """Operators between the integers of a stored weight and the layer that reads it."""
@@ -90,15 +90,13 @@ class SequentialRun:
     def _run(
         self, value: ir.Value, keep: list[ir.Value], function: Callable[[int, NDArray[Any]], Result], *, mean: bool
     ) -> Iterator[Result]:
-        session = open_session(self._context.engine, self._piece(value, keep, mean=mean))
-        asked = session.output_names[0]
         kept = {v.name for v in keep}
+        piece = Piece(self._extracted(value, keep, mean=mean), kept, self._halves(), self._context)
         dropped: set[str] = set()
 
         def work(item: tuple[int, dict[str, NDArray[Any]]]) -> tuple[Result, dict[str, NDArray[Any]]]:
-            outputs = session.run({name: self._unpacked(name, array) for name, array in item[1].items()})
-            result = function(item[0], outputs[asked])
-            return result, {name: _packed(array) for name, array in outputs.items() if name in kept}
+            asked, held = piece.run(item[1])
+            return function(item[0], asked), held
 
         done = map_ordered(work, enumerate(self._stored), self._context.threads)
         for stored, (result, outputs) in zip(self._stored, done, strict=True):
@@ -117,11 +115,16 @@ class SequentialRun:
         self._dropped |= large
         return large
 
-    def _unpacked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        is_packed = array.dtype == np.float16 and self._values[name].dtype is not ir.DataType.FLOAT16
-        return array.astype(np.float32) if is_packed else array
+    def _halves(self) -> set[str]:
+        """Float tensors that are stored in half precision, in every sample."""
+        return {
+            name or ""
+            for name, value in self._values.items()
+            if value.dtype is ir.DataType.FLOAT
+            and all(stored[name or ""].dtype == np.float16 for stored in self._stored)
+        }
 
-    def _piece(self, value: ir.Value, keep: list[ir.Value], *, mean: bool) -> ir.Model:
+    def _extracted(self, value: ir.Value, keep: list[ir.Value], *, mean: bool) -> ir.Model:
         wanted = [value, *(v for v in keep if v is not value)]
         graph = g.extracted(self._model.graph, list(self._values.values()), wanted)
         if mean:
@@ -161,7 +164,7 @@ def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:
         if producer is not None and producer.op_type in CHEAP:
             source = producer.inputs[0]
             if source is not None and source.const_value is None:
-                kept.append(source)
+                kept.append(value if source.dtype in NARROW else source)
         else:
             kept.append(value)
     return kept
@@ -173,13 +176,6 @@ def _is_fixed(value: ir.Value) -> bool:
     if producer is None or producer.op_type not in WEIGHT_STEPS:
         return value.const_value is not None
     return all(source is None or _is_fixed(source) for source in producer.inputs)
-
-
-def _packed(array: NDArray[Any]) -> NDArray[Any]:
-    """float32 as float16 where its range allows: bias correction averages over many values, and memory holds all samples."""
-    if array.dtype != np.float32 or array.size == 0 or float(np.abs(array).max()) > HALF_LIMIT:
-        return array
-    return array.astype(np.float16)
 
 
 def mean_over_samples(rows: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

@@ -37,6 +37,8 @@ class FullSettings:
         smooth_alpha: Share of an activation's spread that equalization and smoothing move into the weights behind it.
         rounding: How weights become integers.
         skip: Names of nodes that stay float.
+        bits: Width of weights.
+        activation_bits: Width of activations between layers.
     """
 
     method: str = "MAX_MIN"
@@ -46,6 +48,13 @@ class FullSettings:
     smooth_alpha: float = MIGRATION
     rounding: Rounding = Rounding.NEAREST
     skip: frozenset[str] = frozenset()
+    bits: int = 8
+    activation_bits: int = 8
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether anything has less than 8 bits."""
+        return min(self.bits, self.activation_bits) < 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +175,21 @@ class Goal:
     def __str__(self) -> str:
         parts = [f"cosine {self.cosine:g}"] if self.cosine is not None else []
         return " and ".join([*parts, *([f"largest error {self.error:g}"] if self.error is not None else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """How a quantized network learns from the float one.
+
+    Attributes:
+        seconds: Time that it takes on two cores of a usual processor; the number of steps follows from it.
+        seed: Of all that is drawn.
+        grids: Steps and zero points may change; otherwise integers and biases only.
+    """
+
+    seconds: int = 300
+    seed: int = 0
+    grids: bool = True
 
 
 Settings = FullSettings | WeightSettings | DynamicSettings

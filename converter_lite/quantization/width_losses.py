@@ -81,8 +81,13 @@ def _moments(
         return None
     count = adaptive.rows_per_sample(node, array, samples)
     moments = adaptive.Moments()
-    for rows in run.map(data, lambda index, x: adaptive.input_rows(node, x, array.shape, count, index)):
-        moments.add(rows, rows)
+
+    def products(index: int, x: FloatArray) -> adaptive.Products:
+        rows = adaptive.input_rows(node, x, array.shape, count, index)
+        return adaptive.products(rows, rows)
+
+    for sample in run.map(data, products):
+        moments.add(sample)
     return moments
 
 

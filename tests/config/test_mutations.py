@@ -155,3 +155,12 @@ def test_the_undamaged_file_is_legal() -> None:
     assert isinstance(outcome(BASE), QuantizationConfig)
     assert EXPECTED.warnings == ()
     assert len(WORDS) > 30
+
+
+@pytest.mark.parametrize(
+    "text", ["enable_encode=true", "[ascend_context]\nmin_quant_weight_channel=0", "[transform_quant_param]\nbit_num=4"]
+)
+def test_a_key_outside_of_its_section_is_an_error_that_names_the_section(text: str) -> None:
+    found = outcome(text)
+    assert isinstance(found, ConfigError)
+    assert "quant_param]" in str(found)

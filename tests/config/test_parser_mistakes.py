@@ -123,7 +123,7 @@ REFUSED = {
     ),
     "FULL with 7 bits": (
         FULL.replace("FULL_QUANT\n", "FULL_QUANT\nbit_num=7\n"),
-        "a.cfg:3 [common_quant_param] bit_num: must be 8 with FULL_QUANT, not 7",
+        "a.cfg:3 [common_quant_param] bit_num: must be 8 (or 4, for ONNX files) with FULL_QUANT, not 7",
     ),
     "DYNAMIC with 0 bits": (
         DYNAMIC + "bit_num=0\n",

@@ -23,6 +23,7 @@ from converter_lite.quantization.adaptive import (
     fit_grid,
     fit_rounding,
     input_rows,
+    products,
     rows_per_sample,
 )
 from converter_lite.quantization.bias_correction import LayerFit, fit_layers
@@ -74,7 +75,7 @@ def correlated(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
 def gathered(float_rows: list[NDArray[np.float32]], quantized_rows: list[NDArray[np.float32]]) -> Moments:
     moments = Moments()
     for x, q in zip(float_rows, quantized_rows, strict=True):
-        moments.add(x, q)
+        moments.add(products(x, q))
     return moments
 
 

@@ -228,6 +228,19 @@ def test_what_does_not_fit_into_half_precision_is_kept_as_it_is() -> None:
         np.testing.assert_allclose(array, run(model, feed)["y"])
 
 
+def test_a_sample_that_does_not_fit_into_half_precision_leaves_the_others_there() -> None:
+    model = build("g (float[1,4] x) => (float[1,4] y) { a = Mul(x, two) b = Relu(a) y = Neg(b) }", two=np.float32(2))
+    feeds = [{"x": np.full((1, 4), size, np.float32)} for size in (1.0, 29_999.0, 40_000.0, 3.0)]
+    relu, neg = (node for node in model.graph if node.op_type in ("Relu", "Neg"))
+    sequential = SequentialRun(model, feeds, RunContext(threads=2))
+    assert relu.inputs[0] is not None
+    asked = list(sequential.map(relu.inputs[0], lambda _, array: float(array.max())))
+    assert asked == [2.0, 59_998.0, 80_000.0, 6.0]
+    assert [stored["a"].dtype for stored in sequential._stored] == [np.float16, np.float16, np.float32, np.float16]
+    given = list(sequential.map(neg.outputs[0], lambda _, array: float(array.min())))
+    np.testing.assert_allclose(given, [-2.0, -59_998.0, -80_000.0, -6.0], rtol=HALF)
+
+
 def test_a_mapped_value_sees_what_was_changed_before_it() -> None:
     model = net("chain")
     feeds = samples_of(model, 2)

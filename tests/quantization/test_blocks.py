@@ -22,7 +22,7 @@ from converter_lite.log import Log
 from converter_lite.pipeline.convert import run as convert
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult
-from converter_lite.quantization.adaptive import Moments, fit_grid, fit_rounding
+from converter_lite.quantization.adaptive import Moments, fit_grid, fit_rounding, products
 from converter_lite.quantization.blocks import blocks_of
 from converter_lite.quantization.plan import QuantPlan
 from tests.support import build, normal
@@ -233,7 +233,7 @@ def test_fitted_blocks_lose_less_than_rounded_ones() -> None:
     weight, node = normal(80, 24, seed=2), ir.node("MatMul", [ir.val("x"), ir.val("w")])
     inputs = normal(600, 80, seed=3) @ normal(80, 80, seed=4)
     moments = Moments()
-    moments.add(inputs[:, None, :], inputs[:, None, :])
+    moments.add(products(inputs[:, None, :], inputs[:, None, :]))
     plain = weight_params(weight, QuantSpec(4, symmetric=True, axis=0, block=32))
     params, integers = fit_grid(node, weight, plain, moments, has_bias=False)
     assert np.array_equal(fit_rounding(node, weight, params, moments, has_bias=False), integers)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import onnx_ir as ir
 import pytest
 
+from converter_lite.api import convert
 from converter_lite.config import config_from_mapping
 from converter_lite.config.names import Rounding
-from converter_lite.errors import ConfigError
+from converter_lite.errors import ConfigError, UsageError
+from converter_lite.log import Log
+from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.quantization.choice import Choice, choose
-from converter_lite.quantization.settings import FullSettings, WeightSettings
+from converter_lite.quantization.settings import FullSettings, Learning, WeightSettings
 from tests.support import build, normal
 
 
@@ -78,3 +85,62 @@ def test_keys_of_full_quantization_arrive() -> None:
     keys = {"equalization": "false", "rounding": "ADAPTIVE", "smooth_alpha": "0.25", "bias_correction": "false"}
     expected = FullSettings(equalization=False, rounding=Rounding.ADAPTIVE, smooth_alpha=0.25, bias_correction=False)
     assert chosen("FULL_QUANT", **keys).settings == expected
+    narrow = chosen("FULL_QUANT", bit_num=4, activation_bits="4")
+    assert narrow.settings == FullSettings(bits=4, activation_bits=4)
+    assert chosen("FULL_QUANT").is_gated and not narrow.is_gated
+
+
+NETWORK = """g (float[n,8,8,3] x) => (float[n,5] y) {
+    a = Transpose<perm=[0,3,1,2]>(x) b = Conv<pads=[1,1,1,1]>(a, w1, b1) c = Relu(b) d = Conv(c, w2, b2)
+    e = GlobalAveragePool(d) f = Flatten(e) y = Gemm<transB=1>(f, w3, b3) }"""
+
+
+def narrow_file(folder: Path, save_type: str, **keys: str) -> ir.Model:
+    shapes = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (8, 8, 1, 1), "b2": (8,), "w3": (5, 8), "b3": (5,)}
+    ir.save(build(NETWORK, **{n: normal(*s, seed=i) for i, (n, s) in enumerate(shapes.items())}), folder / "in.onnx")
+    common = {"quant_type": "FULL_QUANT", **{name: keys.pop(name) for name in ("bit_num",) if name in keys}}
+    config = config_from_mapping({"common_quant_param": common, "full_quant_param": keys}, external_data=True)
+    data = [normal(2, 8, 8, 3, seed=seed) for seed in range(4)]
+    request = ConvertRequest(folder / "in.onnx", folder / "out", config=config, calibration_data=data)
+    convert(replace(request, save_type=(save_type,), threads=1), log=Log())
+    return ir.load(folder / "out.onnx")
+
+
+def test_activations_of_four_bits_are_those_that_inner_integer_layers_read(tmp_path: Path) -> None:
+    graph = narrow_file(tmp_path, "ONNX", bit_num="4", activation_bits="4", target_device="ARM").graph
+    types = {name: value.dtype for name, value in graph.initializers.items() if name.endswith("_zero_point")}
+    eight, four = ({f"{name}_zero_point" for name in names} for names in ("ady", ("c", "f", "w1", "w2", "w3")))
+    assert {name for name, dtype in types.items() if dtype is ir.DataType.INT8} == eight
+    assert {name for name, dtype in types.items() if dtype is ir.DataType.INT4} == four
+
+
+@pytest.mark.parametrize("save_type", ["MINDIR_LITE", "NAIVE_BUFFER", "PADDLE"])
+@pytest.mark.parametrize(
+    ("keys", "where"),
+    [
+        ({"bit_num": "4"}, "[common_quant_param] bit_num"),
+        ({"activation_bits": "4"}, "[full_quant_param] activation_bits"),
+    ],
+)
+def test_formats_without_kernels_of_four_bits_refuse_them(
+    save_type: str, keys: dict[str, str], where: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="compute with 8 bits") as caught:
+        narrow_file(tmp_path, save_type, **keys)
+    assert caught.value.where == where
+    assert [path.name for path in tmp_path.iterdir()] == ["in.onnx"]
+
+
+def test_learning_has_time_and_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("converter_lite.system.extras.find_spec", lambda name: object())
+    choice = chosen("FULL_QUANT", rounding="LEARNED")
+    assert choice.learning == Learning(seconds=300, seed=0)
+    assert chosen("FULL_QUANT", rounding="ADAPTIVE").learning is None
+
+
+def test_learning_without_pytorch_is_refused_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("converter_lite.system.extras.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="rounding=LEARNED needs torch, which is not installed") as caught:
+        chosen("WEIGHT_QUANT", bit_num=4, rounding="LEARNED")
+    assert caught.value.hint == "pip install 'converter-lite[learn]'"
+    assert "rounding" in str(caught.value.where)

@@ -133,7 +133,7 @@ def test_a_given_plan_is_followed_with_a_warning() -> None:
 def test_what_cannot_be_reached_is_reported_and_the_best_is_kept() -> None:
     log = Log()
     quantized = run(FULL, Goal(cosine=0.99999999, max_nodes=1), log=log)
-    assert any("do not reach cosine" in warning and "at most 1 nodes" in warning for warning in log.warnings)
+    assert any("do not reach cosine" in warning and "at most 1 node" in warning for warning in log.warnings)
     assert score_of(quantized).cosine > score_of(run(FULL, None)).cosine
 
 

@@ -14,6 +14,7 @@ from converter_lite.config.names import (
     Rounding,
     TargetDevice,
     WeightQuantStrategy,
+    Width,
 )
 
 _MIXED = Condition("common_quant_param", "bit_num", 0)
@@ -23,6 +24,16 @@ _AUTO_TUNE_USES = (Use(WEIGHT, when=(_MIXED, _AUTO_TUNE)),)
 _PORTABLE_USES = (Use(FULL, (TargetDevice.CPU, TargetDevice.X86)), Use(DYNAMIC))
 _CANCELLING = "With bias_correction errors of NEAREST cancel within a layer."
 _FILTER_USES = (Use(WEIGHT), Use(FULL, (TargetDevice.ASCEND,)))
+
+
+_LEARNED_USES = tuple(
+    Use(quant_type, when=(Condition(section, "rounding", Rounding.LEARNED),))
+    for quant_type, section in (
+        (WEIGHT, "weight_quant_param"),
+        (FULL, "full_quant_param"),
+        (DYNAMIC, "dynamic_quant_param"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +50,7 @@ class CommonQuantParam:
         Kind.INTEGER,
         8,
         "Bits of a quantized weight. WEIGHT_QUANT: 1 to 16, or 0 to search the width of each layer (mixed bits); "
-        "FULL_QUANT and DYNAMIC_QUANT: 8.",
+        "FULL_QUANT: 8, or 4 in ONNX files; DYNAMIC_QUANT: 8.",
         high=16,
     )
     min_quant_weight_size: int = key(
@@ -84,6 +95,22 @@ class CommonQuantParam:
         Kind.INTEGER,
         0,
         "Layers that target_cosine and target_error may leave in float; 0 = no limit.",
+        is_ours=True,
+    )
+    learn_seconds: int = key(
+        Kind.INTEGER,
+        300,
+        "rounding=LEARNED: time to learn on two cores of a usual processor. The number of steps follows from it and from the "
+        "size of the network, not from a clock, so the same input gives the same bytes.",
+        low=1,
+        uses=_LEARNED_USES,
+        is_ours=True,
+    )
+    learn_seed: int = key(
+        Kind.INTEGER,
+        0,
+        "rounding=LEARNED: seed of the order of the samples and of what is mirrored and cut.",
+        uses=_LEARNED_USES,
         is_ours=True,
     )
     portable: bool = key(
@@ -276,6 +303,14 @@ class FullQuantParam:
         None,
         "true: one scale per output channel of a weight; false: one scale per layer. Not set: true, false for DSP.",
         example="true",
+    )
+    activation_bits: Width = key(
+        Kind.CHOICE,
+        Width.EIGHT,
+        "Bits of the activations that layers with integers read; what the network reads and gives has 8 in any case.",
+        choices=Width,
+        formats=("ONNX",),
+        is_ours=True,
     )
     target_device: TargetDevice = key(
         Kind.CHOICE,

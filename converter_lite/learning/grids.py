@@ -1,0 +1,190 @@
+"""Fake quantization: grids whose steps and integers learn, with straight-through gradients.
+
+Steps are learnt as logarithms of their ratio to the first ones, so a rate of learning means the same for every grid, and none can
+become negative.
+
+Sources: Esser et al., Learned Step Size Quantization, ICLR 2020 (gradients of steps); Bhalgat et al., LSQ+, CVPR workshops 2020
+(zero points); Wei et al., QDrop, ICLR 2022 (:attr:`ActivationGrid.drop`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from converter_lite.kernels.blocks import spread
+from converter_lite.kernels.pairs import repair
+from converter_lite.kernels.params import MIN_SCALE, QuantParams
+from converter_lite.kernels.quantize import along_axis
+
+EDGE = 0.4
+"""Furthest that a weight starts from the integer that it is rounded to, in steps: at the edge of the interval the first gradient,
+whose size is noise, would move it to the other integer."""
+
+
+class _FakeQuantize(torch.autograd.Function):
+    """``step * (clip(round(x / step + zero)) - zero)``; inputs within the grid pass their gradient on."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, step: Tensor, zero: Tensor, low: int, high: int) -> Tensor:
+        ctx.save_for_backward(x, step, zero)
+        ctx.bounds = low, high
+        return (x / step).round_().add_(zero).clamp_(low, high).sub_(zero).mul_(step)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, step, zero = ctx.saved_tensors
+        low, high = ctx.bounds
+        exact = x / step
+        q = exact.round().add_(zero)
+        outside = (q < low) | (q > high)
+        inner = gradient.masked_fill(outside, 0.0)
+        if not (ctx.needs_input_grad[1] or ctx.needs_input_grad[2]):
+            return inner, None, None, None, None
+        residual = q.clamp_(low, high).sub_(zero).sub_(exact.masked_fill_(outside, 0.0))
+        of_step = (gradient * residual).sum()
+        of_zero = (inner.sum() - gradient.sum()) * step
+        return inner, of_step, of_zero, None, None
+
+
+def rounded(values: Tensor) -> Tensor:
+    """Rounded values whose gradient is that of the unrounded ones."""
+    return values + (values.round() - values).detach()
+
+
+class ActivationGrid(nn.Module):
+    """The grid of an activation.
+
+    Args:
+        params: Where it starts.
+        learns: Whether its step, and a zero point within its range, may change.
+
+    Attributes:
+        drop: Share of the elements that training leaves unquantized, drawn anew each time.
+    """
+
+    def __init__(self, params: QuantParams, *, learns: bool = True) -> None:
+        super().__init__()
+        self.params = params
+        self.drop = 0.0
+        spec, zero = params.spec, int(params.zero_point)
+        self.register_buffer("first", torch.tensor(float(params.scale)))
+        self.growth = nn.Parameter(torch.zeros(()), requires_grad=learns)
+        self.zero = nn.Parameter(torch.tensor(float(zero)), requires_grad=learns and not spec.symmetric)
+        if zero in (spec.qmin, spec.qmax):
+            self.zero.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What a device sees of ``x``."""
+        spec = self.params.spec
+        zero = rounded(self.zero.clamp(spec.qmin, spec.qmax))
+        seen = _FakeQuantize.apply(x, self.first * self.growth.exp(), zero, spec.qmin, spec.qmax)
+        if self.training and self.drop:
+            return torch.where(torch.rand_like(x) < self.drop, x, seen)
+        return seen
+
+    def learned(self) -> QuantParams:
+        """The grid as it is now."""
+        spec, step = self.params.spec, float((self.first * self.growth.exp()).detach())
+        zero = np.clip(np.rint(float(self.zero.detach())), spec.qmin, spec.qmax)
+        return replace(
+            self.params,
+            scale=np.maximum(np.float32(step), np.float32(MIN_SCALE)).reshape(()),
+            zero_point=np.asarray(zero, np.int32),
+        )
+
+
+class WeightGrid(nn.Module):
+    """A weight on its grid: steps per tensor, per channel or per block, and the unrounded integers.
+
+    Args:
+        weight: Float values.
+        params: Where the grid starts.
+        integers: Those chosen so far. The unrounded ones start at the point nearest to ``weight`` that is rounded to them.
+        learns: Whether its steps may change.
+    """
+
+    def __init__(
+        self, weight: NDArray[np.float32], params: QuantParams, integers: NDArray[np.int32], *, learns: bool = True
+    ) -> None:
+        super().__init__()
+        self.params = params
+        self._shape = weight.shape
+        scale, zero = self._spread(params.scale), self._spread(params.zero_point).astype(np.float32)
+        columns = params.input_scales if params.input_scales is not None else np.float32(1)
+        chosen = integers.astype(np.float32) - zero
+        exact = np.clip(weight / columns / scale, chosen - EDGE, chosen + EDGE)
+        self.register_buffer("first", torch.from_numpy(np.array(params.scale)))
+        self.register_buffer("columns", torch.tensor(columns))
+        self.register_buffer("low", torch.from_numpy(np.broadcast_to(params.spec.qmin - zero, weight.shape).copy()))
+        self.register_buffer("high", torch.from_numpy(np.broadcast_to(params.spec.qmax - zero, weight.shape).copy()))
+        self.steps = nn.Parameter(torch.from_numpy(exact.astype(np.float32)))
+        self.growth = nn.Parameter(torch.zeros(params.scale.shape), requires_grad=learns)
+        self.keep_within()
+
+    def forward(self) -> Tensor:
+        """The weight that a device multiplies with."""
+        step = self.first * self.growth.exp()
+        axis, block = self.params.spec.axis, self.params.spec.block
+        if block and axis is not None:
+            step = step.repeat_interleave(block, axis).narrow(axis, 0, self._shape[axis])
+        elif axis is not None:
+            step = step.reshape([-1 if i == axis % len(self._shape) else 1 for i in range(len(self._shape))])
+        return rounded(torch.minimum(torch.maximum(self.steps, self.low), self.high)) * step * self.columns
+
+    def keep_within(self) -> None:
+        """Bring back unrounded integers that have left the grid, and those of pairs that would saturate a kernel."""
+        with torch.no_grad():
+            self.steps.copy_(torch.minimum(torch.maximum(self.steps, self.low), self.high))
+            if self.params.pair_rules:
+                rounded_steps = np.rint(self.steps.numpy()).astype(np.int32)
+                fitting = repair(rounded_steps, self.steps.numpy, self.params.pair_rules)
+                moved = torch.from_numpy(fitting != rounded_steps)
+                self.steps.copy_(torch.where(moved, torch.from_numpy(fitting.astype(np.float32)), self.steps))
+
+    def learned(self) -> tuple[QuantParams, NDArray[np.int32]]:
+        """The grid and the integers as they are now."""
+        self.keep_within()
+        steps = np.maximum((self.first * self.growth.exp()).detach().numpy(), np.float32(MIN_SCALE))
+        zero = self._spread(self.params.zero_point)
+        integers = np.rint(self.steps.detach().numpy()).astype(np.int32) + zero
+        return replace(self.params, scale=steps.astype(np.float32)), integers.astype(np.int32)
+
+    def _spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Scales or zero points so that they broadcast to the weight."""
+        axis, block = self.params.spec.axis, self.params.spec.block
+        if block and axis is not None:
+            return spread(values, self._shape[axis], axis, block)
+        return along_axis(values, len(self._shape), axis)
+
+
+class DynamicGrid(nn.Module):
+    """Activations on the grid that a device finds for each of them while it runs: uint8.
+
+    Args:
+        row_zero_point: Zero point around which each row has a step of its own; ``None``: one grid for a sample.
+    """
+
+    def __init__(self, row_zero_point: int | None) -> None:
+        super().__init__()
+        self._row_zero_point = row_zero_point
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What a device sees of ``x``."""
+        with torch.no_grad():
+            if self._row_zero_point is None:
+                axes = tuple(range(1, x.dim())) or (0,)
+                low, high = x.amin(axes, True).clamp(max=0), x.amax(axes, True).clamp(min=0)
+                step = ((high - low) / 255).clamp(min=MIN_SCALE)
+                zero = (-low / step).round()
+            else:
+                zero = torch.tensor(float(self._row_zero_point))
+                above, below = x.amax(-1, True) / (255 - zero), x.amin(-1, True) / -zero
+                step = torch.maximum(above, below).clamp(min=MIN_SCALE)
+            seen = ((x / step).round() + zero).clamp(0, 255).sub(zero) * step
+        return x + (seen - x).detach()

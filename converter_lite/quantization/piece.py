@@ -1,0 +1,133 @@
+"""A part of a graph that runs alone, between tensors that are held in half precision.
+
+The runtime converts them: NumPy's own conversions took a fifth of the time of fitting 4-bit weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from converter_lite import graph as g
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.engine import Session
+from converter_lite.runtime.serializing import open_session
+
+HALF_LIMIT = 6e4
+"""Largest magnitude that is held in half precision."""
+
+_LIMIT = int(np.float16(HALF_LIMIT).view(np.uint16))
+_MAGNITUDE = np.uint16(0x7FFF)
+"""All bits of a number but its sign; as integers, they are in the order of the magnitudes."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Piece:
+    """A loaded part.
+
+    Args:
+        model: The part; its first output is the one that is asked for. Changed in place.
+        kept: Names of the values that are to be held.
+        halves: Names of the inputs that are given in half precision.
+        context: Runs it, samples with one thread each.
+    """
+
+    def __init__(
+        self, model: ir.Model, kept: Container[str | None], halves: Container[str | None], context: RunContext
+    ) -> None:
+        self._model, self._context = model, context
+        graph, names = model.graph, g.Names(model.graph)
+        for value in [v for v in graph.inputs if not v.uses() and not v.is_graph_output()]:
+            graph.inputs.remove(value)
+        self._widened = {v.name or "" for v in graph.inputs if v.name in halves}
+        self._types = {v.name or "": v.dtype for v in graph.inputs}
+        self._inputs = {
+            name: _widened(graph, i, names) if name in self._widened else name for i, name in enumerate(self._types)
+        }
+        self._outputs = list(graph.outputs)
+        asked = self._outputs[0]
+        self._asked = asked.name or ""
+        self._kept = [v.name or "" for v in self._outputs if v.name in kept]
+        floats = [v for v in self._outputs if v.name in kept and v.dtype is ir.DataType.FLOAT]
+        made = {v: _narrowed(graph, v, names) for v in floats}
+        self._halves = {v.name or "": half.name or "" for v, half in made.items()}
+        graph.outputs[:] = [asked, *(made.get(v, v) for v in self._outputs if v in made or v is not asked)]
+        self._session = open_session(context.engine, model)
+        self._exact: Session | None = None
+        self._lock = Lock()
+
+    def run(self, stored: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], Arrays]:
+        """The value that is asked for, and those that are to be held, by name.
+
+        Args:
+            stored: What is held of a sample, the inputs among it.
+
+        Raises:
+            ModelError: The runtime refuses the sample.
+        """
+        feed = {given: self._single(name, stored[name]) for name, given in self._inputs.items()}
+        outputs = self._session.run(feed)
+        found = {name: outputs[self._halves.get(name, name)] for name in self._kept}
+        large = [name for name in self._halves if _is_too_large(found[name])]
+        if large:
+            exact = self._in_single().run(feed)
+            found.update({name: exact[name] for name in large})
+        return outputs[self._asked], {
+            name: found[name] if name in self._halves else _packed(found[name]) for name in found
+        }
+
+    def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """A held tensor as the part takes it: some samples may be in half precision where others are not."""
+        is_packed = array.dtype == np.float16 and self._types[name] is not ir.DataType.FLOAT16
+        return array.astype(np.float32) if is_packed and name not in self._widened else array
+
+    def _in_single(self) -> Session:
+        """The part with outputs in single precision."""
+        with self._lock:
+            if self._exact is None:
+                self._model.graph.outputs[:] = self._outputs
+                self._exact = open_session(self._context.engine, self._model)
+            return self._exact
+
+
+def _widened(graph: ir.Graph, index: int, names: g.Names) -> str:
+    """Have an input given in half precision; its name."""
+    value = graph.inputs[index]
+    half = ir.Value(name=names.unique(f"{value.name}_half"), shape=value.shape, type=ir.TensorType(ir.DataType.FLOAT16))
+    cast = ir.node("Cast", [half], attributes={"to": ir.DataType.FLOAT.value})
+    cast.outputs[0].shape, cast.outputs[0].dtype = value.shape, ir.DataType.FLOAT
+    graph.inputs[index] = half
+    value.replace_all_uses_with(cast.outputs[0], replace_graph_outputs=True)
+    cast.outputs[0].name, value.name = value.name, f"{value.name}_unread"
+    if len(graph):
+        graph.insert_before(graph[0], cast)
+    else:
+        graph.append(cast)
+    return half.name or ""
+
+
+def _narrowed(graph: ir.Graph, value: ir.Value, names: g.Names) -> ir.Value:
+    """A value in half precision."""
+    cast = ir.node("Cast", [value], attributes={"to": ir.DataType.FLOAT16.value})
+    half = cast.outputs[0]
+    half.name, half.shape, half.dtype = names.unique(f"{value.name}_half"), value.shape, ir.DataType.FLOAT16
+    graph.append(cast)
+    return half
+
+
+def _is_too_large(half: NDArray[np.float16]) -> bool:
+    """Whether a magnitude is beyond ``HALF_LIMIT``; integers are compared, which NumPy does faster."""
+    return half.size > 0 and int((half.view(np.uint16) & _MAGNITUDE).max()) > _LIMIT
+
+
+def _packed(array: NDArray[Any]) -> NDArray[Any]:
+    """float32 of a value whose type the graph does not say as float16, where its range allows."""
+    if array.dtype != np.float32 or array.size == 0 or float(np.abs(array).max()) > HALF_LIMIT:
+        return array
+    return array.astype(np.float16)

@@ -1,0 +1,174 @@
+"""Nodes that take longer in integers than in float, where a device's kernels were measured.
+
+An integer node saves the time of its multiplications, and costs what its inputs and results take to be quantized and
+dequantized where their other ends are float. Single nodes, and then whole regions of integer nodes, become float where that
+is less than what they cost; their weights stay integers, which a runtime dequantizes when it loads them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
+from converter_lite.targets.operands import is_depthwise, is_small, operator, stored_weight, weight_of
+from converter_lite.targets.operators import Role
+from converter_lite.targets.policy import KernelCosts, Policy
+from converter_lite.targets.rules import data_inputs
+
+TAKES_LONGER = "integers would take longer than float"
+"""Why a node without a weight worth storing stays float."""
+
+PICTURE_CHANNELS, PICTURE_KERNEL = 4, 9
+"""Most input channels, and elements of a kernel, of a convolution that reads a picture."""
+
+WIDE_GROUP = 4
+"""Input channels of a group from which an integer convolution of groups takes as long as a float one."""
+
+Reads = Callable[[ir.Node, int, QuantPlan], bool]
+
+
+class Regions:
+    """Integer nodes of a plan, and what they save."""
+
+    def __init__(self, model: ir.Model, plan: QuantPlan, target: Policy, costs: KernelCosts, reads: Reads) -> None:
+        """Take the plan, which is changed; ``reads`` says whether a node reads its input of a position as integers."""
+        self._model, self._plan, self._target, self._costs, self._reads = model, plan, target, costs, reads
+
+    def leave_slow_ones(self) -> int:
+        """Make nodes and regions float that cost more than they save; returns how many nodes with weights."""
+        integer = self._integer()
+        results = [output for node in integer for output in node.outputs]
+        if any(_elements(result) is None for result in results):
+            return 0
+        if any(node.op_type == "MatMul" for node in integer) and any(
+            g.static_shape(result) is None for result in results
+        ):
+            return 0  # an open axis may hold more than samples: tokens, windows
+        call, million = self._costs.floats
+        products = sum(_multiplications(node) for node in integer if _is_weighted(node))
+        if call * len(self._model.graph) + million * products / 1e6 < self._costs.shortest:
+            return 0
+        changed = sum(self._leave([node]) for node in self._integer() if _is_weighted(node))
+        return changed + sum(self._leave(region) for region in self._regions())
+
+    def _integer(self) -> list[ir.Node]:
+        return [node for node in self._model.graph if self._plan.mode(node) is NodeMode.INTEGER]
+
+    def _regions(self) -> list[list[ir.Node]]:
+        """Integer nodes that pass tensors to each other."""
+        found: dict[ir.Node, list[ir.Node]] = {}
+        for node in self._integer():
+            before = (value.producer() for value in data_inputs(node))
+            joined = list({id(r): r for p in before if p is not None and (r := found.get(p)) is not None}.values())
+            region = max(joined, key=len, default=[])
+            for other in joined:
+                if other is not region:
+                    region.extend(other)
+                    found |= dict.fromkeys(other, region)
+            region.append(node)
+            found[node] = region
+        return list({id(region): region for region in found.values()}.values())
+
+    def _leave(self, nodes: list[ir.Node]) -> int:
+        """Make nodes float if that saves time."""
+        weighted = [node for node in nodes if _is_weighted(node)]
+        nodes = list(dict.fromkeys((*nodes, *(clamp for node in weighted for clamp in self._clamps(node)))))
+        values = list(
+            dict.fromkeys(
+                v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None and not g.is_constant(v)
+            )
+        )
+        before = self._conversions(values)
+        kept = {node: self._plan.nodes[node.name or ""] for node in nodes}
+        for node in nodes:
+            self._plan.nodes[node.name or ""] = _in_float(node)
+        if before - self._conversions(values) > sum(self._saved(node) for node in weighted):
+            return len(weighted)
+        for node, decision in kept.items():
+            self._plan.nodes[node.name or ""] = decision
+        return 0
+
+    def _clamps(self, node: ir.Node) -> Iterable[ir.Node]:
+        """The Relu or Clip that is the last step of a node."""
+        reader = g.single_consumer(node.outputs[0])
+        entry = operator(reader) if reader is not None else None
+        is_clamp = reader is not None and entry is not None and entry.role is Role.CLAMP
+        if reader is not None and is_clamp and self._plan.mode(reader) is NodeMode.INTEGER:
+            yield reader
+
+    def _conversions(self, values: Iterable[ir.Value]) -> float:
+        return sum(self._conversion(value) for value in values)
+
+    def _conversion(self, value: ir.Value) -> float:
+        """Time to quantize or dequantize a tensor between integer and float nodes."""
+        uses = [(self._plan.mode(user), self._reads(user, position, self._plan)) for user, position in value.uses()]
+        is_read, producer = any(reads for _, reads in uses), value.producer()
+        if producer is None or self._plan.mode(producer) is not NodeMode.INTEGER:
+            return _time(self._costs.quantize, value) if is_read else 0.0
+        is_floats = value.is_graph_output() or any(mode is not NodeMode.INTEGER for mode, _ in uses)
+        if not is_floats or (producer.op_type in self._target.float_output and not is_read):
+            return 0.0
+        return _time(self._costs.dequantize, value)
+
+    def _saved(self, node: ir.Node) -> float:
+        """What integer multiplications of a node save."""
+        costs, shape = self._costs, g.static_shape(weight_of(node))
+        millions, thousands = _multiplications(node) / 1e6, (_elements(node.outputs[0]) or 0) / 1e3
+        if node.op_type != "Conv" or shape is None:
+            return self._dense(millions, shape)
+        reader = g.single_consumer(node.outputs[0])
+        fused = reader is not None and reader.op_type == "HardSwish"
+        lost = _time(costs.activation, node.outputs[0]) if fused else 0.0
+        groups = g.int_attribute(node, "group", 1)
+        if is_depthwise(node):
+            return -lost - (
+                costs.call + costs.single * thousands if shape[0] == groups else costs.multiplied * millions
+            )
+        if groups > 1:
+            return -lost - (0.0 if shape[1] >= WIDE_GROUP else costs.call)
+        if shape[1] <= PICTURE_CHANNELS and math.prod(shape[2:]) <= PICTURE_KERNEL:
+            return -lost - costs.picture * thousands
+        return self._dense(millions, shape) - lost
+
+    def _dense(self, millions: float, shape: tuple[int, ...] | None) -> float:
+        fetched = math.prod(shape) / 1e3 if shape is not None else 0.0
+        return self._costs.saved * millions + self._costs.fetched * fetched - self._costs.call
+
+
+def _multiplications(node: ir.Node) -> float:
+    """Of a product or a convolution."""
+    shape, first = g.static_shape(weight_of(node)), g.static_shape(node.inputs[0]) or (1,)
+    if node.op_type == "Conv" and shape is not None:
+        depth = math.prod(shape[1:])
+    else:
+        depth = first[0] if node.op_type == "Gemm" and g.int_attribute(node, "transA", 0) else first[-1]
+    return float(_elements(node.outputs[0]) or 0) * depth
+
+
+def _is_weighted(node: ir.Node) -> bool:
+    entry = operator(node)
+    return entry is not None and entry.role is Role.WEIGHTED
+
+
+def _in_float(node: ir.Node) -> NodePlan:
+    """The decision for a node that computes in float: large weights stay integers."""
+    weight = stored_weight(node) if _is_weighted(node) else None
+    if weight is not None and len(weight.shape or ()) > 1 and not is_small(node):
+        return NodePlan(node.op_type, NodeMode.WEIGHT)
+    return NodePlan(node.op_type, NodeMode.FLOAT, TAKES_LONGER)
+
+
+def _time(costs: tuple[float, float], value: ir.Value) -> float:
+    return costs[0] + costs[1] * (_elements(value) or 0) / 1e3
+
+
+def _elements(value: ir.Value) -> int | None:
+    """Elements of a tensor, of one sample where the first axis is open; ``None`` where another one is."""
+    shape = value.shape
+    if shape is None or any(not isinstance(size, int) for size in shape[1:]):
+        return None
+    return math.prod(size if isinstance(size, int) else 1 for size in shape)

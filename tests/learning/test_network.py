@@ -1,0 +1,205 @@
+"""Networks of PyTorch against what onnxruntime computes for the same graph and plan."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+pytest.importorskip("torch", reason="tests/runtimes/test_learning.py runs these where PyTorch is")
+
+import torch
+
+from converter_lite.errors import ModelError
+from converter_lite.kernels.pairs import count_violations
+from converter_lite.learning.network import Freedom, Network
+from converter_lite.learning.readback import learned
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.settings import WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights
+from converter_lite.runtime.context import RunContext
+from tests.quantization.cases import CASES
+from tests.support import Feed, build, clone, full, normal, positive, random_feed, run, samples_of, written
+
+torch.set_num_threads(1)
+
+
+def computed(network: Network, feed: Feed) -> dict[str, NDArray[np.float32]]:
+    with torch.no_grad():
+        found = network(*(torch.from_numpy(np.array(feed[name])) for name in network.inputs))
+    results = found if isinstance(found, tuple) else (found,)
+    return dict(zip(network.outputs, (tensor.numpy() for tensor in results), strict=True))
+
+
+def assert_same(network: Network, model: ir.Model, feed: Feed, tolerance: float = 1e-5) -> None:
+    expected, given = run(model, feed), computed(network, feed)
+    assert list(given) == list(expected)
+    for name, array in expected.items():
+        assert given[name].shape == array.shape, name
+        np.testing.assert_allclose(
+            given[name], array, rtol=0, atol=tolerance * max(np.abs(array).max(), 1), err_msg=name
+        )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_gives_the_same_numbers(name: str) -> None:
+    model = CASES[name].model()
+    assert_same(Network(model), model, random_feed(model))
+
+
+MORE: dict[str, dict[str, ArrayLike]] = {
+    "y = MaxPool<kernel_shape=[3,3],strides=[2,2],ceil_mode=1>(x)": {},
+    "y = AveragePool<kernel_shape=[3,3],pads=[1,1,1,1]>(x)": {},
+    "y = Slice(x, starts, ends, axes, steps)": {"starts": [-1], "ends": [-100], "axes": [2], "steps": [-2]},
+    'y = Resize<mode="linear">(x, none, scales)': {
+        "none": np.zeros(0, np.float32),
+        "scales": np.array([1, 1, 2, 3], np.float32),
+    },
+    "y = DepthToSpace<blocksize=2>(x)": {},
+    "y = LayerNormalization(x, scale, bias)": {"scale": normal(7), "bias": normal(7, seed=2)},
+    "shape = Shape(x) y = Expand(small, shape)": {"small": normal(1, 7)},
+    "y = ReduceMean<axes=[1,2],keepdims=0>(x)": {},
+    "y, z = Split<axis=1>(x, sizes)": {"sizes": [3, 1]},
+    "y = PRelu(x, slope)": {"slope": positive(4, 1, 1)},
+    'y = Conv<auto_pad="SAME_UPPER",strides=[2,2]>(x, w)': {"w": normal(2, 4, 3, 3)},
+}
+
+
+@pytest.mark.parametrize("text", MORE)
+def test_a_form_of_an_operator_gives_the_same_numbers(text: str) -> None:
+    constants = {name: np.asarray(value) for name, value in MORE[text].items()}
+    model = build(f"g (float[1,4,6,7] x) => (float y) {{ {text} }}", opset=17, **constants)  # type: ignore[arg-type]
+    model.graph.outputs[0].shape = None
+    assert_same(Network(model), model, random_feed(model))
+
+
+NETWORK = """g (float[n,3,8,8] x) => (float[n,5] y) {
+    a = Conv<pads=[1,1,1,1]>(x, w1, b1) b = Relu(a)
+    c = Conv<pads=[1,1,1,1],group=8>(b, w2, b2) d = Relu(c)
+    e = Add(b, d) f = GlobalAveragePool(e) h = Flatten(f) y = Gemm<transB=1>(h, w3, b3) }"""
+
+
+def network() -> ir.Model:
+    shapes = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (8, 1, 3, 3), "b2": (8,), "w3": (5, 8), "b3": (5,)}
+    constants = {name: normal(*shape, seed=i) * 0.5 for i, (name, shape) in enumerate(shapes.items())}
+    return build(NETWORK, **constants)  # type: ignore[arg-type]
+
+
+def of_weights(bits: int, **settings: object) -> QuantizedModel:
+    chosen = WeightSettings(bits=bits, min_channel=0, **settings)  # type: ignore[arg-type]
+    return quantize_weights(network(), chosen, target="CPU", samples=samples_of(network()), context=RunContext())
+
+
+@pytest.mark.parametrize("bits", [3, 4, 8])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_quantized_weights_give_the_numbers_of_the_written_graph(bits: int, per_channel: bool) -> None:
+    quantized = of_weights(bits, per_channel=per_channel)
+    assert_same(Network(quantized.model, quantized), written(quantized), random_feed(network()))
+
+
+@pytest.mark.parametrize("target", ["CPU", "DSP", "ARM", "NVGPU"])
+def test_a_fully_quantized_network_is_as_near_as_rounding_allows(target: str) -> None:
+    quantized = full(network(), target)
+    step = max(float(params.scale) for params in quantized.plan.activations.values())
+    assert_same(Network(quantized.model, quantized), written(quantized), random_feed(network()), tolerance=2 * step)
+
+
+def test_nothing_learnt_is_read_back_as_it_was() -> None:
+    quantized = full(network())
+    found = learned(Network(quantized.model, quantized))
+    assert found.plan.to_json() == quantized.plan.to_json()
+    for name in quantized.plan.weights:
+        np.testing.assert_array_equal(found.integers(name), quantized.integers(name))
+
+
+def trained(
+    quantized: QuantizedModel, freedom: Freedom | None = None, *, rate: float = 0.003
+) -> tuple[Network, list[float]]:
+    teacher, student = Network(network()), Network(quantized.model, quantized, freedom)
+    torch.manual_seed(0)
+    x = torch.randn(32, 3, 8, 8)
+    optimizer = torch.optim.Adam([p for p in student.parameters() if p.requires_grad], rate)
+    losses = []
+    for _ in range(60):
+        loss = (student(x) - teacher(x)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        student.keep_within()
+        losses.append(float(loss.detach()))
+    return student, losses
+
+
+def test_what_was_learnt_is_in_the_written_graph() -> None:
+    student, losses = trained(of_weights(3))
+    assert min(losses) < 0.8 * losses[0]
+    assert_same(student, written(learned(student)), random_feed(network(), seed=7))
+
+
+def test_learnt_weights_cannot_saturate() -> None:
+    student, _ = trained(full(network()), rate=0.5)
+    found = learned(student)
+    assert found.plan.cannot_saturate
+    for name, params in found.plan.weights.items():
+        if params.pair_rules:
+            assert count_violations(found.integers(name).astype(np.int8), params.pair_rules) == 0
+    assert_same(student, written(found), random_feed(network()), tolerance=0.05)
+
+
+def test_only_what_is_free_learns() -> None:
+    quantized = full(network())
+    student, _ = trained(quantized, Freedom(integers=False, weight_steps=False, activation_grids=False))
+    found = learned(student)
+    assert found.plan.activations["e"].scale == quantized.plan.activations["e"].scale
+    for name, params in quantized.plan.weights.items():
+        if params.spec.bits < 32:
+            np.testing.assert_array_equal(found.integers(name), quantized.integers(name))
+            np.testing.assert_array_equal(found.plan.weights[name].scale, params.scale)
+    assert not np.array_equal(
+        found.model.graph.initializers["b1"].const_value.numpy(),  # type: ignore[union-attr]
+        quantized.model.graph.initializers["b1"].const_value.numpy(),  # type: ignore[union-attr]
+    )
+
+
+def test_tensors_that_share_a_grid_keep_sharing_it() -> None:
+    model = build(
+        """g (float[1,3,8,8] x) => (float[1,4,4,4] y) {
+        a = Conv<pads=[1,1,1,1]>(x, w, b) c = MaxPool<kernel_shape=[2,2],strides=[2,2]>(a)
+        y = Conv<pads=[1,1,1,1]>(c, w2, b) }""",
+        w=normal(4, 3, 3, 3),
+        w2=normal(4, 4, 3, 3),
+        b=normal(4),
+    )
+    quantized = full(model)
+    student = Network(quantized.model, quantized)
+    student.activations["c"].growth.data += 0.1
+    activations = learned(student).plan.activations
+    assert activations["a"].scale == activations["c"].scale != quantized.plan.activations["a"].scale
+
+
+def test_a_part_of_a_network_is_computed_from_its_inputs() -> None:
+    model = network()
+    teacher = Network(model)
+    found = teacher.evaluate({"e": torch.ones(2, 8, 4, 4)}, ["h"])
+    assert list(found) == ["h"]
+    np.testing.assert_array_equal(found["h"].numpy(), np.ones((2, 8), np.float32))
+
+
+def test_a_product_quantized_at_run_time_is_as_near_as_rounding_allows() -> None:
+    model = build("g (float[n,6] x) => (float[n,3] y) { [product] y = MatMul(x, w) }", w=normal(6, 3))
+    plan = QuantPlan("CPU")
+    plan.quantize(next(iter(model.graph)), NodeMode.DYNAMIC)
+    from converter_lite.kernels.params import QuantSpec, weight_params
+
+    plan.weights["w"] = weight_params(normal(6, 3), QuantSpec(8, symmetric=True, narrow_range=True, axis=1))
+    quantized = QuantizedModel(model, plan)
+    feed = {"x": normal(1, 6, seed=3)}
+    assert_same(Network(model, quantized), written(QuantizedModel(clone(model), plan)), feed, tolerance=1e-5)
+
+
+def test_an_operator_without_gradients_is_named() -> None:
+    model = build("g (float[3] x) => (float[3] y) { [late] y = Det_(x) }".replace("Det_", "Hardmax"), opset=13)
+    with pytest.raises(ModelError, match="there are no gradients of Hardmax") as caught:
+        Network(model)
+    assert "late" in str(caught.value.where)

@@ -1,0 +1,155 @@
+"""Networks that learn their rounding from the float network."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+pytest.importorskip("torch", reason="tests/runtimes/test_learning.py runs these where PyTorch is")
+
+from converter_lite.config import config_from_mapping
+from converter_lite.learning import rounding
+from converter_lite.learning.blocks import blocks_of
+from converter_lite.learning.rounding import learn_rounding
+from converter_lite.log import DETAILED, Log
+from converter_lite.pipeline.convert import run
+from converter_lite.pipeline.request import ConvertRequest
+from converter_lite.quantization.plan import QuantizedModel
+from converter_lite.quantization.score import Scorer
+from converter_lite.quantization.settings import Learning, WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights
+from converter_lite.runtime.context import RunContext
+from converter_lite.runtime.saturation import saturating_weights
+from tests.support import Samples, build, normal, random_feed, written
+
+NETWORK = """g (float[n,3,16,16] x) => (float[n,5] y) {
+    a = Conv<pads=[1,1,1,1]>(x, w1, b1) b = Relu(a)
+    c = Conv<pads=[1,1,1,1],group=24>(b, w2, b2) d = Relu(c)
+    e = Conv(d, w3, b3) f = Relu(e)
+    h = Conv<pads=[1,1,1,1],strides=[2,2]>(f, w4, b4) i = Relu(h)
+    p = GlobalAveragePool(i) q = Flatten(p) y = Gemm<transB=1>(q, w5, b5) }"""
+
+
+def network() -> ir.Model:
+    shapes = {"w1": (24, 3, 3, 3), "w2": (24, 1, 3, 3), "w3": (24, 24, 1, 1), "w4": (24, 24, 3, 3), "w5": (5, 24)}
+    constants: dict[str, Any] = {
+        name: normal(*shape, seed=i) / np.float32(np.sqrt(np.prod(shape[1:])))
+        for i, (name, shape) in enumerate(shapes.items())
+    }
+    constants |= {f"b{i}": normal(size, seed=i) / 4 for i, size in enumerate((24, 24, 24, 24, 5), 1)}
+    return build(NETWORK, **constants)
+
+
+@pytest.fixture(autouse=True)
+def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounding, "NODE_SECONDS", 2e-3)
+    monkeypatch.setattr(rounding, "OVERDUE", 1000)
+
+
+def samples(count: int, start: int = 0) -> Samples:
+    return Samples(random_feed(network(), seed=seed, dynamic=1) for seed in range(start, start + count))
+
+
+def of_three_bits() -> QuantizedModel:
+    settings = WeightSettings(bits=3, min_channel=0, per_channel=False, bias_correction=False)
+    return quantize_weights(network(), settings, target="CPU", samples=samples(20), context=RunContext())
+
+
+def test_what_is_learnt_is_nearer_to_the_float_network_on_other_samples() -> None:
+    before = of_three_bits()
+    after = learn_rounding(before, network(), samples(20), Learning(seconds=2), RunContext())
+    scorer = Scorer(network(), samples(16, start=1000), RunContext())
+    assert scorer(written(after)).noise < 0.95 * scorer(written(before)).noise
+
+
+def test_the_seed_decides_what_is_learnt() -> None:
+    before = of_three_bits()
+    plans = [
+        learn_rounding(before, network(), samples(20), Learning(seconds=1, seed=seed), RunContext()).plan.to_json()
+        for seed in (0, 0, 1)
+    ]
+    assert plans[0] == plans[1] != plans[2]
+
+
+def test_grids_of_a_given_plan_stay() -> None:
+    before = of_three_bits()
+    after = learn_rounding(before, network(), samples(20), Learning(seconds=6, grids=False), RunContext())
+    assert after.plan.to_json() == before.plan.to_json()
+    assert any(not np.array_equal(after.integers(name), before.integers(name)) for name in before.plan.weights)
+
+
+def test_a_network_that_gains_nothing_is_returned_as_it_was() -> None:
+    model, log = network(), Log()
+    settings = WeightSettings(bits=16, min_channel=0)
+    before = quantize_weights(model, settings, target="CPU", samples=samples(8), context=RunContext())
+    teacher = replace(before, model=network())
+    after = learn_rounding(teacher, network(), samples(8), Learning(seconds=2), RunContext(log=log))
+    if any("gained nothing" in warning for warning in log.warnings):
+        assert after is teacher
+    else:
+        scorer = Scorer(network(), samples(8)[4::5], RunContext())
+        assert scorer(written(after)).noise < scorer(written(teacher)).noise
+
+
+def test_blocks_lead_from_the_input_to_the_output() -> None:
+    quantized = of_three_bits()
+    found = blocks_of(quantized.model.graph, quantized.plan)
+    assert [block.weights for block in found] == [("w1", "w2"), ("w3", "w4"), ("w5",)]
+    assert [block.outputs for block in found] == [("d",), ("i",), ("y",)]
+    assert [block.inputs for block in found] == [(), ("d",), ("i",)]
+
+
+def converted(folder: Path, sections: Mapping[str, Mapping[str, str]], save_type: str) -> tuple[str, Path, Any]:
+    """Log, path and result of a conversion."""
+    model, text = folder / "model.onnx", io.StringIO()
+    ir.save(network(), model)
+    request = ConvertRequest(
+        fmk="ONNX",
+        model_file=model,
+        output_file=folder / "out",
+        save_type=(save_type,),
+        config=config_from_mapping({name: dict(keys) for name, keys in sections.items()}, external_data=True),
+        calibration_data=lambda: iter(samples(12)),
+        input_shape={"x": (1, 3, 16, 16)},
+    )
+    result = run(request, Log(verbosity=DETAILED, stream=text))
+    return text.getvalue(), result.artefacts[0].path, result
+
+
+TYPES = {
+    "WEIGHT_QUANT": ("weight_quant_param", {"bit_num": "4", "min_quant_weight_channel": "0"}),
+    "FULL_QUANT": ("full_quant_param", {}),
+    "DYNAMIC_QUANT": ("dynamic_quant_param", {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("quant_type", "save_type"),
+    [
+        ("WEIGHT_QUANT", "ONNX"),
+        ("WEIGHT_QUANT", "MINDIR_LITE"),
+        ("FULL_QUANT", "ONNX"),
+        ("FULL_QUANT", "MINDIR_LITE"),
+        ("FULL_QUANT", "NAIVE_BUFFER"),
+        ("DYNAMIC_QUANT", "ONNX"),
+    ],
+)
+def test_every_type_and_format_takes_what_is_learnt(quant_type: str, save_type: str, tmp_path: Path) -> None:
+    section, common = TYPES[quant_type]
+    sections = {
+        "common_quant_param": {"quant_type": quant_type, "learn_seconds": "1", **common},
+        section: {"rounding": "LEARNED"},
+    }
+    said, path, result = converted(tmp_path, sections, save_type)
+    assert "learning from the float network" in said
+    assert "learnt: error" in said or "learning gained nothing" in said
+    assert result.artefacts[0].accuracy
+    if save_type == "ONNX" and quant_type != "WEIGHT_QUANT":
+        assert not saturating_weights(ir.load(path))

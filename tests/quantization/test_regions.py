@@ -1,0 +1,94 @@
+"""Nodes and regions that take longer in integers than in float."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from converter_lite.formats.onnx.format import OnnxFormat
+from converter_lite.quantization.placement import decide_nodes
+from converter_lite.quantization.plan import QuantPlan
+from converter_lite.quantization.regions import TAKES_LONGER
+from converter_lite.targets.devices import CPU
+from converter_lite.targets.spec import TargetSpec
+from tests.support import build, full, normal, random_feed, run
+
+assert CPU.costs is not None
+ALWAYS = replace(CPU, costs=replace(CPU.costs, shortest=0))
+"""The device, for networks of few layers."""
+
+MULTIPLIED = (
+    "g (float[1,64,64,64] x) => (float[1,64,62,62] y) "
+    "{ a = Conv(x, w1) b = Conv<group=64>(a, w2) r = Relu(b) y = Conv(r, w3) }"
+)
+MANY: dict[str, Any] = {"w1": normal(64, 64, 1, 1), "w2": normal(128, 1, 3, 3), "w3": normal(64, 128, 1, 1)}
+
+WIDE: dict[str, Any] = {"w1": normal(64, 64, 1, 1), "w3": normal(64, 64, 1, 1)}
+
+
+def planned(text: str, target: TargetSpec = ALWAYS, **constants: Any) -> tuple[dict[str, str], QuantPlan]:
+    """Result -> mode of the node that makes it."""
+    model = build(text, opset=14, **constants)
+    plan = decide_nodes(model, target, frozenset())
+    return {str(node.outputs[0].name): plan.mode(node).name for node in model.graph}, plan
+
+
+def test_a_network_of_wide_layers_computes_in_integers() -> None:
+    text = "g (float[1,64,40,40] x) => (float[1,64,40,40] y) { a = Conv(x, w1) r = Relu(a) y = Conv(r, w3) }"
+    assert set(planned(text, **WIDE)[0].values()) == {"INTEGER"}
+
+
+def test_single_channels_with_several_results_stay_float_and_their_weights_are_stored() -> None:
+    modes, _ = planned(MULTIPLIED, **MANY)
+    assert modes == {"a": "INTEGER", "b": "WEIGHT", "r": "FLOAT", "y": "INTEGER"}
+
+
+def test_their_weights_become_float_when_a_runtime_loads_the_file(tmp_path: Path) -> None:
+    model = build(MULTIPLIED, opset=14, **MANY)
+    path = tmp_path / "model.onnx"
+    OnnxFormat().write(full(model.clone()), path)
+    nodes = onnx.load(path).graph.node
+    (grouped,) = (node for node in nodes if any(a.name == "group" and a.i == 64 for a in node.attribute))
+    assert [node.op_type for node in nodes if grouped.input[1] in node.output] == ["Mul"]
+    feed = random_feed(model)
+    reference, found = run(model, feed)["y"], run(path, feed)["y"]
+    assert np.corrcoef(reference.ravel(), found.ravel())[0, 1] > 0.999
+
+
+def test_what_stands_alone_between_float_nodes_pays_for_itself_or_stays_float() -> None:
+    text = (
+        "g (float[1,64,40,40] x) => (float[1,64,40,40] y) "
+        "{ a = Conv(x, w1) h = HardSwish(a) b = Conv<group=64, pads=[1,1,1,1]>(h, w2) s = HardSwish(b) y = Conv(s, w3) }"
+    )
+    modes, plan = planned(text, w2=normal(64, 1, 3, 3), **WIDE)
+    assert modes["b"] == "FLOAT"
+    assert plan.nodes[next(n for n, d in plan.nodes.items() if d.reason == TAKES_LONGER)].op_type == "Conv"
+
+
+def test_a_region_of_small_layers_becomes_float_as_a_whole() -> None:
+    text = "g (float[1,8,9,9] x) => (float[1,8,9,9] y) { a = Conv(x, w1) r = Relu(a) b = Add(r, r) y = Conv(b, w2) }"
+    small: dict[str, Any] = {"w1": normal(8, 8, 1, 1), "w2": normal(8, 8, 1, 1)}
+    assert set(planned(text, **small)[0].values()) == {"FLOAT"}
+    assert set(planned(text, CPU, **small)[0].values()) == {"INTEGER"}, "a short run is mostly calls of the runtime"
+
+
+@pytest.mark.parametrize(("axes", "mode"), [("N,32", "FLOAT"), ("N,M,32", "INTEGER")])
+def test_only_samples_may_be_open(axes: str, mode: str) -> None:
+    gemm = "Gemm" if axes.count(",") == 1 else "MatMul"
+    text = f"g (float[{axes}] x) => (float[{axes}] y) {{ y = {gemm}(x, w) }}"
+    modes, _ = planned(text, w=normal(32, 32))
+    assert modes["y"] == mode
+
+
+def test_each_kind_of_convolution_has_a_cost() -> None:
+    """Of a picture, in groups, and with a HardSwish that a float convolution computes with it."""
+    text = (
+        "g (float[1,3,40,40] x) => (float[1,64,40,40] y) {"
+        "a = Conv(x, first) h = HardSwish(a) b = Conv<group=8>(h, grouped) s = HardSwish(b) y = Conv(s, last) }"
+    )
+    wide: dict[str, Any] = {"first": normal(48, 3, 1, 1), "grouped": normal(64, 6, 1, 1), "last": normal(64, 64, 1, 1)}
+    modes, _ = planned(text, **wide)
+    assert (modes["a"], modes["b"]) == ("FLOAT", "FLOAT")
