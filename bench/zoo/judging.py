@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def main() -> None:
     for name, run in (("native", after), ("exact", exact(written) or after)):
         outputs = [flat(run(feed)) for feed in feeds]
         found |= {name: cosine(reference, outputs), f"{name}_centred": cosine(*_centred(reference, outputs))}
-    timed = [Timed(run, feeds) for run in (before, after)]
+    timed = [Timed(run, feeds, time.thread_time) for run in (before, after)]
     turns = [[one.turn() for one in timed] for _ in range(ROUNDS)]
     found |= {"float_ms": statistics.median(turn[0] for turn in turns)}
     found |= {"speedup": statistics.median(turn[0] / turn[1] for turn in turns)}

@@ -30,9 +30,9 @@ statistics of batch normalizations from samples. *Form*: the exporter (`trace`: 
 one), the operator set, weights in a file of their own, float16. Full quantization is calibrated with 8 samples; cosines are
 the mean over 4 others of the least of any output, *exact* in arithmetic that no kernel saturates, *native* as onnxruntime
 computes here, *centred* (exact) after the mean of the float model's outputs over the samples is taken away: a network that
-was not trained says nearly the same to every sample. For `.ms` and `.nb` it is the cosine of the proof. *Speed*: time of the
-float model divided by that of the file, one thread, in turns. *Size* is that of the file divided by the float model's.
-A dash: not run yet, or no such figure. *Seconds* are processor time of the whole command, *MiB* its peak memory.
+was not trained says nearly the same to every sample. For `.ms` and `.nb` it is the cosine of the proof. *Speed*: processor
+time of the float model divided by that of the file, one thread, in turns. *Size* is that of the file divided by the
+float model's. A dash: not run yet, or no such figure. *Seconds* are processor time of the whole command, *MiB* its peak memory.
 """
 
 Found = Mapping[tuple[str, str], Result]
