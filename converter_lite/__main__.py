@@ -5,8 +5,7 @@ While modules load, an interruption ends the process as the system does it: noth
 
 from __future__ import annotations
 
-import signal
-from importlib import import_module
+import _signal as signal  # type: ignore[import-not-found]  # the enumerations of signal load slowly
 
 
 def converter_lite() -> None:
@@ -25,6 +24,8 @@ def _run(command: str) -> None:
     )  # not in the background of a shell, for one
     if is_heard:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from importlib import import_module
+
     main = import_module(command).main
     if is_heard:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,6 +17,11 @@ Item = TypeVar("Item")
 QUIET, NORMAL, DETAILED = 0, 1, 2
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 @dataclass(slots=True)
 class Log:
     """Messages of one conversion.

@@ -8,6 +8,7 @@ from typing import Any
 
 from converter_lite.analysis.comparison import Comparison, LayerError
 from converter_lite.analysis.tensor_errors import TensorError
+from converter_lite.log import counted
 from converter_lite.reports.csv_rows import name_field, number_field
 
 SHOWN = 20
@@ -62,13 +63,14 @@ def summary(comparison: Comparison) -> Iterator[str]:
     found, layers, first = comparison.alignment, comparison.layers, comparison.first_broken
     by_position = len(layers) - comparison.by_name
     yield (
-        f"{len(layers)} layers compared: {comparison.by_name} found by name, {by_position} by position; without a "
-        f"counterpart: {len(found.unmatched)} tensors of the float model, {found.unmatched_quantized} of the quantized one"
+        f"{counted(len(layers), 'layer')} compared: {comparison.by_name} found by name, {by_position} by position; without a "
+        f"counterpart: {counted(len(found.unmatched), 'tensor')} of the float model, {found.unmatched_quantized} of the "
+        "quantized one"
     )
     if comparison.equalized:
-        yield f"{comparison.equalized} layers hold a factor per channel (equalization), which is undone before comparing"
+        yield f"layers with a factor per channel (equalization), which is undone before comparing: {comparison.equalized}"
     if comparison.reordered:
-        yield f"{comparison.reordered} layers hold their channels in another order, which is undone before comparing"
+        yield f"layers with their channels in another order, which is undone before comparing: {comparison.reordered}"
     if first is None:
         yield f"no layer breaks: all mean cosines reach {comparison.threshold:g}"
     else:

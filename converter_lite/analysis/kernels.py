@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.log import counted
 from converter_lite.runtime.engine import Feed, KernelRun, profile
 from converter_lite.runtime.serializing import message
 from converter_lite.targets.operators import WEIGHTED
@@ -133,8 +134,8 @@ def summary(uses: Sequence[KernelUse]) -> str:
     )
     back = sum(use.fell_back for use in uses)
     return (
-        f"{len(integer)} of {len(weighted)} layers with weights compute in integers; "
-        f"{back} kernels fell back to float; time: {shares}"
+        f"{len(integer)} of {counted(len(weighted), 'layer')} with weights compute in integers; "
+        f"{counted(back, 'kernel')} fell back to float; time: {shares}"
     )
 
 

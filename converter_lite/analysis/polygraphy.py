@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import DataError
+from converter_lite.system.files import read_regular
 
 Sample = dict[str, NDArray[Any]]
 
@@ -24,7 +25,7 @@ def read_polygraphy(path: Path) -> list[Sample]:
         DataError: It is no such file, or an array cannot be read.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_regular(path))
         if isinstance(content, dict):
             (_, iterations), *_ = content["lst"]
             return [_sample(iteration["outputs"]) for iteration in iterations]

@@ -13,6 +13,7 @@ from converter_lite.analysis.polygraphy import Sample, read_polygraphy
 from converter_lite.calibration.cache import BROKEN_ARCHIVE
 from converter_lite.data.inputs import InputSpec, check_names, format_shape
 from converter_lite.errors import DataError
+from converter_lite.system.files import open_regular, read_regular
 
 SET = "test_data_set_{}"
 """Folder of one sample, as ONNX's own test data are laid out."""
@@ -64,7 +65,7 @@ def read_archive(path: Path) -> Sample:
         DataError: It cannot be read.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as data:
             return {name: data[name] for name in data.files}
     except BROKEN_ARCHIVE as error:
         raise DataError(f"the samples cannot be read: {error}", where=str(path), hint="give an .npz file") from error
@@ -78,7 +79,7 @@ def _read_set(folder: Path, specs: Sequence[InputSpec]) -> Sample:
     for index, spec in enumerate(specs):
         path = folder / f"input_{index}.pb"
         try:
-            tensor = onnx.TensorProto.FromString(path.read_bytes())
+            tensor = onnx.TensorProto.FromString(read_regular(path))
             if onnx.external_data_helper.uses_external_data(tensor):
                 raise ValueError("its numbers are in another file")
             if not isinstance(tensor.name, str):

@@ -15,6 +15,7 @@ from typing import Any
 
 from converter_lite.analysis.kernels import Arithmetic
 from converter_lite.errors import DataError
+from converter_lite.system.files import read_regular
 
 TYPES = (
     ("int8", r"int8|i8"),
@@ -90,7 +91,7 @@ def read_engine(path: Path, profile: Path | None = None) -> list[EngineLayer]:
 
 def _load(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or "it is no JSON"
         raise DataError(f"the file cannot be read: {reason}", where=str(path)) from error

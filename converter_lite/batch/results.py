@@ -12,7 +12,7 @@ from typing import Any
 from converter_lite import __version__
 from converter_lite.batch.identity import file_digest
 from converter_lite.errors import UsageError
-from converter_lite.system.files import write_text
+from converter_lite.system.files import read_regular, write_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def load_results(path: Path) -> dict[str, JobResult]:
     if not path.exists():
         return {}
     try:
-        jobs = json.loads(path.read_text(encoding="utf-8"))["jobs"]
+        jobs = json.loads(read_regular(path))["jobs"]
         return {job["name"]: _loaded(job, path.parent) for job in jobs}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(

@@ -235,12 +235,15 @@ def insert_behind(graph: ir.Graph, producer: ir.Node | None, node: ir.Node) -> N
 
 
 def map_ordered(function: Any, items: Iterable[Any], threads: int) -> Iterator[Any]:
-    """``map`` over worker threads: order kept, at most ``2 * threads`` items under way."""
+    """``map`` over worker threads: order kept, at most ``2 * threads`` items under way. One thread is the caller's own."""
+    if threads <= 1:
+        yield from map(function, items)
+        return
     iterator = iter(items)
     pending: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(max_workers=max(threads, 1)) as pool:
+    with ThreadPoolExecutor(max_workers=threads) as pool:
         try:
-            for item in islice(iterator, 2 * max(threads, 1)):
+            for item in islice(iterator, 2 * threads):
                 pending.append(pool.submit(function, item))
             while pending:
                 result = pending.popleft().result()

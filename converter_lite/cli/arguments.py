@@ -55,6 +55,8 @@ def refuse_empty(arguments: Sequence[str], flags: Sequence[str]) -> None:
 def refuse_swallowed(arguments: Sequence[str], flags: Collection[str]) -> None:
     """Refuse ``--flag --other=value``, where a variable was not set and the next flag would be taken for the value.
 
+    A value behind ``=`` does not begin with two dashes either.
+
     Args:
         arguments: Of the command line.
         flags: Flags that take a value.
@@ -62,12 +64,15 @@ def refuse_swallowed(arguments: Sequence[str], flags: Collection[str]) -> None:
     Raises:
         UsageError: Another flag stands where a value is missing.
     """
-    for flag, following in pairwise(arguments):
+    for argument, following in pairwise((*arguments, "")):
+        flag, _, value = argument.partition("=")
         if flag == "--":
             return
-        if flag in flags and following.startswith("--"):
+        if argument in flags and following.startswith("--"):
             hint = f"write {flag}=VALUE, with quotes around a variable"
             raise UsageError(f"the value is missing: {following} follows", where=flag, hint=hint)
+        if flag in flags and value.startswith("--"):
+            raise UsageError("the value begins with two dashes, as a flag does", where=argument)
 
 
 def refuse_single_dashes(arguments: Sequence[str], flags: Collection[str]) -> None:
@@ -84,8 +89,9 @@ def refuse_single_dashes(arguments: Sequence[str], flags: Collection[str]) -> No
         name = argument.partition("=")[0]
         if name == "--":
             return
-        if f"-{name}" in flags and name not in flags:
-            raise UsageError("flags have two dashes", where=name, hint=f"write -{argument}")
+        meant = next((flag for flag in flags if flag.casefold() == f"-{name}".casefold()), "")
+        if meant and name not in flags:
+            raise UsageError("flags have two dashes", where=name, hint=f"write {meant}{argument.removeprefix(name)}")
 
 
 def values_of(arguments: Sequence[str]) -> dict[str, str]:

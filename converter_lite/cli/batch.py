@@ -142,7 +142,7 @@ def run_batch(
     except ClusterError as error:
         stopped, reason = error.exit_status, f"ERROR {error}\n  "
     if stopped:
-        click.echo(f"{reason}{len(jobs) - len(results)} jobs are not done, --resume continues", err=True)
+        click.echo(f"{reason}jobs that are not done: {len(jobs) - len(results)}; --resume continues", err=True)
     done = [results[job.name] for job in jobs if job.name in results]
     if junit is not None:
         write_text(junit, junit_xml(done, suite=suite))

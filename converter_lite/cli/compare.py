@@ -141,12 +141,15 @@ def _compare(wish: _Wish) -> None:
         from converter_lite.analysis.sample_source import SampleSource
         from converter_lite.config.parser import load_config
         from converter_lite.log import NORMAL, Log, library_messages
+        from converter_lite.pipeline.samples import check_folders
         from converter_lite.runtime.context import RunContext
 
     log = Log(NORMAL, sys.stdout, sys.stderr)
     threads = wish.threads or os.cpu_count() or 1
     with library_messages(log):
         config = None if wish.config_file is None else load_config(wish.config_file)
+        written = (("--csv", wish.csv), ("--json", wish.json), ("--outputDir", wish.folder))
+        check_folders(None if wish.inputs else config, written, confined=wish.confined)
         pair = read_pair(
             wish.float_model,
             wish.quantized_model,
@@ -182,7 +185,8 @@ def _compare_recorded(wish: _Wish) -> None:
         from converter_lite.cli.inspect import columns
         from converter_lite.config.parser import load_config
         from converter_lite.formats.source import ModelFiles
-        from converter_lite.log import NORMAL, Log, library_messages
+        from converter_lite.log import NORMAL, Log, counted, library_messages
+        from converter_lite.pipeline.samples import check_folders
         from converter_lite.runtime.context import RunContext
         from converter_lite.system.files import write_text
 
@@ -192,10 +196,12 @@ def _compare_recorded(wish: _Wish) -> None:
         )
     if wish.folder is not None:
         raise UsageError("there is no second model to extract from", where="--extract-worst")
-    log = Log(NORMAL, sys.stdout)
+    log = Log(NORMAL, sys.stdout, sys.stderr)
     threads = wish.threads or os.cpu_count() or 1
     with library_messages(log):
         config = None if wish.config_file is None else load_config(wish.config_file)
+        written = (("--csv", wish.csv), ("--json", wish.json))
+        check_folders(None if wish.inputs else config, written, confined=wish.confined)
         outputs = recorded.read_outputs(wish.quantized_model)[: wish.samples]
         files = ModelFiles(wish.float_model, None, wish.shapes, wish.confined, wish.allow_unsafe)
         reference, _ = read_reference(files)
@@ -205,7 +211,7 @@ def _compare_recorded(wish: _Wish) -> None:
         feeds, _ = source.feeds(reference, len(outputs), log, quantized=reference)
         context = RunContext(threads=threads, log=log)
         found = recorded.compare_recorded(reference, feeds, outputs, where=str(wish.quantized_model), context=context)
-        log.info(f"{found.samples} recorded samples, {len(found.errors)} tensors")
+        log.info(f"{counted(found.samples, 'recorded sample')}, {counted(len(found.errors), 'tensor')}")
         log.info("\n".join(columns(list(recorded.table(found, worst_first=wish.order == "worst", shown=wish.shown)))))
         if found.unknown:
             log.warning(f"without a counterpart in the float model: {', '.join(found.unknown)}")
@@ -221,11 +227,13 @@ def _compare_recorded(wish: _Wish) -> None:
 def _report(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> None:
     from converter_lite.analysis.comparison_report import summary, table
     from converter_lite.cli.inspect import columns
+    from converter_lite.log import counted
 
     is_worst = wish.order == "worst"
     kind, first = "" if is_real else "random ", "worst layer first" if is_worst else "layers in graph order"
     log.info(
-        f"{comparison.samples} {kind}samples; {first}; left the whole model up to the layer, right the layer alone"
+        f"{counted(comparison.samples, f'{kind}sample')}; {first}; left the whole model up to the layer, right the layer "
+        "alone"
     )
     log.info("\n".join(columns(list(table(comparison, worst_first=is_worst, shown=wish.shown)))))
     log.info("\n".join(summary(comparison)))
@@ -233,12 +241,13 @@ def _report(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> 
 
 def _extract(comparison: Comparison, wish: _Wish, reference: ir.Model, feeds: Sequence[Feed], log: Log) -> None:
     from converter_lite.analysis.extraction import extract_worst
+    from converter_lite.log import counted
     from converter_lite.runtime.engine import DEFAULT_ENGINE
 
     if wish.folder is None:
         return
     parts, left = extract_worst(comparison, reference, feeds, wish.folder, count=wish.worst, engine=DEFAULT_ENGINE)
-    log.info(f"{wish.folder}: {len(parts)} layers as models of their own; README.md there says how to run them")
+    log.info(f"{wish.folder}: {counted(len(parts), 'layer')}, each as two models; README.md there says how to run them")
     for sentence in left:
         log.info(f"  not cut out: {sentence}")
 

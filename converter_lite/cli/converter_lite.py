@@ -45,8 +45,9 @@ from converter_lite.cli.exit_status import (
     run_conversion,
     usage_failure,
 )
+from converter_lite.cli.finetune import finetune_command
 from converter_lite.cli.help import GroupedHelp
-from converter_lite.cli.memory import use_one_heap
+from converter_lite.cli.memory import multiply_in_one_thread, use_one_heap
 from converter_lite.cli.overview import overview_command
 from converter_lite.cli.sensitivity import sensitivity_command
 from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
@@ -95,6 +96,7 @@ class _Command(GroupedHelp):
         arguments = list(sys.argv[1:] if args is None else args)
         if arguments[:1] == [OPT]:  # spellings, messages and exit status of its own
             _opt().main(arguments[1:], f"converter_lite {OPT}")
+        command = arguments[0] if arguments[:1] and arguments[0] in self.commands else ""
         try:
             refuse_repeated(arguments)
             refuse_single_dashes(arguments, self._flags())
@@ -105,14 +107,15 @@ class _Command(GroupedHelp):
             status = done.exit_code
         except click.Abort:
             status = interruption(json_file=self._json_of_unfinished(arguments))
-            click.echo(FAILURE_LINE.format(status=status))
+            _close(status, command)
         except (click.ClickException, UsageError) as error:
-            status = usage_failure(error, json_file=self._json_of_unfinished(arguments))
+            status = usage_failure(error, json_file=self._json_of_unfinished(arguments), command=command)
+            _close(status, command)
         except OSError:
             status = EXIT_FAILED  # nobody reads the output, or the disk behind it is full
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
             status = report_defect(error)
-            click.echo(FAILURE_LINE.format(status=status))
+            _close(status, command)
         sys.exit(status if isinstance(status, int) else 0)
 
     def _flags(self, *, with_values: bool = False) -> set[str]:
@@ -278,8 +281,15 @@ def inspect_command(file: Path, kernels: bool, profile: Path | None, allow_exter
 cli.add_command(batch_command)
 cli.add_command(compare_command)
 cli.add_command(doctor_command)
+cli.add_command(finetune_command)
 cli.add_command(overview_command)
 cli.add_command(sensitivity_command)
+
+
+def _close(status: int, command: str) -> None:
+    """The closing line of a conversion that failed; other commands have none."""
+    if not command:
+        click.echo(FAILURE_LINE.format(status=status))
 
 
 def _opt() -> click.Command:
@@ -389,6 +399,7 @@ def main() -> None:
     protect_streams()
     silence_libraries()
     use_one_heap()
+    multiply_in_one_thread()
     defer_imports()
     clean_up_when_terminated()
     if sys.argv[1:2] == [OPT]:

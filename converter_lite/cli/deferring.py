@@ -25,8 +25,8 @@ OWN = frozenset(
         *("calibration.cache", "data.configured", "data.iterables", "data.proof_data", "data.remember"),
         *("execution.environment",),
         *("formats.paddle.pir.translation", "quantization.bias_correction", "quantization.dynamic"),
-        *("quantization.fallback", "quantization.forecast", "quantization.full", "quantization.mixed_bits"),
-        *("quantization.qdq.build", "quantization.score", "quantization.width_losses"),
+        *("quantization.fallback", "quantization.forecast", "quantization.full", "quantization.held_out"),
+        *("quantization.mixed_bits", "quantization.qdq.build", "quantization.score", "quantization.width_losses"),
     }
 )
 """Modules of ours that only some conversions use. Those who need them import the module, not names from it, which would load it;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 from collections.abc import Iterator
@@ -25,9 +26,11 @@ REASONS = 2
 
 EXTRAS = {
     "report": ("bokeh", "jinja2"),
+    "encryption": ("cryptography",),
     "dask": ("dask", "distributed"),
     "tensorflow": ("tensorflow", "tf2onnx"),
     "pytorch": ("torch", "onnxscript"),
+    "learn": ("torch",),
 }
 """Optional parts of this package -> what they need."""
 
@@ -132,20 +135,21 @@ def _outlook(outlook: Outlook | ConverterError, size: int, *, is_short: bool) ->
         return
     counted = f"{outlook.quantized} of {outlook.nodes} nodes quantized, " if outlook.nodes else ""
     forecast = f"{counted}about {outlook.bytes:,} bytes ({outlook.bytes / max(size, 1):.2f} x)"
-    reasons = [f"{count} in float: {reason}" for reason, count in outlook.reasons.items()]
+    shown = dict(itertools.islice(outlook.reasons.items(), 1 if is_short else REASONS))
+    reasons = [f"{count} in float: {reason}" for reason, count in shown.items()]
+    others = sum(outlook.reasons.values()) - sum(shown.values())
+    reasons += [f"{others} for other reasons"] if others else []
     if is_short:
-        yield "; ".join([forecast, *reasons[:1]])
+        yield "; ".join([forecast, *reasons])
         return
     yield forecast
-    yield from (f"  {reason}" for reason in reasons[:REASONS])
+    yield from (f"  {reason}" for reason in reasons)
 
 
 def _next(request: ConvertRequest, save_type: str) -> Iterator[_Row]:
     if request.config_file is None:
-        yield (
-            "next",
-            "converter_lite template full_quant > full_quant.cfg, and again with full_quant.cfg behind the model",
-        )
+        again = shlex.join(["converter_lite", "doctor", str(request.model_file), "full_quant.cfg"])
+        yield "next", f"converter_lite template full_quant > full_quant.cfg && {again}"
         return
     flags = [f"--fmk={request.fmk}", f"--modelFile={request.model_file}"]
     if request.weight_file is not None:

@@ -87,13 +87,12 @@ def _work_interruptibly(work: Callable[[], None]) -> None:
         raise
 
 
-def usage_failure(error: click.ClickException | UsageError, *, json_file: Path | None) -> int:
-    """Report a wrong command line; return the exit status."""
+def usage_failure(error: click.ClickException | UsageError, *, json_file: Path | None, command: str) -> int:
+    """Report a wrong command line of ``command`` (empty: a conversion); return the exit status."""
     problem = UsageError(error.format_message()) if isinstance(error, click.ClickException) else error
     click.echo(f"ERROR {problem}", err=True)
-    click.echo("  converter_lite --help lists the flags", err=True)
+    click.echo(f"  converter_lite {command}{' ' if command else ''}--help lists the flags", err=True)
     _write_failure(json_file, EXIT_USAGE, problem)
-    click.echo(FAILURE_LINE.format(status=EXIT_USAGE))
     return EXIT_USAGE
 
 

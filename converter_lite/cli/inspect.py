@@ -7,6 +7,7 @@ from pathlib import Path
 
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.registry import framework_of, readable
+from converter_lite.system.files import refuse_irregular
 
 WIDEST = 48
 """Characters of a cell; longer names end with an ellipsis."""
@@ -31,6 +32,7 @@ def inspect(path: Path, *, confined: bool = True) -> str:
         endings = ", ".join(ending for known in readable().values() for ending in known.suffixes)
         raise UsageError(f"only files that end with {endings} are inspected", where=str(path))
     try:
+        refuse_irregular(path)
         blocks = list(readable()[name].describe(path, confined=confined))
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror}", where=str(path)) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from converter_lite.cli.completion import BY_METAVAR, words
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
 from converter_lite.cli.exit_status import clean_up_when_terminated
-from converter_lite.cli.memory import keep_freed_memory, use_one_heap
+from converter_lite.cli.memory import keep_freed_memory, multiply_in_one_thread, use_one_heap
 from converter_lite.cli.opt_arguments import (
     SINGLE_FILES,
     normalize,
@@ -43,6 +42,9 @@ if TYPE_CHECKING:
     from converter_lite.formats.paddle.program import Program
 
 WRITABLE = ("arm", "x86", "host")
+EARLIER_TARGETS = {"npu": "huawei_kirin_npu", "apu": "mediatek_apu", "rknpu": "rockchip_npu"}
+"""Targets of earlier releases -> their names since."""
+
 REFUSED_TARGETS = (
     *("opencl", "opencl_buffer", "metal", "arm_metal", "x86_metal", "x86_opencl", "xpu", "mlu", "bm"),
     *("imagination_nna", "intel_fpga", "rockchip_npu", "mediatek_apu", "huawei_kirin_npu", "huawei_ascend_npu"),
@@ -180,8 +182,10 @@ def cli(context: click.Context, /, **options: Any) -> int:
     has_model, has_set = (bool(options[one] or options[other]) for one, other in MODELS)
     if options["print_model_ops"] == "true" and has_model and not has_set:
         return _print_model(options, targets)
-    if options["optimized_nb_model_path"] or options["visualization_file_output_path"]:
-        return draw(options)
+    drawn, folder = options["optimized_nb_model_path"], options["visualization_file_output_path"]
+    if drawn or folder:
+        draw(drawn, folder)
+        return 0
     if has_set:
         from converter_lite.cli.opt_model_set import convert_set
 
@@ -209,7 +213,7 @@ def target_names(text: str) -> list[str]:
     names = [name for name in re.split(r"[,\s]+", text) if name]
     for name in names:
         if name not in (*WRITABLE, *REFUSED_TARGETS):
-            hint = did_you_mean(name, (*WRITABLE, *REFUSED_TARGETS))
+            hint = did_you_mean(EARLIER_TARGETS.get(name, name), (*WRITABLE, *REFUSED_TARGETS))
             raise UsageError(f"Wrong target {name!r} found{hint}", where="--valid_targets")
     if not names:
         raise UsageError("there is no target", where="--valid_targets", hint="use arm, x86 or host")
@@ -306,6 +310,7 @@ def main() -> None:
     protect_streams()
     silence_libraries()
     use_one_heap()
+    multiply_in_one_thread()
     clean_up_when_terminated()
     hurry(sys.argv)
     try:
@@ -317,9 +322,7 @@ def main() -> None:
 def hurry(arguments: Sequence[str]) -> None:
     """Make a process start faster that has one short conversion to do."""
     if not any("configFile" in argument for argument in arguments):
-        # A conversion without samples takes less time than all the imports; it multiplies no matrices in threads, and what it
-        # allocates lives until the end.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # A conversion without samples takes less time than all the imports, and what it allocates lives until the end.
         gc.set_threshold(100_000)
         keep_freed_memory()
         defer_imports()

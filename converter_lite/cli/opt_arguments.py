@@ -56,6 +56,8 @@ def repeated(arguments: Sequence[str]) -> list[str]:
 def _plain(argument: str) -> str:
     """Booleans as ``--flag=true`` or ``--flag=false``; a missing value is empty, and no later flag is taken for it."""
     name, equals, value = argument.removeprefix("--").partition("=")
+    if value.startswith("--"):
+        raise UsageError("the value begins with two dashes, as a flag does", where=argument)
     if name in SWITCHES:
         return f"--{name}={_boolean(name, value) if equals else 'true'}"
     if name.removeprefix("no") in SWITCHES and not equals:

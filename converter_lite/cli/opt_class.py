@@ -9,6 +9,7 @@ import click
 from converter_lite import __version__
 from converter_lite.cli.opt import cli
 from converter_lite.cli.opt_arguments import normalize
+from converter_lite.cli.opt_listings import draw
 from converter_lite.errors import ModelError, UsageError
 
 
@@ -126,9 +127,9 @@ class Opt:
         """Print the operators that have kernels."""
         self._do(display_kernels="true")
 
-    def visualize_optimized_nb_model(self, nb_model_path: str, output_path: str) -> None:
-        """Draw a ``.nb`` file."""
-        self._do(optimized_nb_model_path=nb_model_path, visualization_file_output_path=output_path)
+    def visualize_optimized_nb_model(self, nb_model_path: str, output_path: str) -> list[str]:
+        """Draw a ``.nb`` file; returns the names of the drawings."""
+        return draw(nb_model_path, output_path)
 
     def version(self) -> str:
         """Version of this package."""

@@ -87,8 +87,8 @@ def report_tailoring(folder: Path) -> None:
         click.echo(f"{what} information of tailored model is stored into: {folder / name}")
 
 
-def draw(options: dict[str, Any]) -> int:
-    """Draw a ``.nb`` file: one file for Graphviz per block; returns the exit status.
+def draw(model: str, folder: str) -> list[str]:
+    """Draw a ``.nb`` file: one file for Graphviz per block; returns their names, without suffix.
 
     Raises:
         UsageError: A flag is missing, or the file.
@@ -97,12 +97,13 @@ def draw(options: dict[str, Any]) -> int:
     from converter_lite.formats.paddle.nb.parse import parse
     from converter_lite.system.files import write_text
 
-    model, folder = options["optimized_nb_model_path"], options["visualization_file_output_path"]
     for name, value in (("optimized_nb_model_path", model), ("visualization_file_output_path", folder)):
         if not value:
             raise UsageError("a drawing needs both flags", where=f"--{name}")
     if not Path(model).is_file():
         raise UsageError("the model file does not exist", where=model)
-    for index, block in enumerate(parse(Path(model).read_bytes(), where=model).program.blocks):
-        write_text(Path(folder) / f"Block_{index}.dot", dot(block))
-    return 0
+    blocks = parse(Path(model).read_bytes(), where=model).program.blocks
+    names = [f"Block_{index}" for index in range(len(blocks))]
+    for name, block in zip(names, blocks, strict=True):
+        write_text(Path(folder) / f"{name}.dot", dot(block))
+    return names

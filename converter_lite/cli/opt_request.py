@@ -134,8 +134,12 @@ def convert(request: ConvertRequest) -> ConvertResult:
         with log.announced("loading"):
             from converter_lite.pipeline.convert import run
 
-    with library_messages(log):
-        return run(request, log)
+    try:
+        with library_messages(log):
+            return run(request, log)
+    except UsageError as error:
+        error.where = error.where.replace("--outputFile", "--optimize_out")
+        raise
 
 
 def program_of(path: Path) -> Program:

@@ -28,12 +28,17 @@ def overview_command(**options: Any) -> int:
 def _write(result: Path, page: Path) -> None:
     from converter_lite.batch.overview import render_overview
     from converter_lite.batch.results import load_results
+    from converter_lite.log import counted
     from converter_lite.reports.page.packages import require_packages
 
     require_packages(f"--report={page}")
     refuse_overwrite(page, [result])
     if not result.is_file():
-        raise UsageError("there is no such file", where=str(result), hint="name what --json of the batch named")
+        raise UsageError(
+            "there is no such file",
+            where=str(result),
+            hint="give the result of a batch, batch_result.json",
+        )
     results = list(load_results(result).values())
     write_text(page, render_overview(results, page, result.name))
-    click.echo(f"{page}: {len(results)} models")
+    click.echo(f"{page}: {counted(len(results), 'model')}")

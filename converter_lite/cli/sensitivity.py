@@ -146,6 +146,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     from converter_lite.pipeline.prepare import Preparation
     from converter_lite.pipeline.read import read_source
     from converter_lite.pipeline.rewrites import chosen_rewrites
+    from converter_lite.pipeline.samples import check_folders
     from converter_lite.quantization.choice import choose
     from converter_lite.quantization.quantizer import SUBSTITUTES, Quantizer, Resources
 
@@ -153,6 +154,7 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     threads = request.threads or os.cpu_count() or 1
     assert request.config_file is not None
     config = load_config(request.config_file)
+    check_folders(config, (("--csv", wish.csv), ("--json", wish.json)), confined=not request.allow_external_paths)
     source = read_source(request, static_shapes=dict(request.input_shape))
     if source.is_quantized:
         raise ModelError("the model is quantized already", where=source.where, hint="start from the float model")
@@ -186,14 +188,16 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
 def _report(result: Sensitivity, wish: _Wish, log: Log) -> None:
     from converter_lite.analysis.layer_sensitivity import table
     from converter_lite.cli.inspect import columns
+    from converter_lite.log import counted
 
-    log.info(f"{len(result.layers)} layers on {result.samples} samples; most error for its price first")
+    on = f"{counted(len(result.layers), 'layer')} on {counted(result.samples, 'sample')}"
+    log.info(f"{on}; most error for its price first")
     log.info("\n".join(columns(list(table(result, shown=wish.shown)))))
     log.info(f"everything quantized: cosine {result.quantized.cosine:.6f}, largest error {result.quantized.error:.4g}")
     if result.reached is not None and result.is_reached and not result.skip:
         log.info(f"cosine {wish.target:g} holds without leaving anything out")
     elif result.reached is not None and result.line:
-        log.info(f"{len(result.skip)} layers left out: cosine {result.reached.cosine:.6f}, with this line:")
+        log.info(f"{counted(len(result.skip), 'layer')} left out: cosine {result.reached.cosine:.6f}, with this line:")
         log.info(result.line)
 
 

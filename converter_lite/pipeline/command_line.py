@@ -22,7 +22,8 @@ SWITCHES: Mapping[str, str] = {
 IN_MEMORY = ("config", "calibration_data")
 """What no command line can say."""
 
-WITHOUT_FLAG = (*IN_MEMORY, "calibration_size", "quantize_if_possible", "proof_samples")
+WITHOUT_FLAG = (*IN_MEMORY, "calibration_size", "quantize_if_possible", "proof_samples", "json")
+"""Options that are not repeated: those without a flag, and where the result is described, in a batch a folder that is gone."""
 
 SECRETS = ("encrypt_key", "decrypt_key")
 """Options whose values are not repeated."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config.settings import QuantizationConfig
+from converter_lite.data import proof_data
 from converter_lite.data.random_samples import random_samples, with_pictures
 from converter_lite.errors import QualityError, UsageError
 from converter_lite.formats.base import FileOptions, OutputFormat
@@ -24,6 +25,7 @@ from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.pipeline.admission import admitted
+from converter_lite.pipeline.artefacts import add_artefacts
 from converter_lite.pipeline.ascend_context import effective_context
 from converter_lite.pipeline.calibrate import calibration_executor, statistics_cache
 from converter_lite.pipeline.plan_lines import SHOWN, refuse_nothing, report_plan
@@ -32,7 +34,7 @@ from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
-from converter_lite.pipeline.result import Artefact, ConvertResult, rejected_to_json
+from converter_lite.pipeline.result import ConvertResult, rejected_to_json
 from converter_lite.pipeline.rewrites import chosen_rewrites
 from converter_lite.pipeline.samples import (
     check_folders,
@@ -41,10 +43,11 @@ from converter_lite.pipeline.samples import (
     open_proof_samples,
     open_samples,
 )
+from converter_lite.quantization import held_out
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize
-from converter_lite.quantization.settings import FullSettings
+from converter_lite.quantization.settings import FullSettings, Learning
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
@@ -58,14 +61,36 @@ _Other = tuple[Path, Transaction, _Text]
 """A file that describes a finished conversion: its path, the transaction of its folder, its content."""
 
 
-def run(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -> ConvertResult:
+Train = Callable[[QuantizedModel], QuantizedModel]
+"""What is done with a quantized network before it is written."""
+
+
+def run(
+    request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE, train: Train | None = None
+) -> ConvertResult:
     """Convert a model as the request says. Nothing is written unless everything succeeds.
+
+    Args:
+        request: What to convert.
+        log: Receives messages.
+        engine: Runs models.
+        train: Changes what is quantized before it is written.
 
     Raises:
         ConverterError: A subclass that says what is wrong, where, and what to do.
     """
     with MemoryWatch() as memory:
-        return _Conversion(request, log, engine, memory).run()
+        return _Conversion(request, log, engine, memory, train).run()
+
+
+def quantized_network(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -> QuantizedModel:
+    """What the first output format of a request would be written from; nothing is written.
+
+    Raises:
+        ConverterError: A subclass that says what is wrong, where, and what to do.
+    """
+    with MemoryWatch() as memory:
+        return _Conversion(request, log, engine, memory).quantized()
 
 
 @dataclass(slots=True)
@@ -88,67 +113,53 @@ class _Job:
 
 
 class _Conversion:
-    def __init__(self, request: ConvertRequest, log: Log, engine: Engine, memory: MemoryWatch) -> None:
+    def __init__(
+        self, request: ConvertRequest, log: Log, engine: Engine, memory: MemoryWatch, train: Train | None = None
+    ) -> None:
         self.request = request
+        self.train = train
         self.log = log
         self.memory = memory
         self.context = RunContext(engine, request.threads or os.cpu_count() or 1, log)
         self.config = self._load_config()
         self.reporting = Reporting(request, self.config, self.context)
+        self.plans: dict[str, QuantPlan] = {}
         options = FileOptions(
             io_types=IoTypes(request.input_data_type, request.output_data_type),
             fp16=request.fp16,
             flags=request,
             config=self.config,
             key=bytes.fromhex(request.encrypt_key),
+            source=request.model_file,
         )
         self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
 
     def run(self) -> ConvertResult:
-        request = self.request
-        targets = self._destinations()
-        for sentence in request.without_effect(self.config):
+        targets, result = self._destinations(), ConvertResult(model_bytes=0)
+        for sentence in self.request.without_effect(self.config):
             self.log.warning(sentence)
-        check_folders(request, self.config, self._written(targets))
-        with self.log.stage("read"):
-            source = read_source(request, static_shapes=self._static_shapes())
-        request = self._forget_constants(source)
-        source, self.config = admitted(source, request, self.config, self.log)
-        check_inputs_exist(request, self.config, source.model)
-        result = ConvertResult(model_bytes=source.bytes)
-        jobs = self._prepare(source, targets, result)
-        self._choose(jobs)
-        static = next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
-        dataset = open_samples(request, self.config, static, self.context)
-        given = open_proof_samples(request, static, self.context)
+        source, jobs, dataset = self._begin(targets, result)
+        request = self.request
+        given = open_proof_samples(request, _static(jobs), self.context)
         if request.dry_run:
             return self._dry_run(jobs, result)
         self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
-            context = CalibrationContext(
-                self.context.engine,
-                self.context.threads,
-                self.log,
-                cache=statistics_cache(request, dataset, self.log, formats=len(self.formats)),
-                executor=calibration_executor(
-                    request, stack, self.log, observes=any(_is_full(job) and job.plan is None for job in jobs)
-                ),
-            )
-            resources = Resources(dataset, context, self._random_feeds)
+            resources = self._resources(jobs, dataset, stack)
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
             proof = Proof(source.model, request=request, dataset=given or dataset, context=self.context)
             proven = []
             for job in jobs:
                 with proof.blaming_the_model():
-                    quantized = self._quantize(job, resources)
+                    quantized = self._finished_network(job, resources)
                 proven.append(self._write(job, quantized, files.work, proof))
                 self._debug_reports(job, quantized, dataset)
                 self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset)
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
             self.reporting.write(result, proven, proof)
-            _add(proven, files, result, proof)
+            add_artefacts(proven, files, result, proof)
             self._finished(result)
             try:
                 proof.gate(proven, self.log)
@@ -159,6 +170,43 @@ class _Conversion:
             for each in (files, *staged):
                 each.commit()
         return result
+
+    def quantized(self) -> QuantizedModel:
+        """The network of the first format."""
+        _, jobs, dataset = self._begin(self._destinations(), ConvertResult(model_bytes=0))
+        self._check_inputs(jobs, dataset)
+        with ExitStack() as stack:
+            return self._quantize(jobs[0], self._resources(jobs, dataset, stack))
+
+    def _begin(
+        self, targets: list[Path], result: ConvertResult
+    ) -> tuple[Source, list[_Job], RememberingDataset | None]:
+        """The model, its graph for each format, and the calibration samples; all that can be refused early is."""
+        self._check_files(targets)
+        with self.log.stage("read"):
+            source = read_source(self.request, static_shapes=self._static_shapes())
+        request = self._forget_constants(source)
+        source, self.config = admitted(source, request, self.config, self.log)
+        if request.calibration_data is None:
+            check_inputs_exist(self.config, source.model)
+        result.model_bytes = source.bytes
+        jobs = self._prepare(source, targets, result)
+        self._choose(jobs)
+        return source, jobs, open_samples(request, self.config, _static(jobs), self.context)
+
+    def _resources(self, jobs: list[_Job], dataset: RememberingDataset | None, stack: ExitStack) -> Resources:
+        """What quantizations work with; ``stack`` ends it."""
+        context = CalibrationContext(
+            self.context.engine,
+            self.context.threads,
+            self.log,
+            cache=statistics_cache(self.request, dataset, self.log, formats=len(self.formats)),
+            executor=calibration_executor(
+                self.request, stack, self.log, observes=any(_is_full(job) and job.plan is None for job in jobs)
+            ),
+        )
+        learn = None if dataset is None else partial(_learn, dataset, self.context)
+        return Resources(dataset, context, self._random_feeds, learn)
 
     def _finished(self, result: ConvertResult) -> ConvertResult:
         result.warnings = list(self.log.warnings)
@@ -207,6 +255,16 @@ class _Conversion:
             ("--cache", request.cache),
             ("[common_quant_param] debug_info_save_path", Path(debug) if debug else None),
         ]
+
+    def _check_files(self, targets: list[Path]) -> None:
+        """What is known of the other files of a request before the model is read."""
+        request = self.request
+        if request.calibration_data is None:
+            check_folders(self.config, self._written(targets), confined=not request.allow_external_paths)
+        if request.plan is not None:
+            self.plans = load_plans(request.plan, [fmt.name for fmt in self.formats])
+        if request.proof_data is not None:
+            proof_data.check_proof_data(request.proof_data)
 
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic are for the calibration only."""
@@ -299,9 +357,8 @@ class _Conversion:
             self.reporting.refuse_float()
         if path is None:
             return
-        plans = load_plans(path, [job.format.name for job in jobs])
         for job in chosen:
-            job.plan = plans[job.format.name]
+            job.plan = self.plans[job.format.name]
             assert job.choice is not None
             usual = decide(job.prepared.copy().model, job.choice)
             job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
@@ -345,6 +402,13 @@ class _Conversion:
         return job.format.forecast(QuantizedModel(copy.model, plan), job.choice)
 
     # -- work -----------------------------------------------------------------------------------------------------
+
+    def _finished_network(self, job: _Job, resources: Resources) -> QuantizedModel:
+        quantized = self._quantize(job, resources)
+        if self.train is None:
+            return quantized
+        with self.log.stage("training"):
+            return self.train(quantized)
 
     def _quantize(self, job: _Job, resources: Resources) -> QuantizedModel:
         copy = job.prepared.copy()
@@ -407,37 +471,19 @@ class _Conversion:
         ]
 
 
-def _add(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
-    """Register the proven files with their destinations."""
-    for item in proven:
-        for made in item.files:
-            files.add(made, item.target.with_name(made.name))
-        size = sum(made.stat().st_size for made in item.files)
-        digest, gate = _sha256(item.files), proof.limit(item.choice)
-        result.artefacts.append(
-            Artefact(
-                item.format.name,
-                item.target,
-                size,
-                digest,
-                item.accuracy,
-                proof.samples,
-                proof.is_real,
-                gate,
-                sample_kind=proof.sample_kind,
-                speed=item.speed,
-            )
-        )
+def _static(jobs: list[_Job]) -> ir.Model:
+    """A graph with all shapes that any format fixes."""
+    return next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
+
+
+def _learn(
+    dataset: RememberingDataset, context: RunContext, quantized: QuantizedModel, model: ir.Model, learning: Learning
+) -> QuantizedModel:
+    """What a network learns from the first samples, by a package that needs an extra."""
+    from converter_lite.learning.rounding import learn_rounding
+
+    return learn_rounding(quantized, model, dataset.head(held_out.SAMPLES), learning, context)
 
 
 def _is_full(job: _Job) -> bool:
     return job.choice is not None and isinstance(job.choice.settings, FullSettings)
-
-
-def _sha256(files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite.errors import QualityError
-from converter_lite.log import Log
+from converter_lite.log import Log, counted
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.settings import Settings, WeightSettings
 from converter_lite.quantization.weight_only import left_by_filters
@@ -24,7 +24,10 @@ def report_plan(plan: QuantPlan, name: str, model: ir.Model, settings: Settings 
         settings: How it was to be quantized, ``None`` if the model was read quantized.
         log: Receives the lines.
     """
-    counts = [f"{len(plan.quantized_nodes)} nodes quantized", f"{len(plan.nodes) - len(plan.quantized_nodes)} left"]
+    counts = [
+        f"{counted(len(plan.quantized_nodes), 'node')} quantized",
+        f"{len(plan.nodes) - len(plan.quantized_nodes)} left",
+    ]
     stored = sum(node.mode is NodeMode.WEIGHT for node in plan.nodes.values())
     if stored and not isinstance(settings, WeightSettings):
         counts.append(f"{stored} with integer weights and float computation")

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.config.names import TargetDevice
 from converter_lite.data.random_samples import SEQUENCE_LENGTH, RandomDataset, random_samples
 from converter_lite.errors import ConverterError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
@@ -39,6 +40,9 @@ PROFILED = 3
 
 OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
 """Lengths of open sequences that are tried where the float model cannot run the usual one: windows of sound, for one."""
+
+OTHER_DEVICES = frozenset(str(device.value) for device in TargetDevice) - {"CPU", "X86"}
+"""Devices for which a time on this processor says nothing."""
 
 if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
@@ -76,6 +80,7 @@ class Proof:
     ) -> None:
         original.graph.opset_imports.setdefault("", 13)
         self._original = original
+        self._is_large = is_larger_than_memory(original)
         self._reference: Session | None = None
         self._open_axes = _open_axes(original)
         self._request = request
@@ -109,7 +114,7 @@ class Proof:
     @property
     def samples(self) -> int:
         """Number of samples that are compared."""
-        wanted = LARGE_PROOF_SAMPLES if is_larger_than_memory(self._original) else self._request.proof_samples
+        wanted = LARGE_PROOF_SAMPLES if self._is_large else self._request.proof_samples
         return min(wanted, len(self._dataset)) if self._dataset is not None else wanted
 
     @property
@@ -164,15 +169,18 @@ class Proof:
             ``None`` where that is not measured.
         """
         asked = self._request.min_speedup is not None
-        if not fmt.is_timed or is_larger_than_memory(self._original):
+        if not fmt.is_timed or self._is_large:
             return None
         if not asked and (not quantized.plan.quantized_nodes or loads_slowly(self._original)):
+            return None
+        if not asked and quantized.plan.target in OTHER_DEVICES:
             return None
         interface = _changed_interface(quantized, fmt.io_types)
         feeds = next(self._feeds(interface, self._dataset, model, quantized.plan))
         engine, source = self._context.engine, message(self._original)
         reference = source.session(engine, threads=1)
-        speed = compare_speed(reference, engine.session(file, threads=1, exact=False), feeds)
+        written = engine.session(file, threads=1, exact=False)
+        speed = compare_speed(reference, written, feeds, until_clear=not asked)
         if speed.is_slower:
             before = profile(source.content, [feeds[0]] * PROFILED, tensors=source.tensors)
             kinds = slow_kinds(before, profile(file, [feeds[1]] * PROFILED))
@@ -182,7 +190,7 @@ class Proof:
         return speed
 
     def _session(self, runnable: bytes | Path) -> Session:
-        if is_larger_than_memory(self._original) and isinstance(runnable, Path):
+        if self._is_large and isinstance(runnable, Path):
             return _in_blocks(ir.load(runnable), self._context)
         return open_file(self._context.engine, runnable, threads=self._context.threads)
 
@@ -206,7 +214,7 @@ class Proof:
         usual = found = random_samples(model, self.samples, fixed_shapes=shapes)
         other = random_samples(model, self.samples, fixed_shapes=shapes, length=1, states=True)
         is_fixed = [draw.shape for draw in usual.draws] == [draw.shape for draw in other.draws]
-        lengths = () if is_fixed or is_larger_than_memory(self._original) else (SEQUENCE_LENGTH, *OTHER_LENGTHS)
+        lengths = () if is_fixed or self._is_large else (SEQUENCE_LENGTH, *OTHER_LENGTHS)
         for states, length in product((False, True), lengths):
             found = random_samples(model, self.samples, fixed_shapes=shapes, length=length, states=states)
             try:

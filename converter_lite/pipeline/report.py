@@ -160,15 +160,12 @@ class Reporting:
 
     def _configuration(self) -> dict[str, dict[str, str]]:
         """What was set: flags that differ from their defaults, and every key of the file."""
+        from converter_lite.pipeline.command_line import IN_MEMORY, SECRETS
+
         given: dict[str, str] = {}
         for field in fields(ConvertRequest):
             value = getattr(self._request, field.name)
-            if field.name not in ("config", "calibration_data", "encrypt_key", "decrypt_key") and value not in (
-                field.default,
-                None,
-                {},
-                (),
-            ):
+            if field.name not in (*IN_MEMORY, *SECRETS, "json") and value not in (field.default, None, {}, ()):
                 given[field.name] = _text(value)
         return {COMMAND_LINE: given, **({} if self._config is None else self._config.as_mapping())}
 

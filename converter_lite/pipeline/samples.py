@@ -56,22 +56,22 @@ def open_samples(
 
 
 def check_folders(
-    request: ConvertRequest, config: QuantizationConfig | None, outputs: Iterable[tuple[str, Path | None]]
+    config: QuantizationConfig | None, outputs: Iterable[tuple[str, Path | None]], *, confined: bool
 ) -> None:
     """Check what is known of the calibration folders before the model is read.
 
     Args:
-        request: May hold samples of its own: then there are no folders.
         config: Names them.
         outputs: What is going to be written: flag or key, and path.
+        confined: Refuse links to files outside the folders.
 
     Raises:
         DataError: A folder does not have the files.
         UsageError: An output would become a sample of the next run.
     """
-    for name, folder in _folders(request, config):
+    for name, folder in _folders(config):
         assert config is not None and config.data_preprocess_param is not None
-        configured.check_folder(config.data_preprocess_param, name, folder, confined=not request.allow_external_paths)
+        configured.check_folder(config.data_preprocess_param, name, folder, confined=confined)
         for flag, path in outputs:
             if path is not None and is_inside(path, folder):
                 raise UsageError(
@@ -81,18 +81,18 @@ def check_folders(
                 )
 
 
-def check_inputs_exist(request: ConvertRequest, config: QuantizationConfig | None, model: ir.Model) -> None:
+def check_inputs_exist(config: QuantizationConfig | None, model: ir.Model) -> None:
     """Check the names of the calibration folders before any work on the model.
 
     Raises:
         DataError: It has no such input.
     """
     known = [str(value.name) for value in feed_values(model)]
-    check_names([name for name, _ in _folders(request, config)], known, key="calibrate_path")
+    check_names([name for name, _ in _folders(config)], known, key="calibrate_path")
 
 
-def _folders(request: ConvertRequest, config: QuantizationConfig | None) -> list[tuple[str, Path]]:
-    if request.calibration_data is not None or config is None or not names_files(config):
+def _folders(config: QuantizationConfig | None) -> list[tuple[str, Path]]:
+    if config is None or not names_files(config):
         return []
     assert config.data_preprocess_param is not None
     return [(name, Path(folder)) for name, folder in config.data_preprocess_param.calibrate_path]

@@ -14,9 +14,12 @@ from converter_lite.runtime.engine import Feed, KernelRun, Session
 from converter_lite.runtime.serializing import constant_bytes
 
 ROUNDS, SECONDS = 15, 0.25
-"""Runs of each model, unless they take longer than this together; three at least."""
+"""Runs of each model, unless they take longer than this together."""
 
 LEAST_ROUNDS = 3
+
+CLEAR, CLEAR_SECONDS = 1.25, 0.03
+"""No more runs are needed once all runs of one model were this many times as fast as any of the other, for this long together."""
 
 TIMED_BYTES = 256 << 20
 """Bytes of constants above which models are timed only if a gate asks for it: loading them takes seconds."""
@@ -61,7 +64,12 @@ def loads_slowly(model: ir.Model) -> bool:
 
 
 def compare_speed(
-    reference: Session, session: Session, feeds: tuple[Feed, Feed], *, clock: Clock | None = None
+    reference: Session,
+    session: Session,
+    feeds: tuple[Feed, Feed],
+    *,
+    until_clear: bool = False,
+    clock: Clock | None = None,
 ) -> Speed:
     """Median times of two sessions of one thread each, which run in turns.
 
@@ -69,6 +77,7 @@ def compare_speed(
         reference: The float model.
         session: The written file.
         feeds: A sample for each.
+        until_clear: Whether it is enough to know which one is faster.
         clock: Processor time of this thread, seconds.
     """
     now = clock or time.thread_time
@@ -80,10 +89,15 @@ def compare_speed(
             each.run(feed)
             times.append(now() - start)
             spent += times[-1]
-        if number >= LEAST_ROUNDS and spent > SECONDS:
+        if number >= LEAST_ROUNDS and (spent > SECONDS or (until_clear and spent > CLEAR_SECONDS and _is_clear(*runs))):
             break
     before, after = (median(times[1:]) * 1000 for times in runs)
     return Speed(before, after)
+
+
+def _is_clear(before: Sequence[float], after: Sequence[float]) -> bool:
+    first, second = before[1:], after[1:]
+    return max(second) * CLEAR < min(first) or max(first) * CLEAR < min(second)
 
 
 def slow_kinds(reference: Sequence[KernelRun], file: Sequence[KernelRun]) -> str:

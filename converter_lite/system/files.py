@@ -176,15 +176,34 @@ def _is_same(path: Path, other: Path) -> bool:
     return path.resolve() == other.resolve()
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file to read; a pipe could block for ever, a device never end.
+def refuse_irregular(path: Path) -> None:
+    """Refuse to read what is neither a file nor a folder: a pipe could block for ever, a device never end.
 
     Raises:
-        OSError: It cannot be opened, or is no regular file.
+        OSError: It is one of these.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise OSError(errno.EINVAL, "this is no regular file", str(path))
+        raise OSError(errno.EINVAL, "this is not a regular file", str(path))
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read.
+
+    Raises:
+        OSError: It cannot be opened, or is not a regular file.
+    """
+    refuse_irregular(path)
     return path.open("rb")
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a file, as :func:`open_regular` opens it.
+
+    Raises:
+        OSError: It cannot be read, or is not a regular file.
+    """
+    with open_regular(path) as file:
+        return file.read()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from converter_lite.errors import TargetError
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.targets.operands import RECURRENT
 from converter_lite.targets.operators import OPERATORS
-from converter_lite.targets.policy import StemLimits
+from converter_lite.targets.policy import KernelCosts, StemLimits
 from converter_lite.targets.spec import TargetSpec
 
 INT8_ACTIVATION = QuantSpec(bits=8, signed=True)
@@ -33,6 +33,19 @@ CPU = TargetSpec(
     float_output=frozenset({"Gemm", "MatMul"}),
     # measured with and without VNNI: 16 to 32 and 32 to 32 channels are as fast in float, 24 to 48 are slower with it
     float_stem=StemLimits(share=0.02, narrow=32),
+    costs=KernelCosts(
+        call=2.5,
+        saved=9.0,
+        fetched=0.04,
+        single=0.33,
+        multiplied=1500,
+        picture=0.3,
+        quantize=(3.4, 0.2),
+        dequantize=(2.6, 0.13),
+        activation=(5.0, 0.6),
+        floats=(5.0, 17.0),
+        shortest=300,
+    ),
     pairs_saturate=True,
     note="integer kernels of onnxruntime's CPU provider",
 )
@@ -40,7 +53,8 @@ CPU = TargetSpec(
 
 Source: optimized graphs of onnxruntime 1.31 for one-operator Q/DQ models; operators that keep their float kernel between
 DequantizeLinear and QuantizeLinear (Sub, Div, Tanh, HardSwish, PRelu, linear Resize, Pad, ConvTranspose, ReduceMean, ...)
-would only become slower and are left out.
+would only become slower and are left out. Costs: fitted to the profiles of twelve networks' layers, the less favourable of the
+figures with and without VNNI (fastest of twelve runs, one thread).
 
 Activations are uint8 (the same 256 levels as the original's int8): on x86 onnxruntime turns int8 tensors with one reader
 into uint8 and leaves those with several, and kernels between the two stay float (19 of 52 convolutions of a detector, 6 of

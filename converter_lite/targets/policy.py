@@ -44,6 +44,36 @@ DEVICE_STEM = StemLimits()
 """Limits for devices whose float kernels were not measured."""
 
 
+@dataclass(frozen=True, slots=True)
+class KernelCosts:
+    """What integer kernels cost and save beside float ones, in microseconds of one thread.
+
+    Attributes:
+        call: Lost by a product or a convolution before it saves anything.
+        saved: Saved for each million multiplications.
+        fetched: Saved for each thousand elements of a weight, which are read from memory.
+        single: Lost by a convolution of single channels, for each thousand results.
+        multiplied: Lost for each million multiplications where single channels have several results.
+        picture: Lost by a small kernel over the few channels of a picture, for each thousand results.
+        quantize, dequantize: Of a tensor, and for each thousand of its elements.
+        activation: HardSwish, which a float convolution computes with its result: the same.
+        floats: Of a float node, and for each million of its multiplications.
+        shortest: Time of a float network from which it matters; shorter runs are mostly calls of the runtime.
+    """
+
+    call: float
+    saved: float
+    fetched: float
+    single: float
+    multiplied: float
+    picture: float
+    quantize: tuple[float, float]
+    dequantize: tuple[float, float]
+    activation: tuple[float, float]
+    floats: tuple[float, float]
+    shortest: float
+
+
 class Policy(Protocol):
     """The abilities of one runtime. Device tables (:class:`~converter_lite.targets.spec.TargetSpec`) are policies."""
 
@@ -82,6 +112,10 @@ class Policy(Protocol):
     @property
     def float_stem(self) -> StemLimits | None:
         """The layers that read a picture stay float within these limits; ``None``: they are treated like others."""
+
+    @property
+    def costs(self) -> KernelCosts | None:
+        """By which nodes are left in float where integers take longer; ``None``: not measured."""
 
     @property
     def pairs_saturate(self) -> bool:

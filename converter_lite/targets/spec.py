@@ -11,7 +11,8 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.targets.operands import RECURRENT, is_recurrent, is_small, operator, stored_axis, stored_weights
-from converter_lite.targets.policy import Capability, StemLimits
+from converter_lite.targets.operators import Role
+from converter_lite.targets.policy import Capability, KernelCosts, StemLimits
 from converter_lite.targets.rules import refusal
 
 
@@ -22,6 +23,7 @@ class TargetSpec:
     Attributes:
         name: As in ``target_device``.
         activation: Grid of activations (per tensor).
+        between: Grid of activations between layers, where it is narrower than that of the network's inputs and outputs.
         weight: Grid of weights; its axis is filled in per operator.
         per_channel: Default of the ``per_channel`` key.
         per_channel_operators: Operators that may have one weight scale per output channel.
@@ -35,6 +37,7 @@ class TargetSpec:
         only_between_weighted: Operators without weights are quantized only between quantized neighbours,
             where they save a conversion; elsewhere they stay float.
         float_stem: The layers that read a picture stay float within these limits; ``None``: they are treated like others.
+        costs: Nodes stay float where integers take longer by this; ``None``: it was not measured.
         bias_correction: Whether the device takes corrected biases.
         pairs_saturate: Kernels may add two products of a weighted sum in saturating 16 bits
             (:mod:`converter_lite.kernels.pairs`): weights are chosen so that they never do.
@@ -55,8 +58,10 @@ class TargetSpec:
     float_addend: bool = False
     only_between_weighted: bool = True
     float_stem: StemLimits | None = None
+    costs: KernelCosts | None = None
     bias_correction: bool = True
     pairs_saturate: bool = False
+    between: QuantSpec | None = None
     note: str = ""
 
     def capability(self, node: ir.Node) -> Capability:
@@ -69,7 +74,7 @@ class TargetSpec:
             integer=self._missing_kernel(node) or refusal(node),
             stored="" if is_stored and not (is_recurrent(node) and is_small(node)) else "its weight stays float",
             weight=self.weight if axis is None else replace(self.weight, axis=axis),
-            activation=self.activation,
+            activation=self.activation if self.between is None or _reads_input(node) else self.between,
         )
 
     def _missing_kernel(self, node: ir.Node) -> str:
@@ -85,6 +90,17 @@ class TargetSpec:
             if elements is None or elements > self.averaged:
                 return f"integer averages of more than {self.averaged} elements overflow on {self.name}"
         return ""
+
+
+def _reads_input(node: ir.Node) -> bool:
+    """Whether a node reads an input of the network, or values of one that were only moved."""
+    value = node.inputs[0]
+    while value is not None and (producer := value.producer()) is not None:
+        entry = operator(producer)
+        if entry is None or entry.role is not Role.SAME:
+            return False
+        value = producer.inputs[0]
+    return value is not None and not g.is_constant(value)
 
 
 def _averaged_elements(node: ir.Node) -> int | None:

@@ -90,7 +90,7 @@ def test_a_batch_whose_cluster_is_lost_keeps_what_is_done_and_says_what_is_not(
     assert run_batch(jobs, Lost(1), result_file=files[0], junit=files[1], resume=False, suite="s") == 1
     shown = capsys.readouterr()
     assert shown.err == (
-        "ERROR --executor=dask:x: the scheduler is lost\n  start it again\n  1 jobs are not done, --resume continues\n"
+        "ERROR --executor=dask:x: the scheduler is lost\n  start it again\n  jobs that are not done: 1; --resume continues\n"
     )
     assert shown.out.endswith("1 converted, 0 as before, 0 failed: result.json\n")
     assert list(load_results(Path("result.json"))) == ["job"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, command
+from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, command, ini
 
 DATA = "data_preprocess_param"
 WRONG = {
@@ -54,6 +56,26 @@ def test_an_output_that_would_be_a_sample_of_the_next_run_is_refused(workshop: W
     assert workshop.content() == before
 
 
+@pytest.mark.parametrize("flag", ["--csv=bins/layers.csv", "--json=bins/layers.json", "--outputDir=bins/worst"])
+def test_an_analysis_writes_nothing_among_the_samples(workshop: Workshop, flag: str) -> None:
+    Path("quant.cfg").write_text(ini(FULL), encoding="utf-8")
+    lines = [("compare", "model.onnx", "model.onnx"), ("sensitivity", "--modelFile=model.onnx")]
+    if flag.startswith("--outputDir"):
+        lines = [(*lines[0], "--extract-worst=1")]
+    for line in lines:
+        outcome = command(*line, "--configFile=quant.cfg", flag)
+        assert outcome.status == 2
+        assert "would be read as a sample of 'x' by the next run" in outcome.err
+
+
+@pytest.mark.parametrize("flag", ["--plan=absent.json", "--proofData=absent.npz"])
+def test_files_that_are_not_there_are_missed_before_the_model_is_read(workshop: Workshop, flag: str) -> None:
+    workshop.model.write_bytes(b"no model")
+    outcome = workshop.convert(flag, config=FULL)
+    assert outcome.status in (1, 2)
+    assert flag.partition("=")[2] in outcome.err
+
+
 def test_a_result_among_the_samples_is_refused(workshop: Workshop) -> None:
     outcome = workshop.convert("--json=bins/r.json", config=FULL)
     assert outcome.status == 2
@@ -71,9 +93,10 @@ def test_warnings_are_on_standard_error_and_results_on_standard_output(workshop:
     assert "WARNING" not in outcome.out
 
 
-@pytest.mark.parametrize("argument", ["-configFile=quant.cfg", "-configFile"])
+@pytest.mark.parametrize("argument", ["-configFile=quant.cfg", "-configFile", "-configfile=quant.cfg"])
 def test_a_flag_behind_one_dash_is_refused_with_the_right_spelling(argument: str) -> None:
     outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", argument)
     assert outcome.status == 2
-    assert f"-configFile: flags have two dashes\n  write -{argument}\n" in outcome.err
+    right = argument.replace("-configfile", "-configFile")
+    assert f"{argument.partition('=')[0]}: flags have two dashes\n  write -{right}\n" in outcome.err
     assert command("-h").status == 0

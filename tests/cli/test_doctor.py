@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from converter_lite.cli.doctor import EXTRAS
 from converter_lite.formats.registry import FORMATS
 from tests.cli.workshop import DYNAMIC, FULL, SUCCESS, WEIGHT, Config, Outcome, Workshop, changed, command, ini
 
@@ -34,6 +36,9 @@ def test_model_samples_and_every_format_are_examined_and_nothing_is_written(work
     for text in ("input 'x' float32 [?,3,8,8]", "output 'y' float32", "4 (BIN) from bins", *FORMATS):
         assert text in outcome.out
     assert "nodes quantized, about" in outcome.out
+    for line, reasons in re.findall(r"(\d+ of \d+) nodes quantized.*\n((?: {29}.*\n)*)", outcome.out):
+        quantized, nodes = map(int, line.split(" of "))
+        assert nodes == quantized + sum(int(count) for count in re.findall(r"^ +(\d+) ", reasons, re.MULTILINE))
 
 
 def test_the_command_that_it_ends_with_works(workshop: Workshop) -> None:
@@ -49,7 +54,7 @@ def test_without_a_configuration_every_kind_of_quantization_is_shown(workshop: W
     for kind in ("FULL_QUANT", "WEIGHT_QUANT", "DYNAMIC_QUANT"):
         assert f"\n{kind}" in outcome.out
     assert "refused: a .nb file for arm has no dynamic quantization" in outcome.out
-    assert "converter_lite template" in outcome.last_line
+    assert outcome.last_line.endswith("full_quant.cfg && converter_lite doctor model.onnx full_quant.cfg")
 
 
 @pytest.mark.parametrize(
@@ -100,3 +105,9 @@ def test_what_is_no_model_is_refused(workshop: Workshop, name: str, status: int,
     outcome = doctor(name)
     assert (outcome.status, "next" in outcome.out) == (status, False)
     assert message in outcome.err
+
+
+def test_every_extra_that_a_user_installs_is_looked_for() -> None:
+    text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    table = text.split("[project.optional-dependencies]")[1].split("\n[")[0]
+    assert set(re.findall(r"^(\w+) = \[", table, flags=re.MULTILINE)) == {*EXTRAS, "docs", "fuzz", "dev"}

@@ -3,6 +3,7 @@
 import pytest
 
 from converter_lite.cli.converter_lite import NEVER_EMPTY
+from converter_lite.cli.opt import cli as opt
 from tests.cli.workshop import FULL, Workshop, command
 
 BAD = [
@@ -38,7 +39,7 @@ BAD = [
     ("--optimize=general:Ascend310", "--optimize", "ascend_oriented"),
     ("--optimize=ascend_oriented:", "--optimize", "ascend_oriented"),
     ("--saveType=onnx", "--saveType", "did you mean ONNX?"),
-    ("--saveType=ONNX,TFLITE", "--saveType", "unknown output format 'TFLITE'"),
+    ("--saveType=ONNX,TFLITE", "--saveType=TFLITE", "this is no output format"),
     ("--infer=yes", "--infer", "true, false"),
     ("--minCosine=2", "--minCosine", "from -1 to 1"),
     ("--minCosine=nan", "--minCosine", "from -1 to 1"),
@@ -153,6 +154,19 @@ def test_a_flag_without_a_value_does_not_take_the_next_flag_for_it(workshop: Wor
     outcome = command(*given)
     assert outcome.status == 2
     assert f"{flag}: the value is missing: --saveType=ONNX follows" in outcome.err
+
+
+def test_no_value_begins_like_a_flag() -> None:
+    outcome = command("--fmk=ONNX", "--modelFile=m.onnx", "--outputFile=--configFile=c.cfg")
+    assert (outcome.status, "--outputFile=--configFile=c.cfg: the value begins with" in outcome.err) == (2, True)
+    outcome = command("--model_file=m.onnx", "--optimize_out=--valid_targets=arm", program=opt)
+    assert (outcome.status, "--optimize_out=--valid_targets=arm: the value begins with" in outcome.err) == (2, True)
+
+
+def test_a_wrong_line_of_another_command_is_not_a_failed_conversion() -> None:
+    outcome = command("compare")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == "ERROR Missing argument 'FLOAT_MODEL'.\n  converter_lite compare --help lists the flags\n"
 
 
 @pytest.mark.parametrize("flag", ["--fmk=ONNX", "--threads=1", "--dryRun"])

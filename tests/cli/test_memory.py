@@ -1,8 +1,13 @@
+import os
 import platform
 import subprocess
 import sys
 
 import pytest
+
+from converter_lite.cli.memory import multiply_in_one_thread
+
+THREADS = "OPENBLAS_NUM_THREADS"
 
 PROGRAM = """
 import ctypes, threading
@@ -50,3 +55,14 @@ def test_memory_that_was_freed_is_used_again_without_page_faults() -> None:
     done = subprocess.run([sys.executable, "-c", REUSING], capture_output=True, text=True, check=True)
     first, again = map(int, done.stdout.split())
     assert first > 4000 > 400 > again
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("3", "3")])
+def test_matrices_are_multiplied_in_one_thread_unless_the_user_says_otherwise(
+    given: str | None, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(THREADS, given or "")
+    if given is None:
+        monkeypatch.delenv(THREADS)
+    multiply_in_one_thread()
+    assert os.environ[THREADS] == used

@@ -62,9 +62,10 @@ def test_mistakes_are_errors_and_end_no_process(workshop: Workshop) -> None:
     opt.set_valid_places("opencl")
     with pytest.raises(TargetError, match="graph passes"):
         opt.run()
-    opt.set_valid_places("arn")
-    with pytest.raises(UsageError, match="did you mean arm"):
-        opt.run()
+    for wrong, right in (("arn", "arm"), ("npu", "huawei_kirin_npu")):
+        opt.set_valid_places(wrong)
+        with pytest.raises(UsageError, match=f"did you mean {right}"):
+            opt.run()
 
 
 def test_switches_reach_their_flags(workshop: Workshop) -> None:
@@ -77,7 +78,7 @@ def test_switches_reach_their_flags(workshop: Workshop) -> None:
     opt.record_model_info(True)
     opt.run()
     assert Path("half").is_dir()
-    opt.visualize_optimized_nb_model("half.nb", "drawn")
+    assert opt.visualize_optimized_nb_model("half.nb", "drawn") == ["Block_0"]
     assert list(Path("drawn").iterdir())
     folder = converter_lite.Opt()
     folder.set_model_dir("nowhere")

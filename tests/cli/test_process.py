@@ -327,6 +327,14 @@ def test_the_checkout_is_where_the_package_comes_from() -> None:
     assert Path(done.stdout.strip()).is_relative_to(ROOT)
 
 
+def test_nothing_that_loads_slowly_stands_before_the_place_where_interruptions_are_quiet() -> None:
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import converter_lite.__main__; print(*sys.modules)"
+    line = [sys.executable, "-I", "-S", "-c", program, str(ROOT)]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert "converter_lite.__main__" in done.stdout.split()
+    assert {"enum", "re", "signal", "typing"}.isdisjoint(done.stdout.split())
+
+
 @pytest.mark.parametrize("ignored", [False, True])
 def test_an_interruption_while_modules_load_ends_the_process_without_a_traceback(ignored: bool) -> None:
     program = f"""

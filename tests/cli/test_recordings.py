@@ -61,7 +61,7 @@ def test_recorded_outputs_are_compared(recorded: Workshop, inputs: str, outputs:
 
 def test_one_file_holds_one_sample(recorded: Workshop) -> None:
     made = command("compare", "model.onnx", "outputs/1.npz", "--inputs=inputs/1.npz")
-    assert "1 recorded samples, 1 tensors" in made.out
+    assert "1 recorded sample, 1 tensor" in made.out
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_a_float_conversion_says_what_it_did(workshop: Workshop) -> None:
 
 def test_a_quantization_says_what_is_quantized_and_what_is_left(workshop: Workshop) -> None:
     out = workshop.succeed(config=DYNAMIC).out
-    assert "ONNX: 1 nodes quantized, 4 left" in out
+    assert "ONNX: 1 node quantized, 4 left" in out
     assert "4 x is neither a matrix product nor a table" in out
 
 

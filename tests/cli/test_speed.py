@@ -28,10 +28,10 @@ class Timed:
         return {}
 
 
-def compared(reference: list[float], file: list[float]) -> tuple[Speed, Timed]:
+def compared(reference: list[float], file: list[float], *, until_clear: bool = False) -> tuple[Speed, Timed]:
     clock = [0.0]
     first, second = Timed(clock, reference), Timed(clock, file)
-    speed = compare_speed(first, second, ({}, {}), clock=lambda: clock[0])
+    speed = compare_speed(first, second, ({}, {}), until_clear=until_clear, clock=lambda: clock[0])
     assert first.runs == second.runs
     return speed, first
 
@@ -45,6 +45,17 @@ def test_the_median_counts_and_the_first_run_does_not() -> None:
 def test_slow_models_run_a_few_times_only() -> None:
     _, session = compared([1.0], [2.0])
     assert session.runs == LEAST_ROUNDS + 1
+
+
+def test_no_more_runs_than_it_takes_to_see_which_one_is_faster() -> None:
+    _, clear = compared([8e-3], [3e-3], until_clear=True)
+    assert clear.runs == LEAST_ROUNDS + 1
+    _, asked = compared([8e-3], [3e-3])
+    assert asked.runs == ROUNDS + 1
+    _, close = compared([8e-3, 8e-3, 3e-3, 8e-3], [3e-3], until_clear=True)
+    assert close.runs == ROUNDS + 1, "one run that was as fast as the other model's: not clear"
+    _, short = compared([8e-5], [3e-5], until_clear=True)
+    assert short.runs == ROUNDS + 1, "too short to tell from the calls themselves"
 
 
 @pytest.mark.parametrize(
@@ -76,16 +87,22 @@ def test_the_result_says_how_fast_the_file_is(workshop: Workshop) -> None:
 
 
 def test_a_slower_file_is_a_warning_that_names_kernels(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("converter_lite.pipeline.prove.compare_speed", lambda *_: Speed(2, 3))
+    monkeypatch.setattr("converter_lite.pipeline.prove.compare_speed", lambda *_, **__: Speed(2, 3))
     outcome = workshop.succeed(config=FULL)
     assert "ONNX: 3 ms a sample, slower than the float model (2 ms): " in outcome.err
     assert " ms (" in outcome.err.partition("slower than the float model (2 ms): ")[2]
 
 
+def test_a_file_for_another_device_is_timed_here_only_for_a_gate(workshop: Workshop) -> None:
+    config = {**FULL, "full_quant_param": {"target_device": "KIRIN"}}
+    assert "times as fast" not in workshop.succeed(config=config).out
+    assert "times as fast" in workshop.succeed("--minSpeedup=0.001", config=config).out
+
+
 def test_a_gate_for_the_speed_refuses_the_file_and_leaves_nothing(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("converter_lite.pipeline.prove.compare_speed", lambda *_: Speed(3, 2))
+    monkeypatch.setattr("converter_lite.pipeline.prove.compare_speed", lambda *_, **__: Speed(3, 2))
     workshop.succeed("--minSpeedup=1.5", config=WEIGHT, output="fast")
     before = workshop.content()
     outcome = workshop.convert("--minSpeedup=1.6", "--json=r.json", config=WEIGHT, output="slow")

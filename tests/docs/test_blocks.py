@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,18 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+WITH_PYTORCH = ("finetune",)
+"""Pages that tests/runtimes/test_learning.py runs, where PyTorch is."""
+
+
+def _page(path: Path) -> object:
+    needs = path.stem in WITH_PYTORCH and find_spec("torch") is None
+    reason = "there is no PyTorch here: tests/runtimes/test_learning.py runs this page where it is"
+    return pytest.param(path, marks=pytest.mark.skipif(needs, reason=reason), id=path.stem)
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [_page(path) for path in PAGES])
 def test_every_block_of_the_page_runs(page: Path, checkout: Path) -> None:
     before = {path.name for path in checkout.iterdir()}
     path = f"{checkout}/.venv/bin:{environment()['PATH']}"

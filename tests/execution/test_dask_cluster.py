@@ -308,7 +308,7 @@ def test_ctrl_c_ends_the_jobs_and_the_workers_that_were_started_for_them(worksho
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "first: .onnx" in first
-    assert err == "interrupted; 1 jobs are not done, --resume continues\n"
+    assert err == "interrupted; jobs that are not done: 1; --resume continues\n"
     assert not list(workshop.folder.glob(".*")), "nothing half-written is left"
     outcome = command("batch", "jobs.toml", "--resume")
     assert (outcome.status, "1 converted, 1 as before" in outcome.out) == (0, True)

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
+from converter_lite.formats.registry import readable
 from tests.cli.workshop import (
     FULL,
     WEIGHT,
@@ -266,5 +267,31 @@ def test_closed_streams_are_as_good_as_none(workshop: Workshop, closed: str) -> 
 @pytest.mark.parametrize("flag", ["--configFile=pipe", "--plan=pipe"])
 def test_a_pipe_is_no_file_to_read(workshop: Workshop, flag: str) -> None:
     os.mkfifo(workshop.folder / "pipe")
+    workshop.model.write_bytes(b"no model")  # which is not read first
     message = workshop.fail(2, flag, config=None if "config" in flag else WEIGHT)
-    assert "pipe" in message and "this is no regular file" in message
+    assert "pipe" in message and "this is not a regular file" in message
+
+
+@pytest.mark.parametrize("framework", readable())
+def test_a_pipe_is_no_model(workshop: Workshop, framework: str) -> None:
+    os.mkfifo(workshop.folder / "pipe")
+    outcome = command(f"--fmk={framework}", "--modelFile=pipe", "--outputFile=out")
+    assert outcome.status in (1, 2)
+    assert "ERROR pipe: " in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", "pipe.pdmodel"),
+        ("inspect", "--kernels", "pipe.json"),
+        ("compare", "model.onnx", "pipe.json", "--inputs=pipe.npz"),
+        ("compare", "model.onnx", "pipe.npz", "--inputs=pipe.npz"),
+    ],
+)
+def test_a_pipe_is_nothing_to_examine(workshop: Workshop, arguments: tuple[str, ...]) -> None:
+    for suffix in ("pdmodel", "json", "npz"):
+        os.mkfifo(workshop.folder / f"pipe.{suffix}")
+    outcome = command(*arguments)
+    assert outcome.status == 1
+    assert "this is not a regular file" in outcome.err

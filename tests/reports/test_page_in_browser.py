@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from converter_lite.reports.figures import RankedBy
 from converter_lite.reports.page.content import PageContent
@@ -177,7 +178,15 @@ def test_the_page_fits_its_window_in_light_and_dark(opened: Browser, page: PageC
         )
         paper = "'#151b21'" if dark else "'#ffffff'"
         opened.wait(f"{FIGURES}.length === 2 && {FIGURES}.every((one) => one.background_fill_color === {paper})")
-        opened.screenshot(SCREENSHOTS / f"report_{look}.png")
+        picture = SCREENSHOTS / f"report_{look}.png"
+        opened.screenshot(picture)
+        left, top = opened.run(
+            "(({x, y}) => [x, y + scrollY])(document.querySelector('#error-chart').getBoundingClientRect())"
+        )
+        edge = Image.open(picture).convert("L").crop((int(left), int(top) + 2, int(left) + 1, int(top) + 298))
+        assert edge.getextrema()[0] == edge.getextrema()[1], (
+            "labels of the window's former size are left at the chart's edge"
+        )
     finally:
         opened.look(width=1280)
 

@@ -1,0 +1,42 @@
+"""Proven files as artefacts of a result."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from converter_lite.pipeline.prove import Proof, Proven
+from converter_lite.pipeline.result import Artefact, ConvertResult
+from converter_lite.system.files import Transaction
+
+
+def add_artefacts(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
+    """Register the proven files with their destinations."""
+    for item in proven:
+        for made in item.files:
+            files.add(made, item.target.with_name(made.name))
+        size = sum(made.stat().st_size for made in item.files)
+        digest, gate = _sha256(item.files), proof.limit(item.choice)
+        result.artefacts.append(
+            Artefact(
+                item.format.name,
+                item.target,
+                size,
+                digest,
+                item.accuracy,
+                proof.samples,
+                proof.is_real,
+                gate,
+                sample_kind=proof.sample_kind,
+                speed=item.speed,
+            )
+        )
+
+
+def _sha256(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
