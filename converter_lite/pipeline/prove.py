@@ -44,6 +44,9 @@ OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
 OTHER_DEVICES = frozenset(str(device.value) for device in TargetDevice) - {"CPU", "X86"}
 """Devices for which a time on this processor says nothing."""
 
+NO_SAMPLES = "the samples are random, and not every model runs on those: give samples that it runs on with --proofData=FILE.npz"
+"""What to do where a model does not run on them."""
+
 if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
 
@@ -140,7 +143,8 @@ class Proof:
 
         Raises:
             FormatError: The file is not valid.
-            QualityError: It gives NaN or different shapes.
+            ModelError: One of the models does not run on a sample.
+            QualityError: The file gives NaN or different shapes.
         """
         session = self._session(fmt.runnable(file, like=model))
         reference = self._open_reference()
@@ -149,7 +153,12 @@ class Proof:
             session = RealOutputs(session, interface)
         feeds = self._feeds(interface, self._dataset, model, quantized.plan)
         tracked = self._context.log.track(feeds, "proving", self.samples)
-        accuracy = compare(reference, session, tracked, open_axes=self._open_axes)
+        try:
+            accuracy = compare(reference, session, tracked, open_axes=self._open_axes)
+        except ModelError as error:
+            if self.is_real:
+                raise
+            raise ModelError(error.message, where=error.where, hint=NO_SAMPLES) from error
         if self._request.infer and self._dataset is not None:
             self._context.log.info(f"{file.name}: run on random data too, as --infer asks")
             for _, feed in self._feeds(interface, None, model, quantized.plan):
