@@ -20,14 +20,16 @@ def simplify_reshape(model: ir.Model) -> int:
         x (B, S, 384) ─ Reshape(Concat(B, S, 12, 32))       becomes      x ─ Reshape([0, 0, 12, 32])
 
     1. A size that is read off the Shape of a tensor and equals that of ``x`` at the same position is copied;
-    2. one other computed size is inferred.
+    2. one other computed size is inferred, if those that are copied are sizes of the graph's inputs: how many objects a
+       detector finds may be 0, and beside that nothing can be inferred.
 
     Refused: ``allowzero``, two sizes that are neither constant nor copied, targets from nodes other than Concat.
     """
     changed = 0
+    given = {dim.value for value in model.graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     for node in list(model.graph):
         target = _target(node) if is_op(node, "Reshape") and not int_attribute(node, "allowzero", 0) else None
-        if target is not None:
+        if target is not None and (INFER not in target or _copied(node.inputs[0], target) <= given):
             name = f"{node.outputs[0].name}_target"
             node.replace_input_with(1, add_initializer(model.graph, name, np.array(target, np.int64)))
             changed += 1
@@ -51,6 +53,13 @@ def _target(node: ir.Node) -> list[int] | None:
         position = len(target)
         target.append(COPY if position < len(source.shape) and _same(source.shape[position], dim) else INFER)
     return target if target.count(INFER) <= 1 else None
+
+
+def _copied(source: ir.Value | None, target: list[int]) -> set[str | None]:
+    """Names of the open sizes that a target copies."""
+    shape = source.shape if source is not None else None
+    dims = [dim for dim, size in zip(shape or (), target, strict=False) if size == COPY]
+    return {dim.value for dim in dims if isinstance(dim, ir.SymbolicDim)}
 
 
 def _same(first: int | ir.SymbolicDim, second: int | ir.SymbolicDim) -> bool:

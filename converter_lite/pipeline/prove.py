@@ -44,7 +44,9 @@ OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
 OTHER_DEVICES = frozenset(str(device.value) for device in TargetDevice) - {"CPU", "X86"}
 """Devices for which a time on this processor says nothing."""
 
-NO_SAMPLES = "the samples are random, and not every model runs on those: give samples that it runs on with --proofData=FILE.npz"
+NO_SAMPLES = (
+    "the samples are random, and not every model runs on those: give samples that it runs on with --proofData=FILE.npz"
+)
 """What to do where a model does not run on them."""
 
 if TYPE_CHECKING:

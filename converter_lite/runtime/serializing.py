@@ -81,12 +81,15 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
     """
     if constant_bytes(model) < (LARGE_MODEL if beside_from is None else beside_from):
         load_constants(model)
-        return Message(ir.to_proto(model).SerializeToString(), nodes=len(model.graph))
+        proto = ir.to_proto(model)
+        _forget_computed_sizes(proto.graph)
+        return Message(proto.SerializeToString(), nodes=len(model.graph))
     values = model.graph.initializers
     detached = {n: v.const_value for n, v in values.items() if v.const_value is not None and _is_shared(v.const_value)}
     with _emptied(model, detached):
         load_constants(model)
         proto = ir.to_proto(model)
+    _forget_computed_sizes(proto.graph)
     unread = {name for name in detached if not values[name].uses() and not values[name].is_graph_output()}
     kept = [
         tensor for tensor in proto.graph.initializer if tensor.name not in unread
@@ -98,6 +101,19 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
     proto.graph.initializer.extend(kept)
     tensors = {n: t.numpy() for n, t in detached.items() if n not in unread}
     return Message(proto.SerializeToString(), tensors, len(model.graph))
+
+
+def _forget_computed_sizes(graph: onnx.GraphProto) -> None:
+    """Drop the names of inner sizes that no input has.
+
+    Where two such sizes have one name, onnxruntime lets a Reshape copy the one and infer the rest, which fails as soon as a
+    detector finds nothing and the size is 0.
+    """
+    given = {dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim}
+    for value in graph.value_info:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param not in given:
+                dim.ClearField("dim_param")
 
 
 def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = None, threads: int = 1) -> Session:

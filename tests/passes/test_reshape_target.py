@@ -6,6 +6,7 @@ import pytest
 
 from converter_lite.graph import constant
 from converter_lite.passes.reshape_target import simplify_reshape
+from converter_lite.passes.shapes import infer_shapes
 from tests.support import assert_applies, assert_refuses, build, operators
 
 FIRST, SECOND, HEADS, WIDTH = (np.array(i, np.int64) for i in ([0], [1], [3], [4]))
@@ -44,6 +45,17 @@ def test_one_size_of_another_tensor_is_inferred() -> None:
     assert_applies(simplify_reshape, model, 1)
     reshape = next(node for node in model.graph if node.op_type == "Reshape")
     np.testing.assert_array_equal(constant(reshape.inputs[1]), [0, -1, 3, 4])
+
+
+def test_nothing_is_inferred_beside_a_number_of_objects_that_may_be_zero() -> None:
+    text = """g (float[N,4] boxes) => (float[n,m] y)
+    { b = Greater(boxes, c) i = NonZero(b) x = Transpose<perm=[1,0]>(i) s = Shape(x) d = Shape(boxes)
+      k = Gather(s, zero) w = Gather(d, one) t = Concat<axis=0>(k, w) f = Concat<axis=1>(x, x) y = Reshape(f, t) }"""
+    model = build(text, c=np.float32(0), zero=np.zeros(1, np.int64), one=np.ones(1, np.int64))
+    infer_shapes(model)
+    f = next(node for node in model.graph if node.op_type == "Concat" and node.outputs[0].name == "f")
+    f.outputs[0].shape = ir.Shape([f.inputs[0].shape[0], None])
+    assert_refuses(simplify_reshape, model)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite import graph as g
+from converter_lite.passes.shapes import infer_shapes
 from converter_lite.runtime import serializing as loading
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.runtime.serializing import message, open_session
@@ -100,3 +101,16 @@ def test_graphs_that_differ_in_a_constant_beside_the_message_have_other_digests(
     other.graph.initializers["w"].const_value = ir.Tensor(normal(64, 32, seed=9), name="w")
     assert message(model()).digest() == message(model()).digest() != message(other).digest()
     assert message(model()).content == message(other).content
+
+
+def test_a_detector_that_finds_nothing_runs() -> None:
+    """With names for the sizes that it computes, onnxruntime lets the Reshape infer a size beside an empty one."""
+    text = """g (float[N,4] boxes) => (float[n,m] y)
+    { b = Greater(boxes, c) i = NonZero(b) j = Transpose<perm=[1,0]>(i) x = Cast<to=1>(j) f = Concat<axis=1>(x, x)
+      u = Unsqueeze(x, last) v = Concat<axis=2>(u, u) s = Shape(f) r = Gather(s, zero) k = Gather(s, one)
+      r1 = Unsqueeze(r, axis) k1 = Unsqueeze(k, axis) t = Concat<axis=0>(r1, k1) y = Reshape(v, t) }"""
+    constants = {"zero": np.array(0), "one": np.array(1), "axis": np.array([0]), "last": np.array([2])}
+    model = build(text, c=np.float32(0), **constants)
+    infer_shapes(model)
+    found = open_session(DEFAULT_ENGINE, model).run({"boxes": np.full((3, 4), -1, np.float32)})
+    assert found["y"].shape == (0, 4)
