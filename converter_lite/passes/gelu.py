@@ -21,7 +21,8 @@ def fuse_gelu(model: ir.Model) -> int:
         x ─┬─ Div(√2) | Mul(1/√2) ─ Erf ─ Add(1) ─┐
            └─────────────── Mul ── Mul(0.5) ──────┴─ y      becomes      x ─ Gelu ─ y
 
-    The three factors may be multiplied in any order. Refused: another constant, another reader of a value between, an
+    The three factors may be multiplied in any order. TensorFlow's ``x/2 · erfc(-x/√2)`` is the same, with a Neg in front of the factor
+    and ``1 - erf``. Refused: another constant, another reader of a value between, an
     opset below 20.
     """
     if opset(model) < SINCE:
@@ -51,10 +52,18 @@ def _match(erf: ir.Node) -> tuple[ir.Value, list[ir.Node]] | None:
         return None
     source = _scaled_source(scaling)
     plus = single_consumer(erf.outputs[0])
-    if source is None or not is_op(plus, "Add") or plus is None or scalar_operand(plus, 1.0) is None:
+    if source is None or plus is None:
         return None
-    tail = _product(plus, source)
-    return None if tail is None else (source, [scaling, erf, plus, *tail])
+    before = [scaling, erf, plus]
+    if is_op(plus, "Sub") and is_number(plus.inputs[0], 1.0):
+        negation = source.producer()
+        if negation is None or not is_op(negation, "Neg") or single_consumer(source) is not scaling:
+            return None
+        source, before = negation.inputs[0], [negation, *before]
+    elif not is_op(plus, "Add") or scalar_operand(plus, 1.0) is None:
+        return None
+    tail = None if source is None else _product(plus, source)
+    return None if source is None or tail is None else (source, [*before, *tail])
 
 
 def _scaled_source(node: ir.Node) -> ir.Value | None:

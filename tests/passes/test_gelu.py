@@ -38,6 +38,30 @@ def test_every_order_of_the_factors_is_recognized(body: str) -> None:
     assert find_nodes(model.graph, "e") == [model.graph.node(1)]
 
 
+ERFC = "a = Neg(r) s = Mul(a, inverse) e = Erf(s) p = Sub(one, e)"
+
+
+@pytest.mark.parametrize("body", [f"m = Mul(half, r) {ERFC} y = Mul(m, p)", f"{ERFC} m = Mul(r, p) y = Mul(m, half)"])
+def test_the_form_with_the_complement_is_recognized(body: str) -> None:
+    model = _model(body)
+    assert_applies(fuse_gelu, model, 1)
+    assert operators(model) == {"Neg": 1, "Gelu": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = Mul(r, inverse) e = Erf(s) p = Sub(one, e) m = Mul(r, p) y = Mul(m, half)",
+        "a = Neg(r) s = Mul(a, inverse) e = Erf(s) p = Sub(e, one) m = Mul(r, p) y = Mul(m, half)",
+        "a = Neg(r) s = Mul(a, inverse) e = Erf(s) p = Add(e, one) m = Mul(r, p) y = Mul(m, half)",
+        f"{ERFC} m = Mul(a, p) y = Mul(m, half)",
+        f"{ERFC} m = Mul(r, p) n = Mul(m, half) y = Add(n, a)",
+    ],
+)
+def test_look_alikes_of_the_complement_stay(body: str) -> None:
+    assert_refuses(fuse_gelu, _model(body))
+
+
 @pytest.mark.parametrize(
     "body",
     [
