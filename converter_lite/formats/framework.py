@@ -26,6 +26,7 @@ from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
 from converter_lite.formats.onnx.versions import fit_to_engine
 from converter_lite.formats.source import ModelFiles, Source
+from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.system.extras import install, missing_text
 from converter_lite.system.work_directory import make_work_directory
 
@@ -92,7 +93,7 @@ def read_with(framework: Framework, files: ModelFiles) -> Source:
         answer = _ask(framework, request, folder, files.path)
         for note in answer.notes:
             _log.warning("%s", note)
-        return _source(folder / MODEL, files.path, size, framework)
+        return _source(folder / MODEL, files, size, framework)
 
 
 def describe_with(framework: Framework, path: Path) -> list[str | list[list[str]]]:
@@ -107,8 +108,8 @@ def describe_with(framework: Framework, path: Path) -> list[str | list[list[str]
         return _ask(framework, request, folder, path).blocks
 
 
-def _source(made: Path, path: Path, size: int, framework: Framework) -> Source:
-    where = str(path)
+def _source(made: Path, files: ModelFiles, size: int, framework: Framework) -> Source:
+    where = str(files.path)
     if not made.is_file():
         raise ModelError(f"{framework.name} ended without a result", where=where)
     try:
@@ -118,7 +119,9 @@ def _source(made: Path, path: Path, size: int, framework: Framework) -> Source:
         error.hint = error.hint.replace(str(made), where)
         raise
     ir.external_data.load_to_model(model)  # the folder of the file goes away
-    model = fit_to_engine(model, path)
+    taken = {value.name for value in model.graph.inputs}
+    fix_input_shapes(model, {name: shape for name, shape in files.input_shapes.items() if name in taken})
+    model = fit_to_engine(model, files.path)
     has_qdq = is_quantized(model)
     is_planned = recognize_dequantizers(model) > 0 or has_qdq
     planned = (lambda: read_qdq(model.clone(), where=where)) if is_planned else None

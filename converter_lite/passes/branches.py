@@ -39,12 +39,12 @@ def _inline(graph: ir.Graph, node: ir.Node) -> bool:
         graph.insert_before(node, passed)
         take_over(passed.outputs[0], output)
     graph.remove(node, safe=True)
-    _forget(node)
+    forget(node)
     return True
 
 
-def _forget(node: ir.Node) -> None:
-    """Read nothing any more, neither here nor in a branch, so that what only this node needed can go."""
+def forget(node: ir.Node) -> None:
+    """Make a removed node read nothing any more, neither here nor in a branch, so that what only this node needed can go."""
     for place in range(len(node.inputs)):
         node.replace_input_with(place, None)
     for attribute in node.attributes.values():
@@ -52,4 +52,4 @@ def _forget(node: ir.Node) -> None:
             branch = attribute.as_graph()
             branch.outputs.clear()
             for inner in branch:
-                _forget(inner)
+                forget(inner)

@@ -21,9 +21,8 @@ def fuse_gelu(model: ir.Model) -> int:
         x ─┬─ Div(√2) | Mul(1/√2) ─ Erf ─ Add(1) ─┐
            └─────────────── Mul ── Mul(0.5) ──────┴─ y      becomes      x ─ Gelu ─ y
 
-    The three factors may be multiplied in any order. TensorFlow's ``x/2 · erfc(-x/√2)`` is the same, with a Neg in front of the factor
-    and ``1 - erf``. Refused: another constant, another reader of a value between, an
-    opset below 20.
+    The three factors may be multiplied in any order. TensorFlow's ``x/2 · erfc(-x/√2)`` is the same, with a Neg in front of the
+    factor and ``1 - erf``. Refused: another constant, another reader of a value between, an opset below 20.
     """
     if opset(model) < SINCE:
         return 0

@@ -84,6 +84,9 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
 )
 """Rules for operators that a target may have; HardSwish first, as it holds a HardSigmoid."""
 
+EARLY = ("Loop",)
+"""What is spelled out in the rounds already: the turns of a loop are simplified as other nodes are."""
+
 RULE_NAMES = frozenset(rule.__name__ for rule in (*RULES, *FUSIONS.values())) - {rule.__name__ for rule in REQUIRED}
 """Rules that can be left out."""
 
@@ -170,7 +173,8 @@ def optimize(
     else:
         folds_less = compact and fold_constants.__name__ not in without
         rules = tuple(fold_without_growth if folds_less and rule is fold_constants else rule for rule in RULES)
-        _optimize(run, (*rules, *(rule for name, rule in FUSIONS.items() if name in fused_operators)))
+        early = tuple(SPELLED_OUT[name] for name in EARLY if name in spelled_out)
+        _optimize(run, (*rules, *early, *(rule for name, rule in FUSIONS.items() if name in fused_operators)))
     if _spell_out(run, tuple(rule for name, rule in SPELLED_OUT.items() if name in spelled_out)):
         infer_shapes(model)
     assign_names(model)

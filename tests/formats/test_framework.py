@@ -256,3 +256,15 @@ def test_shapes_fit_open_sizes_alone() -> None:
 
 def test_an_empty_answer_refuses_nothing() -> None:
     assert Answer() == Answer(refused="", hint="", is_usage=False, missing=[], notes=[], blocks=[])
+
+
+def test_sizes_that_the_framework_leaves_open_are_those_that_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(build_proto("g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }"), tmp_path / "made.onnx")
+    stand_in(tmp_path, monkeypatch, f"shutil.copy({str(tmp_path / 'made.onnx')!r}, folder / {MODEL!r}); answer()")
+    given = {"x": (2, -1), "rate": (16000,)}  # the second is no input of the graph: the framework built it in
+    model = read_with(FAKE, ModelFiles(tmp_path / "model.pb", None, given, True)).model
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        assert value.shape is not None
+        assert value.shape.numpy() == (2, 3)

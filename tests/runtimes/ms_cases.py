@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
-from tests.runtimes.ms_case import IMAGE, Array, Case, case, const, ints, values
+from tests.runtimes.ms_case import IMAGE, Array, Case, build, case, const, ints, values
 from tests.runtimes.ms_cases_sharing import sharing
 
 
@@ -205,6 +205,18 @@ def comparisons() -> Iterator[Case]:
     yield case("is_nan", "IsNaN", np.where(x > 0, x, np.float32("nan")))
 
 
+def _norm(op: str) -> Case:
+    """A reduction of a tensor that another node reads afterwards."""
+    nodes = [
+        helper.make_node("Relu", ["x0"], ["r"], name="first"),
+        helper.make_node(op, ["r"], ["total"], name="reduced", axes=[1]),
+        helper.make_node("Add", ["total", "one"], ["positive"], name="shifted"),
+        helper.make_node("Div", ["r", "positive"], ["y0"], name="quotient"),
+    ]
+    feed = {"x0": values()}
+    return Case(f"{op.lower()}_of_what_is_read_again", build(nodes, feed, {"one": np.array(1, np.float32)}), feed)
+
+
 def reductions() -> Iterator[Case]:
     x = values()
     for op in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"):
@@ -213,6 +225,8 @@ def reductions() -> Iterator[Case]:
     for axes in ([1], [2], [1, 3]):
         yield case(f"reducemax_negative_{len(axes)}_{axes[0]}", "ReduceMax", -values(low=0.1), axes=axes)
         yield case(f"reducemin_positive_{len(axes)}_{axes[0]}", "ReduceMin", values(low=0.1), axes=axes)
+    for op in ("ReduceL1", "ReduceL2", "ReduceSumSquare"):
+        yield _norm(op)
     yield case("reduce_sum", "ReduceSum", x, ints(-1))
     yield case("reduce_sum_all", "ReduceSum", x, keepdims=0)
     yield case("reduce_log_sum", "ReduceLogSum", values(low=0.1), axes=[2])

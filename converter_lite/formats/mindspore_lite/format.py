@@ -39,6 +39,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Einsum",
             "Expand",
             "GatherND",
+            "Loop",
             "ReduceLogSumExp",
             "Round",
             "ScatterND",

@@ -22,6 +22,7 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_scatter,
 )
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_round
+from converter_lite.passes.spelled_out.loops import spell_out_loops
 from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
@@ -42,6 +43,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "GatherND": spell_out_batched_gather,
         "Gemm": spell_out_turned_gemm,
         "IsNaN": spell_out_is_nan,
+        "Loop": spell_out_loops,
         "MatMul": spell_out_vector_products,
         "MaxPool": spell_out_rows,
         "Pad": spell_out_padding,

@@ -9,7 +9,7 @@ from onnx import helper
 
 from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_lite.container import MsModel
-from converter_lite.formats.mindspore_lite.enums import Compression, DataType, QuantType
+from converter_lite.formats.mindspore_lite.enums import Compression, DataType, QuantType, ReduceMode
 from converter_lite.formats.mindspore_lite.exporter.writer import check, lower, write
 from converter_lite.formats.mindspore_lite.importer.reader import read
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
@@ -75,6 +75,18 @@ def test_equal_constants_are_stored_once() -> None:
     nodes = [helper.make_node("Mul", ["x", "a"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]
     model = from_nodes(nodes, {"x": (2, 3)}, {"a": half, "b": half.copy()}, ["y"])
     assert sum(t.is_constant for t in lower(floating(model)).tensors) == 1
+
+
+def test_a_sum_of_squares_leaves_its_input_alone() -> None:
+    """The runtime's reduction of that name squares the tensor that it reads, in place."""
+    nodes = [
+        helper.make_node("ReduceSumSquare", ["x", "axes"], ["total"]),
+        helper.make_node("Div", ["x", "total"], ["y"]),
+    ]
+    model = from_nodes(nodes, {"x": (2, 5)}, {"axes": np.array([1])}, ["y"])
+    ms = lower(floating(model))
+    assert [node.op for node in ms.nodes] == ["Square", "ReduceFusion", "DivFusion"]
+    assert ms.nodes[1].attributes["mode"] == ReduceMode.SUM
 
 
 def test_every_node_that_cannot_be_expressed_is_named_with_its_reason() -> None:

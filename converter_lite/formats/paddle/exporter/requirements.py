@@ -21,6 +21,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "GatherND",
             "Gemm",
             "IsNaN",
+            "Loop",
             "MatMul",
             "MaxPool",
             "Pad",
