@@ -68,7 +68,7 @@ def build(
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         output.CopyFrom(helper.make_tensor_value_info(output.name, kind, array.shape))
     model.graph.CopyFrom(graph)
-    return model.SerializeToString()
+    return onnx.shape_inference.infer_shapes(model).SerializeToString()
 
 
 def case(

@@ -155,9 +155,7 @@ TABLE: dict[str, Lower] = {
     "ReduceMin": _reduce(ReduceMode.MIN),
     "ReduceProd": _reduce(ReduceMode.PROD),
     "ReduceL2": _reduce(ReduceMode.L2),
-    "ReduceSumSquare": _reduce(
-        ReduceMode.SUM, before="Square"
-    ),  # its own mode squares its input in place
+    "ReduceSumSquare": _reduce(ReduceMode.SUM, before="Square"),  # its own mode squares its input in place
     "ReduceL1": _reduce(ReduceMode.SUM, before="Abs"),
     "ReduceLogSum": _reduce(ReduceMode.SUM, after="Log"),
     "Softmax": _softmax("Softmax"),
