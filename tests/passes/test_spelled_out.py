@@ -13,8 +13,10 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_gather_elements,
     spell_out_negative_indices,
     spell_out_padding,
+    spell_out_reversal,
     spell_out_scatter,
 )
+from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
@@ -412,3 +414,46 @@ def test_the_logarithm_of_a_sum_of_powers_does_not_overflow(axes: list[int], kee
     model = build(text, opset=18, axes=np.array(axes))
     feed = random_feed(model)
     assert_applies(spell_out_log_sum_exp, model, 1, feed, {"x": feed["x"] * 100})
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes"),
+    [
+        ("1,6,4,5", "size = 5, alpha = 0.2, beta = 0.6, bias = 2.0"),
+        ("2,4,3,3", "size = 3"),
+        ("2,4,7,1", "size = 1, alpha = 0.5"),
+        ("1,3,2,2", "size = 7, alpha = 1.0"),
+    ],
+)
+def test_a_local_response_is_a_pool_along_the_channels(shape: str, attributes: str) -> None:
+    model = build(f"g (float[{shape}] x) => (float[{shape}] y) {{ r = Neg(x) y = LRN<{attributes}>(r) }}")
+    assert_applies(spell_out_local_response, model, 1)
+    assert operators(model)["AveragePool"] == 1
+
+
+def test_local_responses_of_unknown_form_stay() -> None:
+    for shape, size in (("1,6,4,5", 4), ("N,6,4,5", 5)):
+        model = build(f"g (float[{shape}] x) => (float[{shape}] y) {{ y = LRN<size = {size}>(x) }}")
+        assert_refuses(spell_out_local_response, model)
+
+
+@pytest.mark.parametrize(("axes", "lengths"), [((0, 1), [4, 4, 4]), ((1, 0), [3, 3, 3, 3]), ((0, 1), [2, 2, 2])])
+def test_sequences_of_one_length_are_gathered_backwards(axes: tuple[int, int], lengths: list[int]) -> None:
+    time, batch = axes
+    model = build(
+        f"""
+        g (float[4,3,2] x) => (float[4,3,2] y) {{
+            r = Neg(x) y = ReverseSequence<time_axis = {time}, batch_axis = {batch}>(r, lengths)
+        }}
+        """,
+        lengths=np.array(lengths, np.int64),
+    )
+    assert_applies(spell_out_reversal, model, 1)
+    assert operators(model) == {"Neg": 1, "Gather": 1}
+
+
+def test_sequences_of_other_lengths_stay() -> None:
+    text = "g (float[4,3] x{}) => (float[4,3] y) {{ y = ReverseSequence(x, lengths) }}"
+    lengths = np.array([4, 2, 4], np.int64)
+    assert_refuses(spell_out_reversal, build(text.format(""), lengths=lengths))
+    assert_refuses(spell_out_reversal, build(text.format(", int64[3] lengths")))

@@ -41,6 +41,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "GatherND",
             "Loop",
             "ReduceLogSumExp",
+            "ReverseSequence",
             "Round",
             "ScatterND",
             "Softmax",

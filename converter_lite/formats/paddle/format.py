@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from converter_lite.formats.paddle.exporter.sparsify import Sparsity
 
 NB_REQUIREMENTS = EXPORTER_REQUIREMENTS
-"""What the writer requires of a graph."""
+"""What the writer requires of a graph for ARM."""
+
+X86_REQUIREMENTS = replace(NB_REQUIREMENTS, spelled_out=NB_REQUIREMENTS.spelled_out | {"LRN"})
+"""The same for other processors, which have no kernel for LRN."""
 
 PROTOBUF_NAMES = ("model", "params")
 """Files of a Paddle model, named as the original's ``opt`` names them."""
@@ -84,7 +87,10 @@ class NbFormat:
 
             raise TargetError(ONLY_ON_ARM, where="--nbFp16=on", hint="use --nbTarget=arm, or leave --nbFp16 out")
         refuse_other_types(options.io_types, "a .nb file")
-        return cls(flags.nb_target, flags.nb_fp16, flags.nb_meta_version, flags.nb_sparse_threshold, flags.nb_protobuf)
+        return cls(
+            *(flags.nb_target, flags.nb_fp16, flags.nb_meta_version, flags.nb_sparse_threshold, flags.nb_protobuf),
+            requirements=NB_REQUIREMENTS if flags.nb_target == "arm" else X86_REQUIREMENTS,
+        )
 
     @property
     def suffix(self) -> str:

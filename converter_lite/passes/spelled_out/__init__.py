@@ -19,8 +19,10 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_gather_elements,
     spell_out_negative_indices,
     spell_out_padding,
+    spell_out_reversal,
     spell_out_scatter,
 )
+from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_round
 from converter_lite.passes.spelled_out.loops import spell_out_loops
 from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
@@ -43,12 +45,14 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "GatherND": spell_out_batched_gather,
         "Gemm": spell_out_turned_gemm,
         "IsNaN": spell_out_is_nan,
+        "LRN": spell_out_local_response,
         "Loop": spell_out_loops,
         "MatMul": spell_out_vector_products,
         "MaxPool": spell_out_rows,
         "Pad": spell_out_padding,
         "ReduceLogSumExp": spell_out_log_sum_exp,
         "Resize": spell_out_resize,
+        "ReverseSequence": spell_out_reversal,
         "Round": spell_out_round,
         "ScatterND": spell_out_scatter,
         "Selu": spell_out_selu,

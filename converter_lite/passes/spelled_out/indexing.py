@@ -51,6 +51,27 @@ def _scatter(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
+def spell_out_reversal(model: ir.Model) -> int:
+    """Replace a ReverseSequence whose sequences have one constant length by a Gather along the axis of time.
+
+    Refused: unknown sizes, lengths that are not constant, or differ.
+    """
+    return sum(_reversal(model.graph, node) for node in list(model.graph) if is_op(node, "ReverseSequence"))
+
+
+def _reversal(graph: ir.Graph, node: ir.Node) -> bool:
+    x, lengths, axis = node.inputs[0], g.constant(node.inputs[1]), g.int_attribute(node, "time_axis", 0)
+    shape = g.static_shape(x)
+    if x is None or shape is None or lengths is None or not lengths.size or np.any(lengths != lengths.flat[0]):
+        return False
+    length = int(lengths.flat[0])
+    order = np.arange(shape[axis])
+    order[:length] = order[:length][::-1]
+    index = g.add_initializer(graph, f"{node.name}_order", order)
+    replace([node], ir.node("Gather", [x, index], attributes={"axis": axis}))
+    return True
+
+
 def _coordinates(places: NDArray[np.generic], axis: int) -> NDArray[np.int64]:
     """Whole coordinates of elements of which ``places`` gives one axis; shape ``(*places.shape, rank)``."""
     grid = np.stack(np.meshgrid(*map(np.arange, places.shape), indexing="ij"), axis=-1)

@@ -27,6 +27,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Pad",
             "ReduceLogSumExp",
             "Resize",
+            "ReverseSequence",
             "ScatterND",
             "Selu",
         }
