@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
-from converter_lite.formats.registry import framework_of, holds_weights_only, is_model_folder
+from converter_lite.formats.registry import framework_of, holds_weights_only, is_model_folder, models_in
 from converter_lite.system.files import open_regular
 
 if sys.version_info >= (3, 11):
@@ -177,7 +177,7 @@ def _expanded(
 
 
 def _jobs(models: Sequence[str], folder: Path, flags: Mapping[str, str], output_dir: str) -> list[Job]:
-    """A job for each model, named after its file, or its folder where files of several folders have one name."""
+    """A job for each model, named after its file; where several have one name, after their folders, or their kinds, too."""
     named: dict[str, list[str]] = {}
     for model in models:
         named.setdefault(Path(model).stem, []).append(model)
@@ -185,18 +185,23 @@ def _jobs(models: Sequence[str], folder: Path, flags: Mapping[str, str], output_
     for stem, group in named.items():
         folders = [Path(model).parent.name for model in group]
         is_told_apart = len(group) > 1 and all(folders) and len(set(folders)) == len(folders)
-        names.update(zip(group, folders if is_told_apart else [stem] * len(group), strict=True))
+        kinds = [f"{stem}_{Path(model).suffix.removeprefix('.')}" for model in group]
+        of_several = folders if is_told_apart else kinds if len(set(kinds)) == len(kinds) else [stem] * len(group)
+        names.update(zip(group, [stem] if len(group) == 1 else of_several, strict=True))
     return [_job(names[model], folder, {**flags, "modelFile": model}, output_dir) for model in models]
 
 
 def _matching(pattern: str, folder: Path) -> list[str]:
     """Models that a pattern fits, relative to the folder unless the pattern is absolute; a model's own name fits itself.
 
-    Second files of models, which hold weights alone, are left out.
+    The name of another folder fits all models in it, and in the folders in it. Second files of models, which hold weights
+    alone, are left out.
     """
     path = Path(pattern)
     if _is_model(folder / path):
         return [pattern]
+    if (folder / path).is_dir():
+        return [str(found if path.is_absolute() else found.relative_to(folder)) for found in models_in(folder / path)]
     if not path.name:
         return []
     root = Path(path.anchor) if path.is_absolute() else folder

@@ -105,7 +105,7 @@ def _decisions() -> Lines:
 def _read(known: Format | str) -> tuple[str, str]:
     if isinstance(known, str):
         return f"refused: {known}", ""
-    folder = f", folders with `{known.folder_file}`" if known.folder_file else ""
+    folder = f", folders with {' or '.join(f'`{name}`' for name in known.folder_files)}" if known.folder_files else ""
     second = f"`{known.weight_suffix}`" if known.weight_suffix else ""
     return ", ".join(f"`{suffix}`" for suffix in known.suffixes) + folder, second
 

@@ -31,7 +31,7 @@ class Format:
         has_weight_file: A model may have its parameters in a separate file.
         other_suffixes: Ends of the names of other files that it reads.
         weight_suffix: End of the names of such files, if ``inspect`` describes them, too.
-        folder_file: A folder with this file in it is a model.
+        folder_files: A folder with one of these files in it is a model.
     """
 
     folder: str
@@ -40,7 +40,7 @@ class Format:
     has_weight_file: bool = False
     other_suffixes: tuple[str, ...] = ()
     weight_suffix: str = ""
-    folder_file: str = ""
+    folder_files: tuple[str, ...] = ()
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class Format:
 
     def is_folder(self, path: Path) -> bool:
         """Whether a path is a folder that is a model of this format."""
-        return bool(self.folder_file) and (path / self.folder_file).is_file()
+        return any((path / name).is_file() for name in self.folder_files)
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -84,10 +84,14 @@ class Format:
 ONNX = Format("onnx", ".onnx", OnnxFlags)
 MINDSPORE_LITE = Format("mindspore_lite", ".ms", MsFlags)
 PADDLE = Format(
-    "paddle", ".nb", NbFlags, has_weight_file=True, other_suffixes=(".pdmodel", ".json"), weight_suffix=".pdiparams"
+    *("paddle", ".nb", NbFlags),
+    has_weight_file=True,
+    other_suffixes=(".pdmodel", ".json"),
+    weight_suffix=".pdiparams",
+    folder_files=("__model__", "inference.json", "inference.pdmodel", "model.pdmodel"),
 )
 CAFFE = Format("caffe", ".prototxt", has_weight_file=True, weight_suffix=".caffemodel")
-TENSORFLOW = Format("tensorflow", ".pb", other_suffixes=(".keras", ".h5", ".hdf5"), folder_file="saved_model.pb")
+TENSORFLOW = Format("tensorflow", ".pb", other_suffixes=(".keras", ".h5", ".hdf5"), folder_files=("saved_model.pb",))
 PYTORCH = Format("pytorch", ".pt2", other_suffixes=(".pt", ".jit", ".pth"))
 TFLITE = Format("tflite", ".tflite")
 MINDIR = Format("mindir", ".mindir")
@@ -102,6 +106,8 @@ FRAMEWORKS: Mapping[str, Format | str] = MappingProxyType(
         "MSLITE": MINDSPORE_LITE,
         "PADDLE": PADDLE,
         "OM": "Ascend offline models are not read; use the ONNX file they were made from",
+        "KIRIN": "models of Kirin processors are not read; use the ONNX file they were made from",
+        "THIRDPARTY": "models that another engine runs are not read; use the ONNX file they were made from",
         "ONNX": ONNX,
     }
 )
@@ -153,6 +159,23 @@ def is_model_folder(path: Path) -> bool:
 def readable() -> Mapping[str, Format]:
     """Values of ``--fmk`` whose files are read -> the format."""
     return {name: known for name, known in FRAMEWORKS.items() if isinstance(known, Format)}
+
+
+def models_in(folder: Path) -> Iterator[Path]:
+    """Models in a folder and the folders in it, by their names; of a folder that is a model nothing but itself.
+
+    A ``.json`` file, which may be anything, is one if its weights lie beside it.
+    """
+    for path in sorted(folder.iterdir()):
+        framework = framework_of(path)
+        if path.is_dir():
+            yield from (path,) if framework else () if path.is_symlink() else models_in(path)
+        elif framework and not holds_weights_only(path) and _is_told(path, framework):
+            yield path
+
+
+def _is_told(path: Path, framework: str) -> bool:
+    return path.suffix != ".json" or bool(weight_files_beside(path, framework))
 
 
 def holds_weights_only(path: Path) -> bool:

@@ -61,6 +61,33 @@ def test_a_pattern_makes_one_job_for_each_file_in_the_order_of_names(tmp_path: P
     assert absolute[0].flag("outputFile") == str(Path("out/a"))
 
 
+MIXED = (
+    *("net.onnx", "net.tflite", "other/net.mindir", "caffe.prototxt", "caffe.caffemodel", "notes.txt", "labels.json"),
+    *("text/__model__", "text/params", "pir/inference.json", "pir/inference.pdiparams", "saved/saved_model.pb"),
+    *("alone.json", "alone.pdiparams", "saved/variables/data.h5"),
+)
+
+
+def test_a_folder_stands_for_the_models_in_it(tmp_path: Path) -> None:
+    for name in MIXED:
+        (tmp_path / "zoo" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "zoo" / name).touch()
+    jobs = jobs_of_models([str(tmp_path / "zoo")], {}, "out")
+    found = {job.name: (job.flag("modelFile").removeprefix(f"{tmp_path}/zoo/"), job.flag("fmk")) for job in jobs}
+    assert found == {
+        "alone": ("alone.json", "PADDLE"),
+        "caffe": ("caffe.prototxt", "CAFFE"),
+        "net_mindir": ("other/net.mindir", "MINDIR"),
+        "net_onnx": ("net.onnx", "ONNX"),
+        "net_tflite": ("net.tflite", "TFLITE"),
+        "pir": ("pir", "PADDLE"),
+        "saved": ("saved", "TF"),
+        "text": ("text", "PADDLE"),
+    }
+    relative = jobs_in(tmp_path, '[[job]]\nmodels = "zoo/other"')
+    assert [job.flag("modelFile") for job in relative] == [str(Path("zoo/other/net.mindir"))]
+
+
 def test_relative_paths_start_at_the_folder_that_the_file_names(tmp_path: Path) -> None:
     (tmp_path / "zoo").mkdir()
     (tmp_path / "zoo" / "a.onnx").touch()

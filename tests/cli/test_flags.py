@@ -50,7 +50,7 @@ BAD = [
 ]
 
 REFUSED = [
-    *((f"--fmk={name}", "ONNX") for name in ("OM",)),
+    *((f"--fmk={name}", "ONNX") for name in ("OM", "KIRIN", "THIRDPARTY")),
     ("--trainModel=true", "training models"),
     ("--device=Ascend310", "target_device"),
     ("--optimizeTransformer=true", "transformer"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.base import Block
-from converter_lite.formats.paddle.inference_model.files import PROGRAM_SUFFIXES, find_parameters
+from converter_lite.formats.paddle.inference_model.files import PROGRAM_SUFFIXES, find_files, find_parameters
 from converter_lite.formats.paddle.inference_model.reader import load
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Precision
 from converter_lite.formats.paddle.nb.parse import parse
@@ -30,7 +30,10 @@ def describe(path: Path, *, confined: bool) -> Iterator[Block]:
     if path.suffix == ".nb":
         yield description(parse(path.read_bytes(), where=str(path)))
         return
-    path = path if path.suffix in PROGRAM_SUFFIXES else _program_beside(path)
+    if path.is_dir():
+        path, _ = find_files(path)
+    elif path.suffix not in PROGRAM_SUFFIXES:
+        path = _program_beside(path)
     program, parameters = load(path, find_parameters(path), confined=confined)
     file = NbFile(program, parameters)
     sections = ((_written_by(path, program),), _operators(file), _parameters(file), _totals(file))
