@@ -36,6 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "mobilenet.pt2": {},
     "recurrent.pt2": {},
+    "projected.pt2": {},
     "scripted.pt": {"ids": (2, 3), "x": (2, 4), "times": (3,)},
     "traced.jit": {"picture": (1, 3, 32, 32)},
     "quantized.pt2": {},
@@ -47,6 +48,11 @@ def test_a_file_gives_the_numbers_of_pytorch(name: str, made: Path, tally: Tally
     source = read("PYTORCH", made / name, MODELS[name])
     assert_same_numbers(source.model, made / f"{name}.npz")
     tally("PyTorch", "PYTORCH")
+
+
+def test_open_sizes_are_those_that_were_given(made: Path) -> None:
+    model = read("PYTORCH", made / "mobilenet.pt2", {"picture": (2, 3, 64, 64)}).model
+    assert [value.shape.numpy() for value in model.graph.inputs if value.shape is not None] == [(2, 3, 64, 64)]
 
 
 def test_a_program_goes_into_every_format_with_the_same_bytes(made: Path, tmp_path: Path) -> None:

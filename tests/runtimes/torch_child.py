@@ -94,6 +94,23 @@ def recurrent(folder):
     exported(folder / "recurrent.pt2", Recurrent(), {"ids": torch.randint(0, 20, (1, 7)), "scale": torch.rand(12)})
 
 
+class Projected(nn.Module):
+    """LSTM layers whose outputs are projected, and one that is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LSTM(6, 8, 2, proj_size=5, batch_first=True, bidirectional=True)
+        self.second = nn.LSTM(10, 4, bias=False)
+
+    def forward(self, rows):
+        found, (state, cell) = self.first(rows)
+        return self.second(found)[0], state, cell
+
+
+def projected(folder):
+    exported(folder / "projected.pt2", Projected(), {"rows": torch.randn(1, 5, 6)})
+
+
 class Scripted(nn.Module):
     """Code with a loop, a branch on a number, a dictionary, and an optional input."""
 
@@ -242,7 +259,7 @@ def quantized(folder):
     exported(folder / "at_run_time.pt2", QuantizedAtRunTime(), {"x": torch.randn(2, 3)})
 
 
-MODELS = (mobilenet, recurrent, scripted, traced, refused, quantized)
+MODELS = (mobilenet, recurrent, projected, scripted, traced, refused, quantized)
 
 
 def silero(path, folder):
