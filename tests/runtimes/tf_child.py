@@ -166,10 +166,15 @@ MODELS = (keras_cnn, keras_two, keras_attention, keras_grouped, lowered, saved_m
 
 def shared(path, folder):
     if path.is_dir():
-        signature = tf.saved_model.load(str(path)).signatures["serving_default"]
-        ((name, spec),) = signature.structured_input_signature[1].items()
-        x = normal(3, *spec.shape[1:])
-        record(folder, path.name, {name: x}, signature(**{name: tf.constant(x)}))
+        with (
+            tf.Graph().as_default(),
+            tf.compat.v1.Session() as session,
+        ):  # the newer loader does not know older optimizers
+            definition = tf.compat.v1.saved_model.load(session, ["serve"], str(path)).signature_def["serving_default"]
+            ((name, info),) = definition.inputs.items()
+            x = normal(3, *(dim.size for dim in info.tensor_shape.dim[1:]))
+            wanted = {key: output.name for key, output in definition.outputs.items()}
+            record(folder, path.name, {name: x}, session.run(wanted, {info.name: x}))
         return
     definition = tf.compat.v1.GraphDef()
     definition.ParseFromString(path.read_bytes())

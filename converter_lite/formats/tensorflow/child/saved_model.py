@@ -16,6 +16,8 @@ from converter_lite.formats.tensorflow.child.conversion import convert
 from converter_lite.formats.tensorflow.child.nodes import nodes_of_functions, reachable
 from converter_lite.formats.tensorflow.child.trust import refuse_acting
 
+FILE = "saved_model.pb"
+
 SERVE = "serve"
 DEFAULT_SIGNATURE = "serving_default"
 
@@ -32,7 +34,8 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     Raises:
         Refusal: It is none, or it is not converted.
     """
-    meta = _meta_graph(path)
+    saved = _saved_model(path)
+    meta = _meta_graph(saved)
     signature = _signature(meta)
     definition = meta.signature_def[signature]
     if request.task == "describe":
@@ -42,7 +45,7 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     shapes = {name: _shape(info) for name, info in definition.inputs.items()}
     check_shapes(shapes, request.shapes)
     graph, inputs, outputs, tables, names = tf_loader.from_saved_model(
-        str(path),
+        str(_without_slots(path, saved, folder)),
         None,
         None,
         tag=list(meta.meta_info_def.tags),
@@ -58,22 +61,47 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     return convert(graph, {i: named[i] for i in inputs}, {o: named[o] for o in outputs}, request.shapes, folder, notes)
 
 
-def _meta_graph(path: Path) -> Any:
-    """The graph that is served.
+def _saved_model(path: Path) -> Any:
+    """The graphs and objects of the folder.
 
     Raises:
-        Refusal: The file is damaged, or has none.
+        Refusal: The file is damaged.
     """
     saved = saved_model_pb2.SavedModel()
     try:
-        saved.ParseFromString((path / "saved_model.pb").read_bytes())
+        saved.ParseFromString((path / FILE).read_bytes())
     except DecodeError as error:
-        raise Refusal("saved_model.pb is damaged", "save the model again") from error
+        raise Refusal(f"{FILE} is damaged", "save the model again") from error
+    return saved
+
+
+def _meta_graph(saved: Any) -> Any:
+    """The graph that is served.
+
+    Raises:
+        Refusal: There is none.
+    """
     served = [meta for meta in saved.meta_graphs if SERVE in meta.meta_info_def.tags]
     if not served:
         tags = "; ".join(",".join(meta.meta_info_def.tags) for meta in saved.meta_graphs) or "none"
         raise Refusal(f"no graph of the SavedModel has the tag {SERVE} (tags: {tags})", "save it for serving")
     return min(served, key=lambda meta: len(meta.meta_info_def.tags))
+
+
+def _without_slots(path: Path, saved: Any, folder: Path) -> Path:
+    """The folder, or a copy in which variables of optimizers are plain ones: newer releases of Keras do not know older optimizers."""
+    optimizers = [n for meta in saved.meta_graphs for n in meta.object_graph_def.nodes if n.slot_variables]
+    if not optimizers:
+        return path
+    for node in optimizers:
+        del node.slot_variables[:]
+    copy = folder / "without_slots"
+    copy.mkdir()
+    for entry in path.iterdir():
+        if entry.name != FILE:
+            (copy / entry.name).symlink_to(entry.resolve(), target_is_directory=entry.is_dir())
+    (copy / FILE).write_bytes(saved.SerializeToString())
+    return copy
 
 
 def _signatures(meta: Any) -> list[str]:
