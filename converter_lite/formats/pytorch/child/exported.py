@@ -46,7 +46,7 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
 
 
 def _with_steps(program: Any) -> Any:
-    """The program with LSTM layers that project their outputs (``proj_size``) written out: PyTorch makes a wrong graph of them."""
+    """The program with LSTM layers that project their outputs (``proj_size``) written out: PyTorch exports them wrongly."""
     layers = [node for node in program.graph.nodes if node.target is torch.ops.aten.lstm.input]
     if not any(_projects(node.args) for node in layers):
         return program

@@ -89,7 +89,7 @@ def _meta_graph(saved: Any) -> Any:
 
 
 def _without_slots(path: Path, saved: Any, folder: Path) -> Path:
-    """The folder, or a copy in which variables of optimizers are plain ones: newer releases of Keras do not know older optimizers."""
+    """The folder, or a copy in which variables of optimizers are plain ones: newer releases of Keras lack the older ones."""
     optimizers = [n for meta in saved.meta_graphs for n in meta.object_graph_def.nodes if n.slot_variables]
     if not optimizers:
         return path
