@@ -82,7 +82,7 @@ def _check_links(model: ir.Model, path: Path) -> None:
         for value in node.inputs:
             if value is not None and not _has_source(value):
                 raise ModelError(f"{label(node)} reads '{value.name}', which nothing computes", where=str(path))
-    for value in model.graph.outputs:
+    for value in (value for graph in _graphs(model) for value in graph.outputs):
         if not _has_source(value):
             raise ModelError(f"nothing computes the output '{value.name}'", where=str(path))
     try:
