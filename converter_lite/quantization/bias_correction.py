@@ -79,6 +79,8 @@ def fit_layers(
     feeds: Sequence[Feed],
     wanted: LayerFit,
     context: RunContext,
+    *,
+    float_means: Sequence[NDArray[np.float64]] | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
 
@@ -90,6 +92,7 @@ def fit_layers(
         feeds: Calibration samples.
         wanted: What is fitted.
         context: Runs the graphs; its log receives seconds per layer as details.
+        float_means: Means of :func:`corrected_outputs` over the samples, if they are known.
 
     Returns:
         node name -> shift of the bias per output channel, real units.
@@ -98,10 +101,10 @@ def fit_layers(
     nodes = correctable(quantized)
     if not nodes or not feeds:
         return {}
-    with_bias = [node for node in nodes if wanted.biases and has_channel_bias(node)]
-    names = [node.outputs[0].name or "" for node in with_bias]
-    means = channel_means(quantized.model, names, feeds, context) if names else []
-    float_means = {node.name: mean for node, mean in zip(with_bias, means, strict=True)}
+    names = corrected_outputs(quantized) if wanted.biases else []
+    if names and float_means is None:
+        float_means = channel_means(quantized.model, names, feeds, context)
+    goals = dict(zip(names, float_means or (), strict=True))
     before = quantized.model.clone()
     original = {node.name: node for node in before.graph}
     working = materialize(quantized)
@@ -123,9 +126,10 @@ def fit_layers(
             fitting.fit(node, copies[i], original[node.name], float_later)
         later.discard(outputs[i])
         float_later.discard(original[node.name].outputs[0])
-        if node.name in float_means:
+        goal = goals.get(node.outputs[0].name or "")
+        if goal is not None:
             rows = run.means(outputs[i], later=later)
-            shift = float_means[node.name] - mean_over_samples(rows)
+            shift = goal - mean_over_samples(rows)
             shifts[node.name or ""] = shift
             _shift_bias(node, shift, quantized, copies[i])
         context.log.debug(f"  {node.name}: corrected in {time.perf_counter() - start:.2f} s")
@@ -250,6 +254,11 @@ def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> i
         return COARSE_SAMPLES if coarse else FITTING_SAMPLES
     work = sum(multiplications(node) for node in model.graph)
     return min(max(int(QUICK_WORK / max(work, 1.0)), CORRECTION_SAMPLES), FITTING_SAMPLES)
+
+
+def corrected_outputs(quantized: QuantizedModel) -> list[str]:
+    """Outputs of the layers whose bias is corrected, in graph order."""
+    return [node.outputs[0].name or "" for node in correctable(quantized) if has_channel_bias(node)]
 
 
 def correctable(quantized: QuantizedModel) -> list[ir.Node]:

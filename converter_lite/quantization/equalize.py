@@ -26,7 +26,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import channel_ranges
+from converter_lite.calibration.runner import channel_magnitudes
 from converter_lite.kernels.rounding import coarse
 from converter_lite.quantization.channels import flattens_pixels
 from converter_lite.quantization.constants import has_channel_bias
@@ -98,12 +98,11 @@ def equalize(
     pairs = find_pairs(model)
     if not pairs:
         return {}
-    ranges = channel_ranges(model, [p.tensor.name or "" for p in pairs], feeds, context)
+    magnitudes = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context)
     weights = _Weights()
     total: dict[str, Vector] = {}
     for pair in pairs:
-        low, high = ranges[pair.tensor.name or ""]
-        pair.original = pair.magnitude = np.maximum(-low, high)
+        pair.original = pair.magnitude = magnitudes[pair.tensor.name or ""]
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
     for _ in range(SWEEPS):
         change = 0.0
