@@ -17,8 +17,8 @@ SAMPLED_EVERY = 0.02
 _STATM = Path("/proc/self/statm")
 
 RARE = (20_000, 10, 10)
-"""Thresholds of the garbage collector for long graphs, whose nodes it otherwise looks through so often that a fifth of the time is
-its own (2,000 nodes: 2,400 collections; with these 90, for 50 MiB more)."""
+"""Thresholds of the garbage collector for long graphs, whose nodes it otherwise looks through so often that a fifth of the
+time is its own (2,000 nodes: 2,400 collections; with these 90, for 50 MiB more)."""
 
 
 class MemoryWatch:
