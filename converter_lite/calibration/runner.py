@@ -69,7 +69,7 @@ class FirstMeans:
     Attributes:
         names: Tensors.
         feeds: The first samples of the calibration.
-        found: As :func:`channel_means` gives them; ``None`` where they have to be computed apart.
+        found: As :func:`sample_means` gives them; ``None`` where they have to be computed apart.
     """
 
     names: list[str]
@@ -132,7 +132,7 @@ def _collect_first(
     """Extremes of ``names`` over the first samples, and the means of these; extremes do not depend on the order of samples."""
     observed = _observed(model, names, Need.MINMAX, means=first.names)
     observer = ShardObserver(message(observed), names, Need.MINMAX, context.engine)
-    sums: list[NDArray[np.float64]] = []
+    means: list[list[NDArray[np.float64]]] = []
 
     def run(feed: Feed) -> tuple[list[TensorStatistics], list[NDArray[np.float64]]]:
         outputs = observer.run(feed)
@@ -141,10 +141,10 @@ def _collect_first(
 
     found = map_ordered(run, context.log.track(first.feeds, "calibrating", len(first.feeds)), context.threads)
     for number, (parts, rows) in enumerate(found, 1):
-        sums = rows if number == 1 else [total + row for total, row in zip(sums, rows, strict=True)]
+        means.append(rows)
         for name, part in zip(names, parts, strict=True):
             stats.add(name, part, sample=number)
-    first.found = [total / len(first.feeds) for total in sums]
+    first.found = [np.stack(rows) for rows in zip(*means, strict=True)]
 
 
 def _collect_group(
@@ -192,19 +192,16 @@ def _observe_on(
             yield outcome
 
 
-def channel_means(
+def sample_means(
     model: ir.Model, names: list[str], feeds: Iterable[Feed], context: RunContext
 ) -> list[NDArray[np.float64]]:
-    """Mean per channel of the named tensors over all samples: float64 ``(channels,)`` each.
+    """Mean per channel of the named tensors for each sample: float64 ``(samples, channels)`` each.
 
     The channel axis is 1 from rank 3 on, else the last.
     """
-    sums = [np.zeros(0)] * len(names)
-    count = 0
-    for rows in _channel_reductions(model, [(name, "ReduceMean") for name in names], feeds, context):
-        count += 1
-        sums = rows if count == 1 else [total + row for total, row in zip(sums, rows, strict=True)]
-    return [total / count for total in sums]
+    wanted = [(name, "ReduceMean") for name in names]
+    rows = list(_channel_reductions(model, wanted, feeds, context))
+    return [np.stack(row) for row in zip(*rows, strict=True)]
 
 
 def channel_magnitudes(
@@ -212,7 +209,7 @@ def channel_magnitudes(
 ) -> dict[str, NDArray[np.float64]]:
     """Largest absolute value per channel of the named tensors over all samples: float64 ``(channels,)`` each.
 
-    The channel axis is as in :func:`channel_means`.
+    The channel axis is as in :func:`sample_means`.
     """
     producers = {output.name: node for node in model.graph for output in node.outputs}
     signed = [name for name in names if (g.clamp_bounds(producers[name]) or (-1.0, 0.0))[0] < 0]
