@@ -132,7 +132,8 @@ def fit_layers(
         goal = goals.get(node.outputs[0].name or "")
         if goal is not None:
             rows = run.means(outputs[i], later=later)
-            shift = mean_shift(goal, np.stack([np.asarray(row, np.float64) for row in rows]))
+            found = np.stack([np.asarray(row, np.float64) for row in rows])
+            shift = mean_shift(goal, found, are_noisy=bool(quantized.plan.activations))
             shifts[node.name or ""] = shift
             _shift_bias(node, shift, quantized, copies[i])
         context.log.debug(f"  {node.name}: corrected in {time.perf_counter() - start:.2f} s")
@@ -236,11 +237,14 @@ def _change_grid(node: ir.Node, source: ir.Node, name: str, params: QuantParams,
         node.replace_input_with(1, multiply.outputs[0])
 
 
-def mean_shift(wanted: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_shift(
+    wanted: NDArray[np.float64], found: NDArray[np.float64], *, are_noisy: bool = True
+) -> NDArray[np.float64]:
     """By how much the mean over samples differs, as far as these are enough to tell: ``(channels,)``.
 
-    With fewer than ``CORRECTION_SAMPLES`` a shift is shrunk by the share of its square that is noise within ``SURE`` standard
-    errors. In networks whose errors are few and large (EfficientNet, 8 samples) a mean says nothing of other samples.
+    With fewer than ``CORRECTION_SAMPLES``, and errors of activations (``are_noisy``), a shift is shrunk by the share of its
+    square that is noise within ``SURE`` standard errors. In networks whose errors are few and large (EfficientNet, 8 samples) a
+    mean says nothing of other samples.
 
     Shapes:
         wanted, found: ``(samples, channels)``.
@@ -248,7 +252,7 @@ def mean_shift(wanted: NDArray[np.float64], found: NDArray[np.float64]) -> NDArr
     Source: the positive part of the estimator of James and Stein, for each channel alone.
     """
     shift: NDArray[np.float64] = sum(wanted, np.zeros(())) / len(wanted) - np.mean(found, axis=0)
-    if not 1 < len(found) < CORRECTION_SAMPLES:
+    if not (are_noisy and 1 < len(found) < CORRECTION_SAMPLES):
         return shift
     noise = SURE**2 * (wanted - found).var(axis=0, ddof=1) / len(found)
     square = shift * shift
