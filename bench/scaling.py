@@ -27,7 +27,8 @@ CALIBRATION, SAMPLE_NODES = 4, 500
 """Samples of the chains with many nodes; nodes of the chain with many samples."""
 
 HOW = """\
-Chains of equal groups of nodes: Conv and Relu (4 channels, 8 x 8), or MatMul, Add and Tanh (8 x 16). Seconds of processor time of
+Chains of equal groups of nodes: Conv and Relu (16 channels, 16 x 16), or MatMul, Add and Tanh (8 x 16, whose integers are
+for ARM: on this kind of processor floats are faster). Seconds of processor time of
 the whole command, one thread. *Growth* is the time per node (per sample) of the last size, divided by that of the first: 1 is
 linear, the ratio of the sizes would be quadratic. The bars show milliseconds per node (per sample): equal bars are linear.
 """
@@ -40,11 +41,11 @@ def chain(kind: str, nodes: int) -> onnx.ModelProto:
     """A model of about so many nodes in a row."""
     rng = np.random.default_rng(0)
     made, constants, name = [], [], "x"
-    shape, step = ([1, 4, 8, 8], 2) if kind == "Conv" else ([1, 8, 16], 3)
+    shape, step = ([1, 16, 16, 16], 2) if kind == "Conv" else ([1, 8, 16], 3)
     for index in range(nodes // step):
         weight, bias = f"w{index}", f"b{index}"
-        size = (4, 4, 3, 3) if kind == "Conv" else (16, 16)
-        constants.append(numpy_helper.from_array((rng.standard_normal(size) * 0.25).astype(np.float32), weight))
+        size, spread = ((16, 16, 3, 3), 0.118) if kind == "Conv" else ((16, 16), 0.25)
+        constants.append(numpy_helper.from_array((rng.standard_normal(size) * spread).astype(np.float32), weight))
         if kind == "Conv":
             made.append(helper.make_node("Conv", [name, weight], [f"c{index}"], f"conv{index}", pads=[1, 1, 1, 1]))
             made.append(helper.make_node("Relu", [f"c{index}"], [f"r{index}"], f"relu{index}"))
@@ -77,11 +78,12 @@ def _configuration(folder: Path, kind: str, samples: int) -> Path:
     data.mkdir(exist_ok=True)
     rng = np.random.default_rng(1)
     for index in range(samples):
-        size = 256 if kind == "Conv" else 128
+        size = 4096 if kind == "Conv" else 128
         rng.standard_normal(size).astype(np.float32).tofile(data / f"{index}.bin")
     path = folder / "full.cfg"
     path.write_text(
-        "[common_quant_param]\nquant_type=FULL_QUANT\n[data_preprocess_param]\n"
+        "[common_quant_param]\nquant_type=FULL_QUANT\n[full_quant_param]\n"
+        f"target_device={'CPU' if kind == 'Conv' else 'ARM'}\n[data_preprocess_param]\n"
         f"calibrate_path=x:{data}\ncalibrate_size={samples}\ninput_type=BIN\n",
         encoding="utf-8",
     )

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.cache import identity
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.shards import SHARD, Shard, ShardObserver
-from converter_lite.calibration.statistics import CalibrationStats, Need
+from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
 from converter_lite.errors import ConverterError
 from converter_lite.execution.executor import Executor
 from converter_lite.log import Log
@@ -61,8 +62,29 @@ class Samples(Protocol):
         """The first samples, held in memory; fewer than ``count`` if memory is short."""
 
 
+@dataclass(slots=True)
+class FirstMeans:
+    """Means per channel that a calibration may find along with its statistics, so that these samples run once.
+
+    Attributes:
+        names: Tensors.
+        feeds: The first samples of the calibration.
+        found: As :func:`sample_means` gives them; ``None`` where they have to be computed apart.
+    """
+
+    names: list[str]
+    feeds: Sequence[Feed]
+    found: list[NDArray[np.float64]] | None = None
+
+
 def collect(
-    model: ir.Model, names: list[str], need: Need, samples: Samples, context: CalibrationContext
+    model: ir.Model,
+    names: list[str],
+    need: Need,
+    samples: Samples,
+    context: CalibrationContext,
+    *,
+    first: FirstMeans | None = None,
 ) -> CalibrationStats:
     """Statistics of the named tensors over all samples.
 
@@ -72,6 +94,7 @@ def collect(
         need: What to collect.
         samples: Feeds by input name; iterated once per group of ``GROUP`` tensors when distributions are needed.
         context: What observes them, and what is known already; samples run with one thread each.
+        first: Means of the first samples, which are found here if all is observed in this process and nothing is known.
 
     Raises:
         CalibrationError: A tensor is NaN or infinite.
@@ -85,6 +108,14 @@ def collect(
         for name, part in cache.known(graph, names, need).items():
             stats.add(name, part)
     unknown = [name for name in names if name not in stats.tensors]
+    if first is not None and first.names and context.executor is None and cache is None and need is Need.MINMAX:
+        _collect_first(model, unknown, stats, first, context)
+        if len(first.feeds) >= len(samples):
+            return stats
+        observer = ShardObserver(message(_observed(model, unknown, need)), unknown, need, context.engine)
+        for shard in _observe_here(observer, samples, len(first.feeds), context):
+            stats.merge(shard)
+        return stats
     size = GROUP if Need.HISTOGRAM in need else max(len(unknown), 1)
     for start in range(0, len(unknown), size):
         group = unknown[start : start + size]
@@ -93,6 +124,27 @@ def collect(
     if cache is not None:
         cache.remember(graph, {name: stats[name] for name in unknown}, need)
     return stats
+
+
+def _collect_first(
+    model: ir.Model, names: list[str], stats: CalibrationStats, first: FirstMeans, context: RunContext
+) -> None:
+    """Extremes of ``names`` over the first samples, and the means of these; extremes do not depend on the order of samples."""
+    observed = _observed(model, names, Need.MINMAX, means=first.names)
+    observer = ShardObserver(message(observed), names, Need.MINMAX, context.engine)
+    means: list[list[NDArray[np.float64]]] = []
+
+    def run(feed: Feed) -> tuple[list[TensorStatistics], list[NDArray[np.float64]]]:
+        outputs = observer.run(feed)
+        rows = [outputs[g.observation("mean", i)].astype(np.float64) for i in range(len(first.names))]
+        return observer.parts(outputs), rows
+
+    found = map_ordered(run, context.log.track(first.feeds, "calibrating", len(first.feeds)), context.threads)
+    for number, (parts, rows) in enumerate(found, 1):
+        means.append(rows)
+        for name, part in zip(names, parts, strict=True):
+            stats.add(name, part, sample=number)
+    first.found = [np.stack(rows) for rows in zip(*means, strict=True)]
 
 
 def _collect_group(
@@ -140,54 +192,53 @@ def _observe_on(
             yield outcome
 
 
-def channel_means(
+def sample_means(
     model: ir.Model, names: list[str], feeds: Iterable[Feed], context: RunContext
 ) -> list[NDArray[np.float64]]:
-    """Mean per channel of the named tensors over all samples: float64 ``(channels,)`` each.
+    """Mean per channel of the named tensors for each sample: float64 ``(samples, channels)`` each.
 
     The channel axis is 1 from rank 3 on, else the last.
     """
-    sums = [np.zeros(0)] * len(names)
-    count = 0
-    for (rows,) in _channel_reductions(model, names, ("ReduceMean",), feeds, context):
-        count += 1
-        sums = rows if count == 1 else [total + row for total, row in zip(sums, rows, strict=True)]
-    return [total / count for total in sums]
+    wanted = [(name, "ReduceMean") for name in names]
+    rows = list(_channel_reductions(model, wanted, feeds, context))
+    return [np.stack(row) for row in zip(*rows, strict=True)]
 
 
-def channel_ranges(
+def channel_magnitudes(
     model: ir.Model, names: list[str], feeds: Iterable[Feed], context: RunContext
-) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Minimum and maximum per channel of the named tensors over all samples: float64 ``(channels,)`` each.
+) -> dict[str, NDArray[np.float64]]:
+    """Largest absolute value per channel of the named tensors over all samples: float64 ``(channels,)`` each.
 
-    The channel axis is as in :func:`channel_means`.
+    The channel axis is as in :func:`sample_means`.
     """
-    found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
-    reductions = ("ReduceMin", "ReduceMax")
-    for lows, highs in _channel_reductions(model, names, reductions, feeds, context):
-        for name, low, high in zip(names, lows, highs, strict=True):
-            known = found.get(name, (low, high))
-            found[name] = np.minimum(low, known[0]), np.maximum(high, known[1])
+    producers = {output.name: node for node in model.graph for output in node.outputs}
+    signed = [name for name in names if (g.clamp_bounds(producers[name]) or (-1.0, 0.0))[0] < 0]
+    wanted = [*((name, "ReduceMax") for name in names), *((name, "ReduceMin") for name in signed)]
+    found: dict[str, NDArray[np.float64]] = {}
+    for rows in _channel_reductions(model, wanted, feeds, context):
+        for (name, op_type), row in zip(wanted, rows, strict=True):
+            high = -row if op_type == "ReduceMin" else row
+            found[name] = np.maximum(high, found.get(name, high))
     return found
 
 
 def _channel_reductions(
-    model: ir.Model, names: list[str], reductions: Sequence[str], feeds: Iterable[Feed], context: RunContext
-) -> Iterator[list[list[NDArray[np.float64]]]]:
-    """For every sample, per reduction operator, the vectors of all named tensors."""
+    model: ir.Model, wanted: Sequence[tuple[str, str]], feeds: Iterable[Feed], context: RunContext
+) -> Iterator[list[NDArray[np.float64]]]:
+    """For every sample, the vector of each tensor and reduction operator."""
     observed = model.clone()
     graph = observed.graph
     values = {o.name: o for n in graph for o in n.outputs}
     graph.outputs.clear()
     build = _Builder(graph)
     axes: dict[tuple[int, ...], ir.Value] = {}
-    for i, name in enumerate(names):
-        for op_type in reductions:
-            build.output(f"{op_type}_{i}", channel_node(graph, values[name], op_type, known=axes))
+    outputs = [f"{op_type}_{i}" for i, (_, op_type) in enumerate(wanted)]
+    for output, (name, op_type) in zip(outputs, wanted, strict=True):
+        build.output(output, channel_node(graph, values[name], op_type, known=axes))
     remove_unread(graph)
     session = open_session(context.engine, observed)
-    for outputs in map_ordered(session.run, feeds, context.threads):
-        yield [[outputs[f"{op}_{i}"].astype(np.float64) for i in range(len(names))] for op in reductions]
+    for found in map_ordered(session.run, feeds, context.threads):
+        yield [found[output].astype(np.float64) for output in outputs]
 
 
 def mean_node(graph: ir.Graph, value: ir.Value) -> ir.Value:
@@ -255,8 +306,8 @@ def map_ordered(function: Any, items: Iterable[Any], threads: int) -> Iterator[A
                 future.cancel()
 
 
-def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
-    """The float graph with reductions of the named tensors as its only outputs."""
+def _observed(model: ir.Model, names: list[str], need: Need, *, means: Sequence[str] = ()) -> ir.Model:
+    """The float graph with reductions of the named tensors, and means per channel of others, as its only outputs."""
     observed = model.clone()
     graph = observed.graph
     values = {v.name: v for v in (*graph.inputs, *(o for n in graph for o in n.outputs))}
@@ -278,6 +329,9 @@ def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
             build.output(g.observation("high", i), _extreme(build, flat, size, largest=True))
         if Need.HISTOGRAM in need:
             build.output(g.observation("values", i), _subset(build, flat, size))
+    axes: dict[tuple[int, ...], ir.Value] = {}
+    for i, name in enumerate(means):
+        build.output(g.observation("mean", i), channel_node(graph, values[name], "ReduceMean", known=axes))
     remove_unread(graph)
     return observed
 

@@ -7,11 +7,12 @@ the same bytes wherever each was observed, and wherever between two of them a ki
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
 from converter_lite.graph import observation
@@ -101,7 +102,18 @@ class ShardObserver:
         Raises:
             ModelError: The runtime refuses the model or the sample.
         """
-        outputs = self._session().run(feed)
+        return self.parts(self.run(feed))
+
+    def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
+        """Outputs of the graph for one sample.
+
+        Raises:
+            ModelError: The runtime refuses the model or the sample.
+        """
+        return self._session().run(feed)
+
+    def parts(self, outputs: Mapping[str, NDArray[Any]]) -> list[TensorStatistics]:
+        """Statistics of each tensor, from the outputs of one sample."""
         parts = []
         for i, _ in enumerate(self.names):
             part = TensorStatistics(1, float(outputs[observation("min", i)]), float(outputs[observation("max", i)]))

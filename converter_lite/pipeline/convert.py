@@ -50,11 +50,15 @@ from converter_lite.quantization.quantizer import Resources, decide, quantize
 from converter_lite.quantization.settings import FullSettings, Learning
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
+from converter_lite.runtime.serializing import constant_bytes
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
-from converter_lite.system.memory import MemoryWatch, peak_resident
+from converter_lite.system.memory import MemoryWatch, peak_resident, rare_collections
 
 if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
+
+MANY_NODES, MANY_NODES_BYTES = 500, 256 << 20
+"""Nodes from which the collector of garbage runs rarely, and bytes of constants up to which that is done."""
 
 _Text = Callable[[ConvertResult], str]
 _Other = tuple[Path, Transaction, _Text]
@@ -143,8 +147,9 @@ class _Conversion:
         given = open_proof_samples(request, _static(jobs), self.context)
         if request.dry_run:
             return self._dry_run(jobs, result)
-        self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
+            stack.enter_context(rare_collections(wanted=_is_all_nodes(jobs[0].prepared.model)))
+            self._check_inputs(jobs, dataset)
             resources = self._resources(jobs, dataset, stack)
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
@@ -483,6 +488,11 @@ def _learn(
     from converter_lite.learning.rounding import learn_rounding
 
     return learn_rounding(quantized, model, dataset.head(held_out.SAMPLES), learning, context)
+
+
+def _is_all_nodes(model: ir.Model) -> bool:
+    """Whether a graph takes time for its many nodes, and little memory for its constants."""
+    return len(model.graph) >= MANY_NODES and constant_bytes(model) < MANY_NODES_BYTES
 
 
 def _is_full(job: _Job) -> bool:

@@ -25,7 +25,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_node, map_ordered, remove_unread
 from converter_lite.quantization.cost import multiplications
 from converter_lite.runtime.context import RunContext
-from converter_lite.runtime.engine import Feed
+from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import open_session
 
 Vector = NDArray[np.float64]
@@ -90,6 +90,7 @@ class Probe:
         bias: Absolute biases of the first layer, ``None`` without.
         work: Multiplications per sample.
         whole: Multiplications of the whole model per sample.
+        can_feel: Whether there is a layer to examine.
     """
 
     def __init__(self, model: ir.Model, context: RunContext, *, first_only: bool = False) -> None:
@@ -106,12 +107,9 @@ class Probe:
         self._count, self._inner, self._threads = len(observed), len(inner), context.threads
         self.work = sum(map(multiplications, graph.graph))
         self.whole = sum(map(multiplications, model.graph))
-        self._session = open_session(context.engine, graph) if observed else None
-
-    @property
-    def can_feel(self) -> bool:
-        """Whether there is a layer to examine."""
-        return self._session is not None
+        self.can_feel = bool(observed)
+        self._graph, self._engine = graph, context.engine
+        self._session: Session | None = None
 
     def __call__(self, feeds: Sequence[Feed]) -> Feeling:
         """Statistics of these samples.
@@ -119,7 +117,8 @@ class Probe:
         Raises:
             ModelError: The runtime refuses a sample.
         """
-        assert self._session is not None
+        if self._session is None:  # a check of a large network may have no room for a single run
+            self._session = open_session(self._engine, self._graph)
         means: list[list[Vector]] = [[] for _ in range(self._count)]
         squares: list[list[Vector]] = [[] for _ in range(self._count)]
         answers: list[list[float]] = []

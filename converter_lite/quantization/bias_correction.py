@@ -18,7 +18,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import channel_means, map_ordered
+from converter_lite.calibration.runner import map_ordered, sample_means
 from converter_lite.config.names import Rounding
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
@@ -28,7 +28,7 @@ from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize, required_opset, storage_type
 from converter_lite.quantization.rounding import ALGORITHMS
-from converter_lite.quantization.sequential import SequentialRun, mean_over_samples
+from converter_lite.quantization.sequential import SequentialRun
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, weight_of
@@ -42,6 +42,9 @@ FITTING_SAMPLES = 48
 COARSE_SAMPLES = 100
 """The same for coarse weights, of less than 8 bits or with one step for all channels: the rounding of their classifiers, fitted
 to 48 pictures, has half as much error again on others."""
+
+SURE = 2.0
+"""Standard errors below which a shift that few samples show is taken for noise."""
 
 QUICK_WORK = 1e10
 """Multiplications that the float network may take for more than ``CORRECTION_SAMPLES``."""
@@ -79,6 +82,8 @@ def fit_layers(
     feeds: Sequence[Feed],
     wanted: LayerFit,
     context: RunContext,
+    *,
+    float_means: Sequence[NDArray[np.float64]] | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
 
@@ -90,6 +95,7 @@ def fit_layers(
         feeds: Calibration samples.
         wanted: What is fitted.
         context: Runs the graphs; its log receives seconds per layer as details.
+        float_means: Means of :func:`corrected_outputs` for each sample, if they are known.
 
     Returns:
         node name -> shift of the bias per output channel, real units.
@@ -98,10 +104,10 @@ def fit_layers(
     nodes = correctable(quantized)
     if not nodes or not feeds:
         return {}
-    with_bias = [node for node in nodes if wanted.biases and has_channel_bias(node)]
-    names = [node.outputs[0].name or "" for node in with_bias]
-    means = channel_means(quantized.model, names, feeds, context) if names else []
-    float_means = {node.name: mean for node, mean in zip(with_bias, means, strict=True)}
+    names = corrected_outputs(quantized) if wanted.biases else []
+    if names and float_means is None:
+        float_means = sample_means(quantized.model, names, feeds, context)
+    goals = dict(zip(names, float_means or (), strict=True))
     before = quantized.model.clone()
     original = {node.name: node for node in before.graph}
     working = materialize(quantized)
@@ -123,9 +129,11 @@ def fit_layers(
             fitting.fit(node, copies[i], original[node.name], float_later)
         later.discard(outputs[i])
         float_later.discard(original[node.name].outputs[0])
-        if node.name in float_means:
+        goal = goals.get(node.outputs[0].name or "")
+        if goal is not None:
             rows = run.means(outputs[i], later=later)
-            shift = float_means[node.name] - mean_over_samples(rows)
+            found = np.stack([np.asarray(row, np.float64) for row in rows])
+            shift = mean_shift(goal, found, are_noisy=bool(quantized.plan.activations))
             shifts[node.name or ""] = shift
             _shift_bias(node, shift, quantized, copies[i])
         context.log.debug(f"  {node.name}: corrected in {time.perf_counter() - start:.2f} s")
@@ -229,6 +237,29 @@ def _change_grid(node: ir.Node, source: ir.Node, name: str, params: QuantParams,
         node.replace_input_with(1, multiply.outputs[0])
 
 
+def mean_shift(
+    wanted: NDArray[np.float64], found: NDArray[np.float64], *, are_noisy: bool = True
+) -> NDArray[np.float64]:
+    """By how much the mean over samples differs, as far as these are enough to tell: ``(channels,)``.
+
+    With fewer than ``CORRECTION_SAMPLES``, and errors of activations (``are_noisy``), a shift is shrunk by the share of its
+    square that is noise within ``SURE`` standard errors. In networks whose errors are few and large (EfficientNet, 8 samples) a
+    mean says nothing of other samples.
+
+    Shapes:
+        wanted, found: ``(samples, channels)``.
+
+    Source: the positive part of the estimator of James and Stein, for each channel alone.
+    """
+    shift: NDArray[np.float64] = sum(wanted, np.zeros(())) / len(wanted) - np.mean(found, axis=0)
+    if not (are_noisy and 1 < len(found) < CORRECTION_SAMPLES):
+        return shift
+    noise = SURE**2 * (wanted - found).var(axis=0, ddof=1) / len(found)
+    square = shift * shift
+    kept = np.divide(square - noise, square, out=np.zeros_like(shift), where=square > noise)
+    return shift * kept
+
+
 def _shift_bias(node: ir.Node, shift: NDArray[np.float64], quantized: QuantizedModel, copy: ir.Node) -> None:
     """Change the bias of the float graph, and of the node's copy in the graph that the next layers run in."""
     bias = bias_of(node)
@@ -250,6 +281,11 @@ def samples_wanted(model: ir.Model, *, fitted_rounding: bool, coarse: bool) -> i
         return COARSE_SAMPLES if coarse else FITTING_SAMPLES
     work = sum(multiplications(node) for node in model.graph)
     return min(max(int(QUICK_WORK / max(work, 1.0)), CORRECTION_SAMPLES), FITTING_SAMPLES)
+
+
+def corrected_outputs(quantized: QuantizedModel) -> list[str]:
+    """Outputs of the layers whose bias is corrected, in graph order."""
+    return [node.outputs[0].name or "" for node in correctable(quantized) if has_channel_bias(node)]
 
 
 def correctable(quantized: QuantizedModel) -> list[ir.Node]:

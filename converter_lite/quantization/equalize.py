@@ -26,7 +26,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import channel_ranges
+from converter_lite.calibration.runner import channel_magnitudes
 from converter_lite.kernels.rounding import coarse
 from converter_lite.quantization.channels import flattens_pixels
 from converter_lite.quantization.constants import has_channel_bias
@@ -63,6 +63,7 @@ class Pair:
         behind: Layers that read it.
         tensor: The tensor they read.
         bound: Upper bound of a Clip in between, infinite without one.
+        is_depthwise: Whether all layers behind are depthwise.
         magnitude: Largest absolute value per channel, real units, of the scaled tensor.
         original: The same before any scaling.
     """
@@ -71,6 +72,7 @@ class Pair:
     behind: list[ir.Node]
     tensor: ir.Value
     bound: float = float("inf")
+    is_depthwise: bool = False
     magnitude: Vector = field(default_factory=lambda: np.zeros(0))
     original: Vector = field(default_factory=lambda: np.zeros(0))
 
@@ -98,12 +100,11 @@ def equalize(
     pairs = find_pairs(model)
     if not pairs:
         return {}
-    ranges = channel_ranges(model, [p.tensor.name or "" for p in pairs], feeds, context)
+    magnitudes = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context)
     weights = _Weights()
     total: dict[str, Vector] = {}
     for pair in pairs:
-        low, high = ranges[pair.tensor.name or ""]
-        pair.original = pair.magnitude = np.maximum(-low, high)
+        pair.original = pair.magnitude = magnitudes[pair.tensor.name or ""]
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
     for _ in range(SWEEPS):
         change = 0.0
@@ -152,7 +153,7 @@ def _follow(node: ir.Node) -> Pair | None:
             return None
         readers = [reader for reader, _ in tensor.uses()]
         if all(_takes_factor(reader, position) for reader, position in tensor.uses()):
-            return Pair(node, readers, tensor, bound)
+            return Pair(node, readers, tensor, bound, all(map(is_depthwise, readers)))
         if len(readers) != 1:
             return None
         reader = readers[0]
@@ -184,7 +185,7 @@ def _factor(pair: Pair, weights: _Weights, *, per_channel: bool, alpha: float) -
         return np.ones_like(pair.magnitude)
     activation = np.where(used, pair.magnitude, pair.magnitude[used].min())
     if per_channel:
-        if all(is_depthwise(node) for node in pair.behind):
+        if pair.is_depthwise:
             factor = activation.copy()  # rule 2
         else:
             behind = weights.input_magnitude(pair)
@@ -242,7 +243,7 @@ class _Weights:
         found = np.full(len(pair.magnitude), 1e-12)
         for node in pair.behind:
             array = self.array(_weight(node))
-            if is_depthwise(node):
+            if pair.is_depthwise or (len(pair.behind) > 1 and is_depthwise(node)):
                 multiplier = len(array) // len(found)
                 magnitude = np.abs(array.reshape(len(found), multiplier, -1)).max(axis=(1, 2))
             else:

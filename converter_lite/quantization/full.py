@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.observers import METHODS
-from converter_lite.calibration.runner import Samples, collect
+from converter_lite.calibration.runner import FirstMeans, Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
-from converter_lite.quantization.bias_correction import LayerFit, fit_layers, samples_wanted
+from converter_lite.quantization.bias_correction import LayerFit, corrected_outputs, fit_layers, samples_wanted
 from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases, refuse_broken_constants
 from converter_lite.quantization.equalize import equalize
 from converter_lite.quantization.placement import (
@@ -103,16 +103,17 @@ def quantize_full(
         alphas = [alpha for alpha in SMOOTH_ALPHAS if alpha <= settings.smooth_alpha] or [settings.smooth_alpha]
         smooth_products(model, plan, head, mode=NodeMode.INTEGER, remedies=Remedies(alphas), context=context)
     reference = model.clone()
-    if given is None:
-        _find_params(model, plan, target, settings, samples, context)
     quantized = QuantizedModel(model, plan, reference=reference)
+    biases = settings.bias_correction and target.bias_correction
+    first = FirstMeans(corrected_outputs(quantized) if biases else [], head)
+    if given is None:
+        _find_params(model, plan, target, settings, samples, context, first)
     if settings.bias_correction:
         round_weights(quantized, log)
-    biases = settings.bias_correction and target.bias_correction
     if biases or settings.rounding.is_fitted:
         wanted = LayerFit(biases, settings.rounding)
         with log.stage(wanted.stage):
-            fit_layers(quantized, head, wanted, context)
+            fit_layers(quantized, head, wanted, context, float_means=first.found)
     return quantized
 
 
@@ -123,14 +124,15 @@ def _find_params(
     settings: FullSettings,
     samples: Samples,
     context: CalibrationContext,
+    first: FirstMeans,
 ) -> None:
-    """Fill in the parameters of a plan that has decisions only."""
+    """Fill in the parameters of a plan that has decisions only, and the means of the first samples if they come at no cost."""
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
     with context.log.stage("calibration"):
         fixed = _fixed_ranges(model)
         observed = [s for s in dict.fromkeys(sources.values()) if s not in fixed]
-        stats = collect(model, observed, need, samples, context)
+        stats = collect(model, observed, need, samples, context, first=first)
     with context.log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
         per_channel, is_fitted = settings.per_channel, settings.rounding.is_fitted

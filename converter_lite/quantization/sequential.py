@@ -176,8 +176,3 @@ def _is_fixed(value: ir.Value) -> bool:
     if producer is None or producer.op_type not in WEIGHT_STEPS:
         return value.const_value is not None
     return all(source is None or _is_fixed(source) for source in producer.inputs)
-
-
-def mean_over_samples(rows: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Mean of per-sample vectors in float64, in sample order."""
-    return np.mean(np.stack([np.asarray(row, np.float64) for row in rows]), axis=0)

@@ -9,7 +9,7 @@ import pytest
 
 from converter_lite.calibration import runner
 from converter_lite.calibration.context import CalibrationContext
-from converter_lite.calibration.runner import channel_means, collect, map_ordered
+from converter_lite.calibration.runner import FirstMeans, channel_magnitudes, collect, map_ordered, sample_means
 from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.errors import CalibrationError, ModelError
 from converter_lite.kernels.histogram import histogram
@@ -108,7 +108,7 @@ def test_the_float_model_is_not_changed() -> None:
     model = net()
     before = ir.to_proto(model).SerializeToString(deterministic=True)
     statistics(model, samples_of(model, 1))
-    channel_means(model, ["a"], samples_of(model, 1), RunContext())
+    sample_means(model, ["a"], samples_of(model, 1), RunContext())
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
 
 
@@ -119,7 +119,7 @@ def test_a_sample_of_the_wrong_shape_is_an_error_of_the_model() -> None:
 
 
 @pytest.mark.parametrize("opset", [13, 18])
-def test_channel_means_are_over_everything_but_the_channel(opset: int) -> None:
+def test_means_of_samples_are_over_everything_but_the_channel(opset: int) -> None:
     model = build(
         """g (float[2,3,6,6] x) => (float[2,5] y, float[2,4,4,4] a) {
             a = Conv(x, w) p = GlobalAveragePool(a) f = Flatten(p) y = Gemm(f, v) }""",
@@ -128,10 +128,10 @@ def test_channel_means_are_over_everything_but_the_channel(opset: int) -> None:
         v=normal(4, 5),
     )
     samples = samples_of(model, 3)
-    convolution, product = channel_means(model, ["a", "y"], samples, RunContext(threads=2))
+    convolution, product = sample_means(model, ["a", "y"], samples, RunContext(threads=2))
     outputs = [run(model, feed) for feed in samples]
-    np.testing.assert_allclose(convolution, np.mean([o["a"].mean(axis=(0, 2, 3)) for o in outputs], axis=0), atol=1e-6)
-    np.testing.assert_allclose(product, np.mean([o["y"].mean(axis=0) for o in outputs], axis=0), atol=1e-5)
+    np.testing.assert_allclose(convolution, [o["a"].mean(axis=(0, 2, 3)) for o in outputs], atol=1e-6)
+    np.testing.assert_allclose(product, [o["y"].mean(axis=0) for o in outputs], atol=1e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -163,3 +163,22 @@ def test_unused_samples_of_other_inputs_do_no_harm() -> None:
     model = net()
     feed = {**random_feed(model), "extra": np.zeros(3, np.float32)}
     assert statistics(model, Samples([feed]))["x"].samples == 1
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_calibration_finds_the_means_of_the_first_samples_along_with_its_statistics(count: int) -> None:
+    model, samples = net(), samples_of(net(), 5)
+    first = FirstMeans(["a", "y"], samples.head(count))
+    stats = collect(model, ["x", "y"], Need.MINMAX, samples, CalibrationContext(threads=2), first=first)
+    assert stats == collect(model, ["x", "y"], Need.MINMAX, samples, CalibrationContext())
+    assert first.found is not None
+    for mean, known in zip(first.found, sample_means(model, ["a", "y"], first.feeds, RunContext()), strict=True):
+        np.testing.assert_array_equal(mean, known)
+
+
+def test_largest_magnitudes_are_those_of_both_signs() -> None:
+    model, samples = net(), samples_of(net(), 3)
+    found = channel_magnitudes(model, ["a", "y"], samples, RunContext(threads=2))
+    outputs = np.stack([run(model, feed)["y"] for feed in samples])
+    np.testing.assert_allclose(found["y"], outputs.max(axis=(0, 1, 3, 4)), rtol=1e-6)
+    assert np.all(found["a"] >= found["y"]) and np.any(found["a"] > found["y"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import onnx_ir as ir
@@ -240,3 +241,12 @@ def test_the_preview_shows_the_first_channel_as_red(tmp_path: Path) -> None:
     np.testing.assert_allclose(shown, made[0], atol=1.0)
     turned = picture(spec, feeds(made, SIGNED, swapped=True)[0], SIGNED)
     np.testing.assert_allclose(turned, made[0][..., ::-1], atol=1.0)
+
+
+def test_a_network_too_large_for_a_single_run_is_not_loaded() -> None:
+    model = build("g (float[1,3,8,8] x) => (float[1,4,6,6] y) { y = Conv(x, w) }", w=normal(4, 3, 3, 3))
+    engine = Mock(wraps=DEFAULT_ENGINE)
+    probe = Probe(model, RunContext(engine=engine))
+    assert probe.can_feel and not engine.session.called
+    probe([{"x": normal(1, 3, 8, 8)}])
+    assert engine.session.call_count == 1

@@ -15,12 +15,13 @@ from converter_lite.quantization.bias_correction import (
     LayerFit,
     correctable,
     fit_layers,
+    mean_shift,
     samples_wanted,
 )
 from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize
-from converter_lite.quantization.sequential import SequentialRun, mean_over_samples
+from converter_lite.quantization.sequential import SequentialRun
 from converter_lite.runtime.context import RunContext
 from converter_lite.targets.operands import bias_of
 from tests.support import Samples, build, clone, full, normal, run, samples_of, written
@@ -110,7 +111,7 @@ def reference_shifts(model: ir.Model, quantized: QuantizedModel, feeds: Samples)
 @pytest.mark.parametrize("name", NETS)
 def test_the_shifts_equal_those_of_the_plain_method(name: str, target: str) -> None:
     model = net(name)
-    feeds = samples_of(model, 3)
+    feeds = samples_of(model, CORRECTION_SAMPLES)
     slow, fast = full(model, target, samples=feeds), full(model, target, samples=feeds)
     expected = reference_shifts(model, slow, feeds)
     shifts = fit_layers(fast, feeds, LayerFit(), RunContext(threads=2))
@@ -261,7 +262,6 @@ def test_a_sequential_mean_is_the_mean_per_channel() -> None:
     rows = SequentialRun(model, feeds, RunContext()).means(value, later=())
     for row, feed in zip(rows, feeds, strict=True):
         np.testing.assert_allclose(row, channel_mean(run(model, feed)["s"]), atol=1e-5)
-    np.testing.assert_allclose(mean_over_samples(rows), (rows[0].astype(np.float64) + rows[1]) / 2)
 
 
 def test_every_layer_gets_a_bias_of_its_own() -> None:
@@ -298,3 +298,15 @@ def test_small_networks_are_corrected_on_more_samples(size: int, samples: int) -
     assert samples_wanted(model, fitted_rounding=False, coarse=True) == samples
     assert samples_wanted(model, fitted_rounding=True, coarse=False) == FITTING_SAMPLES
     assert samples_wanted(model, fitted_rounding=True, coarse=True) == COARSE_SAMPLES
+
+
+def test_few_samples_correct_only_what_they_agree_on() -> None:
+    wanted = normal(8, 2).astype(np.float64)
+    plain = np.array([1.0, 0.1])  # clear, and lost in the noise
+    found = wanted - plain - np.outer([1, -1] * 4, [0.1, 1.0])
+    shift = mean_shift(wanted, found)
+    assert 0.9 < shift[0] < 1.0
+    assert shift[1] == 0.0
+    many = mean_shift(np.tile(wanted, (4, 1)), np.tile(found, (4, 1)))
+    np.testing.assert_allclose(many, plain)
+    np.testing.assert_allclose(mean_shift(wanted[:1], found[:1]), wanted[0] - found[0])

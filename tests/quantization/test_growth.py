@@ -13,7 +13,7 @@ import pytest
 
 from converter_lite import graph as g
 from converter_lite.calibration.context import CalibrationContext
-from converter_lite.calibration.runner import channel_means, collect
+from converter_lite.calibration.runner import collect, sample_means
 from converter_lite.calibration.statistics import Need
 from converter_lite.pipeline.speed import TIMED_NODES, loads_slowly
 from converter_lite.quantization.dynamic import decide_dynamic
@@ -73,7 +73,7 @@ def test_reductions_stand_where_the_runtime_need_not_sort_them(need: Need) -> No
         names = [str(node.outputs[0].name) for node in model.graph]
         stats = collect(model, names, need, samples_of(model, 2), CalibrationContext(engine=engine))
         assert len(stats.tensors) == 2 * count
-        channel_means(model, names, samples_of(model, 2), RunContext(engine=engine))
+        sample_means(model, names, samples_of(model, 2), RunContext(engine=engine))
         assert len(engine.loaded) == 2
         longest.append(max(distance for loaded in engine.loaded for distance in waiting(loaded)))
     assert longest[0] == longest[1] <= 3

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from converter_lite.system.memory import MemoryWatch, peak_resident
+from converter_lite.system.memory import MemoryWatch, peak_resident, rare_collections
 
 SIZE = 64 << 20
 
@@ -45,3 +46,11 @@ def test_mapped_files_are_not_own_memory(tmp_path: Path) -> None:
 def test_the_peak_with_files_is_at_least_the_own_one() -> None:
     with MemoryWatch() as memory:
         assert 0 < memory.peak() <= peak_resident()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_collector_runs_as_often_as_before_in_the_end(wanted: bool) -> None:
+    usual = gc.get_threshold()
+    with rare_collections(wanted=wanted):
+        assert (gc.get_threshold() == usual) is not wanted
+    assert gc.get_threshold() == usual
