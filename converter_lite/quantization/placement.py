@@ -8,7 +8,8 @@ Rules, in this order (numbers are cited in the code):
 4. Where the device gains nothing from isolated integer operators, an operator without weights is quantized only
    between quantized neighbours. Repeat until nothing changes.
 5. Where the device computes them as fast in float, the layers that read a picture stay float (:mod:`.stem`).
-6. Where the device's kernels were measured, nodes and regions that take longer in integers stay float (:mod:`.regions`).
+6. Where the device's kernels were measured, nodes and regions that take longer in integers stay float (:mod:`.regions`),
+   unless nothing would be quantized then: integers were asked for, and the result says how fast they are.
 """
 
 from __future__ import annotations
@@ -51,11 +52,14 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:
         _drop_islands(model, plan)  # rule 4
+    kept = dict(plan.nodes)
     if (
         target.costs is not None and Regions(model, plan, target, target.costs, reads_integer).leave_slow_ones()
     ):  # rule 6
         _follow_clamps(model, plan)
         _drop_islands(model, plan)
+    if not plan.quantized_nodes:
+        plan.nodes = kept
     if target.float_addend:
         _mark_float_addends(model, plan)
     return plan

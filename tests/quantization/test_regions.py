@@ -46,6 +46,12 @@ def test_single_channels_with_several_results_stay_float_and_their_weights_are_s
     assert modes == {"a": "INTEGER", "b": "WEIGHT", "r": "FLOAT", "y": "INTEGER"}
 
 
+def test_a_network_in_which_all_would_stay_float_is_quantized_all_the_same() -> None:
+    text = "g (float[1,4,4,4] x) => (float[1,4,4,4] y) { a = Conv(x, w1) y = Conv(a, w3) }"
+    modes, _ = planned(text, w1=normal(4, 4, 1, 1), w3=normal(4, 4, 1, 1))
+    assert set(modes.values()) == {"INTEGER"}
+
+
 def test_their_weights_become_float_when_a_runtime_loads_the_file(tmp_path: Path) -> None:
     model = build(MULTIPLIED, opset=14, **MANY)
     path = tmp_path / "model.onnx"
@@ -69,18 +75,21 @@ def test_what_stands_alone_between_float_nodes_pays_for_itself_or_stays_float() 
 
 
 def test_a_region_of_small_layers_becomes_float_as_a_whole() -> None:
-    text = "g (float[1,8,9,9] x) => (float[1,8,9,9] y) { a = Conv(x, w1) r = Relu(a) b = Add(r, r) y = Conv(b, w2) }"
-    small: dict[str, Any] = {"w1": normal(8, 8, 1, 1), "w2": normal(8, 8, 1, 1)}
-    assert set(planned(text, **small)[0].values()) == {"FLOAT"}
-    assert set(planned(text, CPU, **small)[0].values()) == {"INTEGER"}, "a short run is mostly calls of the runtime"
+    text = "g (float[1,8,9,9] x, float[1,64,40,40] p) => (float[1,8,9,9] y, float[1,64,40,40] q) {"
+    text += "a = Conv(x, v1) r = Relu(a) b = Add(r, r) y = Conv(b, v2) c = Conv(p, w1) q = Conv(c, w3) }"
+    small: dict[str, Any] = {"v1": normal(8, 8, 1, 1), "v2": normal(8, 8, 1, 1)}
+    modes, _ = planned(text, **small, **WIDE)
+    assert modes == dict.fromkeys("arby", "FLOAT") | dict.fromkeys("cq", "INTEGER")
+    modes, _ = planned(text, CPU, **small, **WIDE)
+    assert set(modes.values()) == {"INTEGER"}, "a short run is mostly calls of the runtime"
 
 
 @pytest.mark.parametrize(("axes", "mode"), [("N,32", "FLOAT"), ("N,M,32", "INTEGER")])
 def test_only_samples_may_be_open(axes: str, mode: str) -> None:
     gemm = "Gemm" if axes.count(",") == 1 else "MatMul"
-    text = f"g (float[{axes}] x) => (float[{axes}] y) {{ y = {gemm}(x, w) }}"
-    modes, _ = planned(text, w=normal(32, 32))
-    assert modes["y"] == mode
+    text = f"g (float[{axes}] x, float[N,2000] p) => (float[{axes}] y, float[N,2000] q) {{ y = {gemm}(x, w) q = Gemm(p, v) }}"
+    modes, _ = planned(text, w=normal(32, 32), v=normal(2000, 2000))
+    assert modes == {"y": mode, "q": "INTEGER"}
 
 
 def test_each_kind_of_convolution_has_a_cost() -> None:
