@@ -45,7 +45,7 @@ def _positions(
     if transform == "pytorch_half_pixel" and result == 1:
         return np.zeros(1, np.float32)
     if transform == "half_pixel_symmetric":
-        offset = np.float32(size / 2 * (1 - result / (float(scale) * size)))
+        offset = np.float32(size) / 2 * (1 - np.float32(result) / (scale * np.float32(size)))
         return offset + (places + np.float32(0.5)) / scale - np.float32(0.5)
     return (places + np.float32(0.5)) / scale - np.float32(0.5)
 

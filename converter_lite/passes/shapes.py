@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 import onnx_ir as ir
 
+from converter_lite.passes.rounded_sizes import round_sizes
 from converter_lite.passes.skeleton import skeleton
 
 _log = logging.getLogger(__name__)
@@ -22,17 +23,29 @@ def infer_shapes(model: ir.Model) -> int:
     proto, _ = skeleton(model)
     _forget_outputs(proto.graph)
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+        found = _inferred(proto)
+        while round_sizes(model, proto, _known(found)):
+            found = _inferred(proto)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         _log.debug("shape inference failed, shapes stay as they are: %s", error)
         return 0
-    found = {info.name: info.type for info in (*inferred.graph.value_info, *inferred.graph.output)}
     learned = 0
     for value in _results(model.graph):
         described = found.get(value.name or "")
         if described is not None and described.HasField("tensor_type"):
             learned += _merge(value, described.tensor_type)
     return learned
+
+
+def _inferred(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    graph = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True).graph
+    return {info.name: info.type for info in (*graph.input, *graph.value_info, *graph.output)}
+
+
+def _known(types: Mapping[str, onnx.TypeProto]) -> dict[str, tuple[int, ...]]:
+    """Shapes of tensors whose sizes are all known."""
+    dims = {name: described.tensor_type.shape.dim for name, described in types.items()}
+    return {name: tuple(d.dim_value for d in shape) for name, shape in dims.items() if all(d.dim_value for d in shape)}
 
 
 def _forget_outputs(graph: onnx.GraphProto) -> None:

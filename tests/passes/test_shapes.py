@@ -1,9 +1,10 @@
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.skeleton import DETACH_ABOVE, skeleton
-from tests.support import build, build_proto, normal
+from tests.support import build, build_proto, normal, random_feed, run
 
 
 def _value(model: ir.Model, name: str) -> ir.Value:
@@ -35,6 +36,32 @@ def test_recorded_shapes_stay_where_inference_says_nothing() -> None:
     infer_shapes(model)
     assert value.shape == (2, 3)
     assert model.graph.outputs[0].shape == (2, 3)
+
+
+ROUNDED = {
+    "MaxPool<kernel_shape=[4,4], strides=[1,4], pads=[2,1,1,1], ceil_mode=1>(x)": (18, 7),
+    "AveragePool<kernel_shape=[2,2], strides=[1,4], ceil_mode=1>(x)": (16, 20),
+    "AveragePool<kernel_shape=[3,4], strides=[4,4], pads=[1,0,2,2], ceil_mode=1>(x)": (15, 15),
+    "MaxPool<kernel_shape=[3,3], strides=[2,2], ceil_mode=1>(x)": (8, 11),
+    "MaxPool<kernel_shape=[3,3], strides=[3,3], ceil_mode=1>(x)": (18, 19),
+    'Resize<mode="nearest">(x, none, factors)': (10, 11),
+}
+"""Node -> height and width of its input."""
+
+
+@pytest.mark.parametrize("body", ROUNDED)
+def test_sizes_that_are_rounded_are_those_of_the_runtime(body: str) -> None:
+    """Two in a row: the second is inferred from what the first gives."""
+    height, width = ROUNDED[body]
+    more = (
+        {"factors": np.array([1, 1, 0.7, 0.7], np.float32), "none": np.zeros(0, np.float32)}
+        if "factors" in body
+        else {}
+    )
+    text = f"g (float[1,2,{height},{width}] x) => (float[a,b,c,d] y) {{ m = {body} y = {body.replace('(x', '(m')} }}"
+    model = build(text, opset=19, **more)
+    expected = run(model, random_feed(model))["y"].shape
+    assert _value(model, "y").shape == expected
 
 
 def test_names_of_dynamic_dimensions_stay() -> None:

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 from converter_lite.formats.mindspore_lite.format import MS_REQUIREMENTS
 from converter_lite.graph import assign_names
+from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.spelled_out import SPELLED_OUT
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 
@@ -35,6 +36,7 @@ class Case:
         assign_names(model)
         for operator in MS_REQUIREMENTS.spelled_out:
             SPELLED_OUT[operator](model)
+        infer_shapes(model)
         return model
 
 

@@ -34,6 +34,11 @@ def convolutions() -> Iterator[Case]:
         ("flat_kernel", (5, 4, 1, 3), {}),
     ):
         yield case(f"conv_{name}", "Conv", x, const(shape), const(shape[:1], 2), **attributes)
+    for kernel, dilation, stride in ((7, 1, 1), (7, 2, 1), (7, 2, 2), (7, 2, 3), (3, 4, 1)):
+        around = {"kernel_shape": [kernel] * 2, "dilations": [dilation] * 2, "strides": [stride] * 2}
+        around |= {"pads": [(kernel - 1) * dilation // 2] * 4, "group": 14}
+        name = f"conv_depthwise_{kernel}_{dilation}_{stride}_of_two_rows"
+        yield case(name, "Conv", values((1, 14, 2, 9)), const((14, 1, kernel, kernel)), const((14,), 2), **around)
     yield case("conv_without_bias", "Conv", x, const((5, 4, 3, 3)), **plain)
     yield case("conv_variable_bias", "Conv", x, const((5, 4, 3, 3)), values((5,), 2), **plain)
     yield case("conv_1d_variable_bias", "Conv", values((2, 4, 9)), const((5, 4, 3)), values((5,), 2))
@@ -239,6 +244,9 @@ def reductions() -> Iterator[Case]:
     for op in ("ArgMax", "ArgMin"):
         yield case(op.lower(), op, x, axis=1)
         yield case(f"{op.lower()}_dropped", op, values((3, 8)), axis=-1, keepdims=0)
+        for shape, axis in (((7,), 0), ((2, 3, 4, 2, 3), 2), ((2, 3, 4, 2, 3), 4)):
+            for keep in (0, 1):
+                yield case(f"{op.lower()}_of_{len(shape)}_{axis}_{keep}", op, values(shape), axis=axis, keepdims=keep)
     yield case("topk", "TopK", values((3, 8)), ints(3), outputs=2)
     yield case("topk_smallest", "TopK", values((3, 8)), ints(3), outputs=2, largest=0)
     yield case("topk_axis", "TopK", values((2, 8, 3)), ints(2), outputs=2, axis=1)
@@ -249,6 +257,8 @@ def reductions() -> Iterator[Case]:
 def shapes() -> Iterator[Case]:
     x = values()
     yield case("reshape", "Reshape", x, ints(2, 2, 42))
+    yield case("reshape_to_no_axes", "Reshape", values((1, 1)), (np.zeros(0, np.int64),))
+    yield case("reduce_log_sum_exp_to_no_axes", "ReduceLogSumExp", values((6,)), ints(0), keepdims=0, opset=18)
     yield case("reshape_keeps", "Reshape", x, ints(0, 0, -1))
     yield case("flatten", "Flatten", x)
     yield case("flatten_two", "Flatten", x, axis=2)
@@ -282,6 +292,7 @@ def shapes() -> Iterator[Case]:
     yield case("cast_bool", "Cast", _whole((3, 4), 2), to=TensorProto.BOOL)
     yield case("cast_from_bool", "Cast", _whole((3, 4), 2) > 0, to=TensorProto.FLOAT)
     for mode in ("DCR", "CRD"):
+        yield case(f"depth_to_space_{mode.lower()}_by_1", "DepthToSpace", values((1, 8, 3, 2)), blocksize=1, mode=mode)
         yield case(f"depth_to_space_{mode.lower()}", "DepthToSpace", values((1, 8, 3, 2)), blocksize=2, mode=mode)
     yield case("space_to_depth", "SpaceToDepth", values((1, 2, 4, 6)), blocksize=2)
     for name, pads in (("image", (0, 0, 1, 2, 0, 0, 3, 1)), ("channels", (0, 1, 0, 0, 0, 1, 0, 0))):
@@ -323,6 +334,8 @@ def normalizations() -> Iterator[Case]:
     yield case("batch_norm_epsilon", "BatchNormalization", x, *four, epsilon=0.1)
     yield case("batch_norm_matrix", "BatchNormalization", values((3, 4)), *four)
     yield case("layer_norm", "LayerNormalization", values((2, 3, 8)), const((8,)), const((8,), 2))
+    deep = (2, 3, 2, 4, 5)
+    yield case("layer_norm_deep", "LayerNormalization", values(deep), const(deep[3:]), const(deep[3:], 2), axis=3)
     yield case("layer_norm_epsilon", "LayerNormalization", values((3, 8)), const((8,)), epsilon=0.1)
     yield case("layer_norm_axis", "LayerNormalization", values((2, 3, 8)), const((3, 8)), const((3, 8), 2), axis=1)
     yield case("instance_norm", "InstanceNormalization", x, const((4,)), const((4,), 2))
@@ -332,6 +345,8 @@ def normalizations() -> Iterator[Case]:
     yield case("lp_norm", "LpNormalization", values((3, 8)))
     yield case("lp_norm_one", "LpNormalization", x, axis=1, p=1)
     yield case("lrn", "LRN", x, size=3)
+    for size in (1, 3, 5, 7):
+        yield case(f"lrn_of_5_by_{size}", "LRN", values((2, 5, 3, 4)), size=size, alpha=0.3)
     yield case("lrn_attributes", "LRN", x, size=5, alpha=0.05, beta=0.5, bias=2.0)
 
 
@@ -345,6 +360,8 @@ def resizes() -> Iterator[Case]:
         yield case(f"resize_linear_down_{transform}", "Resize", x, none, none, ints(1, 4, 3, 4), mode="linear", **mode)
         yield case(f"resize_cubic_{transform}", "Resize", x, none, double, mode="cubic", **mode)
         yield case(f"resize_nearest_{transform}", "Resize", x, none, none, ints(1, 4, 9, 5), mode="nearest", **mode)
+    tie = {"coordinate_transformation_mode": "half_pixel_symmetric", "nearest_mode": "round_prefer_ceil"}
+    yield case("resize_to_a_tie", "Resize", values((1, 3, 12, 2)), none, none, ints(1, 3, 14, 15), opset=19, **tie)
     for nearest in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
         yield case(f"resize_{nearest}", "Resize", x, none, none, ints(1, 4, 9, 11), nearest_mode=nearest)
     yield case("resize_nearest_double", "Resize", x, none, double)

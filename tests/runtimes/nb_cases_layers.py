@@ -197,6 +197,16 @@ def normalization(c: Cases) -> None:
     c.add("LayerNormalization two axes", "LayerNormalization", (2, 3, 8), consts={1: (3, 8), 2: (3, 8)}, axis=1)
     c.add("GroupNormalization", "GroupNormalization", IMAGE, consts={1: (2,), 2: (2,)}, num_groups=2)
     channels = {1: (4,), 2: (4,)}
+    for shape in ((2, 4, 6), (2, 4, 3, 2, 5)):
+        given = {1: (4,), 2: (4,)}
+        c.add(
+            f"GroupNormalization of {len(shape)} dimensions",
+            "GroupNormalization",
+            shape,
+            consts=given,
+            num_groups=2,
+            opset=21,
+        )
     c.add("GroupNormalization channels", "GroupNormalization", IMAGE, consts=channels, num_groups=2, opset=21)
     c.add("LpNormalization", "LpNormalization", (2, 3, 8), axis=-1, p=2)
     c.add("LpNormalization axis 1", "LpNormalization", IMAGE, axis=1, p=2)
@@ -276,6 +286,11 @@ def resizing(c: Cases) -> None:
             )
     third = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
     region = {1: floats(), 2: floats(1, 1, 2, 2)}
+    for larger in (ints(1, 4, 9, 7), ints(1, 4, 24, 13), ints(1, 4, 3, 25)):
+        given = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+        c.add(
+            f"Resize linear asymmetric to {larger[2:]}", "Resize", (1, 4, 3, 6), None, None, consts={3: larger}, **given
+        )
     c.add("Resize with an empty region", "Resize", (1, 4, 3, 6), consts=region, **floor)
     c.add("Resize linear by a third", "Resize", (1, 4, 3, 6), None, consts={2: floats(1, 1, 4 / 3, 4 / 3)}, **third)
     halved = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}

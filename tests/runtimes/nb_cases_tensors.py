@@ -33,12 +33,17 @@ def functions(c: Cases) -> None:
     c.add("Clip 0 to 20", "Clip", c.data(SHAPE) * 20, consts={1: scalar(0), 2: scalar(20)})
     c.add("Clip below", "Clip", SHAPE, consts={1: scalar(0.25)})
     c.add("PRelu one slope", "PRelu", SHAPE, consts={1: (1,)})
+    c.add("PRelu of a vector", "PRelu", (5,), consts={1: (1,)})
     c.add("PRelu channel", "PRelu", SHAPE, consts={1: (3, 1, 1)})
     c.add("PRelu element", "PRelu", SHAPE, consts={1: (3, 4, 5)})
     for axis in (-1, 1, 2):
         c.add(f"Softmax axis {axis}", "Softmax", SHAPE, axis=axis)
     c.add("Softmax old", "Softmax", SHAPE, axis=1, opset=11)
     c.add("LogSoftmax", "LogSoftmax", SHAPE, axis=-1)
+    wide = 40 * c.data(SHAPE)
+    for axis in (1, -1):
+        c.add(f"Softmax of large numbers, axis {axis}", "Softmax", wide, axis=axis)
+        c.add(f"LogSoftmax of large numbers, axis {axis}", "LogSoftmax", wide, axis=axis)
     c.add("Identity", "Identity", SHAPE)
     c.add("Dropout", "Dropout", SHAPE)
 
@@ -61,6 +66,8 @@ def arithmetic(c: Cases) -> None:
     positive = np.abs(c.data(SHAPE)) + 0.2
     for name, power in (("2", 2.0), ("0.5", 0.5), ("3", 3.0), ("minus 1.5", -1.5)):
         c.add(f"Pow {name}", "Pow", positive, consts={1: scalar(power)})
+    c.add("Pow of rows", "Pow", np.abs(c.data((4, 4, 1))) + 0.1, (4, 4, 4))
+    c.add("Pow of a number", "Pow", floats(1.7).reshape(1, 1), consts={1: (4, 4)})
     c.add("Pow negative base", "Pow", SHAPE, consts={1: scalar(3.0)})
     for op in ("Add", "Sub", "Mul"):
         nodes = [
@@ -165,6 +172,9 @@ def movement(c: Cases) -> None:
     c.add("Pad 3-D tensor", "Pad", (2, 3, 4), consts={1: ints(0, 1, 2, 0, 0, 1), 2: scalar(-2)})
     deep = ints(0, 0, 1, 1, 2, 0, 0, 0, 2, 1)
     c.add("Pad depth", "Pad", (1, 2, 3, 4, 5), consts={1: deep})
+    c.add("Pad depth with a number", "Pad", (1, 2, 3, 4, 5), consts={1: deep, 2: scalar(-7)})
+    for mode in ("edge", "wrap"):
+        c.add(f"Pad {mode} of nothing", "Pad", (2, 3, 4), consts={1: ints(*6 * [0])}, opset=19, mode=mode)
     c.add("Expand", "Expand", (2, 1, 4), consts={1: ints(2, 3, 4)})
     c.add("Expand more dimensions", "Expand", (3, 1), consts={1: ints(2, 3, 4)})
     c.add("Tile", "Tile", (2, 3), consts={1: ints(2, 3)})
@@ -203,6 +213,9 @@ def indexing(c: Cases) -> None:
     c.add("Selu", "Selu", (2, 3, 4))
     c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})
     c.add("GatherND in batches", "GatherND", (2, 4, 5), consts={1: ints(1, 3).reshape(2, 1)}, batch_dims=1)
+    c.add("GatherND from the end", "GatherND", (3, 4, 5), consts={1: ints(0, -1, -2, 3).reshape(2, 2)})
+    ends = ints(-1, 3).reshape(2, 1)
+    c.add("GatherND from the end in batches", "GatherND", (2, 4, 5), consts={1: ends}, batch_dims=1)
     picks = ints(1, 3, 0, -1, 2, 2).reshape(2, 3, 1)
     c.add("GatherElements", "GatherElements", (2, 3, 4), consts={1: picks}, axis=2)
     c.add("GatherElements along the middle", "GatherElements", (3, 4, 2), np.abs(picks), axis=1, releases=NEW)
@@ -218,6 +231,15 @@ def indexing(c: Cases) -> None:
     c.add("OneHot", "OneHot", ints(1, 0, 3), consts={1: scalar(4, np.int64), 2: floats(0, 1)}, releases=NEW)
     nodes = [onnx.helper.make_node("TopK", ["x", "k"], ["y", "i"], name="top")]
     c.graph("TopK", nodes, {"x": c.data((3, 8))}, [c.constant("k", ints(3))], ["y"])
+    for axis, largest in ((1, 0), (0, 1), (0, 0)):
+        nodes = [onnx.helper.make_node("TopK", ["x", "k"], ["y", "i"], name="top", axis=axis, largest=largest)]
+        name = f"TopK axis {axis}, largest={largest}"
+        c.graph(name, nodes, {"x": c.data((4, 8))}, [c.constant("k", ints(3))], ["y"])
+    nodes = [
+        onnx.helper.make_node("TopK", ["x", "k"], ["y", "i"], name="top", axis=0),
+        onnx.helper.make_node("Cast", ["i"], ["z"], name="cast", to=1),
+    ]
+    c.graph("TopK places", nodes, {"x": c.data((4, 8))}, [c.constant("k", ints(3))], ["y", "z"], releases=NEW)
     for axis in (0, 1, -1):
         nodes = [
             onnx.helper.make_node("ArgMax", ["x"], ["h"], name="arg", axis=axis),

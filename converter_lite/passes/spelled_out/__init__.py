@@ -12,7 +12,12 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
-from converter_lite.passes.spelled_out.functions import spell_out_celu, spell_out_log_sum_exp, spell_out_selu
+from converter_lite.passes.spelled_out.functions import (
+    spell_out_celu,
+    spell_out_log_softmax,
+    spell_out_log_sum_exp,
+    spell_out_selu,
+)
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
@@ -47,6 +52,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "IsNaN": spell_out_is_nan,
         "LRN": spell_out_local_response,
         "Loop": spell_out_loops,
+        "LogSoftmax": spell_out_log_softmax,
         "MatMul": spell_out_vector_products,
         "MaxPool": spell_out_rows,
         "Pad": spell_out_padding,

@@ -75,3 +75,28 @@ def _log_sum_exp(graph: ir.Graph, node: ir.Node) -> bool:
     target = g.add_initializer(graph, f"{node.name}_shape", np.array(result, np.int64))
     replace([node], ir.node("Reshape", [whole, target]))
     return True
+
+
+def spell_out_log_softmax(model: ir.Model) -> int:
+    """Replace LogSoftmax: ``d - Log(ReduceSum(Exp(d)))`` with the distance d from the largest element.
+
+    The logarithm of a Softmax is minus infinity where a share is too small for a float32.
+
+    Refused: unknown sizes, and operator sets below 18.
+    """
+    if model.graph.opset_imports.get("", 1) < AXES_AS_INPUT:
+        return 0
+    return sum(_log_softmax(model.graph, node) for node in list(model.graph) if is_op(node, "LogSoftmax"))
+
+
+def _log_softmax(graph: ir.Graph, node: ir.Node) -> bool:
+    x, shape = node.inputs[0], g.static_shape(node.inputs[0])
+    if x is None or x.dtype is not ir.DataType.FLOAT or not shape:
+        return False
+    axis = g.int_attribute(node, "axis", -1) % len(shape)
+    kept = [1 if place == axis else size for place, size in enumerate(shape)]
+    axes = g.add_initializer(graph, f"{node.name}_axis", np.array([axis], np.int64))
+    distance = insert(graph, node, "Sub", [x, insert(graph, node, "ReduceMax", [x, axes], kept, keepdims=1)], shape)
+    total = insert(graph, node, "ReduceSum", [insert(graph, node, "Exp", [distance], shape), axes], kept, keepdims=1)
+    replace([node], ir.node("Sub", [distance, insert(graph, node, "Log", [total], kept)]))
+    return True

@@ -138,15 +138,19 @@ def _whole_index(graph: ir.Graph, node: ir.Node, picks: ir.Value, stride: int, o
 
 
 def spell_out_negative_indices(model: ir.Model) -> int:
-    """Count constant indices of a Gather from the front."""
-    return sum(_from_front(model.graph, node) for node in list(model.graph) if is_op(node, "Gather"))
+    """Count constant indices of a Gather or a GatherND from the front."""
+    return sum(_from_front(model.graph, node) for node in list(model.graph) if node.op_type in ("Gather", "GatherND"))
 
 
 def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
     shape, indices = g.static_shape(node.inputs[0]), g.constant(node.inputs[1])
     if shape is None or indices is None or not (indices < 0).any():
         return False
-    size = shape[g.int_attribute(node, "axis", 0)]
+    if node.op_type == "Gather":
+        size = np.array(shape[g.int_attribute(node, "axis", 0)])
+    else:
+        batch = g.int_attribute(node, "batch_dims", 0)
+        size = np.array(shape[batch : batch + indices.shape[-1]])
     positive = np.where(indices < 0, indices + size, indices).astype(indices.dtype)
     node.replace_input_with(1, g.add_initializer(graph, f"{node.name}_from_front", positive))
     return True
@@ -172,7 +176,7 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
     begins, ends = found[: len(axes)], found[len(axes) :]
     pads = {int(axis) % len(shape): (int(b), int(e)) for axis, b, e in zip(axes, begins, ends, strict=True) if b or e}
     is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap"
-    if is_picture or min(min(both) for both in pads.values()) < 0:
+    if is_picture or min((min(both) for both in pads.values()), default=0) < 0:
         return False
     value, sizes = node.inputs[0], list(shape)
     for axis, both in pads.items():

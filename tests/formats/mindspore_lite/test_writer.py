@@ -131,6 +131,12 @@ def test_an_input_without_elements_is_a_problem() -> None:
     assert [str(problem) for problem in check(model)] == ["x (input): its shape [0, 3] holds no element"]
 
 
+def test_a_result_without_elements_is_a_problem() -> None:
+    nodes = [helper.make_node("Split", ["x", "sizes"], ["y", "z"], name="parts")]
+    model = from_nodes(nodes, {"x": (2, 3)}, {"sizes": np.array([2, 0])}, ["y", "z"])
+    assert [str(problem) for problem in check(model)] == ["parts (Split): z holds no element"]
+
+
 def test_indices_of_a_pool_that_are_an_output_are_a_problem_of_the_pool() -> None:
     pool = helper.make_node("MaxPool", ["x"], ["y", "i"], name="pool", kernel_shape=[2, 2])
     assert [problem.node for problem in check(from_nodes([pool], {"x": (1, 3, 8, 8)}, {}, ["y", "i"]))] == ["pool"]

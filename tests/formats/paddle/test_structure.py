@@ -197,6 +197,18 @@ def test_a_resize_that_the_runtime_would_compute_otherwise_is_refused() -> None:
     assert "goes by the size" in check(model, "x86")[0].reason
 
 
+def test_what_the_runtime_would_leave_out_or_misread_is_refused() -> None:
+    smaller = graph(
+        'g (float[1,1,9,9] x) => (float[1,1,4,4] y) { y = Resize<mode="linear", antialias=1>(x, , , s) }',
+        opset=18,
+        s=np.array([1, 1, 4, 4]),
+    )
+    whole = graph("g (int64[5] x) => (int64[2] y, int64[2] i) { y, i = TopK(x, k) }", k=np.array([2]))
+    for target in ("arm", "x86"):
+        assert "antialias" in check(smaller, target)[0].reason
+        assert "no kernel for INT64" in check(whole, target)[0].reason
+
+
 def test_an_unknown_target_is_named() -> None:
     with pytest.raises(TargetError, match="opencl"):
         check(small_network(), "opencl")

@@ -70,7 +70,8 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
     fixed, late = _split_bias(bias)
     kind, out = _activation_inside(ctx, node, late, integer=integer)
     image = as_image(ctx, x, integer=integer)
-    if (len(set(window.stride)) > 1 and len(set(window.pads)) > 1) or _leaves_the_picture(ctx, image, window):
+    uneven = len(set(window.stride)) > 1 and len(set(window.pads)) > 1
+    if uneven or _leaves_the_picture(ctx, image, window) or _overlaps_both_borders(ctx, image, window, ctx.shape(w)):
         image, window = _padded(ctx, image, window)
     channels = ctx.shape(w)
     attributes: dict[str, Any] = {
@@ -136,7 +137,7 @@ def _integer_filters(ctx: Lowering, node: ir.Node, w: ir.Value) -> bool:
 
 
 def _padded(ctx: Lowering, image: int, window: _Window) -> tuple[int, _Window]:
-    """Pad before: the runtime computes wrong numbers where pads are uneven and strides differ, or a window is all padding."""
+    """Pad before, so that no window reaches beyond the picture: kernels for such windows are wrong in some shapes."""
     padded = pad_image(ctx, image, window.pads)
     return padded, _Window(window.kernel, window.stride, window.dilation, [0, 0, 0, 0], window.group)
 
@@ -146,6 +147,15 @@ def _leaves_the_picture(ctx: Lowering, image: int, window: _Window) -> bool:
     sizes = ctx.ms.tensors[image].dims[1:3]
     axes = zip(sizes, window.kernel, window.stride, window.dilation, window.pads[::2], window.pads[1::2], strict=True)
     return any(not _meets(*axis) for axis in axes)
+
+
+def _overlaps_both_borders(ctx: Lowering, image: int, window: _Window, filters: tuple[int, ...]) -> bool:
+    """Whether depthwise windows, even one before the first, end behind the picture: the kernel for ARM then writes elsewhere."""
+    if window.group == 1 or filters[1] > 1:
+        return False
+    sizes = ctx.ms.tensors[image].dims[1:3]
+    axes = zip(sizes, window.kernel, window.stride, window.dilation, window.pads[::2], strict=True)
+    return any(size + before - (kernel - 1) * step - 1 < -stride for size, kernel, stride, step, before in axes)
 
 
 def _meets(size: int, kernel: int, stride: int, dilation: int, before: int, behind: int) -> bool:

@@ -300,10 +300,11 @@ class Lowering:
         return index
 
     def reshape(self, source: int, dims: Sequence[int]) -> int:
-        """A tensor with other, fixed dimensions."""
-        quant = self.ms.tensors[source].quant
-        target = self.int_constant(dims, "shape")
-        return self.emit("Reshape", [source, target], dims, quant=quant, quant_type=self.shape_quant_type(source))
+        """A tensor with other, fixed dimensions; the runtime refuses a Reshape to none."""
+        given: dict[str, Any] = {"quant": self.ms.tensors[source].quant, "quant_type": self.shape_quant_type(source)}
+        if not dims:
+            return self.emit("Squeeze", [source], dims, **given)
+        return self.emit("Reshape", [source, self.int_constant(dims, "shape")], dims, **given)
 
     def image(self, index: int) -> int:
         """The tensor with the label NHWC, without which image operators refuse it."""

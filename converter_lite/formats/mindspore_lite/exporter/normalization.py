@@ -21,6 +21,9 @@ from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Un
 from converter_lite.formats.mindspore_lite.exporter.reduce import reduce_tensor
 from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute
 
+_LAYER_NORM_RANK = 4
+"""Axes of the largest tensor that the runtime's LayerNormFusion takes."""
+
 SMALLEST_NORM = 1e-30
 """What a smaller norm is taken for, so that a row of zeros stays one."""
 
@@ -62,17 +65,21 @@ def _layer_norm(ctx: Lowering, node: ir.Node) -> None:
     gamma = np.broadcast_to(ctx.array(required(node, 1), "the scale"), tail)
     bias = input_at(node, 2)
     beta = np.zeros(tail) if bias is None else np.broadcast_to(ctx.array(bias, "the bias"), tail)
-    inputs = [ctx.use(x), _named(ctx, node, "gamma", gamma), _named(ctx, node, "beta", beta)]
+    source, dims = ctx.use(x), shape
+    if rank > _LAYER_NORM_RANK:
+        axis, dims = 1, (int(np.prod(shape[:axis])), int(np.prod(tail)))
+        source, gamma, beta = ctx.reshape(source, dims), gamma.reshape(-1), beta.reshape(-1)
+    inputs = [source, _named(ctx, node, "gamma", gamma), _named(ctx, node, "beta", beta)]
     index = ctx.emit(
         "LayerNormFusion",
         inputs,
-        shape,
+        dims,
         begin_norm_axis=axis,
         begin_params_axis=axis,
         epsilon=_number(node, "epsilon", 1e-5),
         elementwise_affine=True,
     )
-    ctx.bind(out, index)
+    ctx.bind(out, ctx.reshape(index, shape) if dims != shape else index)
 
 
 def _instance_norm(ctx: Lowering, node: ir.Node) -> None:
@@ -155,9 +162,12 @@ def _lp_norm(ctx: Lowering, node: ir.Node) -> None:
 def _lrn(ctx: Lowering, node: ir.Node) -> None:
     """The runtime's alpha is per element, ONNX divides by the size of the window."""
     x, out = required(node, 0), node.outputs[0]
-    size = int_attribute(node, "size", 1)
+    size, channels = int_attribute(node, "size", 1), ctx.shape(x)[1]
     if size % 2 == 0:
         raise Unsupported("a window of even size")
+    if size in (1, channels):
+        ctx.bind(out, _lrn_by_product(ctx, node, size, channels), pm.NHWC)
+        return
     index = ctx.emit(
         "LRN",
         [as_image(ctx, x)],
@@ -170,6 +180,18 @@ def _lrn(ctx: Lowering, node: ir.Node) -> None:
         norm_region="ACROSS_CHANNELS",
     )
     ctx.bind(out, index, pm.NHWC)
+
+
+def _lrn_by_product(ctx: Lowering, node: ir.Node, size: int, channels: int) -> int:
+    """Windows that the runtime refuses, or miscounts where one holds all channels: sums of squares by a matrix of ones."""
+    x = required(node, 0)
+    image, dims = as_image(ctx, x), pm.permute(ctx.shape(x), pm.NHWC)
+    steps = np.arange(channels)[:, None] - np.arange(channels)
+    share = (np.abs(steps) <= size // 2) * (_number(node, "alpha", 1e-4) / size)
+    sums = ctx.emit("MatMulFusion", [ctx.emit("Square", [image], dims), _named(ctx, node, "windows", share)], dims)
+    lifted = ctx.emit("AddFusion", [sums, ctx.float_constant(_number(node, "bias", 1.0))], dims)
+    power = ctx.emit("PowFusion", [lifted, ctx.float_constant(-_number(node, "beta", 0.75))], dims)
+    return ctx.emit("MulFusion", [image, power], dims)
 
 
 TABLE: dict[str, Lower] = {

@@ -90,6 +90,10 @@ def _softmax(op: str) -> Lower:
     return lower
 
 
+_ARG_RANKS = (2, 3, 4)
+"""Numbers of axes with which the runtime finds the largest; of one it refuses results without axes."""
+
+
 def _arg(op: str) -> Lower:
     def lower(ctx: Lowering, node: ir.Node) -> None:
         x, out = required(node, 0), node.outputs[0]
@@ -97,6 +101,14 @@ def _arg(op: str) -> Lower:
         if int_attribute(node, "select_last_index", 0):
             raise Unsupported("select_last_index")
         axis, keep = axis_of(node, rank, 0), bool(int_attribute(node, "keepdims", 1))
+        if rank not in _ARG_RANKS:
+            flat = ctx.reshape(ctx.use(x), (int(np.prod(shape[:axis])), shape[axis], int(np.prod(shape[axis + 1 :]))))
+            dims = [ctx.ms.tensors[flat].dims[0], ctx.ms.tensors[flat].dims[2]]
+            index = ctx.emit(
+                op, [flat], dims, dtype=DataType.INT32, axis=1, top_k=1, keep_dims=False, out_max_value=False
+            )
+            ctx.bind(out, ctx.reshape(index, ctx.shape(out)))
+            return
         perm: Perm = ctx.best_perm([x], rank)
         place = perm.index(axis)
         kept = [1 if a == axis else shape[a] for a in perm if keep or a != axis]

@@ -30,10 +30,7 @@ def _relabel(ctx: Lowering, node: ir.Node) -> None:
     integer = not is_constant(x) and ctx.computes_integers(node, [x], out)
     perm, result = _still_order(ctx, x, before, after)
     source = ctx.use(x, perm, integer=integer)
-    dims = pm.permute(after, result)
-    quant = ctx.activation_quant(x) if integer else None
-    target = ctx.int_constant(list(dims), "shape")
-    index = ctx.emit("Reshape", [source, target], dims, quant=quant, quant_type=ctx.shape_quant_type(source))
+    index = ctx.reshape(source, pm.permute(after, result))
     if integer:
         ctx.bind_same_grid(out, index, result, x)
     else:
@@ -208,6 +205,9 @@ def _depth_to_space(ctx: Lowering, node: ir.Node) -> None:
     """The runtime's order is DCR; CRD is DCR of reordered channels."""
     x, out = required(node, 0), node.outputs[0]
     block = int_attribute(node, "blocksize", 2)
+    if block == 1:
+        _identity(ctx, node)  # the runtime refuses blocks of one
+        return
     source = as_image(ctx, x)
     if attribute(node, "mode", "DCR") == "CRD":
         channels = np.arange(ctx.shape(x)[1]).reshape(-1, block * block).T.reshape(-1)
@@ -222,18 +222,12 @@ def _space_to_depth(ctx: Lowering, node: ir.Node) -> None:
     block = int_attribute(node, "blocksize", 2)
     if attribute(node, "mode", "DCR") not in ("DCR", b"DCR"):
         raise Unsupported("mode CRD")
+    if block == 1:
+        _identity(ctx, node)
+        return
     dims = pm.permute(ctx.shape(out), pm.NHWC)
     index = ctx.emit("SpaceToDepth", [as_image(ctx, x)], dims, block_size=block, format=int(Format.NHWC))
     ctx.bind(out, index, pm.NHWC)
-
-
-def _empty_is_unsupported(lower: Lower) -> Lower:
-    def guarded(ctx: Lowering, node: ir.Node) -> None:
-        if any(0 in ctx.shape(out) for out in node.outputs):
-            raise Unsupported("its output is empty")
-        lower(ctx, node)
-
-    return guarded
 
 
 TABLE: dict[str, Lower] = {
@@ -246,7 +240,7 @@ TABLE: dict[str, Lower] = {
     "Dropout": _dropout,
     "Concat": _concat,
     "Split": _split,
-    "Slice": _empty_is_unsupported(_slice),
+    "Slice": _slice,
     "Expand": _expand,
     "Tile": _tile,
     "Cast": _cast,

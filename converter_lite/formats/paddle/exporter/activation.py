@@ -19,6 +19,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     rank,
     text_attribute,
 )
+from converter_lite.formats.paddle.exporter.movement import transpose
 from converter_lite.formats.paddle.exporter.reshaping import reshape
 from converter_lite.formats.paddle.kernels import Target
 from converter_lite.formats.paddle.program import Attribute, attr
@@ -108,6 +109,9 @@ def _prelu(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("its slope is computed at run time")
     size, dimensions = slope.size, rank(node.inputs[0])
     channels = dims(node.inputs[0])[1] if dimensions > 1 else 1  # type: ignore[arg-type]
+    if dimensions == 1:  # the kernel reads a second size
+        _prelu_by_parts(lowering, node, slope)
+        return
     if size == 1:
         mode = "all"
     elif size == channels and slope.ndim >= dimensions - 1 and slope.shape[1 - dimensions] == size:
@@ -186,6 +190,9 @@ def _along_axis(lowering: Lowering, node: ir.Node, operator: str, *, result: str
     modern = g.opset(lowering.quantized.model) >= 13
     axis = g.int_attribute(node, "axis", -1 if modern else 1) % dimensions
     name, final = lowering.tensor(source), result or lowering.result(value)
+    if lowering.absorbs and not lowering.is_arm and modern and axis != dimensions - 1:
+        _along_last_axis(lowering, operator, name, final, axis, dimensions)
+        return
     if modern or axis == dimensions - 1:
         lowering.emit(operator, {"X": [name]}, {"Out": [final]}, {"axis": attr(axis)})
         return
@@ -195,6 +202,16 @@ def _along_axis(lowering: Lowering, node: ir.Node, operator: str, *, result: str
     reshape(lowering, name, flat, (*known[:axis], int(np.prod(known[axis:]))))
     lowering.emit(operator, {"X": [flat]}, {"Out": [folded]}, {"axis": attr(axis)})
     reshape(lowering, folded, final, known)
+
+
+def _along_last_axis(lowering: Lowering, operator: str, name: str, final: str, axis: int, dimensions: int) -> None:
+    """Between transposes: along other axes x86 kernels do not subtract the largest element, and end at infinity from 89 on."""
+    order = list(range(dimensions))
+    order[axis], order[-1] = order[-1], order[axis]
+    turned, shares = lowering.temporary(f"{final}.turned"), lowering.temporary(f"{final}.shares")
+    transpose(lowering, name, turned, order)
+    lowering.emit(operator, {"X": [turned]}, {"Out": [shares]}, {"axis": attr(dimensions - 1)})
+    transpose(lowering, shares, final, order)
 
 
 HANDLERS: dict[str, Handler] = {

@@ -10,10 +10,12 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.activation import affine
 from converter_lite.formats.paddle.exporter.fusion import take_activation
+from converter_lite.formats.paddle.exporter.logic import expand
 from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
     Lowering,
     Unsupported,
+    dims,
     dtype_name,
     element_type,
 )
@@ -111,6 +113,9 @@ def _pow(lowering: Lowering, node: ir.Node) -> None:
         if power == 0.5:
             lowering.emit("sqrt", {"X": [name]}, outputs)
             return
+    base, whole = dims(node.inputs[0]), dims(value)  # type: ignore[arg-type]
+    if base != whole and -1 not in whole:  # the kernel for ARM repeats exponents only
+        name = expand(lowering, name, base, whole)
     if exponent is not None:
         right = lowering.parameter(f"{value.name}.exponent", np.asarray(exponent, np.float32))
     else:

@@ -151,15 +151,46 @@ def _one_hot(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _top_k(lowering: Lowering, node: ir.Node) -> None:
+    """The kernel takes the largest, whatever ``largest`` says, and in 2.10 along the last axis only."""
+    source, (best, places) = node.inputs[0], node.outputs
     count = integers(g.input_at(node, 1)) or [g.int_attribute(node, "k", 1)]
+    dimensions, dtype, kind = rank(source), dtype_name(source), element_type(best)
+    axis, smallest = g.int_attribute(node, "axis", -1) % dimensions, not g.int_attribute(node, "largest", 1)
+    order = [a for a in range(dimensions) if a != axis] + [axis]
+    turns, back = axis != dimensions - 1, [order.index(a) for a in range(dimensions)]
+    name, values, indices = lowering.tensor(source), lowering.result(best), lowering.result(places)
+    if turns:
+        turned, name = name, lowering.temporary(f"{name}.turned", dtype=kind)
+        transpose(lowering, turned, name, order, dtype=dtype)
+        values = lowering.temporary(f"{best.name}.turned", dtype=kind)
+        indices = lowering.temporary(f"{places.name}.turned", dtype=VarType.INT64)
+    largest = values
+    if smallest:
+        name, largest = _negative(lowering, name, dtype), lowering.temporary(f"{best.name}.negative", dtype=kind)
     attributes = {
         "k": attr(count[0]),
-        "axis": attr(g.int_attribute(node, "axis", -1) % rank(node.inputs[0])),
-        "largest": attr(bool(g.int_attribute(node, "largest", 1))),
+        "axis": attr(dimensions - 1),
+        "largest": attr(True),
         "sorted": attr(bool(g.int_attribute(node, "sorted", 1))),
     }
-    outputs = {"Out": [lowering.result(node.outputs[0])], "Indices": [lowering.result(node.outputs[1])]}
-    lowering.emit("top_k_v2", {"X": [lowering.tensor(node.inputs[0])]}, outputs, attributes)
+    lowering.emit("top_k_v2", {"X": [name]}, {"Out": [largest], "Indices": [indices]}, attributes)
+    if smallest:
+        _negate(lowering, largest, values, dtype)
+    if turns:
+        transpose(lowering, values, lowering.result(best), back, dtype=dtype)
+        if places.uses() or places.is_graph_output():
+            transpose(lowering, indices, lowering.result(places), back, dtype="int64")
+
+
+def _negative(lowering: Lowering, name: str, dtype: str) -> str:
+    result = lowering.temporary(f"{name}.negative")
+    _negate(lowering, name, result, dtype)
+    return result
+
+
+def _negate(lowering: Lowering, name: str, result: str, dtype: str) -> None:
+    attributes = {"scale": attr(-1.0), "bias": attr(0.0), "bias_after_scale": attr(True)}
+    lowering.emit("scale", {"X": [name]}, {"Out": [result]}, attributes, dtype=dtype)
 
 
 def _arg_max(lowering: Lowering, node: ir.Node) -> None:
@@ -168,10 +199,7 @@ def _arg_max(lowering: Lowering, node: ir.Node) -> None:
     name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
     dtype = dtype_name(node.inputs[0])
     if node.op_type == "ArgMin":
-        negative = lowering.temporary(f"{value.name}.negative", dims(node.inputs[0]))  # type: ignore[arg-type]
-        attributes = {"scale": attr(-1.0), "bias": attr(0.0), "bias_after_scale": attr(True)}
-        lowering.emit("scale", {"X": [name]}, {"Out": [negative]}, attributes, dtype=dtype)
-        name = negative
+        name = _negative(lowering, name, dtype)
     attributes = {
         "axis": long(g.int_attribute(node, "axis", 0) % rank(node.inputs[0])),
         "keepdims": attr(bool(g.int_attribute(node, "keepdims", 1))),

@@ -127,7 +127,7 @@ def _pad(lowering: Lowering, node: ir.Node) -> None:
             "data_format": attr("NCHW"),
         }
         lowering.emit("pad2d", inputs, outputs, attributes)
-    elif dimensions == 5 and not any(begin[:2] + end[:2]):
+    elif dimensions == 5 and not any(begin[:2] + end[:2]) and not (mode == "constant" and fill):
         attributes = {
             "mode": attr("replicate" if mode == "edge" else mode),
             "value": attr(fill),
@@ -142,7 +142,7 @@ def _pad(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _pad_by_concat(lowering: Lowering, node: ir.Node, begin: list[int], end: list[int], fill: float) -> None:
-    """The operator for any axis came with 2.13: concatenate constant blocks."""
+    """Concatenate constant blocks: the operator for any axis came with 2.13, and ``pad3d`` fills with a byte of its value."""
     sizes = list(shape(node.inputs[0]))
     value, name = node.outputs[0], lowering.tensor(node.inputs[0])
     axes = [axis for axis, pair in enumerate(zip(begin, end, strict=True)) if any(pair)]

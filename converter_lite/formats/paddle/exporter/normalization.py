@@ -16,7 +16,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     shape,
 )
 from converter_lite.formats.paddle.exporter.reshaping import reshape
-from converter_lite.formats.paddle.program import attr
+from converter_lite.formats.paddle.program import Attribute, attr
 
 
 def _batch_normalization(lowering: Lowering, node: ir.Node) -> None:
@@ -43,18 +43,7 @@ def _instance_normalization(lowering: Lowering, node: ir.Node) -> None:
     inputs = {slot: [lowering.tensor(value)] for slot, value in zip(slots, node.inputs, strict=True)}
     unused = {slot: [lowering.temporary(f"{node.name}.{slot}")] for slot in ("SavedMean", "SavedVariance")}
     attributes = {"epsilon": attr(float_attribute(node, "epsilon", 1e-5))}
-    value = node.outputs[0]
-    sizes, result = dims(value), lowering.result(value)
-    if len(sizes) == 4:
-        lowering.emit("instance_norm", inputs, {"Y": [result], **unused}, attributes)
-        return
-    if sizes[2:].count(-1) > 1:
-        raise Unsupported("InstanceNormalization of unknown dimensions", "give --inputShape")
-    # The kernels read four dimensions, whatever there are; in a reshape 0 keeps a size.
-    flat, normalized = (lowering.temporary(f"{value.name}.{part}") for part in ("flat", "normalized"))
-    reshape(lowering, inputs["X"][0], flat, (0, 0, 1, -1))
-    lowering.emit("instance_norm", inputs | {"X": [flat]}, {"Y": [normalized], **unused}, attributes)
-    reshape(lowering, normalized, result, (0, 0, *sizes[2:]))
+    _over_pictures(lowering, node, "instance_norm", inputs, unused, attributes)
 
 
 def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
@@ -99,7 +88,29 @@ def _group_normalization(lowering: Lowering, node: ir.Node) -> None:
         "groups": attr(groups),
         "data_layout": attr("NCHW"),
     }
-    lowering.emit("group_norm", inputs, {"Y": [lowering.result(node.outputs[0])], **unused}, attributes)
+    _over_pictures(lowering, node, "group_norm", inputs, unused, attributes)
+
+
+def _over_pictures(
+    lowering: Lowering,
+    node: ir.Node,
+    operator: str,
+    inputs: dict[str, list[str]],
+    unused: dict[str, list[str]],
+    attributes: dict[str, Attribute],
+) -> None:
+    """A normalization whose kernels read four dimensions, whatever there are."""
+    value = node.outputs[0]
+    sizes, result = dims(node.inputs[0]), lowering.result(value)  # type: ignore[arg-type]
+    if len(sizes) == 4:
+        lowering.emit(operator, inputs, {"Y": [result], **unused}, attributes)
+        return
+    if sizes[2:].count(-1) > 1:
+        raise Unsupported(f"{node.op_type} of unknown dimensions", "give --inputShape")
+    flat, normalized = (lowering.temporary(f"{value.name}.{part}") for part in ("flat", "normalized"))
+    reshape(lowering, inputs["X"][0], flat, (0, 0, 1, -1))  # 0 keeps a size
+    lowering.emit(operator, inputs | {"X": [flat]}, {"Y": [normalized], **unused}, attributes)
+    reshape(lowering, normalized, result, (0, 0, *sizes[2:]))
 
 
 def _lp_normalization(lowering: Lowering, node: ir.Node) -> None:

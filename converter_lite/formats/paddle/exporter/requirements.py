@@ -22,6 +22,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Gemm",
             "IsNaN",
             "Loop",
+            "LogSoftmax",
             "MatMul",
             "MaxPool",
             "Pad",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 
 from converter_lite import graph as g
@@ -16,7 +18,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     rank,
     text_attribute,
 )
-from converter_lite.formats.paddle.program import attr, floats, ints
+from converter_lite.formats.paddle.program import Attribute, attr, floats, ints
 
 
 def _resize(lowering: Lowering, node: ir.Node) -> None:
@@ -25,6 +27,8 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
     scales, sizes = _scales(node), integers(g.input_at(node, 3))
     factors = _factors(node, scales, sizes)
     mode = text_attribute(node, "mode", "nearest")
+    if g.int_attribute(node, "antialias", 0) and mode != "nearest" and min(factors) < 1:
+        raise Unsupported("Resize with antialias to a smaller size")
     align_corners, align_mode = _alignment(node, mode, factors)
     # By size where it is known: 2.10 takes the first factor for both.
     height, width = dims(node.outputs[0])[2:] if dims(node.outputs[0]) else (-1, -1)
@@ -54,6 +58,8 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
         name = _first_line(lowering, node, name, [2 + axis for axis, size in enumerate((height, width)) if size == 1])
     if mode == "linear" and not lowering.is_arm:
         name = _without_sides_of_one(lowering, node, name)
+        if _coordinates(node) == "asymmetric":
+            name = _doubled(lowering, node, name, operator, attributes)
     lowering.emit(operator, {"X": [name]}, outputs, attributes)
 
 
@@ -65,6 +71,22 @@ def _without_sides_of_one(lowering: Lowering, node: ir.Node, name: str) -> str:
     if sizes == wanted or min(wanted) < 1:
         return name
     return expand(lowering, name, sizes, wanted)
+
+
+def _doubled(lowering: Lowering, node: ir.Node, name: str, operator: str, attributes: Mapping[str, Attribute]) -> str:
+    """Sides doubled until none grows more than twofold in the last step: 2.10 reads past the last line where one does.
+
+    Interpolating between neighbours of what was interpolated linearly gives the same as one step.
+    """
+    source, wanted = dims(node.inputs[0]), dims(node.outputs[0])[2:]  # type: ignore[arg-type]
+    sizes = [new if old == 1 else old for old, new in zip(source[2:], wanted, strict=True)]
+    while min(sizes) > 0 and any(new > 2 * old for old, new in zip(sizes, wanted, strict=True)):
+        sizes = [2 * old if new > 2 * old else old for old, new in zip(sizes, wanted, strict=True)]
+        result = lowering.temporary(f"{node.outputs[0].name}.doubled", (*source[:2], *sizes))
+        given = {**attributes, "scale": floats(()), "out_h": attr(sizes[0]), "out_w": attr(sizes[1])}
+        lowering.emit(operator, {"X": [name]}, {"Out": [result]}, given)
+        name = result
+    return name
 
 
 def _refuse_sides_of_one(node: ir.Node, result: tuple[int, ...], hint: str) -> None:

@@ -12,9 +12,13 @@ _SAME_ORDER = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze
 _TAKEN = {ir.DataType.INT8: _SAME_ORDER | {"Cast"}, ir.DataType.UINT8: _SAME_ORDER | {"Cast"}}
 _GIVEN = {ir.DataType.INT8: _SAME_ORDER, ir.DataType.UINT8: _SAME_ORDER | {"Cast"}}
 
-_MISSING: dict[Target, Types] = {Target.X86: {ir.DataType.INT32: frozenset({"Gather", "Transpose"})}}
+_FLOATS_ONLY = frozenset({"TopK"})
+"""Operators whose kernel takes integers for floats."""
+
+_NOWHERE: Types = {ir.DataType.INT32: _FLOATS_ONLY, ir.DataType.INT64: _FLOATS_ONLY}
+_ON_X86: Types = {**_NOWHERE, ir.DataType.INT32: _FLOATS_ONLY | {"Gather", "Transpose"}}
 
 
 def refused_type(node: ir.Node, target: Target) -> str:
     """Why the library cannot take the element types of a node, or nothing."""
-    return missing_kernel(node, taken=_TAKEN, given=_GIVEN, missing=_MISSING.get(target, {}))
+    return missing_kernel(node, taken=_TAKEN, given=_GIVEN, missing=_ON_X86 if target is Target.X86 else _NOWHERE)
