@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.targets.operands import stored_weight, weight_of
 
@@ -25,8 +27,11 @@ class Block:
         inputs: Tensors that it reads, apart from those that the graph's inputs alone give at once.
         outputs: Tensors that it gives to the nodes behind it.
         weights: Initializers whose integers learn in it.
-        biases: All constants of its nodes, biases among them.
-        activations: Tensors of its own.
+        constants: All constants of its nodes, biases among them.
+        tensors: Tensors that its nodes read and give.
+        work: Multiplications for a sample.
+        positions: Results of a sample that share a weight, in the layer that has fewest of them.
+        nodes: How many nodes it has.
     """
 
     inputs: tuple[str, ...]
@@ -34,6 +39,9 @@ class Block:
     weights: tuple[str, ...]
     constants: tuple[str, ...]
     tensors: tuple[str, ...]
+    work: float
+    positions: float
+    nodes: int
 
 
 def blocks_of(graph: ir.Graph, plan: QuantPlan) -> list[Block]:
@@ -73,4 +81,14 @@ def _block(part: list[ir.Node], inputs: tuple[str, ...], outputs: tuple[str, ...
     constants = dict.fromkeys(str(v.name) for n in part for v in n.inputs if v is not None and g.is_constant(v))
     tensors = dict.fromkeys(str(v.name) for node in part for v in (*node.inputs, *node.outputs) if v is not None)
     weights = dict.fromkeys(str(v.name) for v in stored if v is not None)
-    return Block(inputs, outputs, tuple(weights), tuple(constants), tuple(n for n in tensors if n not in constants))
+    sizes = {node: math.prod(g.static_shape(value) or ()) for node, value in zip(part, stored, strict=True) if value}
+    return Block(
+        inputs,
+        outputs,
+        tuple(weights),
+        tuple(constants),
+        tuple(name for name in tensors if name not in constants),
+        work=sum(multiplications(node) for node in part),
+        positions=max(min(multiplications(node) / max(size, 1) for node, size in sizes.items()), 1.0),
+        nodes=len(part),
+    )

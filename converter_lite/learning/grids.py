@@ -1,10 +1,12 @@
 """Fake quantization: grids whose steps and integers learn, with straight-through gradients.
 
 Steps are learnt as logarithms of their ratio to the first ones, so a rate of learning means the same for every grid, and none can
-become negative.
+become negative. Integers learn in one of two ways: straight through their rounding, or softly, as a mixture of the two integers
+next to the float weight that is pulled towards one of them.
 
 Sources: Esser et al., Learned Step Size Quantization, ICLR 2020 (gradients of steps); Bhalgat et al., LSQ+, CVPR workshops 2020
-(zero points); Wei et al., QDrop, ICLR 2022 (:attr:`ActivationGrid.drop`).
+(zero points); Wei et al., QDrop, ICLR 2022 (:attr:`ActivationGrid.drop`); Nagel et al., Up or Down? Adaptive Rounding for
+Post-Training Quantization, ICML 2020, section 3.3 (soft rounding).
 """
 
 from __future__ import annotations
@@ -25,6 +27,15 @@ from converter_lite.kernels.quantize import along_axis
 EDGE = 0.4
 """Furthest that a weight starts from the integer that it is rounded to, in steps: at the edge of the interval the first gradient,
 whose size is noise, would move it to the other integer."""
+
+STRETCH = 0.1
+"""How far the sigmoid of soft rounding reaches beyond 0 and 1, where it is cut off."""
+
+LEANING = 0.3
+"""Share of the way from an integer to the float weight at which soft rounding starts."""
+
+SURE = 1e-3
+"""Least distance from the ends of that sigmoid at which soft rounding starts."""
 
 
 class _FakeQuantize(torch.autograd.Function):
@@ -125,17 +136,64 @@ class WeightGrid(nn.Module):
         self.register_buffer("high", torch.from_numpy(np.broadcast_to(params.spec.qmax - zero, weight.shape).copy()))
         self.steps = nn.Parameter(torch.from_numpy(exact.astype(np.float32)))
         self.growth = nn.Parameter(torch.zeros(params.scale.shape), requires_grad=learns)
+        self.share: nn.Parameter | None
+        self.register_parameter("share", None)
+        self._weight = torch.from_numpy(weight)
+        self._below = self.steps.detach()
         self.keep_within()
 
     def forward(self) -> Tensor:
-        """The weight that a device multiplies with."""
+        """The weight that a device multiplies with; while it is soft, a mixture of two of them."""
+        steps = self.steps if self.share is None else self._below + self._mixture()
+        within = torch.minimum(torch.maximum(steps, self.low), self.high)
+        return (rounded(within) if self.share is None else within) * self._step()
+
+    def _step(self) -> Tensor:
+        """What an integer counts, so that it broadcasts to the weight."""
         step = self.first * self.growth.exp()
         axis, block = self.params.spec.axis, self.params.spec.block
         if block and axis is not None:
             step = step.repeat_interleave(block, axis).narrow(axis, 0, self._shape[axis])
         elif axis is not None:
             step = step.reshape([-1 if i == axis % len(self._shape) else 1 for i in range(len(self._shape))])
-        return rounded(torch.minimum(torch.maximum(self.steps, self.low), self.high)) * step * self.columns
+        return step * self.columns
+
+    def soften(self) -> nn.Parameter:
+        """Let each integer be a mixture of itself and its neighbour on the side of the float weight.
+
+        At first the mixture is the integer, moved by ``LEANING`` of its distance to the float weight: where the errors of a
+        layer's integers cancel, they all become smaller and still cancel.
+
+        Returns:
+            What learns the mixture, until :meth:`harden`.
+        """
+        with torch.no_grad():
+            distance = (self._weight / self._step() - self.steps.round()).clamp(-1, 1)
+            self._below = self.steps.round() - (distance < 0).float()
+            mixed = torch.where(distance < 0, 1 + LEANING * distance, LEANING * distance)
+            reached = ((mixed + STRETCH) / (1 + 2 * STRETCH)).clamp(SURE, 1 - SURE)
+            self.share = nn.Parameter(torch.logit(reached))
+        return self.share
+
+    def _mixture(self) -> Tensor:
+        """Share of the upper integer, 0 to 1."""
+        assert self.share is not None
+        return (torch.sigmoid(self.share) * (1 + 2 * STRETCH) - STRETCH).clamp(0, 1)
+
+    def indecision(self, sharpness: float) -> Tensor:
+        """Sum over the weight of 1 for a mixture of equal parts and 0 for one of the integers alone.
+
+        Args:
+            sharpness: The greater, the nearer to an integer a mixture still counts as 1.
+        """
+        return (1 - (2 * self._mixture() - 1).abs().pow(sharpness)).sum()
+
+    def harden(self) -> None:
+        """Take the integer with the larger share."""
+        with torch.no_grad():
+            self.steps.copy_(self._below + self._mixture().round())
+            self.share = None
+            self.keep_within()
 
     def keep_within(self) -> None:
         """Bring back unrounded integers that have left the grid, and those of pairs that would saturate a kernel."""

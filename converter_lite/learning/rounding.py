@@ -4,8 +4,10 @@ No labels: the float network is the teacher, on calibration samples, which are m
 the samples is held out; what is returned is what came nearest to the teacher on them, in the graph that is written, and that is
 the network as it was before if nothing came nearer.
 
-Sources: Li et al., BRECQ, ICLR 2021 (blocks); Wei et al., QDrop, ICLR 2022 (activations left unquantized at random); Esser et
-al., Learned Step Size Quantization, ICLR 2020 (steps); Hinton et al., Distilling the Knowledge in a Neural Network, 2015.
+Sources: Nagel et al., Up or Down? Adaptive Rounding for Post-Training Quantization, ICML 2020 (soft integers, and what a layer
+reads in the quantized network with what it gives in the float one as its goal); Li et al., BRECQ, ICLR 2021 (blocks); Wei et al.,
+QDrop, ICLR 2022 (activations left unquantized at random); Esser et al., Learned Step Size Quantization, ICLR 2020 (steps); Hinton
+et al., Distilling the Knowledge in a Neural Network, 2015.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from torch import Tensor
 
 from converter_lite.errors import ModelError
 from converter_lite.learning.blocks import Block, blocks_of
+from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.network import Freedom, Network
 from converter_lite.learning.readback import learned
-from converter_lite.learning.training import Batch, Goal, Optimizer, batches, loss_of, sizes_of_results
+from converter_lite.learning.stations import Stations, restored, stored
+from converter_lite.learning.training import Batch, Goal, Optimizer, batches, indecision, loss_of, sizes_of_results
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.held_out import split, with_copies
 from converter_lite.quantization.pictures import changed, channel_axis
@@ -45,25 +49,30 @@ WORK_PER_SECOND = 2.5e9
 NODE_SECONDS = 2e-4
 """Time that a node takes in such a step besides."""
 
-BLOCKS_SHARE = 0.3
+BLOCKS_SHARE = 0.6
 """Part of the time in which blocks learn by themselves."""
+
+MOST_STEPS = 1000
+"""Of a block."""
+
+ROWS = 1024
+"""Results of a layer that a step of a block learns from: positions of all samples in a batch."""
 
 BATCH_BYTES = 600 << 20
 """Memory for the tensors of a batch."""
 
-BLOCK_BYTES = 250 << 20
-"""Memory for what blocks read and give, in both networks; with fewer samples where all need more."""
+BLOCK_BYTES = 300 << 20
+"""Memory for what a block reads and gives, in half precision; with fewer samples where all need more."""
 
 COPIES = 4
 """Times that a tensor of the teacher is in memory while the student learns: its own, gradients, rounding."""
 
 LARGEST_BATCH = 16
 
-BLOCK_TRAVEL, WHOLE_TRAVEL = 1.0, 0.3
-"""Shares of the ways of :mod:`.training` that parameters can go: the fewer layers learn at once, the further."""
+LARGEST_BLOCK_BATCH = 64
 
-WHOLE_INTEGERS = 0.1
-"""The same for integers besides, when all learn at once: weights that are rounded another way change the network in jumps."""
+BLOCK_TRAVEL, WHOLE_TRAVEL = 1.0, 0.3
+"""Shares of the ways of :mod:`.training` that grids and biases can go: the fewer layers learn at once, the further."""
 
 CHECKS = 8
 """Times that the held-out samples are looked at."""
@@ -84,12 +93,12 @@ OVERDUE = 3
 
 
 def learn_rounding(
-    quantized: QuantizedModel, model: ir.Model, feeds: Sequence[Feed], wanted: Learning, context: RunContext
+    starts: Sequence[QuantizedModel], model: ir.Model, feeds: Sequence[Feed], wanted: Learning, context: RunContext
 ) -> QuantizedModel:
     """The quantized network, nearer to the float one on held-out samples if that could be learnt.
 
     Args:
-        quantized: Where it starts.
+        starts: The same network, quantized in several ways; it starts with the one that is nearest.
         model: The float graph, with the same inputs and outputs.
         feeds: Calibration samples, at least two.
         wanted: Time, seed, and what may learn.
@@ -102,7 +111,7 @@ def learn_rounding(
     torch.set_num_threads(THREADS)
     torch.manual_seed(wanted.seed)
     try:
-        return _Lesson(quantized, model, feeds, wanted, context).run()
+        return _Lesson(starts, model, feeds, wanted, context).run()
     finally:
         torch.set_num_threads(threads)
         torch.set_rng_state(state)
@@ -117,39 +126,57 @@ class _Best:
     has_learnt: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """What a block reads in the quantized network, and gives in the float one, for a sample; as it is stored."""
+
+    known: Batch
+    right: Batch
+
+
 class _Lesson:
     def __init__(
-        self, quantized: QuantizedModel, model: ir.Model, feeds: Sequence[Feed], wanted: Learning, context: RunContext
+        self,
+        starts: Sequence[QuantizedModel],
+        model: ir.Model,
+        feeds: Sequence[Feed],
+        wanted: Learning,
+        context: RunContext,
     ) -> None:
-        freedom = Freedom() if wanted.grids else Freedom(weight_steps=False, activation_grids=False)
         self.log = context.log
         self.wanted = wanted
-        self.teacher = Network(quantized.reference or model).eval()
-        self.student = Network(quantized.model, quantized, freedom)
-        self.graph = quantized.model.graph
-        self.blocks = blocks_of(self.graph, quantized.plan)
         fitted, held_out = split(feeds)
         self.pictures = [dict(feed) for feed in fitted]
         self.samples = [_tensors(feed) for feed in fitted]
         self.judges = [_tensors(feed) for feed in held_out]
         self.scorer = Scorer(model, held_out, context)
-        self.best = _Best(quantized, self._score(quantized))
+        self.best = min((_Best(start, self._score(start)) for start in starts), key=lambda best: best.score.noise)
+        quantized = self.best.quantized
+        is_free = wanted.grids
+        freedom = Freedom(integers=False, weight_steps=is_free, activation_grids=is_free)
+        self.teacher = Network(quantized.reference or model).eval()
+        self.student = Network(quantized.model, quantized, freedom)
+        self.graph = quantized.model.graph
+        self.blocks = blocks_of(self.graph, quantized.plan)
         self.generator = torch.Generator().manual_seed(wanted.seed)
         self.draw = np.random.default_rng(wanted.seed)
         self.picture = channel_axis(self.pictures[0])
-        self.stacks = _can_stack(self.teacher, self.samples)
-        self.batch, seconds = self._sizes()
-        self.total = max(int(wanted.seconds / (seconds * self.batch)), CHECKS)
+        self.elements = self._measured()
+        inner = [name for block in self.blocks for name in (*block.inputs, *block.outputs)]
+        self.stacks = _can_stack(self.teacher, self.samples, [*self.teacher.outputs, *dict.fromkeys(inner)])
+        self.batch, self.seconds = self._sizes()
         self.deadline = time.monotonic() + OVERDUE * wanted.seconds
-        self.kinds = f"{len(self.samples)} samples{', mirrored and cut' if self.picture is not None else ''}"
         self.started_with = self.best.score
         self.held_out = len(held_out)
 
     def run(self) -> QuantizedModel:
         """Blocks, then the whole network, then the better of before and after."""
+        drawn = [_tensors(feed) for feed in with_copies(self.pictures, self.wanted.seed)]
+        for_blocks, total = self._plan(len(drawn))
+        kinds = f"{len(self.samples)} samples{', mirrored and cut' if self.picture is not None else ''}"
         self.log.info(
-            f"learning from the float network: {self.total} steps of {self.batch} of {self.kinds}; about "
-            f"{self.wanted.seconds} s on two cores"
+            f"learning from the float network: {for_blocks} steps of {len(self.blocks)} blocks, {total} of {self.batch} of "
+            f"{kinds}; about {self.wanted.seconds} s on two cores"
         )
         self._say("before", self.started_with)
         biases = {
@@ -159,14 +186,32 @@ class _Lesson:
         }
         self.sizes = sizes_of_results(self.teacher, self.samples[0], biases)
         self.student.train()
-        for_blocks = int(self.total * BLOCKS_SHARE) if len(self.blocks) > 1 else 0
         if for_blocks:
             before = {name: value.clone() for name, value in self.student.state_dict().items()}
-            self._learn_blocks(for_blocks)
-            if not self._look("blocks"):
+            self._learn_blocks(drawn, for_blocks)
+            del drawn
+            if self._look("blocks").noise >= self.started_with.noise:
                 self.student.load_state_dict(before)
-        self._learn_whole(self.total - for_blocks)
+        self._learn_whole(total)
         return self._finished()
+
+    def _plan(self, samples: int) -> tuple[int, int]:
+        """Steps of each block, and of the whole network, for the time that there is."""
+        step = sum(
+            self._block_batch(block) * block.work / WORK_PER_SECOND + NODE_SECONDS * block.nodes
+            for block in self.blocks
+        )
+        left = float(self.wanted.seconds)
+        for_blocks = 0
+        if len(self.blocks) > 1:
+            passing = samples * self.seconds
+            for_blocks = max(min(int((left * BLOCKS_SHARE - passing) / step), MOST_STEPS), CHECKS)
+            left = max(left - passing - for_blocks * step, 0.0)
+        return for_blocks, max(int(left / (self.seconds * self.batch)), CHECKS)
+
+    def _block_batch(self, block: Block) -> int:
+        """Samples in a step of a block."""
+        return min(max(round(ROWS / block.positions), 2), LARGEST_BLOCK_BATCH, len(self.samples)) if self.stacks else 1
 
     def _finished(self) -> QuantizedModel:
         first, last = self.started_with, self.best.score
@@ -180,104 +225,128 @@ class _Lesson:
             )
         return self.best.quantized
 
+    def _measured(self) -> dict[str, int]:
+        """Elements of the tensors of a sample."""
+        names = [str(value.name) for node in self.graph for value in node.outputs if value.name]
+        with torch.no_grad():
+            found = self.teacher.evaluate(self.samples[0], [name for name in names if name in self.teacher.tensors])
+        return {name: tensor.numel() for name, tensor in found.items()}
+
     def _sizes(self) -> tuple[int, float]:
         """Samples in a batch, and seconds that a step takes for each."""
         nodes = list(self.graph)
-        names = [str(value.name) for node in nodes for value in node.outputs if value.name]
-        with torch.no_grad():
-            found = self.teacher.evaluate(self.samples[0], [name for name in names if name in self.teacher.tensors])
-        self.elements = {name: tensor.numel() for name, tensor in found.items()}
-        elements = sum(self.elements.values())
         work = sum(multiplications(node) for node in nodes) / WORK_PER_SECOND
-        room = max(BATCH_BYTES // (4 * COPIES * max(elements, 1)), 1)
+        room = max(BATCH_BYTES // (4 * COPIES * max(sum(self.elements.values()), 1)), 1)
         batch = min(room, LARGEST_BATCH, len(self.samples))
         return batch, work + NODE_SECONDS * len(nodes) / (batch if self.stacks else 1)
 
-    def _learn_blocks(self, total: int) -> None:
+    def _learn_blocks(self, drawn: Sequence[Batch], total: int) -> None:
         """Each block learns to give what it gives in the float network, from what the learnt blocks before it give."""
         for grid in self.student.activations.values():
             grid.drop = DROPPED if grid.params.spec.bits < COARSE_BITS else 0.0
-        largest = max((sum(self.elements.get(n, 0) for n in (*b.inputs, *b.outputs)) for b in self.blocks), default=0)
-        drawn = [_tensors(feed) for feed in with_copies(self.pictures, self.wanted.seed)]
-        room = max(BLOCK_BYTES // (8 * max(largest, 1)) - len(self.judges), 1)
-        fitted = self._parts(drawn[:room])
-        parts = [*fitted, *self._parts(self.judges)]
-        known: list[dict[str, Tensor]] = [dict(part) for part in parts]
-        right: list[dict[str, Tensor]] = [dict(part) for part in parts]
+        size = self.batch if self.stacks else 1
+        judges = self._parts(self.judges, size)
+        stations = Stations(self.teacher, self.student, [*judges, *self._parts(drawn, size)])
         kept = 0
-        for block in self.log.track(self.blocks, "learning blocks", len(self.blocks)):
-            kept += self._learn_block(block, known, right, (len(fitted), total))
+        for number, block in enumerate(self.log.track(self.blocks, "learning blocks", len(self.blocks))):
+            elements = sum(self.elements.get(name, 0) for name in (*block.inputs, *block.outputs))
+            room = max(BLOCK_BYTES // (2 * max(elements, 1)) // size, 1)
+            samples = [
+                _Sample(known, right)
+                for index in range(len(judges), min(len(judges) + room, stations.count))
+                for known, right in self._singles(stations, index, block)
+            ]
+            held = [pair for index in range(len(judges)) for pair in self._singles(stations, index, block)]
+            kept += self._learn_block(block, samples, [_Sample(*pair) for pair in held], total)
+            later = {name for other in self.blocks[number + 1 :] for name in other.inputs}
+            names = [name for name in self.elements if name in later and name in {*block.inputs, *block.outputs}]
+            del samples, held
+            stations.move(names, sum(self.elements[name] for name in names) * (len(drawn) + len(self.judges)))
             if self._is_overdue():
                 break
         self.log.debug(f"  {kept} of {len(self.blocks)} blocks came nearer to the float network on held-out samples")
         for grid in self.student.activations.values():
             grid.drop = 0.0
 
-    def _parts(self, samples: Sequence[Batch]) -> list[dict[str, Tensor]]:
-        """Samples in batches, where they can be computed together."""
-        size = self.batch if self.stacks else 1
+    @staticmethod
+    def _parts(samples: Sequence[Batch], size: int) -> list[dict[str, Tensor]]:
+        """Samples in batches."""
         return [_stacked(samples[i : i + size]) for i in range(0, len(samples), size)]
 
-    def _learn_block(
-        self, block: Block, known: list[dict[str, Tensor]], right: list[dict[str, Tensor]], counts: tuple[int, int]
-    ) -> bool:
+    def _singles(
+        self, stations: Stations, index: int, block: Block
+    ) -> Iterator[tuple[dict[str, Tensor], dict[str, Tensor]]]:
+        """What a block reads in the student and gives in the teacher, sample by sample."""
+        known, right = stations.read(index, block.inputs), stations.wanted(index, block.outputs)
+        count = (
+            next(iter(known.values())).shape[0] // next(iter(self.samples[0].values())).shape[0] if self.stacks else 1
+        )
+        halves = [{name: stored(tensor) for name, tensor in part.items()} for part in (known, right)]
+        for number in range(count):
+            yield _part(halves[0], number, count), _part(halves[1], number, count)
+
+    def _learn_block(self, block: Block, samples: Sequence[_Sample], judges: Sequence[_Sample], total: int) -> bool:
         """Whether a block came nearer on held-out samples; if not, it stays as it was.
 
         Args:
             block: The block.
-            known: What it reads, in batches: those that are learnt from, then those that judge. What it gives is added.
-            right: The same in the float network.
-            counts: How many batches are learnt from, and how many steps are taken.
+            samples: What it learns from.
+            judges: Held-out samples.
+            total: Steps.
         """
-        outputs, (fitted, total) = list(block.outputs), counts
-        goals = [Goal(name, 1.0 / len(outputs)) for name in outputs]
-        with torch.no_grad():
-            for part in right:
-                part |= self.teacher.evaluate(part, outputs)
+        goals = [Goal(name, 1.0 / len(block.outputs)) for name in block.outputs]
         own = {*block.weights, *block.constants, *block.tensors}
-        optimizer = Optimizer(self.student, total, self.sizes, BLOCK_TRAVEL, 1.0, own)
-        before = {name: value.clone() for name, value in self.student.state_dict().items()}
-        least = self._judged(known[fitted:], right[fitted:], goals)
-        for (index,), _ in zip(batches(fitted, 1, self.generator), range(total), strict=False):
-            optimizer.step(partial(self._block_losses, known[index], right[index], goals))
-        is_nearer = self._judged(known[fitted:], right[fitted:], goals) < least
-        if not is_nearer:
-            self.student.load_state_dict(before)
-        self.student.eval()
-        with torch.no_grad():
-            for part in known:
-                part |= self.student.evaluate(part, outputs)
-        self.student.train()
-        later = {name for other in self.blocks[self.blocks.index(block) + 1 :] for name in other.inputs}
-        for parts in (known, right):
-            for part in parts:
-                for name in set(part) - later - set(self.teacher.inputs):
-                    del part[name]
-        return is_nearer
+        state = self.student.state_dict()
+        before = {name: value.clone() for name, value in state.items()}
+        least = self._judged(judges, goals)
+        grids = [self.student.weights[name] for name in block.weights if name in self.student.weights]
+        for grid in grids:
+            grid.soften()
+        optimizer = Optimizer(self.student, total, self.sizes, BLOCK_TRAVEL, own)
+        order = batches(len(samples), self._block_batch(block), self.generator)
+        for chosen, number in zip(order, range(total), strict=False):
+            optimizer.step(partial(self._soft_losses, [samples[i] for i in chosen], goals, grids, number / total))
+        for grid in grids:
+            grid.harden()
+        found = self._judged(judges, goals)
+        self.log.debug(f"  block {', '.join(block.outputs)}: error {least:.4g} -> {found:.4g}")
+        if found < least:
+            return True
+        self.student.load_state_dict(before)
+        return False
 
-    def _judged(self, known: Sequence[Batch], right: Sequence[Batch], goals: Sequence[Goal]) -> float:
+    def _soft_losses(
+        self, samples: Sequence[_Sample], goals: Sequence[Goal], grids: Sequence[WeightGrid], done: float
+    ) -> Iterator[Tensor]:
+        for loss in self._block_losses(samples, goals):
+            yield loss + loss.detach() * indecision(grids, done)
+
+    def _judged(self, samples: Sequence[_Sample], goals: Sequence[Goal]) -> float:
         """Mean loss of a block on held-out samples."""
         self.student.eval()
         with torch.no_grad():
-            losses = [
-                float(loss) for x, y in zip(known, right, strict=True) for loss in self._block_losses(x, y, goals)
-            ]
+            size = self.batch if self.stacks else 1
+            groups = [samples[i : i + size] for i in range(0, len(samples), size)]
+            losses = [float(loss) * len(group) for group in groups for loss in self._block_losses(group, goals)]
         self.student.train()
-        return sum(losses) / max(len(losses), 1)
+        return sum(losses) / max(len(samples), 1)
 
-    def _block_losses(self, known: Batch, right: Batch, goals: Sequence[Goal]) -> Iterator[Tensor]:
+    def _block_losses(self, samples: Sequence[_Sample], goals: Sequence[Goal]) -> Iterator[Tensor]:
+        known, right = (restored(_stacked(parts)) for parts in zip(*((s.known, s.right) for s in samples), strict=True))
         yield loss_of(self.student.evaluate(known, [goal.name for goal in goals]), right, goals)
 
     def _learn_whole(self, total: int) -> None:
         outputs = self._goals()
-        optimizer = Optimizer(self.student, total, self.sizes, WHOLE_TRAVEL, WHOLE_INTEGERS)
+        optimizer = Optimizer(self.student, total, self.sizes, WHOLE_TRAVEL)
         every, losses, without_gain = max(total // CHECKS, 1), 0.0, 0
         order = batches(len(self.samples), self.batch, self.generator)
         for number, chosen in zip(self.log.track(range(1, total + 1), "learning", total), order, strict=False):
             losses += optimizer.step(partial(self._losses, chosen, outputs))
             if number % every and number != total:
                 continue
-            without_gain = 0 if self._look(f"step {number}, loss {losses / every:.4g}") else without_gain + 1
+            best = self.best
+            self._look(f"step {number}, loss {losses / every:.4g}")
+            without_gain = 0 if self.best is not best else without_gain + 1
             losses = 0.0
             if without_gain == PATIENCE or self._is_overdue():
                 break
@@ -303,16 +372,14 @@ class _Lesson:
         inner = [n for block in self.blocks for n in block.outputs if n not in goals]
         return [Goal(n, w) for n, w in goals.items()] + [Goal(n, INNER / len(inner)) for n in dict.fromkeys(inner)]
 
-    def _look(self, what: str) -> bool:
-        """Compare with the float network on held-out samples; whether it is the nearest so far."""
+    def _look(self, what: str) -> Score:
+        """Compare with the float network on held-out samples, and keep what is nearest so far."""
         found = learned(self.student)
-        score = self._score(found)
+        score, first = self._score(found), self.started_with
         self._say(what, score)
-        first = self.started_with
-        if score.noise >= self.best.score.noise or score.cosine < first.cosine or score.error > first.error:
-            return False
-        self.best = _Best(found, score, has_learnt=True)
-        return True
+        if score.noise < self.best.score.noise and score.cosine >= first.cosine and score.error <= first.error:
+            self.best = _Best(found, score, has_learnt=True)
+        return score
 
     def _say(self, what: str, score: Score) -> None:
         text = f"error {score.noise:.4g}, cosine {score.cosine:.6f}, largest error {score.error:.4g}"
@@ -338,13 +405,21 @@ def _stacked(samples: Sequence[Batch]) -> dict[str, Tensor]:
     return {name: torch.cat([sample[name] for sample in samples]) for name in samples[0]}
 
 
-def _can_stack(network: Network, samples: Sequence[Batch]) -> bool:
-    """Whether samples may be computed together: all are of one shape, and give the same as each alone."""
+def _part(tensors: Batch, number: int, count: int) -> dict[str, Tensor]:
+    """One of ``count`` samples that were computed together."""
+    sizes = {name: tensor.shape[0] // count if tensor.dim() else 0 for name, tensor in tensors.items()}
+    return {
+        name: tensor.narrow(0, number * sizes[name], sizes[name]) if count > 1 else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def _can_stack(network: Network, samples: Sequence[Batch], names: Sequence[str]) -> bool:
+    """Whether samples may be computed together: all are of one shape, and these tensors are the same as of each alone."""
     if len(samples) < 2 or any(
         s[n].dim() == 0 or s[n].shape != t.shape for s in samples for n, t in samples[0].items()
     ):
         return False
-    names = network.outputs
     with torch.no_grad():
         alone = [network.evaluate(sample, names) for sample in samples[:2]]
         try:

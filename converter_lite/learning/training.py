@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.network import Network
 
-INTEGER_TRAVEL = 0.5
-"""Way that an unrounded integer can go in all steps, in units of the grid."""
+SHARE_TRAVEL = 16.0
+"""Way that the mixture of a soft integer can go in all steps (argument of its sigmoid)."""
 
 FASTEST = 0.01
 """Most of such a way in a step: gradients of few samples are more noise than direction."""
@@ -29,8 +30,14 @@ BIAS_TRAVEL = 0.2
 WARM_SHARE, COLD_RATE = 0.05, 0.02
 """Share of the steps in which rates rise; share of them that is left at the end."""
 
-REPAIRED_EVERY = 8
-"""Steps after which weights are brought back onto their grids."""
+FREE_SHARE = 0.2
+"""Share of the steps in which soft integers are not pulled anywhere (Nagel et al. 2020)."""
+
+SHARPEST = (20.0, 2.0)
+"""First and last sharpness of :meth:`~converter_lite.learning.grids.WeightGrid.indecision` (Nagel et al. 2020)."""
+
+PULL = (1.0, 100.0)
+"""First and last weight of the mean indecision, relative to the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +73,8 @@ class Optimizer:
         student: The network.
         total: Steps that will be taken: rates rise at first and fall to the end.
         sizes: initializer name -> root mean square of what the layer with this bias gives.
-        share: Of the ways that parameters can go.
-        integers: Of that of integers, besides.
-        only: Names of initializers and tensors that learn; ``None``: all.
+        share: Of the ways that parameters of grids and biases can go.
+        only: Names of initializers and tensors that learn; ``None``: all. Integers learn where they are soft.
     """
 
     def __init__(
@@ -77,23 +83,23 @@ class Optimizer:
         total: int,
         sizes: Mapping[str, float],
         share: float = 1.0,
-        integers: float = 1.0,
         only: Collection[str] | None = None,
     ) -> None:
-        self._student = student
         self._taken = 0
         groups: dict[nn.Parameter, float] = {}
         for name, weight in student.weights.items():
             if only is None or name in only:
-                groups |= {weight.steps: INTEGER_TRAVEL * integers, weight.growth: GROWTH_TRAVEL}
+                groups[weight.growth] = share * GROWTH_TRAVEL
+                if weight.share is not None:
+                    groups[weight.share] = SHARE_TRAVEL
         for name, grid in student.activations.items():
             if only is None or name in only:
-                groups |= {grid.growth: GROWTH_TRAVEL, grid.zero: ZERO_TRAVEL}
+                groups |= {grid.growth: share * GROWTH_TRAVEL, grid.zero: share * ZERO_TRAVEL}
         for name, bias in student.biases.items():
             if only is None or name in only:
-                groups[bias] = BIAS_TRAVEL * sizes.get(name, 1.0)
+                groups[bias] = share * BIAS_TRAVEL * sizes.get(name, 1.0)
         self._total = max(total, 1)
-        pace = share * min(1 / self._total, FASTEST)
+        pace = min(1 / self._total, FASTEST)
         rates = {parameter: pace * travel for parameter, travel in groups.items() if parameter.requires_grad}
         settings = [{"params": [p], "lr": rate, "first": rate} for p, rate in rates.items()]
         self._adam = torch.optim.Adam(settings, betas=(0.9, 0.99))
@@ -113,9 +119,23 @@ class Optimizer:
         if all(math.isfinite(value) for value in values):
             self._adam.step()
         self._taken += 1
-        if self._taken % REPAIRED_EVERY == 0 or self._taken == self._total:
-            self._student.keep_within()
         return sum(values) / max(len(values), 1)
+
+
+def indecision(grids: Sequence[WeightGrid], done: float) -> Tensor | float:
+    """What soft integers add to a loss of 1, so that they leave mixtures: nothing at first, and everything in the end.
+
+    Args:
+        grids: Soft ones.
+        done: Share of the steps that are taken.
+    """
+    if done < FREE_SHARE or not grids:
+        return 0.0
+    late = (done - FREE_SHARE) / (1 - FREE_SHARE)
+    sharpness = SHARPEST[1] + (SHARPEST[0] - SHARPEST[1]) * 0.5 * (1 + math.cos(math.pi * late))
+    pull = PULL[0] * (PULL[1] / PULL[0]) ** late
+    parts = [grid.indecision(sharpness) for grid in grids]
+    return pull * torch.stack(parts).sum() / sum(grid.steps.numel() for grid in grids)
 
 
 def sizes_of_results(teacher: Network, sample: Batch, biases: dict[str, str]) -> dict[str, float]:
