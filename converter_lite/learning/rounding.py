@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -28,7 +28,16 @@ from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.network import Freedom, Network
 from converter_lite.learning.readback import learned
 from converter_lite.learning.stations import Stations, restored, stored
-from converter_lite.learning.training import Batch, Goal, Optimizer, batches, indecision, loss_of, sizes_of_results
+from converter_lite.learning.training import (
+    Batch,
+    Goal,
+    Optimizer,
+    batches,
+    distance,
+    indecision,
+    loss_of,
+    sizes_of_results,
+)
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.held_out import split, with_copies
 from converter_lite.quantization.pictures import changed, channel_axis
@@ -82,6 +91,9 @@ PATIENCE = 4
 
 INNER = 0.2
 """Weight of the inner tensors beside the outputs, in all."""
+
+TINY = 1e-9
+"""Least error that errors are relative to."""
 
 DROPPED = 0.5
 """Share of the elements of activations of less than ``COARSE_BITS`` that blocks learn with unquantized."""
@@ -336,7 +348,7 @@ class _Lesson:
         yield loss_of(self.student.evaluate(known, [goal.name for goal in goals]), right, goals)
 
     def _learn_whole(self, total: int) -> None:
-        outputs = self._goals()
+        outputs = self._relative(self._goals())
         optimizer = Optimizer(self.student, total, self.sizes, WHOLE_TRAVEL)
         every, losses, without_gain = max(total // CHECKS, 1), 0.0, 0
         order = batches(len(self.samples), self.batch, self.generator)
@@ -371,6 +383,16 @@ class _Lesson:
                 goals.setdefault(str(producer.inputs[0].name), 1.0 / len(outputs))
         inner = [n for block in self.blocks for n in block.outputs if n not in goals]
         return [Goal(n, w) for n, w in goals.items()] + [Goal(n, INNER / len(inner)) for n in dict.fromkeys(inner)]
+
+    def _relative(self, goals: Sequence[Goal]) -> list[Goal]:
+        """Goals whose errors count relative to what they are now: inner tensors may be off by far more than outputs."""
+        names, sample = [goal.name for goal in goals], self.samples[0]
+        self.student.eval()
+        with torch.no_grad():
+            found, right = self.student.evaluate(sample, names), self.teacher.evaluate(sample, names)
+            now = [float(distance(found[name], right[name])) for name in names]
+        self.student.train()
+        return [replace(goal, weight=goal.weight / max(error, TINY)) for goal, error in zip(goals, now, strict=True)]
 
     def _look(self, what: str) -> Score:
         """Compare with the float network on held-out samples, and keep what is nearest so far."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -482,12 +482,16 @@ def _static(jobs: list[_Job]) -> ir.Model:
 
 
 def _learn(
-    dataset: RememberingDataset, context: RunContext, quantized: QuantizedModel, model: ir.Model, learning: Learning
+    dataset: RememberingDataset,
+    context: RunContext,
+    starts: Sequence[QuantizedModel],
+    model: ir.Model,
+    learning: Learning,
 ) -> QuantizedModel:
     """What a network learns from the first samples, by a package that needs an extra."""
     from converter_lite.learning.rounding import learn_rounding
 
-    return learn_rounding(quantized, model, dataset.head(held_out.SAMPLES), learning, context)
+    return learn_rounding(starts, model, dataset.head(held_out.SAMPLES), learning, context)
 
 
 def _is_all_nodes(model: ir.Model) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 import onnx_ir as ir
 
@@ -155,7 +156,8 @@ def choose(
     choice = _choose(config, skip, has_samples=has_samples)
     if choice.settings.rounding is Rounding.LEARNED:
         _check_learning(config)
-        choice = replace(choice, learning=Learning(common.learn_seconds, common.learn_seed))
+        unlearned = _choose(_without_rounding(config), skip, has_samples=has_samples).settings.rounding
+        choice = replace(choice, learning=Learning(common.learn_seconds, common.learn_seed, unlearned=unlearned))
     if isinstance(choice.settings, WeightSettings):
         choice = replace(choice, settings=replace(choice.settings, blocks=_blocks(config, model, vanished)))
     if common.target_cosine is None and common.target_error is None:
@@ -173,15 +175,27 @@ def choose(
     return replace(choice, settings=replace(choice.settings, mixed=replace(mixed, target_cosine=goal.cosine)))
 
 
+def _section(config: QuantizationConfig) -> str:
+    """Name of the section of the quantization type that is chosen."""
+    quant_type = config.common_quant_param.quant_type
+    assert quant_type is not None
+    return quant_type.value.lower().replace("_quant", "_quant_param")
+
+
+def _without_rounding(config: QuantizationConfig) -> QuantizationConfig:
+    """The configuration where no rounding is asked for."""
+    section: Any = getattr(config, _section(config))
+    changes: dict[str, Any] = {_section(config): replace(section, rounding=None)}
+    return replace(config, **changes)
+
+
 def _check_learning(config: QuantizationConfig) -> None:
     """Refuse to learn without the packages.
 
     Raises:
         UsageError: A package is missing.
     """
-    quant_type = config.common_quant_param.quant_type
-    assert quant_type is not None
-    section = quant_type.value.lower().replace("_quant", "_quant_param")
+    section = _section(config)
     where = config.location(section, "rounding") or f"[{section}] rounding"
     require(("torch",), what="rounding=LEARNED", extra="learn", where=where)
 

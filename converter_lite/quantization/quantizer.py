@@ -35,8 +35,8 @@ SUBSTITUTES = 16
 """Random samples on which accuracy is measured if there are no others."""
 
 
-Learn = Callable[[QuantizedModel, ir.Model, Learning], QuantizedModel]
-"""From a quantized network and the float graph to what was learnt."""
+Learn = Callable[[Sequence[QuantizedModel], ir.Model, Learning], QuantizedModel]
+"""From a network, quantized in several ways, and the float graph to what was learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Quantizer:
             ConverterError: It cannot be quantized.
         """
         learner = self._holding_out()
-        first = learner._learnt(learner.quantize(self.choice, plan), fixed_grids=plan is not None)
+        first = learner._learnt(self.choice, plan)
         goal = self.choice.goal
         if goal is None or not first.plan.quantized_nodes:
             return first
@@ -105,13 +105,18 @@ class Quantizer:
         fitted = held_out.FittingSamples(samples, learning.seed)
         return replace(self, resources=replace(self.resources, samples=fitted))
 
-    def _learnt(self, quantized: QuantizedModel, *, fixed_grids: bool = False) -> QuantizedModel:
-        """What the network learns where it is to learn, else the network itself."""
-        learn, learning = self.resources.learn, self.choice.learning
+    def _learnt(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
+        """One quantization as chosen, and what the network learns where it is to learn."""
+        quantized = self.quantize(choice, plan)
+        learn, learning = self.resources.learn, choice.learning
         if learn is None or learning is None or not quantized.plan.quantized_nodes:
             return quantized
+        starts = [quantized]
+        if plan is None:
+            settings = replace(choice.settings, rounding=learning.unlearned)
+            starts.append(self.quantize(replace(choice, settings=settings)))
         with self.resources.context.log.stage("learning"):
-            return learn(quantized, self.model, replace(learning, grids=learning.grids and not fixed_grids))
+            return learn(starts, self.model, replace(learning, grids=learning.grids and plan is None))
 
     def quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
         """One quantization as chosen, without looking at the goal."""
@@ -149,7 +154,7 @@ class Quantizer:
         )
         self._report(goal, best)
         if best.skip:
-            best = replace(best, quantized=self._learnt(best.quantized))
+            best = replace(best, quantized=self._holding_out()._learnt(leaving_out(self.choice, frozenset(best.skip))))
         nodes = best.quantized.plan.nodes
         for name in best.skip:
             if nodes[name].mode is NodeMode.FLOAT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,5 +29,10 @@ class Algorithm:
 
 _ADAPTIVE = Algorithm(adaptive.fit_rounding, adaptive.fit_grid)
 
-ALGORITHMS: Mapping[Rounding, Algorithm] = {Rounding.ADAPTIVE: _ADAPTIVE, Rounding.LEARNED: _ADAPTIVE}
-"""What is learnt starts from what ADAPTIVE gives. Rounding to nearest is not among them: it reads no samples."""
+_CAUTIOUS = Algorithm(
+    partial(adaptive.fit_rounding, by_shortage=adaptive.CAUTIOUS_BY_SHORTAGE),
+    partial(adaptive.fit_grid, by_shortage=adaptive.CAUTIOUS_BY_SHORTAGE),
+)
+
+ALGORITHMS: Mapping[Rounding, Algorithm] = {Rounding.ADAPTIVE: _ADAPTIVE, Rounding.LEARNED: _CAUTIOUS}
+"""What is learnt starts from a cautious fit. Rounding to nearest is not among them: it reads no samples."""

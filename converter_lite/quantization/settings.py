@@ -185,11 +185,13 @@ class Learning:
         seconds: Time that it takes on two cores of a usual processor; the number of steps follows from it.
         seed: Of all that is drawn.
         grids: Steps and zero points may change; otherwise integers and biases only.
+        unlearned: Rounding of the network where nothing is learnt, with which a result is compared too.
     """
 
     seconds: int = 300
     seed: int = 0
     grids: bool = True
+    unlearned: Rounding = Rounding.ADAPTIVE
 
 
 Settings = FullSettings | WeightSettings | DynamicSettings
