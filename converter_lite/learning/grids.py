@@ -31,7 +31,7 @@ whose size is noise, would move it to the other integer."""
 STRETCH = 0.1
 """How far the sigmoid of soft rounding reaches beyond 0 and 1, where it is cut off."""
 
-LEANING = 0.3
+LEANING = 0.1
 """Share of the way from an integer to the float weight at which soft rounding starts."""
 
 SURE = 1e-3

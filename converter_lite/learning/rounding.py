@@ -58,13 +58,13 @@ WORK_PER_SECOND = 2.5e9
 NODE_SECONDS = 2e-4
 """Time that a node takes in such a step besides."""
 
-BLOCKS_SHARE = 0.6
+BLOCKS_SHARE = 0.5
 """Part of the time in which blocks learn by themselves."""
 
 MOST_STEPS = 1000
 """Of a block."""
 
-ROWS = 1024
+ROWS = 512
 """Results of a layer that a step of a block learns from: positions of all samples in a batch."""
 
 BATCH_BYTES = 600 << 20
@@ -80,7 +80,7 @@ LARGEST_BATCH = 16
 
 LARGEST_BLOCK_BATCH = 64
 
-BLOCK_TRAVEL, WHOLE_TRAVEL = 1.0, 0.3
+BLOCK_TRAVEL, WHOLE_TRAVEL = 0.1, 0.03
 """Shares of the ways of :mod:`.training` that grids and biases can go: the fewer layers learn at once, the further."""
 
 CHECKS = 8
@@ -386,7 +386,7 @@ class _Lesson:
 
     def _relative(self, goals: Sequence[Goal]) -> list[Goal]:
         """Goals whose errors count relative to what they are now: inner tensors may be off by far more than outputs."""
-        names, sample = [goal.name for goal in goals], self.samples[0]
+        names, sample = [goal.name for goal in goals], self._parts(self.samples, self.batch if self.stacks else 1)[0]
         self.student.eval()
         with torch.no_grad():
             found, right = self.student.evaluate(sample, names), self.teacher.evaluate(sample, names)

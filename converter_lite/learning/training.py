@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.network import Network
 
-SHARE_TRAVEL = 16.0
+SHARE_TRAVEL = 6.0
 """Way that the mixture of a soft integer can go in all steps (argument of its sigmoid)."""
 
 FASTEST = 0.01

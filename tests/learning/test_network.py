@@ -105,6 +105,30 @@ def test_a_fully_quantized_network_is_as_near_as_rounding_allows(target: str) ->
     assert_same(Network(quantized.model, quantized), written(quantized), random_feed(network()), tolerance=2 * step)
 
 
+def test_soft_integers_end_where_they_started_if_nothing_pulls_them() -> None:
+    quantized = of_weights(4)
+    module = Network(quantized.model, quantized)
+    for grid in module.weights.values():
+        before = grid().detach()
+        grid.soften()
+        assert 0 < float((grid().detach() - before).abs().max()) <= float(grid.first.max())
+        assert float(grid.indecision(2.0)) > 0
+        grid.harden()
+        np.testing.assert_array_equal(grid().detach().numpy(), before.numpy())
+
+
+def test_soft_integers_take_the_neighbour_that_they_are_moved_to() -> None:
+    quantized = of_weights(4)
+    grid = Network(quantized.model, quantized).weights["w1"]
+    before = grid.steps.detach().round()
+    share = grid.soften()
+    with torch.no_grad():
+        share.copy_(torch.full_like(share, 5.0))
+    grid.harden()
+    moved = grid.steps.detach() - before
+    assert set(moved.unique().tolist()) == {0.0, 1.0}
+
+
 def test_nothing_learnt_is_read_back_as_it_was() -> None:
     quantized = full(network())
     found = learned(Network(quantized.model, quantized))

@@ -64,7 +64,7 @@ def of_three_bits() -> QuantizedModel:
 
 def test_what_is_learnt_is_nearer_to_the_float_network_on_other_samples() -> None:
     before = of_three_bits()
-    after = learn_rounding(before, network(), samples(20), Learning(seconds=2), RunContext())
+    after = learn_rounding([before], network(), samples(20), Learning(seconds=2), RunContext())
     scorer = Scorer(network(), samples(16, start=1000), RunContext())
     assert scorer(written(after)).noise < 0.95 * scorer(written(before)).noise
 
@@ -72,7 +72,7 @@ def test_what_is_learnt_is_nearer_to_the_float_network_on_other_samples() -> Non
 def test_the_seed_decides_what_is_learnt() -> None:
     before = of_three_bits()
     plans = [
-        learn_rounding(before, network(), samples(20), Learning(seconds=1, seed=seed), RunContext()).plan.to_json()
+        learn_rounding([before], network(), samples(20), Learning(seconds=1, seed=seed), RunContext()).plan.to_json()
         for seed in (0, 0, 1)
     ]
     assert plans[0] == plans[1] != plans[2]
@@ -80,7 +80,7 @@ def test_the_seed_decides_what_is_learnt() -> None:
 
 def test_grids_of_a_given_plan_stay() -> None:
     before = of_three_bits()
-    after = learn_rounding(before, network(), samples(20), Learning(seconds=6, grids=False), RunContext())
+    after = learn_rounding([before], network(), samples(20), Learning(seconds=6, grids=False), RunContext())
     assert after.plan.to_json() == before.plan.to_json()
     assert any(not np.array_equal(after.integers(name), before.integers(name)) for name in before.plan.weights)
 
@@ -90,12 +90,20 @@ def test_a_network_that_gains_nothing_is_returned_as_it_was() -> None:
     settings = WeightSettings(bits=16, min_channel=0)
     before = quantize_weights(model, settings, target="CPU", samples=samples(8), context=RunContext())
     teacher = replace(before, model=network())
-    after = learn_rounding(teacher, network(), samples(8), Learning(seconds=2), RunContext(log=log))
+    after = learn_rounding([teacher], network(), samples(8), Learning(seconds=2), RunContext(log=log))
     if any("gained nothing" in warning for warning in log.warnings):
         assert after is teacher
     else:
         scorer = Scorer(network(), samples(8)[4::5], RunContext())
         assert scorer(written(after)).noise < scorer(written(teacher)).noise
+
+
+def test_it_starts_with_the_nearest_of_several_results() -> None:
+    model = network()
+    fine = quantize_weights(model, WeightSettings(bits=16, min_channel=0), target="CPU", context=RunContext())
+    starts = [of_three_bits(), replace(fine, model=network())]
+    after = learn_rounding(starts, network(), samples(10), Learning(seconds=1), RunContext())
+    assert {params.spec.bits for params in after.plan.weights.values()} == {16}
 
 
 def test_blocks_lead_from_the_input_to_the_output() -> None:
