@@ -134,7 +134,7 @@ def test_formats_without_kernels_of_four_bits_refuse_them(
 def test_learning_has_time_and_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("converter_lite.system.extras.find_spec", lambda name: object())
     choice = chosen("FULL_QUANT", rounding="LEARNED")
-    assert choice.learning == Learning(seconds=300, seed=0)
+    assert choice.learning == Learning(seconds=300, seed=0, unlearned=Rounding.NEAREST)
     assert chosen("FULL_QUANT", rounding="ADAPTIVE").learning is None
 
 
