@@ -54,6 +54,8 @@ def refuse_nothing(plan: QuantPlan) -> None:
     hint = "choose another quant_type or target_device"
     if "min_quant_weight_" in reasons:
         hint += ", or lower min_quant_weight_size and min_quant_weight_channel"
+    elif "left in float to reach" in reasons:
+        hint = "ask for a lower target_cosine or a larger target_error, or choose another quant_type"
     elif "float32" in reasons:
         hint = "only float32 is quantized: export the model in float32"
     raise QualityError(f"nothing would be quantized: {reasons or 'no node is left after optimization'}", hint=hint)

@@ -207,7 +207,8 @@ class Quantizer:
         if best.skip:
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
             nodes = counted(len(best.skip), "node")
-            self.resources.context.log.info(f"{nodes} {how}; {exact} with {skip_line(self.choice, best.skip)}")
+            judged = f"{nodes} {how}, judged on {counted(len(self.judges), 'sample')}"
+            self.resources.context.log.info(f"{judged}; {exact} with {skip_line(self.choice, best.skip)}")
 
 
 def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources) -> QuantizedModel:

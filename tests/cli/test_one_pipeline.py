@@ -49,6 +49,12 @@ def test_a_goal_is_reached_by_leaving_layers_in_float(key: str, goal: float, wor
     assert error <= goal if key == "target_error" else cosine >= goal
 
 
+def test_a_goal_that_leaves_nothing_to_quantize_should_be_a_lower_one(workshop: Workshop) -> None:
+    config = changed(SAMPLE, common_quant_param={"target_error": "0.000001"})
+    told = workshop.fail(1, NB, config=config, model=str(ROOT / "samples/shapes.onnx"))
+    assert "ask for a lower target_cosine or a larger target_error" in told
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
