@@ -107,7 +107,7 @@ def quantize_full(
     biases = settings.bias_correction and target.bias_correction
     first = FirstMeans(corrected_outputs(quantized) if biases else [], head)
     if given is None:
-        _find_params(model, plan, target, settings, samples, context, first)
+        _find_params(quantized, target, settings, samples, context, first)
     if settings.bias_correction:
         round_weights(quantized, log)
     if biases or settings.rounding.is_fitted:
@@ -118,8 +118,7 @@ def quantize_full(
 
 
 def _find_params(
-    model: ir.Model,
-    plan: QuantPlan,
+    quantized: QuantizedModel,
     target: Policy,
     settings: FullSettings,
     samples: Samples,
@@ -127,6 +126,7 @@ def _find_params(
     first: FirstMeans,
 ) -> None:
     """Fill in the parameters of a plan that has decisions only, and the means of the first samples if they come at no cost."""
+    model, plan = quantized.model, quantized.plan
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
     with context.log.stage("calibration"):
