@@ -115,8 +115,12 @@ class Moments:
 
     Shapes:
         quantized, cross: ``(groups, columns, columns)``, sums of ``q q^T`` and ``x q^T``; the means ``(groups, columns)``, sums.
+
+    Attributes:
+        by_shortage: Damping of a fit to them, per column and input.
     """
 
+    by_shortage: float = DAMPING_BY_SHORTAGE
     count: int = 0
     quantized: Matrix | None = None
     cross: Matrix | None = None
@@ -162,7 +166,6 @@ def fit_rounding(
     gathered: Moments,
     *,
     has_bias: bool,
-    by_shortage: float = DAMPING_BY_SHORTAGE,
 ) -> NDArray[np.int32]:
     """Integers with which the layer, on inputs from the quantized network, comes closest to the float layer in the float network.
 
@@ -175,14 +178,13 @@ def fit_rounding(
         params: Its grid.
         gathered: Moments of its inputs.
         has_bias: Whether a bias absorbs the mean of the error; then only its variance counts.
-        by_shortage: Damping per column and input.
 
     Returns:
         Integers in the layout of ``weight``; rounded to nearest if the inputs are not finite.
     """
     if not gathered.is_finite:
         return params.quantize(weight)
-    goal, moments = _problem(node, weight, gathered, (has_bias, by_shortage))
+    goal, moments = _problem(node, weight, gathered, has_bias)
     if params.input_scales is not None:
         goal, moments = _stretched(goal, moments, params.input_scales.reshape(-1).astype(np.float64))
     scale, zero = _per_element(node, weight, params, goal) if params.spec.block else _per_row(params, len(moments))
@@ -199,7 +201,6 @@ def fit_grid(
     *,
     has_bias: bool,
     input_scales: bool = False,
-    by_shortage: float = DAMPING_BY_SHORTAGE,
 ) -> tuple[QuantParams, NDArray[np.int32]]:
     """Grid and integers: :func:`fit_rounding`, with the step of each output channel fitted as well.
 
@@ -215,17 +216,16 @@ def fit_grid(
         gathered: Moments of its inputs.
         has_bias: Whether a bias absorbs the mean of the error.
         input_scales: Whether the weight's columns may have scales of their own (:mod:`converter_lite.kernels.input_scales`).
-        by_shortage: Damping per column and input.
 
     Returns:
         Parameters, and integers on their grid. Per-tensor parameters are returned unchanged.
     """
     spec = params.spec
     if spec.block and gathered.is_finite:
-        return _fit_blocks(node, weight, params, _problem(node, weight, gathered, (has_bias, by_shortage)))
+        return _fit_blocks(node, weight, params, _problem(node, weight, gathered, has_bias))
     if spec.axis is None or not gathered.is_finite:
-        return params, fit_rounding(node, weight, params, gathered, has_bias=has_bias, by_shortage=by_shortage)
-    goal, moments = _problem(node, weight, gathered, (has_bias, by_shortage))
+        return params, fit_rounding(node, weight, params, gathered, has_bias=has_bias)
+    goal, moments = _problem(node, weight, gathered, has_bias)
     rows = _to_rows(node, weight).reshape(goal.shape).astype(np.float64)
     compensated = compensation(moments, damping=0.0)
     columns = fit_input_scales(rows, compensated.variances) if input_scales else None
@@ -303,18 +303,12 @@ def _refined(scale: NDArray[np.float32], along: Matrix, energy: Matrix) -> NDArr
     return np.where(is_near, steps, scale).astype(np.float32)
 
 
-def _problem(
-    node: ir.Node, weight: NDArray[np.float32], gathered: Moments, how: tuple[bool, float]
-) -> tuple[Matrix, Matrix]:
-    """Float rows to round ``(groups, rows, columns)``, and damped moments ``(groups, columns, columns)``.
-
-    ``how``: whether there is a bias, and the damping per column and input.
-    """
-    has_bias, by_shortage = how
+def _problem(node: ir.Node, weight: NDArray[np.float32], gathered: Moments, has_bias: bool) -> tuple[Matrix, Matrix]:
+    """Float rows to round ``(groups, rows, columns)``, and damped moments ``(groups, columns, columns)``."""
     moments, cross = gathered.means(centered=has_bias)
     matrix = _to_rows(node, weight)
     grouped = matrix.reshape(len(moments), matrix.shape[0] // len(moments), -1).astype(np.float64)
-    shortage = by_shortage * moments.shape[1] / max(gathered.count, 1)
+    shortage = gathered.by_shortage * moments.shape[1] / max(gathered.count, 1)
     corrected = grouped + grouped @ _correction(moments, cross, max(TRUST, 5 * shortage))
     mean = np.maximum(np.diagonal(moments, axis1=1, axis2=2).mean(axis=1), LEAST_CURVATURE)[:, None, None]
     return corrected, moments + max(DAMPING, shortage) * mean * np.eye(moments.shape[1])

@@ -184,7 +184,7 @@ class _Rounding:
             return adaptive.input_rows(node, x, array.shape, count, index)
 
         params = self._quantized.plan.weights[weight.name]
-        moments = adaptive.Moments()
+        moments = adaptive.Moments(by_shortage=self._algorithm.by_shortage)
         pairs = zip(self._run_float.map(float_data, rows), self._run.map(data, rows), strict=True)
         for sample in map_ordered(lambda pair: adaptive.products(*pair), pairs, self._threads):
             moments.add(sample)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +20,18 @@ class Algorithm:
     Attributes:
         integers: Integers on a grid that is fixed; arguments as of :func:`~converter_lite.quantization.adaptive.fit_rounding`.
         grid: Grid and integers; arguments as of :func:`~converter_lite.quantization.adaptive.fit_grid`.
+        by_shortage: Damping that both take, per column of a weight and input.
     """
 
     integers: Callable[..., NDArray[np.int32]]
     grid: Callable[..., tuple[QuantParams, NDArray[np.int32]]]
+    by_shortage: float = adaptive.DAMPING_BY_SHORTAGE
 
 
 _ADAPTIVE = Algorithm(adaptive.fit_rounding, adaptive.fit_grid)
 
-_CAUTIOUS = Algorithm(
-    partial(adaptive.fit_rounding, by_shortage=adaptive.CAUTIOUS_BY_SHORTAGE),
-    partial(adaptive.fit_grid, by_shortage=adaptive.CAUTIOUS_BY_SHORTAGE),
-)
-
-ALGORITHMS: Mapping[Rounding, Algorithm] = {Rounding.ADAPTIVE: _ADAPTIVE, Rounding.LEARNED: _CAUTIOUS}
+ALGORITHMS: Mapping[Rounding, Algorithm] = {
+    Rounding.ADAPTIVE: _ADAPTIVE,
+    Rounding.LEARNED: replace(_ADAPTIVE, by_shortage=adaptive.CAUTIOUS_BY_SHORTAGE),
+}
 """What is learnt starts from a cautious fit. Rounding to nearest is not among them: it reads no samples."""

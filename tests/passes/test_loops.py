@@ -54,10 +54,10 @@ COUNTED = "one = Constant<value_int = 1>() three = Constant<value_int = 3>() n =
     ("made", "turns"),
     [
         (model(), 4),
-        (model(start='""'), 4),
+        (model(start=""), 4),
         (model(f"co = And(c, c) {STEP}"), 4),
         (model(f"{COUNTED} {STEP}"), 3),
-        (model(f"{COUNTED} {STEP}", limit='""'), 3),
+        (model(f"{COUNTED} {STEP}", limit=""), 3),
         (model(f"co = Identity(yes) {STEP}"), 4),
         (model("co = Identity(c) so = Identity(s) row = Add(s, x)"), 4),
         (model(f"{BRANCH} co = Identity(c) so = Mul(y, k) row = Add(so, x)"), 4),
@@ -85,7 +85,7 @@ def test_a_counter_that_is_carried_counts() -> None:
     made = build(
         """
         g (float[3] x) => (float[3] last) {
-            count, last = Loop ("", yes, zero, x) <
+            count, last = Loop (, yes, zero, x) <
                 body = b (int64 i, bool c, int64 n, float[3] s) => (bool co, int64 no_, float[3] so) {
                     two = Constant<value_int = 2>()
                     seven = Constant<value_int = 7>()
@@ -105,7 +105,7 @@ def test_a_counter_that_is_carried_counts() -> None:
 
 UNKNOWN = {
     "a condition on data": model(f"sum = ReduceMax<keepdims = 0>(s) co = Less(sum, k) {STEP}"),
-    "no end": model(limit='""'),
+    "no end": model(limit=""),
     "no turn": model(start="no"),
     "an old operator set": model(opset=12),
 }

@@ -4,7 +4,7 @@ import pytest
 
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.skeleton import DETACH_ABOVE, skeleton
-from tests.support import build, build_proto, normal, random_feed, run
+from tests.support import build, build_proto, normal, random_feed, run, since
 
 
 def _value(model: ir.Model, name: str) -> ir.Value:
@@ -49,7 +49,10 @@ ROUNDED = {
 """Node -> height and width of its input."""
 
 
-@pytest.mark.parametrize("body", ROUNDED)
+LEFT_OUT = since("onnxruntime", 1, 21, reason="keeps windows that begin behind the picture")
+
+
+@pytest.mark.parametrize("body", [pytest.param(b, marks=LEFT_OUT) if "pads" in b else b for b in ROUNDED])
 def test_sizes_that_are_rounded_are_those_of_the_runtime(body: str) -> None:
     """Two in a row: the second is inferred from what the first gives."""
     height, width = ROUNDED[body]
