@@ -63,7 +63,7 @@ LOST = 0.001
 """What the mean cosine with the float model may fall below that of the exact result."""
 
 ODD = 2e-4
-"""Most integers of a layer that may be one step off."""
+"""Share of a layer's integers that may be one step off; a single one may in every layer."""
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,7 @@ def test_every_layer_gives_its_numbers_from_the_same_integers(
         if np.issubdtype(array.dtype, np.integer):
             steps = np.abs(array.astype(np.int32) - part.expected)
             assert steps.max() <= 1, part.tensor
-            assert np.mean(steps > 0) <= ODD, part.tensor
+            assert np.count_nonzero(steps) <= max(ODD * steps.size, 1), part.tensor
 
 
 @pytest.mark.parametrize(("name", "kind"), tried(INTEGERS))
