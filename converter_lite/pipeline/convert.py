@@ -159,7 +159,7 @@ class _Conversion:
                 with proof.blaming_the_model():
                     quantized = self._finished_network(job, resources)
                 proven.append(self._write(job, quantized, files.work, proof))
-                self._debug_reports(job, quantized, dataset)
+                self.reporting.write_debug(job.format.name, quantized, job.prepared.model, dataset)
                 self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset)
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
@@ -450,20 +450,6 @@ class _Conversion:
             accuracy = proof.compare(job.format, made.files[0], quantized, job.prepared.model)
             speed = proof.time(job.format, made.files[0], quantized, job.prepared.model)
         return Proven(job.format, made.files, job.target, accuracy, job.choice, speed)
-
-    def _debug_reports(self, job: _Job, quantized: QuantizedModel, dataset: RememberingDataset | None) -> None:
-        folder = self.config.common_quant_param.debug_info_save_path if self.config is not None else None
-        if folder is None or not quantized.plan.quantized_nodes:
-            return
-        from converter_lite.reports.debug_csv import DebugReport
-
-        model = job.prepared.model
-        with self.log.stage("debug reports"):
-            place = Path(folder) if len(self.formats) == 1 else Path(folder) / job.format.name
-            reference = quantized.reference or model
-            report = DebugReport(place, quantized, context=self.context, reference=reference)
-            shapes = dict(self.request.input_shape)
-            report.write(dataset if dataset is not None else random_samples(model, 1, fixed_shapes=shapes))
 
     def _open_others(self, stack: ExitStack) -> list[_Other]:
         """The plan file and the JSON result, opened before the work so that a path that cannot be written fails early."""

@@ -121,6 +121,26 @@ class Reporting:
             if dataset is not None and not result.samples:
                 result.samples = previews(samples[:SHOWN_SAMPLES])
 
+    def write_debug(
+        self, name: str, quantized: QuantizedModel, model: ir.Model, dataset: RememberingDataset | None
+    ) -> None:
+        """The CSV files about the layers of one format, where they are asked for and something is quantized.
+
+        Args:
+            name: The format.
+            quantized: What was written.
+            model: The float graph as the format requires it.
+            dataset: Calibration samples; ``None``: one random sample.
+        """
+        if self._folder is None or not quantized.plan.quantized_nodes:
+            return
+        from converter_lite.reports.debug_csv import DebugReport
+
+        with self._context.log.stage("debug reports"):
+            place = self._folder if len(set(self._request.save_type)) == 1 else self._folder / name
+            report = DebugReport(place, quantized, context=self._context, reference=quantized.reference or model)
+            report.write(self._samples(model, None, 1) if dataset is None else dataset)
+
     def write(self, result: ConvertResult, proven: Sequence[Proven], proof: Proof) -> None:
         """Write the page, even about files that the quality gate is going to refuse.
 
