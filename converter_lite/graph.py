@@ -7,6 +7,7 @@ Names: after :func:`assign_names` every node and value has a unique non-empty na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import copysign, inf, prod
 from typing import Any
 
@@ -77,15 +78,30 @@ def values_read(node: ir.Node) -> list[ir.Value]:
     return [value for n in (node, *inner) for value in n.inputs if value is not None]
 
 
-def extracted(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
-    """A copy of the part of a graph that computes ``outputs`` from ``inputs`` and constants.
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What computes some values of a graph.
 
-    The time is that of the part; ``onnx_ir.convenience.extract`` reads the whole graph.
+    Attributes:
+        nodes: Nodes, sorted.
+        constants: Initializers that they read, in the order in which they are met; so are the inputs.
+        inputs: Given values that they read.
+    """
+
+    nodes: list[ir.Node]
+    constants: list[ir.Value]
+    inputs: list[ir.Value]
+
+
+def section(graph: ir.Graph, inputs: Iterable[ir.Value], outputs: Sequence[ir.Value]) -> Section:
+    """The part of a graph that computes ``outputs`` from ``inputs`` and constants.
 
     Raises:
         ValueError: The outputs depend on another input of the graph, which is named.
     """
-    known, constants = set(inputs), dict.fromkeys(value for value in inputs if value.is_initializer())
+    known = set(inputs)
+    constants = dict.fromkeys(value for value in inputs if value.is_initializer())
+    read: dict[ir.Value, None] = {}
     nodes: dict[ir.Node, None] = {}
     entered: set[ir.Node] = set()
     pending: list[ir.Value | ir.Node] = list(reversed(outputs))
@@ -94,8 +110,11 @@ def extracted(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.
         if isinstance(item, ir.Node):  # what it reads is there already
             nodes[item] = None
             continue
+        if item in known:
+            read[item] = None
+            continue
         producer = item.producer()
-        if item in known or producer in entered or item.graph is not graph:
+        if producer in entered or item.graph is not graph:
             continue
         if producer is not None:
             entered.add(producer)
@@ -104,11 +123,23 @@ def extracted(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.
             constants[item] = None
         else:
             raise ValueError(f"the part depends on the input {item.name}")
+    return Section(list(nodes), list(constants), list(read))
+
+
+def extracted(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
+    """A copy of the :func:`section` of a graph.
+
+    The time is that of the part; ``onnx_ir.convenience.extract`` reads the whole graph.
+
+    Raises:
+        ValueError: The outputs depend on another input of the graph, which is named.
+    """
+    found = section(graph, inputs, outputs)
     view = ir.GraphView(
         inputs,
         outputs,
-        nodes=list(nodes),
-        initializers=tuple(constants),
+        nodes=found.nodes,
+        initializers=tuple(found.constants),
         opset_imports=graph.opset_imports,
         name=graph.name,
     )

@@ -5,7 +5,8 @@ The runtime converts them: NumPy's own conversions took a fifth of the time of f
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -14,6 +15,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.calibration.runner import mean_node
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Session
 from converter_lite.runtime.serializing import open_session
@@ -26,6 +28,35 @@ _MAGNITUDE = np.uint16(0x7FFF)
 """All bits of a number but its sign; as integers, they are in the order of the magnitudes."""
 
 Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a part computes.
+
+    Attributes:
+        value: What is asked for.
+        keep: Values that are to be held.
+        mean: Of ``value``, the mean per channel is enough.
+    """
+
+    value: ir.Value
+    keep: Sequence[ir.Value]
+    mean: bool
+
+    @property
+    def outputs(self) -> list[ir.Value]:
+        """All of them, the one that is asked for first."""
+        return [self.value, *(v for v in self.keep if v is not self.value)]
+
+    def extracted(self, model: ir.Model, inputs: Sequence[ir.Value]) -> ir.Model:
+        """The part of a model that computes them from ``inputs``."""
+        graph = g.extracted(model.graph, inputs, self.outputs)
+        if self.mean:
+            reduced = mean_node(graph, graph.outputs[0])
+            reduced.name, reduced.dtype = "mean_of_output", ir.DataType.FLOAT
+            graph.outputs[0] = reduced
+        return ir.Model(graph, ir_version=model.ir_version)
 
 
 class Piece:

@@ -16,8 +16,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import map_ordered, mean_node
-from converter_lite.quantization.piece import Piece
+from converter_lite.calibration.runner import map_ordered
+from converter_lite.quantization.piece import Asked
+from converter_lite.quantization.shared_pieces import SharedPieces
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 
@@ -52,6 +53,7 @@ class SequentialRun:
     def __init__(self, model: ir.Model, feeds: Sequence[Feed], context: RunContext) -> None:
         self._model = model
         self._context = context
+        self._pieces = SharedPieces(model, context)
         self._values = {v.name: v for v in model.graph.inputs}
         self._stored: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
         self._dropped: set[str] = set()
@@ -90,8 +92,7 @@ class SequentialRun:
     def _run(
         self, value: ir.Value, keep: list[ir.Value], function: Callable[[int, NDArray[Any]], Result], *, mean: bool
     ) -> Iterator[Result]:
-        kept = {v.name for v in keep}
-        piece = Piece(self._extracted(value, keep, mean=mean), kept, self._halves(), self._context)
+        piece = self._pieces.piece(list(self._values.values()), Asked(value, keep, mean=mean), self._halves())
         dropped: set[str] = set()
 
         def work(item: tuple[int, dict[str, NDArray[Any]]]) -> tuple[Result, dict[str, NDArray[Any]]]:
@@ -123,16 +124,6 @@ class SequentialRun:
             if value.dtype is ir.DataType.FLOAT
             and all(stored[name or ""].dtype == np.float16 for stored in self._stored)
         }
-
-    def _extracted(self, value: ir.Value, keep: list[ir.Value], *, mean: bool) -> ir.Model:
-        wanted = [value, *(v for v in keep if v is not value)]
-        graph = g.extracted(self._model.graph, list(self._values.values()), wanted)
-        if mean:
-            reduced = mean_node(graph, graph.outputs[0])
-            reduced.name = "mean_of_output"
-            reduced.dtype = ir.DataType.FLOAT
-            graph.outputs[0] = reduced
-        return ir.Model(graph, ir_version=self._model.ir_version)
 
     def forget(self, later: Container[ir.Value]) -> None:
         """Drop stored tensors that none of the outputs asked for later depends on."""
