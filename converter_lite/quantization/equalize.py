@@ -20,6 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from math import log
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -51,7 +54,11 @@ CONSTANT_SHARE = 1e-6
 """A channel whose weights are smaller than this, relative to the largest of the layer, counts as constant: nothing is lost if
 they round to zero."""
 
+SMALLEST = 1e-12
+"""Magnitude that weights which are all zero are taken to have."""
+
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -101,28 +108,29 @@ def equalize(
     if not pairs:
         return {}
     magnitudes = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context)
-    weights = _Weights()
     total: dict[str, Vector] = {}
     for pair in pairs:
         pair.original = pair.magnitude = magnitudes[pair.tensor.name or ""]
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
+    weights = _Weights()
+    sides = [weights.sides(pair) for pair in pairs]
     for _ in range(SWEEPS):
         change = 0.0
-        for pair in pairs:
-            factor = _factor(pair, weights, per_channel=per_channel, alpha=alpha)
+        for pair, side in zip(pairs, sides, strict=True):
+            factor = _factor(pair, side, per_channel=per_channel, alpha=alpha)
             name = pair.tensor.name or ""
             old = total.get(name, np.ones_like(factor))
-            factor = np.clip(old * factor, 1 / LARGEST_FACTOR, LARGEST_FACTOR) / old
-            weights.apply(pair, factor)
+            factor = np.minimum(np.maximum(old * factor, 1 / LARGEST_FACTOR), LARGEST_FACTOR) / old
+            side.apply(factor)
             pair.magnitude = pair.magnitude / factor
             total[name] = old * factor
-            change = max(change, float(np.abs(np.log(factor)).max()))
+            change = max(change, log(factor.max()), -log(factor.min()))
         if change < SETTLED:
             break
-    for pair in pairs:
+    for pair, side in zip(pairs, sides, strict=True):
         name = pair.tensor.name or ""
         rounded = coarse(total[name])
-        weights.apply(pair, rounded / total[name])
+        side.apply(rounded / total[name])
         total[name] = rounded
     weights.store()
     return {name: factor for name, factor in total.items() if not np.allclose(factor, 1.0)}
@@ -179,20 +187,21 @@ def _takes_factor(node: ir.Node, position: int) -> bool:
     return node.op_type == "Conv"
 
 
-def _factor(pair: Pair, weights: _Weights, *, per_channel: bool, alpha: float) -> Vector:
-    used = pair.magnitude > 0
-    if not np.any(used):
-        return np.ones_like(pair.magnitude)
-    activation = np.where(used, pair.magnitude, pair.magnitude[used].min())
+def _factor(pair: Pair, sides: _Sides, *, per_channel: bool, alpha: float) -> Vector:
+    activation, used = pair.magnitude, pair.magnitude > 0
+    if not used.all():
+        if not used.any():
+            return np.ones_like(activation)
+        activation = np.where(used, activation, activation[used].min())
     if per_channel:
         if pair.is_depthwise:
-            factor = activation.copy()  # rule 2
+            factor = activation  # rule 2
         else:
-            behind = weights.input_magnitude(pair)
+            behind = sides.input_magnitude()
             factor = activation**alpha / behind ** (1 - alpha)  # rule 3
     else:
-        behind = weights.input_magnitude(pair)
-        before = np.sqrt(_used_magnitude(weights.output_magnitude(pair.before), activation) * activation)
+        behind = sides.input_magnitude()
+        before = np.sqrt(_used_magnitude(sides.before.largest(), activation) * activation)
         factor = np.sqrt(before / behind)  # rule 1
     if np.isinf(pair.bound):
         return factor * (
@@ -216,52 +225,85 @@ def _within_bound(factor: Vector, activation: Vector, pair: Pair) -> Vector:
     return np.clip(factor * done, lowest, 1.0) / done
 
 
+class _View(NamedTuple):
+    """A constant by channels, and the shape of a factor per channel that fits it."""
+
+    array: NDArray[np.float64]
+    shape: tuple[int, ...]
+
+    def largest(self) -> Vector:
+        """Largest element of each channel, of magnitudes."""
+        found: Vector = self.array.max(axis=-1).reshape(-1)
+        return np.maximum(found, SMALLEST)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Constants on both sides of a tensor, by its channels.
+
+    Of weights there are the largest magnitudes over the positions of the kernel, too, which change with the factors: a positive
+    factor, and its rounding, leave the largest of several numbers the largest.
+
+    Attributes:
+        before: Magnitudes of the layer that makes the tensor.
+        behind: Of those that read it.
+        divided: Weight and bias of the layer that makes it.
+        multiplied: Weights of those that read it.
+    """
+
+    before: _View
+    behind: list[_View]
+    divided: list[_View]
+    multiplied: list[_View]
+
+    def input_magnitude(self) -> Vector:
+        """Largest absolute weight per input channel over all layers behind."""
+        return reduce(np.maximum, (view.largest() for view in self.behind))
+
+    def apply(self, factor: Vector) -> None:
+        """Divide the tensor by a factor per channel."""
+        for array, shape in (self.before, *self.divided):
+            array /= factor.reshape(shape)
+        for array, shape in (*self.behind, *self.multiplied):
+            array *= factor.reshape(shape)
+
+
 class _Weights:
-    """Weights and biases while they change, float64."""
+    """Weights and biases while they change, float64, and the largest magnitudes of weights over their kernels' positions."""
 
     def __init__(self) -> None:
         self._arrays: dict[ir.Value, NDArray[np.float64]] = {}
+        self._magnitudes: dict[ir.Value, Matrix] = {}
 
-    def array(self, value: ir.Value) -> NDArray[np.float64]:
-        if value not in self._arrays:
-            constant = g.constant(value)
-            assert constant is not None
-            self._arrays[value] = constant.astype(np.float64)
-        return self._arrays[value]
+    def sides(self, pair: Pair) -> _Sides:
+        """Views of what the factors of a pair change."""
+        made, read = _weight(pair.before), [(node, _weight(node)) for node in pair.behind]
+        bias = bias_of(pair.before)
+        return _Sides(
+            _by_output(pair.before, self._magnitude(made)),
+            [_by_input(node, self._magnitude(weight)) for node, weight in read],
+            [_by_output(pair.before, self._array(made)), *([] if bias is None else [_of_bias(self._array(bias))])],
+            [_by_input(node, self._array(weight)) for node, weight in read],
+        )
 
     def store(self) -> None:
+        """Put the weights into the graph."""
         for value, array in self._arrays.items():
             value.const_value = ir.Tensor(array.astype(np.float32), name=value.name)
 
-    def output_magnitude(self, node: ir.Node) -> Vector:
-        """Largest absolute weight per output channel."""
-        rows = np.moveaxis(self.array(_weight(node)), _output_axis(node), 0)
-        return np.maximum(np.abs(rows.reshape(len(rows), -1)).max(axis=1), 1e-12)
+    def _array(self, value: ir.Value) -> NDArray[np.float64]:
+        if value not in self._arrays:
+            constant = g.constant(value)
+            assert constant is not None
+            self._arrays[value] = np.ascontiguousarray(constant, np.float64).copy()
+        return self._arrays[value]
 
-    def input_magnitude(self, pair: Pair) -> Vector:
-        """Largest absolute weight per input channel over all layers behind."""
-        found = np.full(len(pair.magnitude), 1e-12)
-        for node in pair.behind:
-            array = self.array(_weight(node))
-            if pair.is_depthwise or (len(pair.behind) > 1 and is_depthwise(node)):
-                multiplier = len(array) // len(found)
-                magnitude = np.abs(array.reshape(len(found), multiplier, -1)).max(axis=(1, 2))
-            else:
-                columns = _by_input(node, array, len(found))
-                magnitude = np.abs(columns).max(axis=1)
-            found = np.maximum(found, magnitude)
-        return found
-
-    def apply(self, pair: Pair, factor: Vector) -> None:
-        before = self.array(_weight(pair.before))
-        before /= _along(factor, before.ndim, _output_axis(pair.before))
-        bias = bias_of(pair.before)
-        if bias is not None:
-            array = self.array(bias)
-            array /= factor.reshape(array.shape)
-        for node in pair.behind:
-            array = self.array(_weight(node))
-            array *= _input_factor(node, array, factor)
+    def _magnitude(self, value: ir.Value) -> Matrix:
+        """A matrix of the first two axes."""
+        if value not in self._magnitudes:
+            array = np.abs(self._array(value))
+            self._magnitudes[value] = array.reshape(*array.shape[:2], -1).max(axis=2)
+        return self._magnitudes[value]
 
 
 def _weight(node: ir.Node) -> ir.Value:
@@ -276,29 +318,21 @@ def _output_axis(node: ir.Node) -> int:
     return 1 if node.op_type == "ConvTranspose" else 0
 
 
-def _along(vector: Vector, rank: int, axis: int) -> NDArray[np.float64]:
-    shape = [1] * rank
-    shape[axis] = -1
-    return vector.reshape(shape)
+def _of_bias(array: NDArray[np.float64]) -> _View:
+    return _View(array, array.shape)
 
 
-def _by_input(node: ir.Node, array: NDArray[np.float64], channels: int) -> NDArray[np.float64]:
-    """Weights of each input channel as a row. Shape ``(channels, -1)``."""
-    if node.op_type == "Conv":
-        group = g.int_attribute(node, "group", 1)
-        rows = array.reshape(group, array.shape[0] // group, array.shape[1], -1)
-        return np.moveaxis(rows, 2, 1).reshape(channels, -1)
-    return array.T if node.op_type == "Gemm" and g.int_attribute(node, "transB", 0) else array
+def _by_output(node: ir.Node, array: NDArray[np.float64]) -> _View:
+    """A weight, or its magnitudes, by output channels."""
+    rows = np.moveaxis(array, _output_axis(node), 0)
+    return _View(rows, (-1, *[1] * (rows.ndim - 1)))
 
 
-def _input_factor(node: ir.Node, array: NDArray[np.float64], factor: Vector) -> NDArray[np.float64]:
-    """The factor per input channel, shaped to multiply a weight."""
+def _by_input(node: ir.Node, array: NDArray[np.float64]) -> _View:
+    """A weight, or its magnitudes, by input channels."""
     if node.op_type != "Conv":
-        return (
-            factor.reshape(1, -1)
-            if node.op_type == "Gemm" and g.int_attribute(node, "transB", 0)
-            else factor.reshape(-1, 1)
-        )
+        columns = array.T if node.op_type == "Gemm" and g.int_attribute(node, "transB", 0) else array
+        return _View(columns, (-1, 1))
     group = g.int_attribute(node, "group", 1)
-    per_output = np.repeat(factor.reshape(group, array.shape[1]), array.shape[0] // group, axis=0)
-    return per_output.reshape(*per_output.shape, *[1] * (array.ndim - 2))
+    columns = array.reshape(group, len(array) // group, *array.shape[1:]).swapaxes(1, 2)
+    return _View(columns, (group, -1, *[1] * (columns.ndim - 2)))
