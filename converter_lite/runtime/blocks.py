@@ -41,7 +41,8 @@ class BlockSession:
         self.output_names = [value.name or "" for value in model.graph.outputs]
         self._model = model
         self._context = context
-        self._blocks = parts(model.graph, _groups(model.graph))
+        groups = (_values(model.graph, nodes) for nodes in _groups(model.graph))
+        self._blocks = parts(groups, self.output_names)
 
     def run(self, feed: Feed) -> dict[str, NDArray[Any]]:
         """Outputs by name for one sample.
@@ -65,8 +66,9 @@ class BlockSession:
             )
             for values in found:
                 values.update(session.run({name: values[name] for name in block.inputs}))
+                for name in block.dropped:
+                    del values[name]
             del session
-            found = [{name: array for name, array in v.items() if name in block.needed_later} for v in found]
         return [{name: values[name] for name in self.output_names} for values in found]
 
     def _extracted(self, block: Part) -> ir.Model:
@@ -103,3 +105,10 @@ def _groups(graph: ir.Graph) -> Iterator[list[ir.Node]]:
         room -= size
     if group:
         yield group
+
+
+def _values(graph: ir.Graph, nodes: Sequence[ir.Node]) -> tuple[set[str], list[str]]:
+    """Names of what nodes read, without constants, and of what they compute."""
+    values = {v for node in nodes for v in g.values_read(node) if v.graph is graph}
+    read = {v.name or "" for v in values if v.const_value is None or v.is_graph_input()}
+    return read, [output.name or "" for node in nodes for output in node.outputs]

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-import onnx_ir as ir
-
-from converter_lite import graph as g
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +13,27 @@ class Part:
     Attributes:
         inputs: Values that it reads from elsewhere.
         outputs: Its values that later parts, or the user, read.
-        needed_later: All values that are still needed after it has run.
+        dropped: Those of its inputs that nobody needs after it has run.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    needed_later: frozenset[str]
+    dropped: tuple[str, ...]
 
 
-def parts(graph: ir.Graph, groups: Iterable[list[ir.Node]]) -> list[Part]:
-    """What runs of the graph's nodes, all of them in order, read and compute for each other."""
-    later = {value.name or "" for value in graph.outputs}
+def parts(groups: Iterable[tuple[set[str], Sequence[str]]], outputs: Iterable[str]) -> list[Part]:
+    """What runs of a graph's nodes read and compute for each other.
+
+    Args:
+        groups: For each run, all of them in order, the values that it reads, without constants, and those that it computes.
+        outputs: Values that the user reads.
+    """
+    later = set(outputs)
     found: list[Part] = []
-    for nodes in reversed(list(groups)):
-        made = {output.name or "" for node in nodes for output in node.outputs}
-        values = {v for node in nodes for v in g.values_read(node) if v.graph is graph}
-        read = {v.name or "" for v in values if v.const_value is None or v.is_graph_input()}
-        outputs = tuple(name for node in nodes for v in node.outputs if (name := v.name or "") in later)
-        found.append(Part(tuple(sorted(read - made)), outputs, frozenset(later)))
-        later = (later - made) | (read - made)
+    for reads, makes in reversed(list(groups)):
+        inputs = reads.difference(makes)
+        made = tuple(name for name in makes if name in later)
+        found.append(Part(tuple(sorted(inputs)), made, tuple(sorted(inputs - later))))
+        later.difference_update(makes)
+        later |= inputs
     return found[::-1]

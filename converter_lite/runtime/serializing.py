@@ -64,11 +64,13 @@ class Message:
             ModelError: The runtime cannot load the model.
         """
         if self.nodes >= long.LONG:
-            model = ir.from_proto(onnx.load_model_from_string(self.content))
-            for name, array in self.tensors.items():
-                model.graph.initializers[name].const_value = ir.Tensor(array, name=name)
-            if long.is_long(model):
-                return _in_parts(engine, model, threads)
+            model = onnx.load_model_from_string(self.content)
+            if long.is_long(model.graph):
+                return long.LongSession(
+                    model,
+                    self.tensors,
+                    lambda content, tensors: engine.session(content, tensors=tensors, threads=threads),
+                )
         return engine.session(self.content, tensors=self.tensors, threads=threads)
 
 
@@ -127,17 +129,7 @@ def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = N
         ModelError: The runtime cannot load the model.
     """
     exact = with_float_products(without_saturation(model))
-    if long.is_long(exact):
-        return _in_parts(engine, exact, threads)
     return message(exact, beside_from=beside_from).session(engine, threads=threads)
-
-
-def _in_parts(engine: Engine, model: ir.Model, threads: int) -> Session:
-    def opened(part: ir.Model) -> Session:
-        found = message(part)
-        return engine.session(found.content, tensors=found.tensors, threads=threads)
-
-    return long.LongSession(model, opened)
 
 
 def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Session:
@@ -147,11 +139,14 @@ def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Sessio
         ModelError: The runtime cannot load the model.
     """
     model, changed = _exact(file)
-    if long.is_long(changed):
-        return _in_parts(engine, changed, threads)
-    return (
-        engine.session(file, threads=threads) if changed is model else message(changed).session(engine, threads=threads)
-    )
+    if changed is not model:
+        return message(changed).session(engine, threads=threads)
+    if len(model.graph) < long.LONG:
+        return engine.session(file, threads=threads)
+    if any(isinstance(value.const_value, ir.ExternalTensor) for value in model.graph.initializers.values()):
+        return message(model).session(engine, threads=threads)
+    content = file.read_bytes() if isinstance(file, Path) else file
+    return Message(content, nodes=len(model.graph)).session(engine, threads=threads)
 
 
 def exact_message(file: bytes | Path) -> Message | None:

@@ -55,8 +55,9 @@ def test_integers_are_computed_as_in_the_whole_graph(name: str, monkeypatch: pyt
     model = materialize(full(net(name), samples=feeds))
     whole = open_session(DEFAULT_ENGINE, model)
     monkeypatch.setattr(long, "PART", 1)
-    parts = long.LongSession(model, lambda part: message(part).session(DEFAULT_ENGINE))
-    assert len(parts._parts) > 1
+    monkeypatch.setattr(long, "LONG", 1)
+    parts = message(model).session(DEFAULT_ENGINE)
+    assert isinstance(parts, long.LongSession) and len(parts._parts) > 1
     for part in parts._parts[:-1]:
         assert "DequantizeLinear" not in _makers(model, part.outputs)
     for feed in feeds:
@@ -70,16 +71,18 @@ def _makers(model: ir.Model, names: tuple[str, ...]) -> set[str]:
 
 
 def test_only_long_graphs_of_tensors_run_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = net("chain")
-    assert not long.is_long(model)
-    monkeypatch.setattr(long, "LONG", len(model.graph))
-    assert long.is_long(model)
-    model.graph.append(ir.node("SequenceConstruct", [model.graph.outputs[0]]))
-    assert not long.is_long(model)
+    graph = ir.to_proto(net("chain")).graph
+    assert not long.is_long(graph)
+    monkeypatch.setattr(long, "LONG", len(graph.node))
+    assert long.is_long(graph)
+    graph.node.add(op_type="SequenceConstruct", input=[graph.output[0].name])
+    assert not long.is_long(graph)
 
 
 def test_parts_that_cannot_be_cut_well_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long, "PART", 1)
     monkeypatch.setattr(long, "LONGEST", 2)
     model = materialize(full(net("chain"), samples=samples_of(net("chain"), 2)))
-    assert max(map(len, long._groups(model.graph))) == 2
+    monkeypatch.setattr(long, "LONG", 1)
+    session = message(model).session(DEFAULT_ENGINE)
+    assert isinstance(session, long.LongSession) and max(map(len, session._groups)) == 2
