@@ -65,7 +65,7 @@ class SharedPieces:
             halves: Names of inputs that are given in half precision.
         """
         section = g.section(self._model.graph, inputs, asked.outputs)
-        given = [value for value in section.constants if _is_given(value)]
+        given = _given(section)
         structure = _structure(section, set(given), asked, halves)
         self._seen[structure] += 1
         kept = {value.name for value in asked.keep}
@@ -99,8 +99,10 @@ class _Renamed:
         return asked, {self._names[name]: array for name, array in held.items()}
 
 
-def _is_given(value: ir.Value) -> bool:
-    return value.dtype in GIVEN_TYPES and all(node.op_type in GIVEN_TO for node, _ in value.uses())
+def _given(section: g.Section) -> list[ir.Value]:
+    """Constants of a section that its session can be given. Their readers elsewhere, which may be thousands, do not count."""
+    fixed = {value for node in section.nodes if node.op_type not in GIVEN_TO for value in node.inputs}
+    return [value for value in section.constants if value.dtype in GIVEN_TYPES and value not in fixed]
 
 
 def _give(graph: ir.Graph, values: Iterable[ir.Value]) -> None:
