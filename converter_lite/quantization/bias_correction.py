@@ -10,7 +10,7 @@ variant). The original corrects each layer on the float input of that layer inst
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,27 +108,19 @@ def fit_layers(
     if names and float_means is None:
         float_means = sample_means(quantized.model, names, feeds, context)
     goals = dict(zip(names, float_means or (), strict=True))
-    before = quantized.model.clone()
-    original = {node.name: node for node in before.graph}
     working = materialize(quantized)
     by_name = {node.name: node for node in working.graph}
     copies = [by_name[node.name] for node in nodes]
     outputs = [copy.outputs[0] for copy in copies]
     run = SequentialRun(working, feeds, context)
-    run_float = SequentialRun(before, feeds, context)
-    fitting = (
-        _Rounding(quantized, len(feeds), (run, run_float), wanted, context.threads)
-        if wanted.rounding.is_fitted
-        else None
-    )
+    fitting = _Rounding(quantized, feeds, run, wanted, context) if wanted.rounding.is_fitted else None
     shifts: dict[str, NDArray[np.float64]] = {}
-    later, float_later = set(outputs), {original[node.name].outputs[0] for node in nodes}
+    later = set(outputs)
     for i, node in enumerate(context.log.track(nodes, "correcting layers", len(nodes))):
         start = time.perf_counter()
         if fitting is not None:
-            fitting.fit(node, copies[i], original[node.name], float_later)
+            fitting.fit(node, copies[i])
         later.discard(outputs[i])
-        float_later.discard(original[node.name].outputs[0])
         goal = goals.get(node.outputs[0].name or "")
         if goal is not None:
             rows = run.means(outputs[i], later=later)
@@ -146,28 +138,34 @@ class _Rounding:
     def __init__(
         self,
         quantized: QuantizedModel,
-        samples: int,
-        runs: tuple[SequentialRun, SequentialRun],
+        feeds: Sequence[Feed],
+        run: SequentialRun,
         wanted: LayerFit,
-        threads: int,
+        context: RunContext,
     ) -> None:
+        before = quantized.model.clone()
         self._quantized = quantized
-        self._samples = samples
+        self._samples = len(feeds)
         self._wanted = wanted
         self._algorithm = ALGORITHMS[wanted.rounding]
-        self._run, self._run_float = runs
+        self._run, self._run_float = run, SequentialRun(before, feeds, context)
         self._names = g.Names(self._run.graph)
-        self._threads = threads
+        self._threads = context.threads
+        self._originals = {node.name: node for node in before.graph}
+        self._later = {self._originals[node.name].outputs[0] for node in correctable(quantized)}
 
-    def fit(self, node: ir.Node, working: ir.Node, original: ir.Node, later: Container[ir.Value]) -> None:
-        """Choose the integers of a layer's weight.
+    def fit(self, node: ir.Node, working: ir.Node) -> None:
+        """Choose the integers of a layer's weight; layers come in graph order.
 
         Args:
             node: The layer in the float graph that is converted.
             working: The same layer in the graph with Q/DQ pairs.
-            original: The same layer in the unchanged float graph.
-            later: Outputs of this layer and of those behind it in the unchanged float graph.
         """
+        original = self._originals[node.name]
+        self._fit(node, working, original)
+        self._later.discard(original.outputs[0])
+
+    def _fit(self, node: ir.Node, working: ir.Node, original: ir.Node) -> None:
         weight = weight_of(node)
         data, float_data = working.inputs[0], original.inputs[0]
         source = _dequantizing(working)
@@ -202,7 +200,7 @@ class _Rounding:
             _change_grid(working, source, weight.name, params, self._names)
         else:
             fitted = self._algorithm.integers(node, values, params, moments, has_bias=has_bias)
-        self._run_float.forget(later)
+        self._run_float.forget(self._later)
         self._quantized.q_weights[weight.name] = fitted
         initializer, dtype = source.inputs[0], storage_type(params.spec)
         initializer.const_value = ir.Tensor(fitted.astype(dtype.numpy()), dtype=dtype, name=initializer.name)
