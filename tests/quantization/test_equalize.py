@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from converter_lite import graph as g
-from converter_lite.quantization.equalize import LARGEST_FACTOR, equalize, find_pairs
+from converter_lite.quantization.equalize import LARGEST_FACTOR, _Weights, equalize, find_pairs
 from converter_lite.runtime.context import RunContext
 from tests.support import assert_same_outputs, build, clone, full, normal, run, samples_of, sqnr, written
 
@@ -294,3 +294,16 @@ def test_an_uneven_network_quantizes_better_with_it(per_channel: bool) -> None:
         for on in (False, True)
     )
     assert given > without + 6
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_magnitudes_stay_those_of_the_weights_to_the_last_digit(name: str) -> None:
+    pair = find_pairs(NETS[name].model())[0]
+    weights = _Weights()
+    sides, rng = weights.sides(pair), np.random.default_rng(0)
+    count = sides.before.largest().size
+    for _ in range(20):
+        sides.apply(np.exp(rng.standard_normal(count)))
+    for value, magnitudes in weights._magnitudes.items():
+        array = np.abs(weights._arrays[value])
+        np.testing.assert_array_equal(magnitudes, array.reshape(*magnitudes.shape, -1).max(axis=2))
