@@ -93,7 +93,7 @@ class Section:
     inputs: list[ir.Value]
 
 
-def section(graph: ir.Graph, inputs: Iterable[ir.Value], outputs: Sequence[ir.Value]) -> Section:
+def section(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> Section:
     """The part of a graph that computes ``outputs`` from ``inputs`` and constants.
 
     Raises:

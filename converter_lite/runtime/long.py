@@ -1,7 +1,7 @@
 """Running a graph of many nodes: in parts, because what a runtime does to load a graph grows with the square of its nodes.
 
-onnxruntime 1.31 loads 3,000 nodes with Q/DQ pairs in 1.0 seconds of processor time and 12,000 in 9.1; in parts it takes 0.3
-seconds a thousand, and gives the same numbers.
+onnxruntime 1.32 loads 7,500 nodes with Q/DQ pairs in 0.5 seconds of processor time and 25,000 in 3.3; in parts it takes 0.04
+seconds a thousand, cutting included, and gives the same numbers.
 """
 
 from __future__ import annotations
