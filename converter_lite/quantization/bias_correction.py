@@ -10,8 +10,8 @@ variant). The original corrects each layer on the float input of that layer inst
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -63,12 +63,14 @@ class LayerFit:
         grids: Also fit the steps of weights of less than ``GRID_BELOW_BITS`` bits in nodes that compute in float (their scales
             change in the plan).
         input_scales: Those may have a scale per column too (:mod:`converter_lite.kernels.input_scales`).
+        computed: Grids of activations in which the runtime computes, where they are not those of the plan.
     """
 
     biases: bool = True
     rounding: Rounding = Rounding.NEAREST
     grids: bool = False
     input_scales: bool = False
+    computed: Mapping[str, QuantParams] = field(default_factory=dict)
 
     @property
     def stage(self) -> str:
@@ -108,7 +110,8 @@ def fit_layers(
     if names and float_means is None:
         float_means = sample_means(quantized.model, names, feeds, context)
     goals = dict(zip(names, float_means or (), strict=True))
-    working = materialize(quantized)
+    activations = {**quantized.plan.activations, **wanted.computed}
+    working = materialize(replace(quantized, plan=replace(quantized.plan, activations=activations)))
     by_name = {node.name: node for node in working.graph}
     copies = [by_name[node.name] for node in nodes]
     outputs = [copy.outputs[0] for copy in copies]

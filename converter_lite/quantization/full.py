@@ -111,7 +111,7 @@ def quantize_full(
     if settings.bias_correction:
         round_weights(quantized, log)
     if biases or settings.rounding.is_fitted:
-        wanted = LayerFit(biases, settings.rounding)
+        wanted = LayerFit(biases, settings.rounding, computed=computed_grids(model, plan, target))
         with log.stage(wanted.stage):
             fit_layers(quantized, head, wanted, context, float_means=first.found)
     return quantized
@@ -137,6 +137,17 @@ def _find_params(
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
         per_channel, is_fitted = settings.per_channel, settings.rounding.is_fitted
         plan.weights = constant_params(model, plan, target, per_channel=per_channel, clip=is_fitted and not per_channel)
+
+
+def computed_grids(model: ir.Model, plan: QuantPlan, target: Policy) -> dict[str, QuantParams]:
+    """Grids of activations in which the runtime computes, where they are not those of the plan (tensor -> parameters)."""
+    found = {}
+    for node in model.graph:
+        for name in (output.name or "" for output in node.outputs):
+            grid = plan.activations.get(name)
+            if grid is not None and (computed := target.computed(node, grid)) is not grid:
+                found[name] = computed
+    return found
 
 
 def round_weights(quantized: QuantizedModel, log: Log) -> None:

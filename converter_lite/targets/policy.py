@@ -7,7 +7,7 @@ from typing import Protocol
 
 import onnx_ir as ir
 
-from converter_lite.kernels.params import QuantSpec
+from converter_lite.kernels.params import QuantParams, QuantSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +123,6 @@ class Policy(Protocol):
 
     def capability(self, node: ir.Node) -> Capability:
         """What it can do with a node."""
+
+    def computed(self, producer: ir.Node, grid: QuantParams) -> QuantParams:
+        """The grid in which it holds a result of ``producer`` for which a file says ``grid``."""

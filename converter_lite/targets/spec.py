@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.kernels.params import QuantSpec
+from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.targets.operands import RECURRENT, is_recurrent, is_small, operator, stored_axis, stored_weights
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import Capability, KernelCosts, StemLimits
@@ -76,6 +76,11 @@ class TargetSpec:
             weight=self.weight if axis is None else replace(self.weight, axis=axis),
             activation=self.activation if self.between is None or _reads_input(node) else self.between,
         )
+
+    def computed(self, producer: ir.Node, grid: QuantParams) -> QuantParams:
+        """What the file says."""
+        del producer
+        return grid
 
     def _missing_kernel(self, node: ir.Node) -> str:
         if operator(node) is None or node.op_type not in self.integer:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.lowering import dims, float_attribute
 from converter_lite.formats.paddle.kernels import Target
-from converter_lite.kernels.params import QuantSpec
+from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.storage import Storage
 from converter_lite.targets.operands import missing_weight, stored_weight
 from converter_lite.targets.operators import WEIGHTED
@@ -78,6 +78,11 @@ class PaddlePolicy:
         if weight is None:
             return _neither(missing_weight(node))
         return handler[node.op_type](node, g.static_shape(weight) or (), place)
+
+    def computed(self, producer: ir.Node, grid: QuantParams) -> QuantParams:
+        """What the file says."""
+        del producer
+        return grid
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from converter_lite.formats.registry import output_format
 from converter_lite.kernels.params import params_from_range
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.quantization.choice import Choice, choose
-from converter_lite.quantization.full import quantize_full
+from converter_lite.quantization.full import computed_grids, quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.settings import FullSettings, WeightSettings
@@ -76,6 +76,35 @@ def full(model: ir.Model, samples: Samples | None = None) -> QuantizedModel:
     settings = FullSettings(bias_correction=False, equalization=False)
     found = samples or samples_of(model)
     return quantize_full(model.clone(), InferencePolicy(), settings, samples=found, context=CalibrationContext())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_finer"),
+    [
+        ("a = Conv(x, w) b = Clip(a, zero, six)", True),
+        ("a = Conv(x, w) b = Relu(a)", True),
+        ("b = Relu(x)", True),
+        ("b = Clip(x, zero, six)", False),
+        ("a = Conv(x, w) b = Clip(a, zero, two)", False),
+        ("b = Conv(x, w)", False),
+    ],
+)
+def test_biases_are_corrected_for_the_steps_of_onednn(nodes: str, is_finer: bool) -> None:
+    """The file keeps 127 steps; the runtime has 255 where it knows that nothing is negative."""
+    limits = {"zero": np.float32(0), "two": np.float32(2), "six": np.float32(6)}
+    graph = f"g (float[1,4,6,6] x) => (float[1,4,6,6] y) {{ {nodes} y = Conv(b, v) }}"
+    model = build(graph, w=random(4, 4, 1, 1), v=random(4, 4, 1, 1, seed=2), **limits)
+    plan = full(model).plan
+    assert plan.activations["b"].spec.qmax == 127
+    found = computed_grids(model, plan, InferencePolicy())
+    assert set(found) == ({"b"} if is_finer else set())
+    if is_finer:
+        assert (found["b"].spec.qmin, found["b"].spec.qmax) == (0, 255)
+        np.testing.assert_allclose(found["b"].scale * 255, plan.activations["b"].scale * 127, rtol=1e-6)
+    corrected = quantize_full(
+        model.clone(), InferencePolicy(), FullSettings(), samples=samples_of(model), context=CalibrationContext()
+    )
+    assert corrected.plan.activations["b"].spec.qmax == 127
 
 
 def weights(model: ir.Model) -> QuantizedModel:

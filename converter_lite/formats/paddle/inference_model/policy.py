@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.formats.paddle.policy import PaddlePolicy
+from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.targets.operands import stored_weight
 from converter_lite.targets.policy import Capability
 
@@ -22,6 +25,12 @@ WIDTHS = (8,)
 
 UNPREPARED = ("ConvTranspose", "Gather")
 """ONNX operators whose integer weights Paddle's passes for oneDNN read as floats: they prepare convolutions and products."""
+
+UNSIGNED = QuantSpec(bits=8, signed=False)
+"""Grid of oneDNN's results that are never negative."""
+
+RELU6 = (0.0, 6.0)
+"""Bounds of the only Clip that oneDNN computes with a convolution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +54,20 @@ class InferencePolicy(PaddlePolicy):
             if not self.weights_only:
                 stored = stored or unprepared
         return replace(found, integer=integer, stored=stored)
+
+    def computed(self, producer: ir.Node, grid: QuantParams) -> QuantParams:
+        """Twice as many steps behind a ReLU, and behind a ReLU6 that becomes a part of a convolution."""
+        if not _is_known_positive(producer) or not grid.spec.signed:
+            return grid
+        scale = (grid.scale.astype(np.float64) * grid.spec.qmax / UNSIGNED.qmax).astype(np.float32)
+        return QuantParams(scale, np.zeros_like(grid.zero_point), UNSIGNED)
+
+
+def _is_known_positive(producer: ir.Node) -> bool:
+    """Whether Paddle's passes take a result for one that is never negative."""
+    data = producer.inputs[0] if producer.inputs else None
+    if producer.op_type == "Relu" or data is None:
+        return producer.op_type == "Relu"
+    source = data.producer()
+    is_fused = source is not None and source.op_type == "Conv" and len(data.uses()) == 1
+    return is_fused and producer.op_type == "Clip" and g.clamp_bounds(producer) == RELU6
