@@ -233,7 +233,7 @@ def test_matrices_of_every_form_are_right_with_the_passes_for_integers(
 
 
 COUNT = 40
-"""Samples by which whole networks are judged: the errors of eight change by half with the order of sums, where near-ties decide."""
+"""Samples by which whole networks are judged: near-ties decide about the errors of eight."""
 
 
 def samples_of(name: str, count: int) -> dict[str, NDArray[Any]]:
