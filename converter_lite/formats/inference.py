@@ -19,6 +19,9 @@ INTEGERS_SEEN = 4096
 OTHERS_SEEN = 16
 """The same for others: scales of a Resize, bounds of a Range."""
 
+TYPES_KEPT = 256
+"""Most values of which the types are kept for further readers; those of a long network would take as much memory as its nodes."""
+
 _INTEGERS = frozenset({ir.DataType.INT64, ir.DataType.INT32})
 
 _INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
@@ -76,6 +79,8 @@ class Inference:
 
     def _type(self, value: ir.Value) -> onnx.TypeProto:
         if value not in self._types:
+            if len(self._types) >= TYPES_KEPT:
+                self._types.clear()
             assert value.dtype is not None
             shape = None
             if value.shape is not None:

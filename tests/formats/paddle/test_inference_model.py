@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from tests.formats.paddle.inference_models import (
     trained_model,
 )
 from tests.mutation import mutations
+from tests.support import assert_peak
 
 Array = NDArray[Any]
 CASES = int(os.environ.get("FUZZ_CASES", "1000"))
@@ -303,6 +306,27 @@ def test_constants_of_one_number_cannot_fill_the_memory(shape: tuple[int, int], 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5 * (1 << 24)
+
+
+def test_a_long_program_takes_the_memory_of_its_nodes(tmp_path: Path) -> None:
+    """Three nodes for each operator here: their two numbers are kept once, and types are forgotten."""
+    attributes = {"scale": attr(2.0), "bias": attr(1.0), "bias_after_scale": attr(True)}
+    names = ["x", *(f"v{i}" for i in range(1999)), "y"]
+    chain = [Operator("scale", {"X": [a]}, {"Out": [b]}, attributes) for a, b in pairwise(names)]
+    folder = save(tmp_path / "m", program_of(chain, {}, {"x": (2, 4)}, "y"), {})
+    assert_peak(partial(read_paddle, folder), 3 * 2300 * len(chain))
+    quantized = read_paddle(folder)
+    assert len(quantized.model.graph.initializers) == 2
+    assert len({id(decision) for decision in quantized.plan.nodes.values()}) == 3
+
+
+def test_numbers_that_are_kept_once_leave_the_names_of_others(tmp_path: Path) -> None:
+    chain = [
+        Operator("scale", {"X": [a]}, {"Out": [b]}, {"scale": attr(factor)})
+        for a, b, factor in (("x", "a", 2.0), ("a", "b", 2.0), ("b", "y", 3.0))
+    ]
+    folder = save(tmp_path / "m", program_of(chain, {}, {"x": (2, 4)}, "y"), {})
+    assert list(read_paddle(folder).model.graph.initializers) == ["scale", "scale_2"]
 
 
 HUGE = 2**31 - 1

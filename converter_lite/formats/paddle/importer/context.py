@@ -82,6 +82,8 @@ class Importer:
     contents: dict[ir.Value, Numbers] = field(default_factory=dict)
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _scalars: dict[tuple[str, str, bytes], ir.Value] = field(default_factory=dict)
     _inference: Inference = field(default_factory=Inference)
     _dequantized: dict[str, ir.Value] = field(default_factory=dict)
 
@@ -93,10 +95,12 @@ class Importer:
     def fresh(self, hint: str) -> str:
         """A name that no value has yet."""
         hint = hint or "value"
-        name, count = hint, 1
+        name, count = hint, self._counts.get(hint, 1)
         while name in self._taken:
             name, count = f"{hint}_{count}", count + 1
         self._taken.add(name)
+        if count > 1:
+            self._counts[hint] = count
         return name
 
     def reserve(self, names: Sequence[str]) -> None:
@@ -148,8 +152,16 @@ class Importer:
         return value
 
     def add_constant(self, hint: str, values: object, dtype: type = np.int64) -> ir.Value:
-        """A small constant (axes, shapes, bounds)."""
-        return self.initializer(hint, np.asarray(values, dtype))
+        """A small constant (axes, shapes, bounds); one of a single number is kept once, however many operators have it."""
+        array = np.asarray(values, dtype)
+        if array.shape:
+            return self.initializer(hint, array)
+        key = hint, array.dtype.str, array.tobytes()
+        if key not in self._scalars:
+            self._scalars[key] = self.initializer(hint, array)
+        else:  # names of later constants do not depend on it
+            self._counts[hint] = self._counts.get(hint, 1) + 1
+        return self._scalars[key]
 
     def shape(self, value: ir.Value) -> list[int] | None:
         """Dimensions, -1 where unknown; ``None`` without a known rank."""
@@ -335,9 +347,11 @@ class Importer:
         graph = ir.Graph(
             self.inputs, results, nodes=self.nodes, initializers=kept, opset_imports={"": OPSET}, name="paddle"
         )
+        in_float: dict[str, NodePlan] = {}
         for node in self.nodes:
             if str(node.name) not in self.plan.nodes:
-                self.plan.keep_float(node, "it is float in the file")
+                decision = NodePlan(node.op_type, NodeMode.FLOAT, "it is float in the file")
+                self.plan.nodes[str(node.name)] = in_float.setdefault(node.op_type, decision)
         names = {str(value.name) for value in kept}
         self.plan.weights = {name: params for name, params in self.plan.weights.items() if name in names}
         self.q_weights = {name: array for name, array in self.q_weights.items() if name in names}

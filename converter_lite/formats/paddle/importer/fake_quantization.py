@@ -94,6 +94,8 @@ def fold_quantization(program: Program, parameters: Parameters, *, where: str = 
     Raises:
         ModelError: A scale is missing or makes no sense, or weights are not integers of the stated width.
     """
+    if all(op.type not in FOLDED for op in program.main.operators):
+        return program, parameters
     state = _State(dict(parameters))
     state.widened = {op.input("X") for op in program.main.operators if op.type in FAKE_DEQUANTIZE}
     kept: list[Operator] = []

@@ -43,7 +43,8 @@ def _without_identities(operators: list[Operator]) -> list[Operator]:
     producers: dict[str, Operator] = {}
     for op in operators:
         inputs = {slot: [renamed.get(name, name) for name in names] for slot, names in op.inputs.items()}
-        copy = Operator(op.type, inputs, {s: list(n) for s, n in op.outputs.items()}, dict(op.attributes))
+        attributes = dict(op.attributes) if op.type in CONVOLUTIONS else op.attributes  # of others nothing is changed
+        copy = Operator(op.type, inputs, {s: list(n) for s, n in op.outputs.items()}, attributes)
         source, result = copy.input("X"), copy.output("Out")
         if source and result and _is_identity(op) and written[result] == 1 and written[source] <= 1:
             if result not in fetched:
