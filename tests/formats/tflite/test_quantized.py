@@ -242,6 +242,38 @@ def test_halves_of_sums_go_up() -> None:
     np.testing.assert_array_equal(one_operator("ADD", EACH, wide, activation=0), expected)
 
 
+def fixed_point(factor: float) -> tuple[int, int]:
+    """A factor below one as 31 bits and a shift to the right."""
+    mantissa, exponent = np.frexp(factor)
+    return int(np.rint(mantissa * 2**31)), -int(exponent)
+
+
+def scaled(numbers: Integers, factor: float) -> Integers:
+    """A product, rounded to a whole number, and halved with halves away from zero."""
+    multiplier, shift = fixed_point(factor)
+    high = (numbers * multiplier + 2**30) >> 31
+    return np.where(high < 0, -1, 1) * ((np.abs(high) + (1 << shift >> 1)) >> shift)
+
+
+@pytest.mark.parametrize("steps", [(0.05, 0.013), (0.013, 0.05), (0.05, 0.05), (0.05, 0.04), (0.002, 0.05)], ids=str)
+def test_squared_differences_are_those_of_64ths_of_the_coarser_step(steps: tuple[float, float]) -> None:
+    a, b, out = integers(40, 50), integers(40, 50), (0.2, -128)
+    file = File()
+    main = file.main
+    x = main.input(a.shape, INT8, quant=quant(steps[0], 3), name="x")
+    z = main.input(b.shape, INT8, quant=quant(steps[1], -5), name="z")
+    y = main.tensor(a.shape, INT8, quant=quant(*out), name="y")
+    main.ends_with(*main.op("SQUARED_DIFFERENCE", [x, z], [y]))
+    (found,) = outputs(read(file), reals(a, steps[0], 3), reals(b, steps[1], -5))
+    coarser = 2 * float(max(map(np.float32, steps)))
+    difference = scaled(128 * (a.astype(np.int64) - 3), float(np.float32(steps[0])) / coarser) - scaled(
+        128 * (b.astype(np.int64) + 5), float(np.float32(steps[1])) / coarser
+    )
+    factor = coarser**2 / (128**2 * float(np.float32(out[0])))
+    expected = np.clip(scaled(difference**2, factor) + out[1], -128, 127)
+    np.testing.assert_array_equal(on_grid(found, *out), expected)
+
+
 def test_square_roots_are_cut_off() -> None:
     q, out = EACH[IN[1] <= EACH], (0.02, -100)
     roots = np.sqrt((q.astype(np.float64) - IN[1]) * np.float32(IN[0])) / np.float32(out[0])

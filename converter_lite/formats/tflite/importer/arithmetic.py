@@ -13,9 +13,12 @@ from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.activation import activated, unary
 from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.elementwise import aligned
-from converter_lite.formats.tflite.importer.halves import UP, moved, ratio
+from converter_lite.formats.tflite.importer.halves import UP, UP_A_LITTLE, moved, narrow_params, ratio
 
 _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8)
+
+PARTS = 64
+"""Parts of a step in which kernels subtract integers that they square."""
 
 FITTING = 16
 """Part of a step up to which halves of sums are looked for."""
@@ -58,9 +61,35 @@ def _not_equal(ctx: Importer, op: Operator) -> None:
 
 
 def _squared_difference(ctx: Importer, op: Operator) -> None:
+    """Of integers, the operand with the finer steps is first rounded to a part of the other's step, as kernels do."""
     values, order = aligned(ctx, op.inputs[:2])
+    params = [narrow_params(ctx, index) for index in (*op.inputs[:2], op.outputs[0])]
+    if all(each is not None for each in params):
+        steps = [np.float32(each.scale) for each in params if each is not None][:2]
+        finer = int(steps[1] < steps[0])
+        if steps[0] != steps[1]:
+            values[finer] = _on_coarser_steps(ctx, values[finer], float(steps[finer]), float(steps[1 - finer]))
     difference = ctx.add("Sub", values)
     ctx.bind(op.outputs[0], ctx.add("Mul", [difference, difference]), order)
+
+
+def _on_coarser_steps(ctx: Importer, value: ir.Value, step: float, coarser: float) -> ir.Value:
+    """Whole numbers of ``coarser / PARTS``, rounded twice: multiplied by a number of at least 1/2, then halved some times.
+
+    Source: the kernel of the runtime, which multiplies integers by a fixed-point number and shifts; halves away from zero.
+    """
+    factor = step / (2 * coarser)
+    mantissa, exponent = np.frexp(factor)
+    found = _nearest(ctx, value, 2 * PARTS * float(mantissa) / step)
+    if exponent < 0:
+        found = _nearest(ctx, found, 2.0 ** int(exponent) * (1 + UP_A_LITTLE / PARTS))
+    return ctx.add("Mul", [found, ctx.number(coarser / PARTS, "part_of_a_step")])
+
+
+def _nearest(ctx: Importer, value: ir.Value, factor: float) -> ir.Value:
+    """The whole number that is nearest to a product."""
+    product = ctx.add("Mul", [value, ctx.number(factor, "factor")])
+    return ctx.add("Floor", [ctx.add("Add", [product, ctx.number(0.5, "half")])])
 
 
 def _square(ctx: Importer, op: Operator) -> None:
