@@ -24,6 +24,11 @@ DEVICES = frozenset(device.value for device in (TargetDevice.CPU, TargetDevice.A
 """Devices whose integer kernels are known from running them."""
 
 
+AVERAGES = ("AveragePool", "GlobalAveragePool")
+
+COARSE = "its kernel gives averages on the grid of its input, where the model has another one"
+
+
 def for_device(choice: Choice, *, packed: bool) -> Choice:
     """The choice with the policy of the runtime's CPU kernels.
 
@@ -92,7 +97,8 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
     params = plan.weights.get(weight.name or "") if weight is not None else None
     if params is None:
         if weight is None and not MS_CPU.capability(node).integer and _between_integers(quantized, node):
-            return NodeMode.INTEGER, ""
+            coarse = node.op_type in AVERAGES and not _keeps_its_grid(plan, node)
+            return (NodeMode.FLOAT, COARSE) if coarse else (NodeMode.INTEGER, "")
         decision = plan.nodes.get(node.name or "")
         return NodeMode.FLOAT, (decision.reason if decision is not None else "") or "it is float in the model"
     if params.spec.block:
@@ -104,6 +110,12 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
     if mode is NodeMode.INTEGER and possible and _between_integers(quantized, node):
         return NodeMode.INTEGER, ""
     return (NodeMode.WEIGHT, "") if mode is not NodeMode.FLOAT else (NodeMode.FLOAT, "it is float in the model")
+
+
+def _keeps_its_grid(plan: QuantPlan, node: ir.Node) -> bool:
+    """Whether input and result have the same parameters."""
+    given, made = (plan.activations[str(value.name)] for value in (node.inputs[0], node.outputs[0]) if value is not None)
+    return bool(given.scale == made.scale) and bool(given.zero_point == made.zero_point)
 
 
 def _between_integers(quantized: QuantizedModel, node: ir.Node) -> bool:

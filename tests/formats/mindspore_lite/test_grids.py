@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.mindspore_lite.format import output_format
@@ -59,3 +60,19 @@ def test_only_what_no_kernel_rounds_becomes_nodes() -> None:
         NodeMode.INTEGER
     ] * 2
     assert len(rounded) == 1, "what the second MatMul reads is rounded when it is made an integer"
+
+
+@pytest.mark.parametrize(("reach", "mode"), [(4.0, NodeMode.INTEGER), (1.0, NodeMode.FLOAT)])
+def test_an_average_on_a_finer_grid_than_its_input_is_not_rounded_to_that(reach: float, mode: NodeMode) -> None:
+    """The kernel gives averages on the grid of what it reads."""
+    graph = "g (float[1,4,6,6] x) => (float[1,5,1,1] y) { a = Conv(x, w) b = GlobalAveragePool(a) y = Conv(b, v) }"
+    made = full(build(graph, w=normal(4, 4, 1, 1), v=normal(5, 4, 1, 1, seed=5)))
+    spec = QuantSpec(bits=8)
+    for node in made.model.graph:
+        made.plan.quantize(node, NodeMode.INTEGER)
+    ranges = {"x": 3.0, "a": 4.0, "b": reach, "y": 3.0}
+    made.plan.activations = {name: params_from_range(-limit, limit, spec) for name, limit in ranges.items()}
+    adapted = adapt_plan(made)
+    modes = {node.op_type: adapted.plan.mode(node) for node in adapted.model.graph if node.op_type != "Conv"}
+    assert modes["GlobalAveragePool"] is mode
+    assert adapted.plan.activations["b"].scale == made.plan.activations["b"].scale
