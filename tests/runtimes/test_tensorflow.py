@@ -48,6 +48,7 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "attention.keras": {},
     "grouped.keras": {},
     "loops.pb": {},
+    "functions.pb": {"x": (16, 5)},
     "module": {},
     "loop.pb": {"x": (4, 5)},
     "old": {"features": (4, 5)},

@@ -122,6 +122,17 @@ def saved_model(folder):
     record(folder, "module", {"left": left, "right": right}, module.both(left, right))
 
 
+def functions(folder):
+    """What ONNX does not have, with numbers of which 1 must not be added and taken away again."""
+    x = np.concatenate([normal(4, 5) * size for size in (1e-6, 1e-3, 1.0, 20.0)])
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        given = tf.compat.v1.placeholder(tf.float32, [None, 5], name="x")
+        small = tf.identity(tf.math.expm1(given) / (tf.abs(given) + 1e-7), name="relative")
+        value = session.run(small, {given: x})
+        (folder / "functions.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    record(folder, "functions.pb", {"x": x}, {"relative": value})
+
+
 def frozen_v1(folder):
     """A graph of TensorFlow 1, also as a SavedModel of that time: a loop, a dropout that is fed, an unknown rank."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
@@ -161,7 +172,7 @@ def hostile(folder):
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]).save_weights(folder / "only.weights.h5")
 
 
-MODELS = (keras_cnn, keras_two, keras_attention, keras_grouped, lowered, saved_model, frozen_v1, hostile)
+MODELS = (keras_cnn, keras_two, keras_attention, keras_grouped, lowered, saved_model, functions, frozen_v1, hostile)
 
 
 def shared(path, folder):

@@ -114,7 +114,9 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
 
 def _keeps_its_grid(plan: QuantPlan, node: ir.Node) -> bool:
     """Whether input and result have the same parameters."""
-    given, made = (plan.activations[str(value.name)] for value in (node.inputs[0], node.outputs[0]) if value is not None)
+    given, made = (
+        plan.activations[str(value.name)] for value in (node.inputs[0], node.outputs[0]) if value is not None
+    )
     return bool(given.scale == made.scale) and bool(given.zero_point == made.zero_point)
 
 

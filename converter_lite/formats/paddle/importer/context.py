@@ -153,7 +153,7 @@ class Importer:
 
     def add_constant(self, hint: str, values: object, dtype: type = np.int64) -> ir.Value:
         """A small constant (axes, shapes, bounds); one of a single number is kept once, however many operators have it."""
-        array = np.asarray(values, dtype)
+        array: Array = np.asarray(values, dtype)
         if array.shape:
             return self.initializer(hint, array)
         key = hint, array.dtype.str, array.tobytes()

@@ -14,7 +14,7 @@ from tf2onnx.tfonnx import process_tf_graph
 
 from converter_lite.formats.child import MODEL, Answer, Refusal, WrongUsage
 from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabilities
-from converter_lite.formats.tensorflow.child.erfc import spell_out_erfc
+from converter_lite.formats.tensorflow.child.functions import spell_out_functions
 from converter_lite.formats.tensorflow.child.nodes import allow_inlining, in_order, placeholder_shape, pruned
 from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
 from converter_lite.formats.tensorflow.child.resizes import state_sizes
@@ -64,7 +64,7 @@ def convert(
         )
     tensors = {name: tensor for tensor, name in names.items()}
     _require_ranks(graph, names, shapes)
-    spell_out_erfc(graph)
+    spell_out_functions(graph)
     allow_inlining(graph)
     order_hashes()
     with tf.device("/cpu:0"):
