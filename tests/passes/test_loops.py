@@ -110,6 +110,24 @@ def test_a_counter_that_is_carried_counts() -> None:
     assert operators(made)["Mul"] == 4
 
 
+def test_a_loop_that_names_too_few_results_is_its_turns_or_an_error_of_the_runtime() -> None:
+    """Not valid, and onnxruntime says so where it reads the model."""
+    made = build(
+        """
+        g (float[2,3] x) => (float[2,3] last) {
+            last = Loop (turns, yes, x, x) <
+                body = b (int64 i, bool c, float[2,3] s, float[2,3] t) => (bool co, float[2,3] so, float[2,3] to) {
+                    co = Identity(c) so = Add(s, t) to = Neg(t)
+                }
+            >
+        }
+        """,
+        **CONSTANTS,
+    )
+    assert spell_out_loops(made) == 1
+    assert operators(made)["Add"] == 4
+
+
 UNKNOWN = {
     "a condition on data": model(f"sum = ReduceMax<keepdims = 0>(s) co = Less(sum, k) {STEP}"),
     "no end": model(limit="absent"),

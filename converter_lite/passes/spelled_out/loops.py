@@ -54,7 +54,7 @@ def _spell_out(model: ir.Model, node: ir.Node, engine: Engine) -> bool:
         rows.append(found[1 + len(carried) :])
     zero = g.add_initializer(graph, f"{node.name}_axis", np.array([0], np.int64), names=names)
     results = [*carried, *(list(column) for column in zip(*rows, strict=True))]
-    for output, result in zip(node.outputs, results, strict=True):
+    for output, result in zip(node.outputs, results, strict=False):  # the last ones may be left out
         if isinstance(result, list):
             result = [_inserted(graph, node, "Unsqueeze", [row, zero], names) for row in result]
             made = ir.node("Concat", result, attributes={"axis": 0}, name=f"{node.name}_{output.name}")

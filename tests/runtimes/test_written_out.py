@@ -1,0 +1,116 @@
+"""Operators that the formats lack and that are written in others, through the command line, on every device: loops among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from tests.cli.workshop import command
+from tests.runtimes.conftest import Tally
+from tests.runtimes.device_files import RUNTIMES
+from tests.support import build, normal, run
+
+pytestmark = pytest.mark.runtime
+
+COUNT = {"turns": np.array(4, np.int64), "yes": np.array(True)}
+CELL = """
+    g (float[2,6] x) => (float[2,5] y) {
+        h, all = Loop(turns, yes, start) <
+            body = b (int64 i, bool c, float[2,5] s) => (bool d, float[2,5] n, float[2,5] row) {
+                d = Identity(c)
+                t = MatMul(s, r) u = MatMul(x, w) v = Add(t, u) n = Tanh(v) row = Neg(n)
+            }
+        >
+        last = Gather<axis=0>(all, two)
+        y = Add(h, last)
+    }
+"""
+PROJECTED = """
+    g (float[5,2,6] x) => (float[2,3] y) {
+        y, memory = Loop(turns, yes, start, cell) <
+            body = b (int64 i, bool c, float[2,3] s, float[2,4] k) => (bool d, float[2,3] o, float[2,4] l) {
+                d = Identity(c)
+                at = Gather<axis=0>(x, i)
+                g1 = MatMul(at, w) g2 = MatMul(s, r) gates = Add(g1, g2)
+                a0, f0, c0, o0 = Split<axis=1, num_outputs=4>(gates)
+                a = Sigmoid(a0) f = Sigmoid(f0) m = Tanh(c0) e = Sigmoid(o0)
+                kept = Mul(f, k) new = Mul(a, m) l = Add(kept, new)
+                t = Tanh(l) full = Mul(e, t) o = MatMul(full, p)
+            }
+        >
+    }
+"""
+"""A layer with long and short memory whose output is projected."""
+
+GELU = """
+    g (float[2,7] x) => (float[2,7] y) {
+        n = Neg(x) q = Mul(n, root) e = Erf(q) c = Sub(one, e) h = Mul(half, x) y = Mul(h, c)
+    }
+"""
+PICTURE = "g (float[1,6,5,7] x) => (float[1,{0},{1},{2}] y) {{ y = {3} }}"
+CLOSE = 5e-4
+"""Of the largest result; the tanh of Paddle-Lite's library for ARM is an approximation."""
+
+FACTORS = {"one": np.float32(1), "half": np.float32(0.5), "root": np.float32(0.5**0.5)}
+
+
+def _grouped(kernel: int, dilation: int, groups: int) -> ir.Model:
+    """Filters longer than the five rows of the picture, of one channel and of several."""
+    pads = (kernel - 1) * dilation // 2
+    conv = f"Conv<group={groups}, dilations=[{dilation},{dilation}], pads=[{pads},{pads},{pads},{pads}]>(x, w)"
+    return build(PICTURE.format(6, 5, 7, conv), w=normal(6, 6 // groups, kernel, kernel))
+
+
+CASES: dict[str, ir.Model] = {
+    "a loop": build(
+        CELL, w=normal(6, 5), r=normal(5, 5, seed=2) / 3, start=normal(2, 5, seed=3), two=np.array(2), **COUNT
+    ),
+    "a projected LSTM": build(
+        PROJECTED,
+        opset=20,
+        w=normal(6, 16),
+        r=normal(3, 16, seed=2),
+        p=normal(4, 3, seed=3),
+        start=normal(2, 3, seed=4),
+        cell=normal(2, 4, seed=5),
+        **COUNT,
+    ),
+    "ReverseSequence": build(
+        "g (float[2,6,3] x) => (float[2,6,3] y) { y = ReverseSequence<batch_axis=0, time_axis=1>(x, lengths) }",
+        lengths=np.array([4, 4]),
+    ),
+    "a Gelu of Erfc": build(GELU, **FACTORS),
+    **{f"LRN of {size}": build(PICTURE.format(6, 5, 7, f"LRN<size={size}, alpha=0.3>(x)")) for size in (1, 5, 7)},
+    "SpaceToDepth by 1": build(PICTURE.format(6, 5, 7, "SpaceToDepth<blocksize=1>(x)")),
+    "DepthToSpace by 1": build(PICTURE.format(6, 5, 7, "DepthToSpace<blocksize=1>(x)")),
+    **{
+        f"{groups} groups of {kernel} apart {dilation}": _grouped(kernel, dilation, groups)
+        for kernel, dilation, groups in ((7, 2, 6), (7, 2, 3), (7, 2, 2), (7, 2, 1), (5, 3, 6), (5, 3, 3), (3, 5, 2))
+    },
+}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", CASES)
+def test_a_device_gives_the_models_numbers(
+    name: str, runtime: str, tally: Tally, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model, (save_type, processor, on_device) = CASES[name], RUNTIMES[runtime]
+    ir.save(model, "model.onnx")
+    flags = [f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else [])]
+    outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", *flags)
+    assert outcome.status == 0, outcome
+    shape = model.graph.inputs[0].shape
+    assert shape is not None
+    x = normal(*shape.numpy(), seed=9)
+    Path("run").mkdir()
+    found = on_device(Path("out.nb" if processor else "out.ms").read_bytes(), x, tmp_path / "run")
+    assert not isinstance(found, str), found
+    expected = run(model, {"x": x})["y"]
+    error = float(np.abs(found.reshape(expected.shape) - expected).max() / np.abs(expected).max())
+    tally(runtime, "operators that are written out", wrong=int(error > CLOSE))
+    assert error <= CLOSE
