@@ -28,6 +28,10 @@ def inspect(path: Path, *, confined: bool = True) -> str:
         ConverterError: The file cannot be read.
     """
     name = framework_of(path)
+    if name is None and path.is_dir():
+        names = ", ".join(name for known in readable().values() for name in known.folder_files)
+        message = f"only folders with one of {names} are inspected"
+        raise UsageError(message, where=str(path), hint="of another folder name the model file in it")
     if name is None:
         endings = ", ".join(ending for known in readable().values() for ending in known.suffixes)
         raise UsageError(f"only files that end with {endings} are inspected", where=str(path))

@@ -12,13 +12,14 @@ import pytest
 from converter_lite.formats.paddle.inference_model.reader import read_paddle
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
-from converter_lite.formats.paddle.program import Program
+from converter_lite.formats.paddle.program import Operator, Program
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import Outcome, command
 from tests.formats.paddle.inference_models import (
     fake_quantized_model,
     float_model,
     linear_quantized_model,
+    program_of,
     save,
     trained_model,
 )
@@ -100,3 +101,38 @@ def test_a_truncated_program_leaves_nothing_behind() -> None:
     assert outcome.status == 1
     assert "damaged" in outcome.err
     assert not list(Path().glob("out.*"))
+
+
+def test_a_folder_is_shown_as_its_program_is() -> None:
+    save(Path("model"), *linear_quantized_model())
+    shown = command("inspect", "model")
+    assert shown.status == 0, shown
+    lines = shown.out.splitlines()
+    assert lines[0].startswith("Paddle program")
+    assert any("quantize_linear" in line for line in lines)
+    for name in ("inference.pdmodel", "inference.pdiparams"):
+        assert command("inspect", f"model/{name}").out == shown.out
+    Path("model/inference.pdmodel").rename("model/__model__")
+    Path("model/inference.pdiparams").rename("model/__params__")
+    assert command("inspect", "model").out == shown.out
+
+
+def test_an_operator_is_shown_with_its_result_and_not_with_its_means() -> None:
+    parameters = {name: np.ones(3, np.float32) for name in ("b", "m", "s", "v")}
+    inputs = {"X": ["x"], "Bias": ["b"], "Mean": ["m"], "Scale": ["s"], "Variance": ["v"]}
+    outputs = {"MeanOut": ["m"], "SavedMean": ["sm"], "VarianceOut": ["v"], "Y": ["y"]}
+    program = program_of([Operator("batch_norm", inputs, outputs)], parameters, {"x": (1, 3, 4, 4)}, "y")
+    save(Path("model"), program, parameters)
+    (line,) = (line for line in command("inspect", "model").out.splitlines() if "batch_norm" in line)
+    assert line.split()[-1].startswith("y")
+
+
+@pytest.mark.parametrize("names", [(), ("net.pdmodel", "net.pdiparams")])
+def test_a_folder_of_other_files_is_refused_with_what_to_name(names: tuple[str, ...]) -> None:
+    Path("model").mkdir()
+    for name in names:
+        Path("model", name).write_bytes(b"x")
+    shown = command("inspect", "model")
+    assert shown.status == 2
+    assert "inference.pdmodel" in shown.err
+    assert "name the model file in it" in shown.err

@@ -20,6 +20,10 @@ from converter_lite.formats.paddle.program import NbFile, Operator, Program, Var
 _PRECISION = {Precision.FLOAT: "float32", Precision.INT8: "int8", Precision.FP16: "float16"}
 
 
+RESULTS = ("Out", "Output", "Y")
+"""Slots of what an operator is for, beside means, masks and shapes; of others the first one is shown."""
+
+
 def describe(path: Path, *, confined: bool) -> Iterator[Block]:
     """Header, operators, parameters, totals.
 
@@ -88,7 +92,8 @@ def _operators(file: NbFile) -> Iterator[str]:
 
 def _ends(op: Operator, file: NbFile, shapes: dict[str, str]) -> tuple[str, str]:
     inputs = [name for names in op.inputs.values() for name in names if name not in file.parameters]
-    outputs = [name for names in list(op.outputs.values())[:1] for name in names]
+    slot = next((slot for slot in RESULTS if op.outputs.get(slot)), next(iter(op.outputs), ""))
+    outputs = op.outputs.get(slot, [])
     return tuple(", ".join(f"{name}{shapes.get(name, '')}" for name in names) for names in (inputs, outputs))  # type: ignore[return-value]
 
 
