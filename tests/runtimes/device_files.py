@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tests.cli.workshop import command
 from tests.runtimes.ms_runtime import PLATFORMS
 from tests.runtimes.paddle import Case, require, run_cases
 from tests.runtimes.paddle_arm import ARM64, require_arm, run_on_arm
@@ -48,3 +49,12 @@ RUNTIMES: dict[str, tuple[str, str, Run]] = {
     ARM64: ("NAIVE_BUFFER", "arm", on_arm),
 }
 """Runtime -> ``--saveType``, ``--nbTarget``, and what runs a file: its result, or why there is none."""
+
+
+def written_for(runtime: str) -> Path:
+    """The file that the command line makes for a runtime of ``model.onnx``, both in the working directory."""
+    save_type, processor, _ = RUNTIMES[runtime]
+    flags = [f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else [])]
+    outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", *flags)
+    assert outcome.status == 0, outcome
+    return Path("out.nb" if processor else "out.ms")

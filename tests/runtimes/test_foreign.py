@@ -12,10 +12,9 @@ from converter_lite.formats.mindspore_lite.format import MsFormat
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.runtime.engine import DEFAULT_ENGINE
-from tests.cli.workshop import command
 from tests.formats.onnx import foreign
 from tests.runtimes.conftest import Tally
-from tests.runtimes.device_files import RUNTIMES, Array
+from tests.runtimes.device_files import RUNTIMES, Array, written_for
 from tests.runtimes.test_settings import cosine
 
 pytestmark = pytest.mark.runtime
@@ -34,11 +33,9 @@ def test_a_file_gives_the_numbers_of_the_model(
     case, (save_type, processor, run) = CASES[name], RUNTIMES[runtime]
     proto = foreign.model(case)
     onnx.save(foreign.four_bits(proto) if "m4" in case.graph else proto, "model.onnx")
-    flags = [f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else [])]
-    outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", *flags)
-    assert outcome.status == 0, outcome
+    path = written_for(runtime)
     x = foreign.feed(case)["x"]
-    kind, path = (NbFormat(processor), Path("out.nb")) if processor else (MsFormat(), Path("out.ms"))
+    kind = NbFormat(processor) if processor else MsFormat()
     like = read_onnx(Path("model.onnx"))
     session = DEFAULT_ENGINE.session(kind.runnable(path, like=like), optimize=False)
     claimed: Array = session.run({"x": x})["y"]

@@ -8,9 +8,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from tests.cli.workshop import command
 from tests.runtimes.conftest import Tally
-from tests.runtimes.device_files import RUNTIMES
+from tests.runtimes.device_files import RUNTIMES, written_for
 from tests.support import build, normal, run
 
 pytestmark = pytest.mark.runtime
@@ -93,22 +92,22 @@ CASES: dict[str, ir.Model] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("name", CASES)
-def test_a_device_gives_the_models_numbers(
-    name: str, runtime: str, tally: Tally, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    model, (save_type, processor, on_device) = CASES[name], RUNTIMES[runtime]
+def test_a_device_gives_the_models_numbers(name: str, runtime: str, tally: Tally, tmp_path: Path) -> None:
+    model, on_device = CASES[name], RUNTIMES[runtime][-1]
     ir.save(model, "model.onnx")
-    flags = [f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else [])]
-    outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", *flags)
-    assert outcome.status == 0, outcome
+    path = written_for(runtime)
     shape = model.graph.inputs[0].shape
     assert shape is not None
     x = normal(*shape.numpy(), seed=9)
     Path("run").mkdir()
-    found = on_device(Path("out.nb" if processor else "out.ms").read_bytes(), x, tmp_path / "run")
+    found = on_device(path.read_bytes(), x, tmp_path / "run")
     assert not isinstance(found, str), found
     expected = run(model, {"x": x})["y"]
     error = float(np.abs(found.reshape(expected.shape) - expected).max() / np.abs(expected).max())
