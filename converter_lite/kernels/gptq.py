@@ -60,7 +60,7 @@ def round_gptq(
     zero_point: NDArray[np.float64],
     spec: QuantSpec,
     pairs: Sequence[Indices] = (),
-) -> NDArray[np.int32]:
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Integers that minimize ``|| (dequantized - weight) @ x ||`` over the inputs that a compensation was made for.
 
     Shapes:
@@ -68,36 +68,45 @@ def round_gptq(
         pairs: columns that must not saturate a kernel together (:mod:`converter_lite.kernels.pairs`; zero points are 0 then).
 
     Returns:
-        int32 of the shape of ``weight``.
+        int32 of the shape of ``weight``; the mean squared error of each row's product with the inputs, ``(groups, rows)``.
     """
-    columns, order, upper = weight.shape[2], compensated.order, compensated.upper
+    groups, rows, columns = weight.shape
+    order, upper = compensated.order, compensated.upper
     earlier = _earlier_partners(order, pairs)
-    w = np.take_along_axis(weight, order[:, None, :], axis=2).astype(np.float64)
-    scales, zeros = (_by_column(values, weight.shape, order) for values in (scale, zero_point))
-    q = np.zeros_like(w)
+    w = _by_column(weight, order)
+    scales, zeros = (_grid_by_column(values, weight.shape, order) for values in (scale, zero_point))
+    q, loss = np.zeros_like(w), np.zeros((groups, rows))
     for start in range(0, columns, BLOCK):
         end = min(start + BLOCK, columns)
-        errors = np.empty((*w.shape[:2], end - start))
+        errors = np.empty((groups, end - start, rows))
         for j in range(start, end):
-            scale, zero = scales[..., j], zeros[..., j]
-            column = np.clip(np.rint(w[:, :, j] / scale + zero), spec.qmin, spec.qmax)
+            done = errors[:, : j - start]
+            left = w[:, j] - (upper[:, None, start:j, j] @ done)[:, 0]
+            column = np.clip(np.rint(left / scales[:, j] + zeros[:, j]), spec.qmin, spec.qmax)
             for partner in earlier:
                 column = _beside(column, q, partner[:, j])
-            q[:, :, j] = column
-            error = (w[:, :, j] - (column - zero) * scale) / upper[:, j, j][:, None]
-            errors[:, :, j - start] = error
-            w[:, :, j + 1 : end] -= error[:, :, None] * upper[:, None, j, j + 1 : end]
-        w[:, :, end:] -= errors @ upper[:, start:end, end:]
-    result = np.empty_like(q)
-    np.put_along_axis(result, np.broadcast_to(order[:, None, :], q.shape).copy(), q, axis=2)
-    return result.astype(np.int32)
+            q[:, j] = column
+            errors[:, j - start] = (left - (column - zeros[:, j]) * scales[:, j]) / upper[:, j, j, None]
+        w[:, end:] -= np.swapaxes(upper[:, start:end, end:], 1, 2) @ errors
+        loss += np.einsum("gcr,gcr->gr", errors, errors)
+    result = np.empty(w.shape, np.int32)
+    np.put_along_axis(result, order[:, :, None], q.astype(np.int32), axis=1)
+    return np.ascontiguousarray(np.swapaxes(result, 1, 2)), loss
 
 
-def _by_column(values: NDArray[np.float64], shape: tuple[int, ...], order: NDArray[np.intp]) -> NDArray[np.float64]:
-    """A value for each element, columns in the order in which they are rounded."""
-    if values.shape != shape:
-        return np.broadcast_to(np.broadcast_to(values, (*shape[:2], 1)), shape)
-    return np.take_along_axis(values, order[:, None, :], axis=2)
+def _by_column(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.float64]:
+    """``(groups, columns, rows)``, columns in the order in which they are rounded: what is computed together lies together."""
+    return np.take_along_axis(np.swapaxes(values, 1, 2), order[:, :, None], axis=1).astype(np.float64, copy=False)
+
+
+def _grid_by_column(
+    values: NDArray[np.float64], shape: tuple[int, ...], order: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """A scale or zero point for each element in that order."""
+    groups, rows, columns = shape
+    if values.shape == shape:
+        return _by_column(values, order)
+    return np.broadcast_to(np.swapaxes(np.broadcast_to(values, (groups, rows, 1)), 1, 2), (groups, columns, rows))
 
 
 def _earlier_partners(order: NDArray[np.intp], pairs: Sequence[Indices]) -> list[NDArray[np.intp]]:
@@ -113,20 +122,36 @@ def _earlier_partners(order: NDArray[np.intp], pairs: Sequence[Indices]) -> list
 
 def _beside(column: NDArray[np.float64], q: NDArray[np.float64], partner: NDArray[np.intp]) -> NDArray[np.float64]:
     """A column clipped to what its partners, columns ``partner`` of ``q`` (one per group), leave of the limit of a pair."""
-    known = np.take_along_axis(q, np.maximum(partner, 0)[:, None, None], axis=2)[:, :, 0]
+    known = np.take_along_axis(q, np.maximum(partner, 0)[:, None, None], axis=1)[:, 0]
     known = np.where(partner[:, None] >= 0, known, 0.0)
     return np.clip(column, -PAIR_LIMIT - np.minimum(known, 0), PAIR_LIMIT - np.maximum(known, 0))
 
 
 def _inverse_cholesky(hessian: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
-    """Upper Cholesky factor of the inverse of the damped matrix; more damping where it is not positive definite."""
+    """Upper Cholesky factor of the inverse of the damped matrix; more damping where it is not positive definite.
+
+    It is the inverse of the factor with which the matrix is an upper triangle times its transpose: the lower Cholesky factor of
+    the matrix with rows and columns in reverse.
+    """
     identity = np.eye(hessian.shape[1])
     mean = np.maximum(np.diagonal(hessian, axis1=1, axis2=2).mean(axis=1), 1e-12)[:, None, None]
     while True:
         try:
-            inverse = np.linalg.inv(hessian + damping * mean * identity)
-            lower = np.linalg.cholesky((inverse + np.swapaxes(inverse, 1, 2)) / 2)
+            lower = np.linalg.cholesky((hessian + damping * mean * identity)[:, ::-1, ::-1])
         except np.linalg.LinAlgError:
             damping = 10 * max(damping, 1e-6)
             continue
-        return np.swapaxes(lower, 1, 2)
+        return _inverse_of_upper(lower[:, ::-1, ::-1])
+
+
+def _inverse_of_upper(upper: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inverse of triangles ``(..., size, size)``, by halves: a sixth of the work of a matrix of no known form."""
+    size = upper.shape[-1]
+    if size <= BLOCK:
+        return np.triu(np.linalg.inv(upper))
+    half = size // 2
+    inverse = np.zeros_like(upper, order="C")
+    first = inverse[..., :half, :half] = _inverse_of_upper(upper[..., :half, :half])
+    last = inverse[..., half:, half:] = _inverse_of_upper(upper[..., half:, half:])
+    inverse[..., :half, half:] = -(first @ upper[..., :half, half:]) @ last
+    return inverse

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 
-NORM = 8
+SQUARINGS = 3
+NORM = 2**SQUARINGS
 """Order of the norm that stands for a row's largest element: smooth, and forgiving where the step is clipped."""
 
 ROUNDS = 30
@@ -39,13 +40,16 @@ def fit_input_scales(weight: Matrix, variances: Matrix) -> Matrix | None:
     """
     sizes, scales = np.abs(weight), np.ones(weight.shape[2])
     for _ in range(ROUNDS):
-        scaled = sizes / scales
-        peaks = np.maximum(scaled.max(axis=2, keepdims=True), _TINY)
-        powers = (scaled / peaks) ** NORM
+        powers = sizes / scales
+        peaks = np.maximum(powers.max(axis=2, keepdims=True), _TINY)
+        powers /= peaks
+        for _ in range(SQUARINGS):
+            np.square(powers, out=powers)
         sums = np.maximum(powers.sum(axis=2, keepdims=True), _TINY)
         steps = (peaks * sums ** (1 / NORM))[..., 0] ** 2
         noise = scales * scales * variances
-        due = np.einsum("grc,gr->c", powers / sums, steps * noise.sum(axis=1, keepdims=True))
+        shares = steps * noise.sum(axis=1, keepdims=True) / sums[..., 0]
+        due = (shares[:, None, :] @ powers)[:, 0].sum(axis=0)
         borne = noise.T @ steps.sum(axis=1)
         scales = scales * ((due + _TINY) / (borne + _TINY)) ** (1 / (NORM + 2))
         scales = np.clip(scales / np.exp(np.log(scales).mean()), 1 / LIMIT, LIMIT)

@@ -45,6 +45,9 @@ FINE_CLIPS = tuple(share / 50 for share in range(54, 24, -1))
 NARROW = 32
 """Elements of a row (a depthwise kernel has 9) up to which ``FINE_CLIPS`` are tried."""
 
+STACKED = 1 << 18
+"""Elements of a weight up to which it is rounded with several steps at once."""
+
 NEAR = 0.25
 """Largest change (natural logarithm) of a step by least squares; larger ones come from inputs without information."""
 
@@ -189,7 +192,7 @@ def fit_rounding(
         goal, moments = _stretched(goal, moments, params.input_scales.reshape(-1).astype(np.float64))
     scale, zero = _per_element(node, weight, params, goal) if params.spec.block else _per_row(params, len(moments))
     pairs = [columns for rule in params.pair_rules for columns in rule.pairs(weight.shape)]
-    fitted = round_gptq(goal, compensation(moments, damping=0.0), scale, zero, params.spec, pairs)
+    fitted, _ = round_gptq(goal, compensation(moments, damping=0.0), scale, zero, params.spec, pairs)
     return _from_rows(node, fitted, weight)
 
 
@@ -255,7 +258,7 @@ def _fit_blocks(
     stored = [np.ascontiguousarray(_to_rows(node, part)) for part in (best.scale, best.zero_point)]
     fitted = QuantParams(stored[0], stored[1], params.spec)
     scale, zero = _per_element(node, weight, fitted, goal)
-    return fitted, _from_rows(node, round_gptq(goal, compensated, scale, zero, spec), weight)
+    return fitted, _from_rows(node, round_gptq(goal, compensated, scale, zero, spec)[0], weight)
 
 
 def _per_element(
@@ -275,25 +278,46 @@ def _best_grid(
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
     """Scale and zero point per row ``(groups, rows)``, and integers ``(groups, rows, columns)`` as rounding on them gives."""
     covering = params_from_range(rows.min(axis=2), rows.max(axis=2), spec)
-    zero = covering.zero_point[..., None].astype(np.float64)
-    kept, least = covering.scale.copy(), np.full(goal.shape[:2], np.inf)
-    refined, hoped = covering.scale.copy(), np.full(goal.shape[:2], np.inf)
+    shape, zero = goal.shape[:2], covering.zero_point[..., None].astype(np.float64)
+    kept, least = covering.scale.copy(), np.full(shape, np.inf)
+    refined, hoped = covering.scale.copy(), np.full(shape, np.inf)
     best, pull = np.empty(goal.shape, np.int32), goal @ moments
+    nothing = np.sum(pull * goal, axis=2)
+    stack = max(STACKED // goal.size, 1)
 
-    def attempt(scale: NDArray[np.float32]) -> None:
-        fitted = round_gptq(goal, compensated, scale[..., None].astype(np.float64), zero, spec)
-        steps = fitted - zero
-        energy, along = np.sum((steps @ moments) * steps, axis=2), np.sum(pull * steps, axis=2)
-        cost, better = scale * (scale * energy - 2 * along), _refined(scale, along, energy)
-        hope = better * (better * energy - 2 * along)
-        is_better, is_hopeful = cost < least, hope < hoped
-        best[is_better], least[is_better], kept[is_better] = fitted[is_better], cost[is_better], scale[is_better]
-        refined[is_hopeful], hoped[is_hopeful] = better[is_hopeful], hope[is_hopeful]
+    def attempt(scales: NDArray[np.float32]) -> None:
+        rounded = _rounded(goal, compensated, scales, zero, spec)
+        for scale, fitted, loss in zip(scales, *rounded, strict=True):
+            cost, along = loss - nothing, np.sum(pull * (fitted - zero), axis=2)
+            energy = np.maximum(cost + 2 * scale * along, 0.0) / np.square(scale, dtype=np.float64)
+            better = _refined(scale, along, energy)
+            hope = better * (better * energy - 2 * along)
+            is_better, is_hopeful = cost < least, hope < hoped
+            best[is_better], least[is_better], kept[is_better] = fitted[is_better], cost[is_better], scale[is_better]
+            refined[is_hopeful], hoped[is_hopeful] = better[is_hopeful], hope[is_hopeful]
 
-    for share in CLIPS if goal.shape[2] > NARROW else FINE_CLIPS:
-        attempt(np.maximum(covering.scale * np.float32(share), np.float32(MIN_SCALE)))
-    attempt(refined.copy())
+    clips = np.asarray(CLIPS if goal.shape[2] > NARROW else FINE_CLIPS, np.float32)[:, None, None]
+    steps = np.maximum(covering.scale * clips, np.float32(MIN_SCALE))
+    for first in range(0, len(steps), stack):
+        attempt(steps[first : first + stack])
+    attempt(refined[None].copy())
     return kept, covering.zero_point.copy(), best
+
+
+def _rounded(
+    goal: Matrix, compensated: Compensation, scales: NDArray[np.float32], zero: Matrix, spec: QuantSpec
+) -> tuple[NDArray[np.int32], Matrix]:
+    """:func:`round_gptq` with several steps at once: integers ``(steps, groups, rows, columns)``, errors without the last axis.
+
+    Shapes:
+        scales: ``(steps, groups, rows)``.
+    """
+    groups, rows, columns = goal.shape
+    many, beside = len(scales), (1, len(scales), 1)
+    steps = np.moveaxis(scales, 0, 1).reshape(groups, many * rows, 1).astype(np.float64)
+    fitted, loss = round_gptq(np.tile(goal, beside), compensated, steps, np.tile(zero, beside), spec)
+    integers = np.moveaxis(fitted.reshape(groups, many, rows, columns), 1, 0)
+    return integers, np.moveaxis(loss.reshape(groups, many, rows), 1, 0)
 
 
 def _refined(scale: NDArray[np.float32], along: Matrix, energy: Matrix) -> NDArray[np.float32]:

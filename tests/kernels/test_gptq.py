@@ -58,7 +58,7 @@ def rounded(
     case: dict[str, Matrix], spec: QuantSpec, *, damping: float = DAMPING, pairs: Sequence[Indices] = ()
 ) -> NDArray[np.int32]:
     compensated = compensation(case["hessian"], damping)
-    return round_gptq(case["weight"], compensated, case["scale"], case["zero_point"], spec, pairs)
+    return round_gptq(case["weight"], compensated, case["scale"], case["zero_point"], spec, pairs)[0]
 
 
 def loss(case: dict[str, Matrix], q: NDArray[np.int32]) -> float:
@@ -86,6 +86,15 @@ def test_it_equals_the_method_written_out(bits: int, damping: float) -> None:
         np.testing.assert_array_equal(given[i], expected)
         differs += int(np.sum(expected != nearest(case, bits)[i]))
     assert differs > 0
+
+
+def test_it_says_the_error_of_each_row() -> None:
+    case = layer(4, 2, 6, 150, bits=4, samples=400)
+    q, found = round_gptq(
+        case["weight"], compensation(case["hessian"], 0.0), case["scale"], case["zero_point"], QuantSpec(4)
+    )
+    error = case["weight"] - (q - case["zero_point"]) * case["scale"]
+    np.testing.assert_allclose(found, np.einsum("gri,gij,grj->gr", error, case["hessian"], error), rtol=1e-9)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])

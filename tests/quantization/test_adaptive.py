@@ -227,7 +227,7 @@ def test_fitted_grids_are_those_of_the_search_written_out(name: str, monkeypatch
             step = steps.pop(0)
             arrays = (np.array(a).reshape(1, 1, 1) for a in (step, zero))
             compensated = compensation(damped[None], damping=0.0)
-            q = round_gptq(row[None, None], compensated, *arrays, QuantSpec(4))[0, 0] - zero
+            q = round_gptq(row[None, None], compensated, *arrays, QuantSpec(4))[0][0, 0] - zero
             best_step = float(row @ damped @ q) / float(q @ damped @ q)
             best_step = best_step if abs(np.log(max(best_step, 1e-30) / step)) < NEAR else step
             errors = [float((q * s - row) @ damped @ (q * s - row)) for s in (step, best_step)]
