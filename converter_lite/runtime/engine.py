@@ -59,6 +59,7 @@ class Engine(Protocol):
         threads: int = 0,
         optimize: bool = True,
         exact: bool = True,
+        folded: bool = False,
     ) -> Session:
         """Load serialized bytes or a file.
 
@@ -69,6 +70,8 @@ class Engine(Protocol):
             threads: Threads inside one operator; 0 = all cores.
             optimize: Let the runtime fuse operators; outputs stay equal up to float rounding.
             exact: Do not round activations of products with a dequantized weight, as the runtime does by default.
+            folded: Dequantize constants once, at load. For graphs that quantize nothing while they run: no other kernel is
+                lost to them.
 
         Raises:
             ModelError: The runtime cannot load the model.
@@ -118,9 +121,10 @@ class OnnxRuntimeEngine:
         threads: int = 0,
         optimize: bool = True,
         exact: bool = True,
+        folded: bool = False,
     ) -> Session:
         """See :class:`Engine`."""
-        return _load(model, tensors, lambda: _options(threads, optimize=optimize, exact=exact))
+        return _load(model, tensors, lambda: _options(threads, optimize=optimize, exact=exact, folded=folded))
 
 
 def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], options_of: Callable[[], Any]) -> _OrtSession:
@@ -150,7 +154,7 @@ def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], option
         raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error
 
 
-def _options(threads: int, *, optimize: bool, exact: bool) -> Any:
+def _options(threads: int, *, optimize: bool, exact: bool, folded: bool = False) -> Any:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -160,6 +164,8 @@ def _options(threads: int, *, optimize: bool, exact: bool) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if exact:
         options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", FLOAT_ACTIVATIONS)
+    if folded:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
     options.enable_mem_pattern = False
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL

@@ -19,7 +19,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as library
 from numpy.typing import NDArray
 
-from converter_lite.graph import load_constants
+from converter_lite import graph as g
 from converter_lite.runtime import long
 from converter_lite.runtime.engine import Engine, Session
 from converter_lite.runtime.float_products import with_float_products
@@ -30,6 +30,9 @@ LARGE_MODEL = 32 << 20
 
 DETACHED_FROM = 1 << 20
 """Bytes from which a constant is handed over; shapes, axes and biases stay in the message, where the runtime can see them."""
+
+QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
+"""Operators that make integers while a graph runs."""
 
 _SHARED_TYPES = frozenset("?bBhHiIlLqQefd")
 """NumPy type characters of element types that runtimes take as arrays; others (4 bits, bfloat16) stay in the message."""
@@ -57,8 +60,8 @@ class Message:
             found.update(np.ascontiguousarray(array).data)
         return found.hexdigest()
 
-    def session(self, engine: Engine, *, threads: int = 1) -> Session:
-        """Load it; in parts if it is long.
+    def session(self, engine: Engine, *, threads: int = 1, folded: bool = False) -> Session:
+        """Load it; in parts if it is long. ``folded`` as in :meth:`Engine.session`.
 
         Raises:
             ModelError: The runtime cannot load the model.
@@ -69,9 +72,9 @@ class Message:
                 return long.LongSession(
                     model,
                     self.tensors,
-                    lambda content, tensors: engine.session(content, tensors=tensors, threads=threads),
+                    lambda content, tensors: engine.session(content, tensors=tensors, threads=threads, folded=folded),
                 )
-        return engine.session(self.content, tensors=self.tensors, threads=threads)
+        return engine.session(self.content, tensors=self.tensors, threads=threads, folded=folded)
 
 
 def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
@@ -82,14 +85,14 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
         beside_from: Bytes of constants from which they are handed over beside the message; ``LARGE_MODEL`` by default.
     """
     if constant_bytes(model) < (LARGE_MODEL if beside_from is None else beside_from):
-        load_constants(model)
+        g.load_constants(model)
         proto = ir.to_proto(model)
         _forget_computed_sizes(proto.graph)
         return Message(proto.SerializeToString(), nodes=len(model.graph))
     values = model.graph.initializers
     detached = {n: v.const_value for n, v in values.items() if v.const_value is not None and _is_shared(v.const_value)}
     with _emptied(model, detached):
-        load_constants(model)
+        g.load_constants(model)
         proto = ir.to_proto(model)
     _forget_computed_sizes(proto.graph)
     unread = {name for name in detached if not values[name].uses() and not values[name].is_graph_output()}
@@ -123,13 +126,15 @@ def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = N
 
     Weights that could make a kernel saturate are stored differently for the engine
     (:func:`converter_lite.runtime.saturation.without_saturation`), so results do not depend on the processor of this machine.
-    Products with weights alone round no activations.
+    Products with weights alone round no activations. A graph that only stores its weights as integers computes with floats,
+    which are made at load instead of at every run.
 
     Raises:
         ModelError: The runtime cannot load the model.
     """
     exact = with_float_products(without_saturation(model))
-    return message(exact, beside_from=beside_from).session(engine, threads=threads)
+    folded = not any(node.op_type in QUANTIZING for node in g.all_nodes(exact.graph))
+    return message(exact, beside_from=beside_from).session(engine, threads=threads, folded=folded)
 
 
 def open_file(engine: Engine, file: bytes | Path, *, threads: int = 1) -> Session:

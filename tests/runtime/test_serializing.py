@@ -114,3 +114,35 @@ def test_a_detector_that_finds_nothing_runs() -> None:
     infer_shapes(model)
     found = open_session(DEFAULT_ENGINE, model).run({"boxes": np.full((3, 4), -1, np.float32)})
     assert found["y"].shape == (0, 4)
+
+
+@pytest.mark.parametrize("quantizes", [False, True])
+def test_weights_that_are_only_stored_as_integers_are_dequantized_at_load(
+    monkeypatch: pytest.MonkeyPatch, *, quantizes: bool
+) -> None:
+    """In a graph that quantizes activations too, the runtime has to see the pairs to compute with integers."""
+    pair = "  q = QuantizeLinear(x, activation, zero)\n  dq = DequantizeLinear(q, activation, zero)\n"
+    model = build(
+        f"""g (float[2, 4] x) => (float[2, 3] y)
+<int8[4, 3] w, float s, int8 z, float activation, uint8 zero> {{
+{pair if quantizes else ""}  dw = DequantizeLinear(w, s, z)
+  y = MatMul({"dq" if quantizes else "x"}, dw)
+}}""",
+        w=np.arange(-6, 6, dtype=np.int8).reshape(4, 3),
+        s=np.array(0.5, np.float32),
+        z=np.array(1, np.int8),
+        activation=np.array(0.25, np.float32),
+        zero=np.array(128, np.uint8),
+    )
+    given: list[object] = []
+    plain = type(DEFAULT_ENGINE).session
+
+    def session(self: object, model: bytes, **options: object) -> object:
+        given.append(options["folded"])
+        return plain(self, model, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(DEFAULT_ENGINE), "session", session)
+    x = np.array([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 2.0, -1.0]], np.float32)
+    found = open_session(DEFAULT_ENGINE, model).run({"x": x})["y"]
+    np.testing.assert_allclose(found, x @ ((np.arange(-6, 6).reshape(4, 3) - 1) * 0.5).astype(np.float32), rtol=1e-6)
+    assert given == [not quantizes]
