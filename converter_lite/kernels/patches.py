@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,25 +38,31 @@ def conv_patches(x: NDArray[np.float32], window: Window, *, positions: int, seed
         seed: Same seed, same positions.
 
     Returns:
-        ``(chosen, C, kernel size)``, kernel elements in C order.
+        ``(chosen, C, kernel size)``, kernel elements in C order; in memory a channel's rows lie together.
     """
     kernel, strides, dilations, pads = window.kernel, window.strides, window.dilations, window.pads
     spatial = len(kernel)
     padding = [(0, 0), (0, 0), *((pads[i], pads[spatial + i]) for i in range(spatial))]
     padded = np.pad(x, padding) if any(pads) else x
-    outputs = [(padded.shape[2 + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 for i in range(spatial)]
-    total = x.shape[0] * int(np.prod(outputs))
-    chosen = choose(total, positions, seed)
-    where = np.unravel_index(chosen, (x.shape[0], *outputs))
-    offsets = np.unravel_index(np.arange(int(np.prod(kernel))), tuple(kernel))
-    index = [where[1 + i][:, None] * strides[i] + offsets[i][None, :] * dilations[i] for i in range(spatial)]
-    selection: Any = (where[0][:, None], slice(None), *index)
-    patches = padded[selection]
-    return np.ascontiguousarray(np.moveaxis(patches, 2, 1))
+    sizes = padded.shape[2:]
+    outputs = [(sizes[i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 for i in range(spatial)]
+    chosen = choose(x.shape[0] * math.prod(outputs), positions, seed)
+    sample, *where = np.unravel_index(chosen, (x.shape[0], *outputs))
+    corners = [place * stride for place, stride in zip(where, strides, strict=True)]
+    offsets = np.unravel_index(np.arange(math.prod(kernel)), tuple(kernel))
+    spread = [offset * dilation for offset, dilation in zip(offsets, dilations, strict=True)]
+    first = np.ravel_multi_index([sample, *corners], (x.shape[0], *sizes))
+    index = first[:, None] + np.ravel_multi_index(spread, sizes)
+    channels = np.moveaxis(padded, 1, 0).reshape(x.shape[1], -1)
+    return np.moveaxis(channels.take(index, axis=1, mode="clip"), 0, 1)
 
 
+@lru_cache(maxsize=256)
 def choose(total: int, wanted: int, seed: int) -> NDArray[np.intp]:
     """Sorted positions out of ``total``, at most ``wanted``; the same for the same seed."""
     if total <= wanted:
-        return np.arange(total)
-    return np.sort(np.random.default_rng(seed).choice(total, size=wanted, replace=False))
+        chosen = np.arange(total)
+    else:
+        chosen = np.sort(np.random.default_rng(seed).choice(total, size=wanted, replace=False))
+    chosen.setflags(write=False)
+    return chosen

@@ -105,11 +105,16 @@ def products(float_rows: NDArray[np.float32], quantized_rows: NDArray[np.float32
     """Products of the same rows in both networks, ``(rows, groups, columns)``; may be the same array."""
     x, q = np.moveaxis(float_rows, 1, 0), np.moveaxis(quantized_rows, 1, 0)
     with np.errstate(over="ignore", invalid="ignore"):
-        quantized, quantized_sum = (np.swapaxes(q, 1, 2) @ q).astype(np.float64), q.sum(axis=1).astype(np.float64)
+        quantized, quantized_sum = (np.swapaxes(q, 1, 2) @ q).astype(np.float64), _sum_of_rows(q)
         if float_rows is quantized_rows:
             return Products(len(float_rows), quantized, quantized, quantized_sum, quantized_sum)
-        cross, float_sum = (np.swapaxes(x, 1, 2) @ q).astype(np.float64), x.sum(axis=1).astype(np.float64)
-    return Products(len(float_rows), quantized, cross, quantized_sum, float_sum)
+        cross = (np.swapaxes(x, 1, 2) @ q).astype(np.float64)
+        return Products(len(float_rows), quantized, cross, quantized_sum, _sum_of_rows(x))
+
+
+def _sum_of_rows(rows: NDArray[np.float32]) -> Matrix:
+    """``(groups, columns)`` of ``(groups, rows, columns)``: as a product it is fast in every order of memory."""
+    return (np.ones((1, 1, rows.shape[1]), np.float32) @ rows)[:, 0].astype(np.float64)
 
 
 @dataclass(slots=True)
