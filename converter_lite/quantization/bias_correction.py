@@ -122,7 +122,7 @@ def fit_layers(
     for i, node in enumerate(context.log.track(nodes, "correcting layers", len(nodes))):
         start = time.perf_counter()
         if fitting is not None:
-            fitting.fit(node, copies[i])
+            fitting.fit(node, copies[i], later)
         later.discard(outputs[i])
         goal = goals.get(node.outputs[0].name or "")
         if goal is not None:
@@ -133,6 +133,10 @@ def fit_layers(
             _shift_bias(node, shift, quantized, copies[i])
         context.log.debug(f"  {node.name}: corrected in {time.perf_counter() - start:.2f} s")
     return shifts
+
+
+_Place = tuple[ir.Node, Container[ir.Value]]
+"""A layer in a graph that runs, and the outputs of this layer and of those behind it."""
 
 
 class _Rounding:
@@ -157,18 +161,20 @@ class _Rounding:
         self._originals = {node.name: node for node in before.graph}
         self._later = {self._originals[node.name].outputs[0] for node in correctable(quantized)}
 
-    def fit(self, node: ir.Node, working: ir.Node) -> None:
+    def fit(self, node: ir.Node, working: ir.Node, later: Container[ir.Value]) -> None:
         """Choose the integers of a layer's weight; layers come in graph order.
 
         Args:
             node: The layer in the float graph that is converted.
             working: The same layer in the graph with Q/DQ pairs.
+            later: Outputs of this layer and of those behind it, in that graph.
         """
         original = self._originals[node.name]
-        self._fit(node, working, original)
+        self._fit(node, (working, later), (original, self._later))
         self._later.discard(original.outputs[0])
 
-    def _fit(self, node: ir.Node, working: ir.Node, original: ir.Node) -> None:
+    def _fit(self, node: ir.Node, in_working: _Place, in_original: _Place) -> None:
+        (working, later), (original, float_later) = in_working, in_original
         weight = weight_of(node)
         data, float_data = working.inputs[0], original.inputs[0]
         source = _dequantizing(working)
@@ -186,7 +192,8 @@ class _Rounding:
 
         params = self._quantized.plan.weights[weight.name]
         moments = adaptive.Moments(by_shortage=self._algorithm.by_shortage)
-        pairs = zip(self._run_float.map(float_data, rows), self._run.map(data, rows), strict=True)
+        float_rows = self._run_float.map(float_data, rows, later=float_later)
+        pairs = zip(float_rows, self._run.map(data, rows, later=later), strict=True)
         for sample in map_ordered(lambda pair: adaptive.products(*pair), pairs, self._threads):
             moments.add(sample)
         values = array.astype(np.float32, copy=False)
@@ -203,7 +210,6 @@ class _Rounding:
             _change_grid(working, source, weight.name, params, self._names)
         else:
             fitted = self._algorithm.integers(node, values, params, moments, has_bias=has_bias)
-        self._run_float.forget(self._later)
         self._quantized.q_weights[weight.name] = fitted
         initializer, dtype = source.inputs[0], storage_type(params.spec)
         initializer.const_value = ir.Tensor(fitted.astype(dtype.numpy()), dtype=dtype, name=initializer.name)

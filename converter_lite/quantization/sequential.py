@@ -8,7 +8,7 @@ per value, and float tensors in half precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from converter_lite.quantization.shared_pieces import SharedPieces
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 
-KEPT_BYTES = 40 << 20
+KEPT_BYTES = 64 << 20
 """Bytes of a tensor over all samples above which it is computed again. The first layers of a network that reads pictures run
 quickly, and their outputs are most of what would have to be kept."""
 
@@ -76,36 +76,42 @@ class SequentialRun:
         """
         node = value.producer()
         keep = [v for v in _stored_form(node.inputs if node else ()) if v.name not in self._values]
-        results = list(self._run(value, keep, lambda _, array: array, mean=True))
-        self.forget(later)
-        return results
+        return list(self._run(Asked(value, keep, mean=True), lambda _, array: array, later))
 
-    def map(self, value: ir.Value, function: Callable[[int, NDArray[Any]], Result]) -> Iterator[Result]:
+    def map(
+        self, value: ir.Value, function: Callable[[int, NDArray[Any]], Result], *, later: Container[ir.Value]
+    ) -> Iterator[Result]:
         """``function(sample number, array of value)`` for every sample, in order; only a few arrays exist at a time.
 
-        The value's stored form is kept for a following :meth:`means` of the node that reads it, once all results have been
-        consumed.
+        The value's stored form is kept for the outputs that are asked for later, in the place of what it was computed from.
+
+        Args:
+            value: A value of the graph.
+            function: Called in threads.
+            later: As for :meth:`means`.
         """
         keep = [v for v in _stored_form([value]) if v.name not in self._values]
-        return self._run(value, keep, function, mean=False)
+        return self._run(Asked(value, keep, mean=False), function, later)
 
     def _run(
-        self, value: ir.Value, keep: list[ir.Value], function: Callable[[int, NDArray[Any]], Result], *, mean: bool
+        self, asked: Asked, function: Callable[[int, NDArray[Any]], Result], later: Container[ir.Value]
     ) -> Iterator[Result]:
-        piece = self._pieces.piece(list(self._values.values()), Asked(value, keep, mean=mean), self._halves())
-        dropped: set[str] = set()
+        piece = self._pieces.piece(list(self._values.values()), asked, self._halves())
+        dropped, forgotten = set[str](), list[str | None]()
 
         def work(item: tuple[int, dict[str, NDArray[Any]]]) -> tuple[Result, dict[str, NDArray[Any]]]:
-            asked, held = piece.run(item[1])
-            return function(item[0], asked), held
+            found, held = piece.run(item[1])
+            return function(item[0], found), held
 
         done = map_ordered(work, enumerate(self._stored), self._context.threads)
         for stored, (result, outputs) in zip(self._stored, done, strict=True):
             if stored is self._stored[0]:
                 dropped = self._too_large(outputs)
+                self._values.update({v.name: v for v in asked.keep if v.name not in dropped})
+                forgotten = self._unneeded(later)
             stored.update({name: array for name, array in outputs.items() if name not in dropped})
+            _remove(stored, forgotten)
             yield result
-        self._values.update({v.name: v for v in keep if v.name not in dropped})
 
     def _too_large(self, outputs: dict[str, NDArray[Any]]) -> set[str]:
         """Which tensors, judged by the first sample, are to be recomputed when they are needed."""
@@ -127,10 +133,16 @@ class SequentialRun:
 
     def forget(self, later: Container[ir.Value]) -> None:
         """Drop stored tensors that none of the outputs asked for later depends on."""
-        for name in [name for name, value in self._values.items() if not self._leads_to(value, later)]:
+        forgotten = self._unneeded(later)
+        for stored in self._stored:
+            _remove(stored, forgotten)
+
+    def _unneeded(self, later: Container[ir.Value]) -> list[str | None]:
+        """Take the values that no later output depends on from those that are held; their names."""
+        names = [name for name, value in self._values.items() if not self._leads_to(value, later)]
+        for name in names:
             del self._values[name]
-            for stored in self._stored:
-                stored.pop(name or "", None)
+        return names
 
     def _leads_to(self, value: ir.Value, later: Container[ir.Value]) -> bool:
         """Whether one of the outputs is computed from a value without reading another stored one on the way."""
@@ -143,6 +155,11 @@ class SequentialRun:
                 seen.update(fresh)
                 pending += fresh
         return False
+
+
+def _remove(stored: dict[str, NDArray[Any]], names: Iterable[str | None]) -> None:
+    for name in names:
+        stored.pop(name or "", None)
 
 
 def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:

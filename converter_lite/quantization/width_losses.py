@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -56,7 +56,7 @@ def measure_losses(
     waiting = Counter(output for each in outputs for output in each)
     losses: dict[str, dict[int, float]] = {}
     for i, use in enumerate(context.log.track(uses, "measuring layers", len(uses))):
-        moments = _moments(use, copies, run, len(feeds))
+        moments = _moments(use, copies, run, len(feeds), waiting)
         run.forget(waiting)
         waiting.subtract(outputs[i])
         for output in outputs[i]:
@@ -72,9 +72,9 @@ def measure_losses(
 
 
 def _moments(
-    use: WeightUse, copies: dict[str | None, ir.Node], run: SequentialRun, samples: int
+    use: WeightUse, copies: dict[str | None, ir.Node], run: SequentialRun, samples: int, later: Container[ir.Value]
 ) -> adaptive.Moments | None:
-    """Moments of the inputs of a layer whose rounding can be fitted; ``None`` for others."""
+    """Moments of the inputs of a layer whose rounding can be fitted; ``None`` for others. ``later``: of it and those behind."""
     node, array = use.nodes[0], use.array
     data = copies[node.name].inputs[0]
     if len(use.nodes) > 1 or data is None or weight_of(node) is not use.value or not adaptive.can_fit(node, array):
@@ -86,7 +86,7 @@ def _moments(
         rows = adaptive.input_rows(node, x, array.shape, count, index)
         return adaptive.products(rows, rows)
 
-    for sample in run.map(data, products):
+    for sample in run.map(data, products, later=later):
         moments.add(sample)
     return moments
 

@@ -176,13 +176,13 @@ def test_a_sequential_run_gives_what_the_whole_graph_gives(name: str, is_quantiz
     expected = [run(with_outputs(graph, list(dict.fromkeys(names))), feed) for feed in feeds]
     sequential = SequentialRun(graph, feeds, RunContext(threads=2))
     for i, value in enumerate(values):
-        given = sequential.map(value, lambda sample, array: (sample, array))
+        later = [reader.outputs[0] for reader in readers[i:]]
+        given = list(sequential.map(value, lambda sample, array: (sample, array), later=later))
         assert [sample for sample, _ in given] == [0, 1, 2]
         for sample, array in given:
             whole = expected[sample][names[i]]
             tolerance = 1e-5 if is_quantized else 5 * HALF * float(np.abs(whole).max())
             np.testing.assert_allclose(array, whole, rtol=0, atol=tolerance)
-        sequential.forget([reader.outputs[0] for reader in readers[i:]])
 
 
 @pytest.mark.parametrize("again", [0, 100])
@@ -223,9 +223,9 @@ def test_what_does_not_fit_into_half_precision_is_kept_as_it_is() -> None:
     relu, neg = (node for node in model.graph if node.op_type in ("Relu", "Neg"))
     sequential = SequentialRun(model, feeds, RunContext())
     assert relu.inputs[0] is not None
-    list(sequential.map(relu.inputs[0], lambda *_: None))
+    list(sequential.map(relu.inputs[0], lambda *_: None, later=neg.outputs))
     assert sequential._stored[0]["a"].dtype == np.float32
-    for array, feed in zip(sequential.map(neg.outputs[0], lambda _, a: a), feeds, strict=True):
+    for array, feed in zip(sequential.map(neg.outputs[0], lambda _, a: a, later=()), feeds, strict=True):
         np.testing.assert_allclose(array, run(model, feed)["y"])
 
 
@@ -235,10 +235,10 @@ def test_a_sample_that_does_not_fit_into_half_precision_leaves_the_others_there(
     relu, neg = (node for node in model.graph if node.op_type in ("Relu", "Neg"))
     sequential = SequentialRun(model, feeds, RunContext(threads=2))
     assert relu.inputs[0] is not None
-    asked = list(sequential.map(relu.inputs[0], lambda _, array: float(array.max())))
+    asked = list(sequential.map(relu.inputs[0], lambda _, array: float(array.max()), later=neg.outputs))
     assert asked == [2.0, 59_998.0, 80_000.0, 6.0]
     assert [stored["a"].dtype for stored in sequential._stored] == [np.float16, np.float16, np.float32, np.float16]
-    given = list(sequential.map(neg.outputs[0], lambda _, array: float(array.min())))
+    given = list(sequential.map(neg.outputs[0], lambda _, array: float(array.min()), later=()))
     np.testing.assert_allclose(given, [-2.0, -59_998.0, -80_000.0, -6.0], rtol=HALF)
 
 
@@ -248,10 +248,10 @@ def test_a_mapped_value_sees_what_was_changed_before_it() -> None:
     gemm = next(node for node in model.graph if node.op_type == "Gemm")
     sequential = SequentialRun(model, feeds, RunContext())
     assert gemm.inputs[0] is not None
-    list(sequential.map(gemm.inputs[0], lambda *_: None))
+    list(sequential.map(gemm.inputs[0], lambda *_: None, later=gemm.outputs))
     bias = model.graph.initializers["b4"]
     bias.const_value = ir.Tensor(np.full(5, 100, np.float32), name="b4")
-    for array, feed in zip(sequential.map(gemm.outputs[0], lambda _, a: a), feeds, strict=True):
+    for array, feed in zip(sequential.map(gemm.outputs[0], lambda _, a: a, later=()), feeds, strict=True):
         np.testing.assert_allclose(array, run(model, feed)["y"], rtol=HALF)
 
 
