@@ -19,6 +19,9 @@ from converter_lite.kernels.patches import Window, choose, conv_patches
 ROWS = 16_384
 """Input rows (output positions of all samples) that a layer is fitted to; more change the result below noise."""
 
+NARROW_ROWS = 4096
+"""The same where a row has at most ``NARROW`` elements: 128 rows for each of them."""
+
 ROW_BYTES = 256 << 20
 """Bytes of all these rows. This bounds time, not memory: only a few samples' rows exist at once."""
 
@@ -66,10 +69,10 @@ def can_fit(node: ir.Node, weight: NDArray[Any]) -> bool:
 
 
 def rows_per_sample(node: ir.Node, weight: NDArray[Any], samples: int) -> int:
-    """Rows to take from each sample within ``ROWS`` and ``ROW_BYTES``."""
-    outputs = _to_rows(node, weight).shape[0]
-    width = g.int_attribute(node, "group", 1) * weight.size // max(outputs, 1)
-    return max(min(ROWS, ROW_BYTES // (4 * max(width, 1))) // max(samples, 1), 1)
+    """Rows to take from each sample within ``ROWS`` or ``NARROW_ROWS``, and ``ROW_BYTES``."""
+    columns = weight.size // max(_to_rows(node, weight).shape[0], 1)
+    width = g.int_attribute(node, "group", 1) * columns
+    return max(min(ROWS if columns > NARROW else NARROW_ROWS, ROW_BYTES // (4 * max(width, 1))) // max(samples, 1), 1)
 
 
 def input_rows(
@@ -103,7 +106,7 @@ class Products:
 
 def products(float_rows: NDArray[np.float32], quantized_rows: NDArray[np.float32]) -> Products:
     """Products of the same rows in both networks, ``(rows, groups, columns)``; may be the same array."""
-    x, q = np.moveaxis(float_rows, 1, 0), np.moveaxis(quantized_rows, 1, 0)
+    x, q = float_rows.swapaxes(0, 1), quantized_rows.swapaxes(0, 1)
     with np.errstate(over="ignore", invalid="ignore"):
         quantized, quantized_sum = (np.swapaxes(q, 1, 2) @ q).astype(np.float64), _sum_of_rows(q)
         if float_rows is quantized_rows:
