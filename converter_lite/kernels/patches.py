@@ -61,7 +61,8 @@ def _padded(x: NDArray[np.float32], before: Sequence[int], after: Sequence[int])
     sizes = x.shape[2:]
     whole = [first + size + last for first, size, last in zip(before, sizes, after, strict=True)]
     padded = np.zeros((*x.shape[:2], *whole), x.dtype)
-    padded[(..., *(slice(first, first + size) for first, size in zip(before, sizes, strict=True)))] = x
+    inner = [slice(first, first + size) for first, size in zip(before, sizes, strict=True)]
+    padded[(slice(None), slice(None), *inner)] = x
     return padded
 
 

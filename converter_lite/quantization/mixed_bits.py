@@ -32,7 +32,7 @@ SEARCH_SAMPLES = 48
 """Samples on which losses and cosines are measured."""
 
 CLOSE_ENOUGH = 0.03
-"""The search ends when the steps still in question would save less than this share of the weights' bytes."""
+"""Steps that would save less than this share of the weights' bytes are not worth another network."""
 
 DETOURS = 4
 """Networks tried to use up the margin that remains before the first step that costs too much."""
@@ -166,7 +166,7 @@ def search(ordered: Sequence[Step], trials: Trials) -> dict[str, int]:
     taken = list(ordered[:good])
     extra = _still_fitting(ordered, good, trials.budget - loss, loss, trials.choices)
     for _ in range(DETOURS):
-        if not extra or trials.left == 0:
+        if trials.left == 0 or not trials.is_worth([*taken, *extra], instead_of=taken):
             break
         if trials.loss([*taken, *extra]) <= trials.budget:
             return trials.widths([*taken, *extra])
@@ -210,20 +210,27 @@ class Trials:
         """Width of every weight after these steps."""
         return _widths(self.names, taken, self.choices[-1])
 
+    def size(self, taken: Sequence[Step]) -> int:
+        """Bytes of all weights after these steps."""
+        return self.total_bytes - sum(step.saved for step in taken)
+
+    def is_worth(self, taken: Sequence[Step], *, instead_of: Sequence[Step]) -> bool:
+        """Whether a network is smaller by enough to be looked for where another one is known to reach the goal."""
+        known = self.size(instead_of)
+        return known - self.size(taken) >= max(CLOSE_ENOUGH * known, 1)
+
     def loss(self, taken: Sequence[Step]) -> float:
         """Loss of the network after these steps."""
         self.count += 1
         widths = self.widths(taken)
         loss = 1.0 - self.cosine(widths)
-        size = self.total_bytes - sum(step.saved for step in taken)
-        self.log.info(f"  {_counts(widths)}: cosine {1.0 - loss:.5f}, about {size:,} bytes of weights")
+        self.log.info(f"  {_counts(widths)}: cosine {1.0 - loss:.5f}, about {self.size(taken):,} bytes of weights")
         return loss
 
 
 def _last_good(ordered: Sequence[Step], trials: Trials) -> tuple[int, float]:
     """How many leading steps still reach the goal, and their loss; -1 if the goal is missed even without any."""
     forecast = [0.0, *accumulate(step.loss for step in ordered)]
-    saved = [0, *accumulate(step.saved for step in ordered)]
     good, bad, good_loss = -1, len(ordered) + 1, 0.0
     k = bisect_right(forecast, trials.budget) - 1
     while trials.left > 0:
@@ -232,8 +239,7 @@ def _last_good(ordered: Sequence[Step], trials: Trials) -> tuple[int, float]:
             good, good_loss = k, loss
         else:
             bad = k
-        in_question = saved[bad - 1] - saved[max(good, 0)]
-        if bad - good <= 1 or (good >= 0 and in_question < CLOSE_ENOUGH * (trials.total_bytes - saved[good])):
+        if bad - good <= 1 or (good >= 0 and not trials.is_worth(ordered[: bad - 1], instead_of=ordered[:good])):
             break
         scale = loss / forecast[k] if forecast[k] > 0 else 0.0
         k = bisect_right(forecast, trials.budget / scale) - 1 if scale > 0 else bad

@@ -102,7 +102,7 @@ class Piece:
         Raises:
             ModelError: The runtime refuses the sample.
         """
-        feed = {given: self._single(name, stored[name]) for name, given in self._inputs.items()}
+        feed = self._feed(stored)
         outputs = self._session.run(feed)
         found = {name: outputs[self._halves.get(name, name)] for name in self._kept}
         large = [name for name in self._halves if _is_too_large(found[name])]
@@ -112,6 +112,18 @@ class Piece:
         return outputs[self._asked], {
             name: found[name] if name in self._halves else _packed(found[name]) for name in found
         }
+
+    def outputs(self, stored: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """All outputs, of a part of which nothing is to be held.
+
+        Raises:
+            ModelError: The runtime refuses the sample.
+        """
+        found = self._session.run(self._feed(stored))
+        return [found[value.name or ""] for value in self._outputs]
+
+    def _feed(self, stored: Mapping[str, NDArray[Any]]) -> Arrays:
+        return {given: self._single(name, stored[name]) for name, given in self._inputs.items()}
 
     def _single(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """A held tensor as the part takes it: some samples may be in half precision where others are not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,8 @@ class Score:
 class Scorer:
     """Compares graphs with one float graph, whose outputs are computed once.
 
+    ``feeds`` are the samples that it compares.
+
     Every session has one thread and the samples are summed in order, so a score does not depend on their number.
 
     Args:
@@ -59,17 +61,20 @@ class Scorer:
             if self._expected and room < 0:
                 break
             self._expected.append(outputs)
-        self._feeds = list(feeds[: len(self._expected)])
+        self.feeds = list(feeds[: len(self._expected)])
 
     def __call__(self, model: ir.Model) -> Score:
         """Score of a graph with the same inputs and outputs as the float graph."""
         session = self._session(model)
+        return self.of(lambda sample: _run(session, self.feeds[sample]))
 
-        def compare(pair: tuple[Feed, Outputs]) -> list[Score]:
-            return [_score(x, y) for x, y in zip(pair[1], _run(session, pair[0]), strict=True)]
+    def of(self, run: Callable[[int], Outputs]) -> Score:
+        """Score of what gives the outputs for a number of ``feeds``, in the order of the float graph; called in threads."""
 
-        pairs = zip(self._feeds, self._expected, strict=True)
-        rows = list(map_ordered(compare, pairs, self._context.threads))
+        def compare(item: tuple[int, Outputs]) -> list[Score]:
+            return [_score(x, y) for x, y in zip(item[1], run(item[0]), strict=True)]
+
+        rows = list(map_ordered(compare, enumerate(self._expected), self._context.threads))
         cosines = [sum(row[i].cosine for row in rows) / len(rows) for i in range(len(rows[0]))]
         scores = [score for row in rows for score in row]
         noise = sum(score.noise for score in scores) / max(len(scores), 1)

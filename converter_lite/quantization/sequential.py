@@ -8,6 +8,7 @@ per value, and float tensors in half precision.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -92,6 +93,22 @@ class SequentialRun:
         """
         keep = [v for v in _stored_form([value]) if v.name not in self._values]
         return self._run(Asked(value, keep, mean=False), function, later)
+
+    def hold(self, node: ir.Node, *, later: Container[ir.Value]) -> None:
+        """Run as far as the inputs of a node, for :meth:`behind`; ``later`` as for :meth:`means`."""
+        keep = [v for v in _stored_form(node.inputs) if v.name not in self._values]
+        if keep:
+            deque(self._run(self._extracted(keep[0], keep, mean=False), keep, lambda *_: None, later), maxlen=0)
+
+    def behind(self, model: ir.Model) -> Callable[[int], list[NDArray[Any]]]:
+        """Outputs, by the number of a sample, of a graph that computes the same up to the values that are held.
+
+        All of its outputs must have been among the ones asked for ``later``.
+        """
+        values = {v.name: v for v in (*model.graph.inputs, *(o for node in model.graph for o in node.outputs))}
+        graph = g.extracted(model.graph, [values[name] for name in self._values], model.graph.outputs)
+        piece = Piece(ir.Model(graph, ir_version=model.ir_version), (), self._halves(), self._context)
+        return lambda sample: piece.outputs(self._stored[sample])
 
     def _run(
         self, asked: Asked, function: Callable[[int, NDArray[Any]], Result], later: Container[ir.Value]

@@ -36,7 +36,8 @@ def measure_losses(
     """Loss of output cosine when one weight alone is stored with fewer bits and all else is float.
 
     Where a layer's rounding can be fitted, it is fitted to the float network's inputs and the bias absorbs the mean of the error,
-    as in the final quantization: by plain rounding, 4 bits would look twice as bad as they turn out to be.
+    as in the final quantization: by plain rounding, 4 bits would look twice as bad as they turn out to be. What stands before a
+    weight is the same for all of its widths, and runs once.
 
     Args:
         model: Float graph, not changed.
@@ -51,11 +52,12 @@ def measure_losses(
     """
     before, uses = model.clone(), list(grids)
     copies = {node.name: node for node in before.graph}
-    run = SequentialRun(before, feeds, context)
+    run, judged = SequentialRun(before, feeds, context), SequentialRun(before, scorer.feeds, context)
     outputs = [[copies[node.name].outputs[0] for node in use.nodes] for use in uses]
     waiting = Counter(output for each in outputs for output in each)
     losses: dict[str, dict[int, float]] = {}
     for i, use in enumerate(context.log.track(uses, "measuring layers", len(uses))):
+        judged.hold(copies[use.nodes[0].name], later={*waiting, *before.graph.outputs})
         moments = _moments(use, copies, run, len(feeds), waiting)
         run.forget(waiting)
         waiting.subtract(outputs[i])
@@ -65,7 +67,7 @@ def measure_losses(
         found = {}
         for bits, params in grids[use].items():
             candidate = _with_weight(model, use, params, moments, input_scales=input_scales)
-            found[bits] = max(1.0 - scorer(candidate).cosine, 0.0)
+            found[bits] = max(1.0 - scorer.of(judged.behind(candidate)).cosine, 0.0)
         losses[use.name] = found
         context.log.debug(f"  {use.name}: " + ", ".join(f"{bits} bits lose {loss:.2e}" for bits, loss in found.items()))
     return losses

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import pytest
+from numpy.typing import NDArray
 
 from converter_lite.config import config_from_mapping
 from converter_lite.config.names import Rounding
@@ -13,13 +18,14 @@ from converter_lite.quantization.choice import choose
 from converter_lite.quantization.mixed_bits import Step, Trials, interpolated, relative_error, search, split, steps
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.score import Scorer
+from converter_lite.quantization.sequential import SequentialRun
 from converter_lite.quantization.settings import MixedBits, WeightSettings
 from converter_lite.quantization.storage import ONNX_STORAGE, WIDTHS, Storage
 from converter_lite.quantization.weight_only import decide_weights, quantize_weights
 from converter_lite.quantization.weight_uses import TOO_SMALL, grid, weight_uses
 from converter_lite.quantization.width_losses import measure_losses
 from converter_lite.runtime.context import RunContext
-from tests.support import Samples, build, clone, normal, samples_of, written
+from tests.support import Feed, Samples, build, clone, normal, run, samples_of, written
 
 NET = """g (float[1,24] x) => (float[1,40] y) {
     a = MatMul(x, w1)  r = Relu(a)
@@ -180,7 +186,7 @@ def test_a_step_that_costs_too_much_is_passed_over() -> None:
 
 
 def test_a_width_is_not_passed_over() -> None:
-    ordered = [Step("a", 8, 0.5, 100), Step("a", 4, 0.001, 100), Step("b", 8, 0.002, 10)]
+    ordered = [Step("a", 8, 0.5, 100), Step("a", 4, 0.001, 100), Step("b", 8, 0.002, 100)]
 
     def cosine(widths: dict[str, int]) -> float:
         return 0.5 if widths["a"] < 16 else 0.999
@@ -188,6 +194,19 @@ def test_a_width_is_not_passed_over() -> None:
     mixed_bits = MixedBits(search=True, target_cosine=0.99)
     found = search(ordered, Trials(mixed_bits, cosine, ["a", "b"], 1000, Log()))
     assert found == {"a": 16, "b": 8}
+
+
+def test_steps_that_save_little_are_not_worth_a_network() -> None:
+    ordered = [Step("a", 8, 0.001, 300), Step("b", 8, 0.05, 100), Step("c", 8, 0.002, 20)]
+    tried: list[dict[str, int]] = []
+
+    def cosine(widths: dict[str, int]) -> float:
+        tried.append(widths)
+        return 0.5 if widths["b"] == 8 else 0.999
+
+    found = search(ordered, Trials(MixedBits(search=True, target_cosine=0.99), cosine, ["a", "b", "c"], 1000, Log()))
+    assert found == {"a": 8, "b": 16, "c": 16}
+    assert len(tried) == 2
 
 
 def test_the_search_stops_at_its_bound() -> None:
@@ -222,6 +241,32 @@ def test_losses_grow_as_widths_shrink_and_the_model_stays_as_it_is() -> None:
     losses = measure_losses(model, grids, feeds, scorer=scorer, context=RunContext())
     assert all(found[4] > found[8] >= 0 for found in losses.values())
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 20])
+def test_losses_are_those_of_whole_networks(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A residual connection passes by the layers, so more than a layer's input has to be held."""
+    monkeypatch.setattr("converter_lite.quantization.sequential.KEPT_BYTES", kept)
+    model = build(
+        """g (float[1,32] x) => (float[1,32] y, float[1,32] z) {
+        [a] a = MatMul(x, w) b = Relu(a) [c] c = MatMul(b, v) y = Add(c, x) [z] z = MatMul(y, u) }""",
+        w=normal(32, 32, seed=1),
+        v=normal(32, 32, seed=2),
+        u=normal(32, 32, seed=3),
+    )
+    uses = weight_uses(model, decide_weights(model, WeightSettings(min_channel=0), target="CPU"))
+    grids = {use: {bits: grid(use, bits, per_channel=True) for bits in (4, 8)} for use in uses}
+    feeds, context = samples_of(model, 6), RunContext(threads=2)
+    scorer = Scorer(model, feeds, context)
+    found = measure_losses(model, grids, feeds, scorer=scorer, context=context)
+    monkeypatch.setattr(SequentialRun, "behind", lambda _, whole: partial(_outputs, whole, feeds))
+    for name, expected in measure_losses(model, grids, feeds, scorer=scorer, context=context).items():
+        assert found[name] == pytest.approx(expected, rel=1e-2)
+
+
+def _outputs(model: ir.Model, feeds: Sequence[Feed], sample: int) -> list[NDArray[Any]]:
+    found = run(model, feeds[sample])
+    return [found["y"], found["z"]]
 
 
 @pytest.mark.parametrize(
