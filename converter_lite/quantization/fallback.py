@@ -17,7 +17,7 @@ import onnx_ir as ir
 from converter_lite.log import Log
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
-from converter_lite.quantization.score import Score
+from converter_lite.quantization.score import RARE, Score
 from converter_lite.quantization.settings import Goal
 from converter_lite.targets.operands import operator, stored_weight
 from converter_lite.targets.operators import Role
@@ -128,7 +128,7 @@ def fall_back(
 
     limit = min(len(order), goal.max_nodes or len(order))
     log.info(f"the outputs miss {goal}; leaving nodes out:")
-    log.info(f"  {'left out':>8} {'cosine':>9} {'max error':>10}  nodes")
+    log.info(f"  {'left out':>8} {'cosine':>9} {'max error':>10} {f'1 in {RARE}':>10}  nodes")
     _row(log, first, ())
     best, missed, k = first, 0, 1
     while missed < limit and k > missed:
@@ -157,6 +157,5 @@ def _fewest(reached: Trial, missed: int, goal: Goal, tried: Callable[[int, int],
 def _row(log: Log, trial: Trial, added: Sequence[str]) -> None:
     shown = ", ".join(added[:4]) + (f", ... {len(added) - 4} more" if len(added) > 4 else "")
     score = trial.score
-    log.info(
-        f"  {len(trial.skip):>8} {score.cosine:9.6f} {score.error:10.4g}  {'+ ' + shown if added else ''}".rstrip()
-    )
+    figures = f"{len(trial.skip):>8} {score.cosine:9.6f} {score.error:10.4g} {score.rare_error:10.4g}"
+    log.info(f"  {figures}  {'+ ' + shown if added else ''}".rstrip())

@@ -15,6 +15,7 @@ from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placement import quantized_tensors
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq import build
+from converter_lite.quantization.score import RARE
 from converter_lite.quantization.settings import FullSettings, Goal, Learning, WeightSettings
 from converter_lite.quantization.weight_only import decide_weights, quantize_weights, quantize_weights_as_planned
 from converter_lite.runtime.engine import Feed
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from converter_lite.calibration.runner import Samples
     from converter_lite.quantization.score import Score
 
-JUDGES = 48
-"""Samples on which a goal is checked."""
+JUDGES = 100
+"""Samples on which a goal is checked: their largest errors tell what others will err by."""
 
 RANKING = 16
 """Samples on which single nodes are measured."""
@@ -208,6 +209,8 @@ class Quantizer:
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
             nodes = counted(len(best.skip), "node")
             judged = f"{nodes} {how}, judged on {counted(len(self.judges), 'sample')}"
+            if goal.error is not None:
+                judged += f", of which one in {RARE} is expected to err by more than {best.score.rare_error:.4g}"
             self.resources.context.log.info(f"{judged}; {exact} with {skip_line(self.choice, best.skip)}")
 
 

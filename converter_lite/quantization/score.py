@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 
 from converter_lite.calibration.runner import map_ordered
 from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.kernels.tails import exceeded_by
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import open_session
 
 SCORE_BYTES = 64 << 20
 """Memory for the float outputs; fewer samples are compared if they would need more."""
+
+RARE = 1000
+"""Samples of which one may err by more than a goal allows: as it is expected from the tail of those that are compared."""
 
 Outputs = list[NDArray[Any]]
 
@@ -31,11 +35,13 @@ class Score:
         cosine: Mean cosine with the float outputs, of the worst output; -1 if values are not finite.
         error: Largest absolute difference of any output value; infinite where values are not finite.
         noise: Squared error over squared signal, mean over outputs and samples; infinite likewise.
+        rare_error: The error that one sample of ``RARE`` is expected to exceed, at least ``error``.
     """
 
     cosine: float
     error: float
     noise: float
+    rare_error: float = 0.0
 
 
 class Scorer:
@@ -78,7 +84,8 @@ class Scorer:
         cosines = [sum(row[i].cosine for row in rows) / len(rows) for i in range(len(rows[0]))]
         scores = [score for row in rows for score in row]
         noise = sum(score.noise for score in scores) / max(len(scores), 1)
-        return Score(min(cosines, default=1.0), max((score.error for score in scores), default=0.0), noise)
+        errors = [max((score.error for score in row), default=0.0) for row in rows]
+        return Score(min(cosines, default=1.0), max(errors), noise, exceeded_by(1 / RARE, errors))
 
     def _session(self, model: ir.Model) -> Session:
         return open_session(self._context.engine, model)
@@ -94,7 +101,7 @@ def _score(expected: NDArray[Any], given: NDArray[Any]) -> Score:
     x, y = expected.astype(np.float64).reshape(-1), given.astype(np.float64).reshape(-1)
     finite = np.isfinite(x)
     if x.shape != y.shape or not np.all(np.isfinite(y[finite])):
-        return Score(-1.0, math.inf, math.inf)
+        return Score(-1.0, math.inf, math.inf, math.inf)
     x, y = x[finite], y[finite]
     difference = x - y
     noise = float(np.sum(difference * difference)) / max(float(np.sum(x * x)), np.finfo(np.float64).tiny)

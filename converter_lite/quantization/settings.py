@@ -155,7 +155,7 @@ class Goal:
 
     Attributes:
         cosine: Least mean cosine of any output with the float network.
-        error: Largest absolute error of any output value.
+        error: Largest absolute error of any output value, which rare samples may exceed (``Score.rare_error``).
         max_nodes: Most nodes left in float; 0 = no limit.
     """
 
@@ -169,7 +169,7 @@ class Goal:
         if self.cosine is not None:
             ratios.append((1.0 - score.cosine) / (1.0 - self.cosine))
         if self.error is not None:
-            ratios.append(score.error / self.error)
+            ratios.append(max(score.error, score.rare_error) / self.error)
         return max(ratios)
 
     def __str__(self) -> str:

@@ -215,6 +215,7 @@ def test_a_shortfall_is_the_worse_of_both_errors() -> None:
     goal = Goal(cosine=0.99, error=0.1)
     assert goal.shortfall(Score(0.98, 0.05, 0.0)) == pytest.approx(2.0)
     assert goal.shortfall(Score(0.999, 0.4, 0.0)) == pytest.approx(4.0)
+    assert goal.shortfall(Score(0.999, 0.05, 0.0, 0.3)) == pytest.approx(3.0)
     assert str(goal) == "cosine 0.99 and largest error 0.1"
 
 
@@ -226,4 +227,4 @@ def test_scores_do_not_depend_on_threads_and_notice_what_is_not_finite() -> None
     assert len(scores) == 1
     broken = net()
     broken.graph.initializers["b3"].const_value = ir.Tensor(np.full(6, np.nan, np.float32), name="b3")
-    assert Scorer(model, feeds, RunContext())(broken) == Score(-1.0, np.inf, np.inf)
+    assert Scorer(model, feeds, RunContext())(broken) == Score(-1.0, np.inf, np.inf, np.inf)
