@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.calibration.runner import map_ordered
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.constants import has_channel_bias
@@ -56,6 +58,11 @@ def measure_losses(
     outputs = [[copies[node.name].outputs[0] for node in use.nodes] for use in uses]
     waiting = Counter(output for each in outputs for output in each)
     losses: dict[str, dict[int, float]] = {}
+
+    def loss(use: WeightUse, moments: adaptive.Moments | None, params: QuantParams) -> float:
+        candidate = _with_weight(model, use, params, moments, input_scales=input_scales)
+        return max(1.0 - scorer.of(judged.behind(candidate)).cosine, 0.0)
+
     for i, use in enumerate(context.log.track(uses, "measuring layers", len(uses))):
         judged.hold(copies[use.nodes[0].name], later={*waiting, *before.graph.outputs})
         moments = _moments(use, copies, run, len(feeds), waiting)
@@ -64,11 +71,8 @@ def measure_losses(
         for output in outputs[i]:
             if not waiting[output]:
                 del waiting[output]
-        found = {}
-        for bits, params in grids[use].items():
-            candidate = _with_weight(model, use, params, moments, input_scales=input_scales)
-            found[bits] = max(1.0 - scorer.of(judged.behind(candidate)).cosine, 0.0)
-        losses[use.name] = found
+        measured = map_ordered(partial(loss, use, moments), grids[use].values(), context.threads)
+        losses[use.name] = found = dict(zip(grids[use], measured, strict=True))
         context.log.debug(f"  {use.name}: " + ", ".join(f"{bits} bits lose {loss:.2e}" for bits, loss in found.items()))
     return losses
 
