@@ -168,9 +168,11 @@ def search(ordered: Sequence[Step], trials: Trials) -> dict[str, int]:
     for _ in range(DETOURS):
         if trials.left == 0 or not trials.is_worth([*taken, *extra], instead_of=taken):
             break
-        if trials.loss([*taken, *extra]) <= trials.budget:
-            return trials.widths([*taken, *extra])
-        extra.pop()
+        tried = [*taken, *extra]
+        if trials.loss(tried) <= trials.budget:
+            return trials.widths(tried)
+        while extra and not trials.is_worth(tried, instead_of=[*taken, *extra]):
+            extra.pop()
     return trials.widths(taken)
 
 
@@ -180,7 +182,8 @@ class Trials:
 
     Attributes:
         mixed: Goal and bounds.
-        cosine: Quantizes with the given width per weight and gives the output cosine with the float network.
+        cosine: Quantizes with the given width per weight and gives the output cosine with the float network: its mean less
+            its standard error, so that the goal holds on other samples too.
         names: All weights.
         total_bytes: Bytes of all weights at the largest width.
         log: Receives one line per network.
@@ -224,7 +227,9 @@ class Trials:
         self.count += 1
         widths = self.widths(taken)
         loss = 1.0 - self.cosine(widths)
-        self.log.info(f"  {_counts(widths)}: cosine {1.0 - loss:.5f}, about {self.size(taken):,} bytes of weights")
+        self.log.info(
+            f"  {_counts(widths)}: cosine less its standard error {1.0 - loss:.5f}, about {self.size(taken):,} bytes of weights"
+        )
         return loss
 
 
@@ -238,7 +243,7 @@ def _last_good(ordered: Sequence[Step], trials: Trials) -> tuple[int, float]:
         if loss <= trials.budget:
             good, good_loss = k, loss
         else:
-            bad = k
+            bad = _larger(ordered, k, good, trials)
         if bad - good <= 1 or (good >= 0 and not trials.is_worth(ordered[: bad - 1], instead_of=ordered[:good])):
             break
         scale = loss / forecast[k] if forecast[k] > 0 else 0.0
@@ -246,6 +251,14 @@ def _last_good(ordered: Sequence[Step], trials: Trials) -> tuple[int, float]:
         if trials.count % 3 == 0 or not good < k < bad:
             k = (good + bad) // 2
     return good, good_loss
+
+
+def _larger(ordered: Sequence[Step], k: int, good: int, trials: Trials) -> int:
+    """How many leading steps cost too much where ``k`` of them do: networks of nearly the same size differ by their rounding."""
+    bad = k
+    while bad - 1 > max(good, 0) and not trials.is_worth(ordered[:k], instead_of=ordered[: bad - 1]):
+        bad -= 1
+    return bad
 
 
 def _still_fitting(ordered: Sequence[Step], good: int, room: float, loss: float, widths: tuple[int, ...]) -> list[Step]:

@@ -35,6 +35,7 @@ class Score:
         cosine: Mean cosine with the float outputs, of the worst output; -1 if values are not finite.
         error: Largest absolute difference of any output value; infinite where values are not finite.
         noise: Squared error over squared signal, mean over outputs and samples; infinite likewise.
+        doubt: Standard error of that mean cosine, as far as the samples that are compared stand for others.
         rare_error: The error that one sample of ``RARE`` is expected to exceed, at least ``error``.
     """
 
@@ -42,6 +43,7 @@ class Score:
     error: float
     noise: float
     rare_error: float = 0.0
+    doubt: float = 0.0
 
 
 class Scorer:
@@ -81,11 +83,12 @@ class Scorer:
             return [_score(x, y) for x, y in zip(item[1], run(item[0]), strict=True)]
 
         rows = list(map_ordered(compare, enumerate(self._expected), self._context.threads))
-        cosines = [sum(row[i].cosine for row in rows) / len(rows) for i in range(len(rows[0]))]
+        cosines = [_mean([row[i].cosine for row in rows]) for i in range(len(rows[0]))]
+        cosine, doubt = min(cosines, default=(1.0, 0.0))
         scores = [score for row in rows for score in row]
         noise = sum(score.noise for score in scores) / max(len(scores), 1)
         errors = [max((score.error for score in row), default=0.0) for row in rows]
-        return Score(min(cosines, default=1.0), max(errors), noise, exceeded_by(1 / RARE, errors))
+        return Score(cosine, max(errors), noise, exceeded_by(1 / RARE, errors), doubt)
 
     def _session(self, model: ir.Model) -> Session:
         return open_session(self._context.engine, model)
@@ -94,6 +97,13 @@ class Scorer:
 def _run(session: Session, feed: Feed) -> Outputs:
     outputs = session.run(feed)
     return [outputs[name] for name in session.output_names]
+
+
+def _mean(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and its standard error: 0 for a single value."""
+    mean, count = sum(values) / len(values), len(values)
+    squares = sum((value - mean) ** 2 for value in values)
+    return mean, math.sqrt(squares / (count * max(count - 1, 1)))
 
 
 def _score(expected: NDArray[Any], given: NDArray[Any]) -> Score:

@@ -232,6 +232,10 @@ class _Run:
                 context=self.context,
             )
 
+        def assured(widths: dict[str, int]) -> float:
+            found = scorer(build.qdq_model(self.as_planned(model.clone(), planned(widths))))
+            return found.cosine - found.doubt
+
         def planned(widths: dict[str, int]) -> QuantPlan:
             return weight_uses.assign(plan, uses, widths, per_channel=per_channel, storage=storage)
 
@@ -240,7 +244,7 @@ class _Run:
             mixed_bits.steps(uses, losses, per_channel=per_channel, storage=storage),
             mixed_bits.Trials(
                 mixed,
-                cosine=lambda tried: scorer(build.qdq_model(self.as_planned(model.clone(), planned(tried)))).cosine,
+                cosine=assured,
                 names=[use.name for use in uses],
                 total_bytes=mixed_bits.bytes_at(uses, storage.widths[-1], per_channel=per_channel, storage=storage),
                 log=log,

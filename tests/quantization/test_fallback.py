@@ -219,6 +219,18 @@ def test_a_shortfall_is_the_worse_of_both_errors() -> None:
     assert str(goal) == "cosine 0.99 and largest error 0.1"
 
 
+def test_a_score_says_how_far_its_mean_may_be_from_that_of_other_samples() -> None:
+    model = build("g (float[1,2] x) => (float[1,2] y) { y = Identity(x) }")
+    feeds = [{"x": np.array([[1.0, 0.0]], np.float32)} for _ in range(4)]
+    angles = np.array([0.0, 0.1, 0.2, 0.5])
+    turned = [[np.array([[np.cos(angle), np.sin(angle)]])] for angle in angles]
+    for count in (4, 1):
+        score = Scorer(model, feeds[:count], RunContext()).of(lambda sample: turned[sample])
+        assert score.cosine == pytest.approx(np.cos(angles[:count]).mean())
+        assert score.doubt == pytest.approx(np.cos(angles).std(ddof=1) / 2 if count > 1 else 0.0)
+    assert score.rare_error == score.error
+
+
 def test_scores_do_not_depend_on_threads_and_notice_what_is_not_finite() -> None:
     model = net()
     feeds = samples_of(model)

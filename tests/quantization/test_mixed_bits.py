@@ -209,6 +209,25 @@ def test_steps_that_save_little_are_not_worth_a_network() -> None:
     assert len(tried) == 2
 
 
+def test_networks_of_nearly_the_size_of_one_that_missed_are_not_tried() -> None:
+    """Steps of a tenth of a percent around one that costs too much: their networks differ by how their rounding falls out."""
+    ordered = [
+        Step("a", 8, 0.001, 300),
+        *(Step(f"s{i}", 8, 1e-6, 1) for i in range(10)),
+        Step("b", 8, 0.005, 100),
+        *(Step(f"t{i}", 8, 1e-6, 1) for i in range(10)),
+    ]
+    sizes: list[int] = []
+
+    def cosine(widths: dict[str, int]) -> float:
+        sizes.append(sum(step.saved for step in ordered if widths[step.name] == 8))
+        return 0.5 if widths["b"] == 8 else 0.999
+
+    names = [step.name for step in ordered]
+    search(ordered, Trials(MixedBits(search=True, target_cosine=0.99), cosine, names, 1000, Log()))
+    assert sizes == [420, 0, 305, 419]
+
+
 def test_the_search_stops_at_its_bound() -> None:
     ordered = [Step(f"w{i}", 8, 1e-4, 100) for i in range(500)]
     tried = []
