@@ -17,6 +17,7 @@ from converter_lite.quantization import adaptive
 from converter_lite.quantization.adaptive import (
     FINE_CLIPS,
     NEAR,
+    NARROW_ROWS,
     ROW_BYTES,
     ROWS,
     Moments,
@@ -173,6 +174,7 @@ def test_rows_are_bounded_in_number_and_in_bytes() -> None:
     assert rows_per_sample(conv, small, 64) * 64 == ROWS
     assert rows_per_sample(matmul, wide, 64) * 64 * 100_000 * 4 <= ROW_BYTES
     assert rows_per_sample(conv, small, 10**6) == 1
+    assert rows_per_sample(layer("Conv depthwise")[1], np.zeros((32, 1, 3, 3)), 1) == NARROW_ROWS < ROWS
 
 
 def test_the_width_of_a_row_is_what_one_output_position_reads() -> None:

@@ -217,6 +217,18 @@ def test_a_sequential_run_holds_only_what_is_still_needed_and_floats_in_half_pre
         assert sequential._stored == [{}, {}]
 
 
+def test_a_mapped_tensor_takes_the_place_of_what_it_was_computed_from_sample_by_sample() -> None:
+    model = build("g (float[1,4] x) => (float[1,4] y) { a = Relu(x) b = Neg(a) y = Relu(b) }")
+    feeds = samples_of(model, 3)
+    relu, neg, last = model.graph
+    sequential = SequentialRun(model, feeds, RunContext())
+    list(sequential.map(relu.outputs[0], lambda *_: None, later=neg.outputs))
+    assert [set(stored) for stored in sequential._stored] == [{"a"}] * 3
+    results = sequential.map(neg.outputs[0], lambda *_: None, later=last.outputs)
+    next(results)
+    assert [set(stored) for stored in sequential._stored] == [{"b"}, {"a"}, {"a"}]
+
+
 def test_what_does_not_fit_into_half_precision_is_kept_as_it_is() -> None:
     model = build("g (float[1,4] x) => (float[1,4] y) { a = Mul(x, big) b = Relu(a) y = Neg(b) }", big=np.float32(1e6))
     feeds = samples_of(model, 2)
