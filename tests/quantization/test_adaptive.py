@@ -16,8 +16,8 @@ from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.adaptive import (
     FINE_CLIPS,
-    NEAR,
     NARROW_ROWS,
+    NEAR,
     ROW_BYTES,
     ROWS,
     Moments,
