@@ -9,8 +9,9 @@ variant). The original corrects each layer on the float input of that layer inst
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,6 +63,7 @@ class LayerFit:
         rounding: How weights are rounded; fitted to the layer's inputs by :mod:`converter_lite.quantization.rounding`.
         grids: Also fit the steps of weights of less than ``GRID_BELOW_BITS`` bits in nodes that compute in float (their scales
             change in the plan).
+        below_bits: Fit the rounding of weights of fewer bits only.
         input_scales: Those may have a scale per column too (:mod:`converter_lite.kernels.input_scales`).
         computed: Grids of activations in which the runtime computes, where they are not those of the plan.
     """
@@ -70,6 +72,7 @@ class LayerFit:
     rounding: Rounding = Rounding.NEAREST
     grids: bool = False
     input_scales: bool = False
+    below_bits: float = math.inf
     computed: Mapping[str, QuantParams] = field(default_factory=dict)
 
     @property
@@ -183,14 +186,14 @@ class _Rounding:
             return
         if source is None or source.inputs[0] is None or array is None or data is None or float_data is None:
             return
-        if not adaptive.can_fit(node, array):
+        params = self._quantized.plan.weights[weight.name]
+        if params.spec.bits >= self._wanted.below_bits or not adaptive.can_fit(node, array):
             return
         count = adaptive.rows_per_sample(node, array, self._samples)
 
         def rows(index: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
             return adaptive.input_rows(node, x, array.shape, count, index)
 
-        params = self._quantized.plan.weights[weight.name]
         moments = adaptive.Moments(by_shortage=self._algorithm.by_shortage)
         float_rows = self._run_float.map(float_data, rows, later=float_later)
         pairs = zip(float_rows, self._run.map(data, rows, later=later), strict=True)

@@ -207,6 +207,8 @@ class _Run:
             wanted = bias_correction.LayerFit(
                 settings.bias_correction, settings.rounding, self.grids, settings.input_scales
             )
+            if settings.mixed is not None:
+                wanted = replace(wanted, below_bits=width_losses.FITTED_BELOW_BITS)
             with log.stage(wanted.stage):
                 bias_correction.fit_layers(quantized, self.feeds, wanted, self.context)
         return quantized

@@ -22,8 +22,8 @@ from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import bias_of, compensated_integers, weight_of
 
 FITTED_BELOW_BITS = 8
-"""Smaller widths are judged with fitted rounding; from 8 bits on, rounding with cancelled errors gives the same ranking
-faster."""
+"""Smaller widths get fitted rounding, here and in the networks of a search; wider ones get rounding whose errors cancel, which
+is as accurate and faster."""
 
 
 def measure_losses(

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.config import config_from_mapping
 from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
@@ -25,6 +26,7 @@ from converter_lite.quantization.weight_only import decide_weights, quantize_wei
 from converter_lite.quantization.weight_uses import TOO_SMALL, grid, weight_uses
 from converter_lite.quantization.width_losses import measure_losses
 from converter_lite.runtime.context import RunContext
+from converter_lite.targets.operands import compensated_integers, weight_of
 from tests.support import Feed, Samples, build, clone, normal, run, samples_of, written
 
 NET = """g (float[1,24] x) => (float[1,40] y) {
@@ -104,6 +106,23 @@ def test_the_search_keeps_its_goal_on_samples_that_nothing_is_fitted_to(goal: fl
     others = samples_of(model, 40, dynamic=2)[30:]
     scorer = Scorer(model, others, RunContext())
     assert scorer(written(quantized)).cosine >= goal - 0.2 * (1 - goal)
+
+
+def test_weights_of_8_bits_and_more_are_not_fitted_to_samples() -> None:
+    quantized = mixed(MixedBits(search=True, target_cosine=0.99), samples=samples_of(net(), 60))
+    found = set()
+    for node in quantized.model.graph:
+        weight = weight_of(node)
+        params = quantized.plan.weights.get(weight.name or "") if weight is not None else None
+        if weight is None or params is None or weight.name is None:
+            continue
+        values = g.constant(weight)
+        assert values is not None
+        plain = compensated_integers(node, values, params) if node.op_type == "Gemm" else params.quantize(values)
+        is_plain = np.array_equal(quantized.integers(weight.name), plain)
+        assert is_plain == (params.spec.bits >= 8)
+        found.add(is_plain)
+    assert found == {True, False}
 
 
 def test_a_lower_goal_gives_smaller_widths() -> None:
