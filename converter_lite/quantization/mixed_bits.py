@@ -247,8 +247,8 @@ def _last_good(ordered: Sequence[Step], trials: Trials) -> tuple[int, float]:
         if bad - good <= 1 or (good >= 0 and not trials.is_worth(ordered[: bad - 1], instead_of=ordered[:good])):
             break
         scale = loss / forecast[k] if forecast[k] > 0 else 0.0
-        k = bisect_right(forecast, trials.budget / scale) - 1 if scale > 0 else bad
-        if trials.count % 3 == 0 or not good < k < bad:
+        k = min(bisect_right(forecast, trials.budget / scale) if scale > 0 else bad, bad) - 1
+        if trials.count % 3 == 0 or k <= good:
             k = (good + bad) // 2
     return good, good_loss
 

@@ -244,7 +244,7 @@ def test_networks_of_nearly_the_size_of_one_that_missed_are_not_tried() -> None:
 
     names = [step.name for step in ordered]
     search(ordered, Trials(MixedBits(search=True, target_cosine=0.99), cosine, names, 1000, Log()))
-    assert sizes == [420, 0, 305, 419]
+    assert sizes == [420, 0, 310]
 
 
 def test_the_search_stops_at_its_bound() -> None:
