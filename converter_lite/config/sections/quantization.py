@@ -87,7 +87,7 @@ class CommonQuantParam:
         Kind.FLOAT,
         None,
         "The same for the largest absolute error of any output value: detectors err in few values, which a cosine hardly "
-        "shows.",
+        "shows. One sample in 1000 may exceed it, by the tail of the errors of up to 100 calibration samples.",
         example="0.1",
         is_ours=True,
     )
