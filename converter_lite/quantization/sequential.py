@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.runner import map_ordered
-from converter_lite.quantization.piece import Asked
+from converter_lite.quantization.piece import Asked, Piece
 from converter_lite.quantization.shared_pieces import SharedPieces
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
@@ -98,7 +98,7 @@ class SequentialRun:
         """Run as far as the inputs of a node, for :meth:`behind`; ``later`` as for :meth:`means`."""
         keep = [v for v in _stored_form(node.inputs) if v.name not in self._values]
         if keep:
-            deque(self._run(self._extracted(keep[0], keep, mean=False), keep, lambda *_: None, later), maxlen=0)
+            deque(self._run(Asked(keep[0], keep, mean=False), lambda *_: None, later), maxlen=0)
 
     def behind(self, model: ir.Model) -> Callable[[int], list[NDArray[Any]]]:
         """Outputs, by the number of a sample, of a graph that computes the same up to the values that are held.
