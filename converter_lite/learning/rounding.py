@@ -13,9 +13,10 @@ et al., Distilling the Knowledge in a Neural Network, 2015.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 
 import numpy as np
 import onnx_ir as ir
@@ -39,7 +40,7 @@ from converter_lite.learning.training import (
     sizes_of_results,
 )
 from converter_lite.quantization.cost import multiplications
-from converter_lite.quantization.held_out import split, with_copies
+from converter_lite.quantization.held_out import split, times, with_copies
 from converter_lite.quantization.pictures import changed, channel_axis
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
@@ -70,7 +71,7 @@ ROWS = 512
 BATCH_BYTES = 600 << 20
 """Memory for the tensors of a batch."""
 
-BLOCK_BYTES = 300 << 20
+BLOCK_BYTES = 150 << 20
 """Memory for what a block reads and gives, in half precision; with fewer samples where all need more."""
 
 COPIES = 4
@@ -183,8 +184,8 @@ class _Lesson:
 
     def run(self) -> QuantizedModel:
         """Blocks, then the whole network, then the better of before and after."""
-        drawn = [_tensors(feed) for feed in with_copies(self.pictures, self.wanted.seed)]
-        for_blocks, total = self._plan(len(drawn))
+        drawn = times(self.pictures) * len(self.pictures)
+        for_blocks, total = self._plan(drawn)
         kinds = f"{len(self.samples)} samples{', mirrored and cut' if self.picture is not None else ''}"
         self.log.info(
             f"learning from the float network: {for_blocks} steps of {len(self.blocks)} blocks, {total} of {self.batch} of "
@@ -201,7 +202,6 @@ class _Lesson:
         if for_blocks:
             before = {name: value.clone() for name, value in self.student.state_dict().items()}
             self._learn_blocks(drawn, for_blocks)
-            del drawn
             if self._look("blocks").noise >= self.started_with.noise:
                 self.student.load_state_dict(before)
         self._learn_whole(total)
@@ -252,38 +252,40 @@ class _Lesson:
         batch = min(room, LARGEST_BATCH, len(self.samples))
         return batch, work + NODE_SECONDS * len(nodes) / (batch if self.stacks else 1)
 
-    def _learn_blocks(self, drawn: Sequence[Batch], total: int) -> None:
-        """Each block learns to give what it gives in the float network, from what the learnt blocks before it give."""
+    def _learn_blocks(self, drawn: int, total: int) -> None:
+        """Each block learns to give what it gives in the float network, from what the learnt blocks before it give.
+
+        Args:
+            drawn: Samples with their copies.
+            total: Steps of a block.
+        """
         for grid in self.student.activations.values():
             grid.drop = DROPPED if grid.params.spec.bits < COARSE_BITS else 0.0
         size = self.batch if self.stacks else 1
-        judges = self._parts(self.judges, size)
-        stations = Stations(self.teacher, self.student, [*judges, *self._parts(drawn, size)])
+        judges = -(-len(self.judges) // size)
+        copies = (_tensors(feed) for feed in with_copies(self.pictures, self.wanted.seed))
+        parts = chain(_parts(self.judges, size), _parts(copies, size))
+        stations = Stations(self.teacher, self.student, parts)
         kept = 0
         for number, block in enumerate(self.log.track(self.blocks, "learning blocks", len(self.blocks))):
             elements = sum(self.elements.get(name, 0) for name in (*block.inputs, *block.outputs))
             room = max(BLOCK_BYTES // (2 * max(elements, 1)) // size, 1)
             samples = [
                 _Sample(known, right)
-                for index in range(len(judges), min(len(judges) + room, stations.count))
+                for index in range(judges, min(judges + room, stations.count))
                 for known, right in self._singles(stations, index, block)
             ]
-            held = [pair for index in range(len(judges)) for pair in self._singles(stations, index, block)]
+            held = [pair for index in range(judges) for pair in self._singles(stations, index, block)]
             kept += self._learn_block(block, samples, [_Sample(*pair) for pair in held], total)
             later = {name for other in self.blocks[number + 1 :] for name in other.inputs}
             names = [name for name in self.elements if name in later and name in {*block.inputs, *block.outputs}]
             del samples, held
-            stations.move(names, sum(self.elements[name] for name in names) * (len(drawn) + len(self.judges)))
+            stations.move(names, sum(self.elements[name] for name in names) * (drawn + len(self.judges)))
             if self._is_overdue():
                 break
         self.log.debug(f"  {kept} of {len(self.blocks)} blocks came nearer to the float network on held-out samples")
         for grid in self.student.activations.values():
             grid.drop = 0.0
-
-    @staticmethod
-    def _parts(samples: Sequence[Batch], size: int) -> list[dict[str, Tensor]]:
-        """Samples in batches."""
-        return [_stacked(samples[i : i + size]) for i in range(0, len(samples), size)]
 
     def _singles(
         self, stations: Stations, index: int, block: Block
@@ -386,7 +388,8 @@ class _Lesson:
 
     def _relative(self, goals: Sequence[Goal]) -> list[Goal]:
         """Goals whose errors count relative to what they are now: inner tensors may be off by far more than outputs."""
-        names, sample = [goal.name for goal in goals], self._parts(self.samples, self.batch if self.stacks else 1)[0]
+        names = [goal.name for goal in goals]
+        sample = next(_parts(self.samples, self.batch if self.stacks else 1))
         self.student.eval()
         with torch.no_grad():
             found, right = self.student.evaluate(sample, names), self.teacher.evaluate(sample, names)
@@ -425,6 +428,13 @@ def _tensors(feed: Feed) -> dict[str, Tensor]:
 
 def _stacked(samples: Sequence[Batch]) -> dict[str, Tensor]:
     return {name: torch.cat([sample[name] for sample in samples]) for name in samples[0]}
+
+
+def _parts(samples: Iterable[Batch], size: int) -> Iterator[dict[str, Tensor]]:
+    """Samples in batches."""
+    left = iter(samples)
+    while group := list(islice(left, size)):
+        yield _stacked(group)
 
 
 def _part(tensors: Batch, number: int, count: int) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ again from the last ones that are kept, at first the network's inputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from converter_lite.learning.network import Network
 from converter_lite.learning.training import Batch
 
-STATION_BYTES = 300 << 20
+STATION_BYTES = 200 << 20
 """Memory for tensors between blocks, of both networks and all samples."""
 
 LARGEST_HALF = 6e4
@@ -41,11 +41,11 @@ class Stations:
         parts: Inputs by name, in parts whose samples are computed together.
     """
 
-    def __init__(self, teacher: Network, student: Network, parts: Sequence[Batch]) -> None:
+    def __init__(self, teacher: Network, student: Network, parts: Iterable[Batch]) -> None:
         self._teacher, self._student = teacher, student
         self._inputs = [{name: stored(tensor) for name, tensor in part.items()} for part in parts]
-        self._known: list[dict[str, Tensor]] = [{} for _ in parts]
-        self._right: list[dict[str, Tensor]] = [{} for _ in parts]
+        self._known: list[dict[str, Tensor]] = [{} for _ in self._inputs]
+        self._right: list[dict[str, Tensor]] = [{} for _ in self._inputs]
 
     @property
     def count(self) -> int:

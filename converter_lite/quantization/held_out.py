@@ -62,16 +62,24 @@ class FittingSamples:
 
     def head(self, count: int) -> list[Feed]:
         """The first samples that are not held out, and changed copies of them behind them."""
-        return with_copies(split(self.samples.head(SAMPLES))[0][:count], self.seed)
+        return list(with_copies(split(self.samples.head(SAMPLES))[0][:count], self.seed))
 
 
-def with_copies(feeds: Sequence[Feed], seed: int) -> list[Feed]:
-    """Samples and, where they are pictures, changed copies behind them, as many as there is memory for."""
+def with_copies(feeds: Sequence[Feed], seed: int) -> Iterator[Feed]:
+    """Samples and, where they are pictures, changed copies behind them; each copy is made when it is asked for."""
     axis = channel_axis(feeds[0])
-    size = sum(array.nbytes for feed in feeds for array in feed.values())
-    copies = 1 if axis is None else max(min(COPIES, COPIES_BYTES // max(size, 1)), 1)
     generator = np.random.default_rng(seed)
-    return [*feeds, *(changed(feed, axis, generator) for _ in range(copies - 1) for feed in feeds if axis is not None)]
+    yield from feeds
+    for _ in range(times(feeds) - 1):
+        for feed in feeds:
+            assert axis is not None
+            yield changed(feed, axis, generator)
+
+
+def times(feeds: Sequence[Feed]) -> int:
+    """How often :func:`with_copies` gives each sample: as often as there is memory for, once if it is no picture."""
+    size = sum(array.nbytes for feed in feeds for array in feed.values())
+    return 1 if channel_axis(feeds[0]) is None else max(min(COPIES, COPIES_BYTES // max(size, 1)), 1)
 
 
 def split(feeds: Sequence[Item]) -> tuple[list[Item], list[Item]]:

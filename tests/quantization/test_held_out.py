@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from converter_lite.quantization.held_out import COPIES, FittingSamples, split
+from converter_lite.quantization import held_out
+from converter_lite.quantization.held_out import COPIES, FittingSamples, split, times, with_copies
 from converter_lite.quantization.pictures import changed, channel_axis
+from converter_lite.runtime.engine import Feed
 from tests.support import Samples, normal
 
 
@@ -32,6 +34,31 @@ def test_layers_are_fitted_to_changed_copies_but_not_to_what_judges() -> None:
 
 def test_samples_that_are_no_pictures_have_no_copies() -> None:
     assert len(FittingSamples(Samples({"x": normal(1, 7)} for _ in range(10))).head(100)) == 8
+
+
+def test_a_copy_is_made_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of a hundred pictures are 180 MB; learning stores them in half precision."""
+    made: list[Feed] = []
+
+    def copy(feed: Feed, *_: object) -> Feed:
+        made.append(feed)
+        return feed
+
+    monkeypatch.setattr(held_out, "changed", copy)
+    pictures = [{"x": normal(1, 3, 16, 16, seed=seed)} for seed in range(3)]
+    copies = with_copies(pictures, 0)
+    given = [next(copies) for _ in range(4)]
+    assert all(given[i] is pictures[i % 3] for i in range(4))
+    assert len(made) == 1
+    assert 4 + len(list(copies)) == len(pictures) * times(pictures) == 3 * COPIES
+
+
+def test_as_many_copies_are_made_as_there_is_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = [{"x": normal(1, 3, 16, 16, seed=seed)} for seed in range(3)]
+    monkeypatch.setattr(held_out, "COPIES_BYTES", 2 * 3 * pictures[0]["x"].nbytes)
+    assert times(pictures) == 2
+    monkeypatch.setattr(held_out, "COPIES_BYTES", 1)
+    assert times(pictures) == 1
 
 
 def test_pictures_are_mirrored_and_cut() -> None:
