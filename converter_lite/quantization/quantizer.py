@@ -15,7 +15,6 @@ from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placement import quantized_tensors
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq import build
-from converter_lite.quantization.score import RARE
 from converter_lite.quantization.settings import FullSettings, Goal, Learning, WeightSettings
 from converter_lite.quantization.weight_only import decide_weights, quantize_weights, quantize_weights_as_planned
 from converter_lite.runtime.engine import Feed
@@ -210,7 +209,7 @@ class Quantizer:
             nodes = counted(len(best.skip), "node")
             judged = f"{nodes} {how}, judged on {counted(len(self.judges), 'sample')}"
             if goal.error is not None:
-                judged += f", of which one in {RARE} is expected to err by more than {best.score.rare_error:.4g}"
+                judged += f", of which one in {score.RARE} is expected to err by more than {best.score.rare_error:.4g}"
             self.resources.context.log.info(f"{judged}; {exact} with {skip_line(self.choice, best.skip)}")
 
 
