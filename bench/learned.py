@@ -32,7 +32,7 @@ ROWS = (
     Case("uf_full", "UltraFace, FULL", OURS, "ultraface", ini=full()),
     Case("r8_w4", "ResNet-8, weights 4 bits", OURS, "resnet8", ini=weight(4), samples=200),
     Case("r8_w4a8", "ResNet-8, weights 4 bits, activations 8", OURS, "resnet8", samples=200),
-    Case("ml_full", "MiniLM, FULL", OURS, "minilm", ini=full()),
+    Case("ml_full", "MiniLM, FULL", OURS, "minilm", ini=full(), samples=64),
     Case("fd_full", "FastestDet, FULL", OURS, "fastestdet", ini=full()),
 )
 """Without a configuration: FULL_QUANT with integers of 4 bits."""
