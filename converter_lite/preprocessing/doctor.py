@@ -224,13 +224,15 @@ class _Examination:
         low = min(float(feed[spec.name].min()) for feed in feeds)
         high = max(float(feed[spec.name].max()) for feed in feeds)
         used = preparation.normalization or guess(low, high)
-        self._view = View(layout, used, blue_first=preparation.order == "BGR")
+        self._is_usual = used is not None
+        self._view = View(layout, used or PIXELS, blue_first=preparation.order == "BGR")
         room = max(WORK, SHARE_OF_CALIBRATION * samples * probe.whole)
         self._runs = int(room / max(probe.work, 1.0))
 
     def run(self) -> list[Finding]:
         """What seems to be wrong, if anything."""
-        wanted = [n for n in USUAL if not n.is_like(self._view.used) and self._channels in (len(n.mean), 3)]
+        others = [n for n in USUAL if not n.is_like(self._view.used) and self._channels in (len(n.mean), 3)]
+        wanted = others if self._is_usual else []  # values of no usual normalization are compared with none
         count = min(RANGE_SAMPLES, len(self._feeds))
         if self._ranges is self._probe:
             count = max(min(count, self._runs // (2 * len(wanted) + 2)), 1)

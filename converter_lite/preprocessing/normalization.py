@@ -72,14 +72,17 @@ SLACK = 0.02
 """Rounding and other constants of about the same range, as a share of the range."""
 
 
-def guess(low: float, high: float) -> Normalization:
-    """The narrowest common normalization whose range covers ``low`` to ``high``; plain pixels if none does."""
+def guess(low: float, high: float) -> Normalization | None:
+    """The narrowest common normalization whose range covers ``low`` to ``high``, if any does."""
     for candidate in (UNIT, SIGNED, IMAGENET):
         least, largest = candidate.bounds()
         room = SLACK * (largest - least)
         if least - room <= low and high <= largest + room:
             return candidate
-    return PIXELS
+    are_pixels = (
+        -SLACK * high <= low and high <= (1 + SLACK) * 255
+    )  # as far below zero as filters go, and not as far as above
+    return PIXELS if are_pixels else None
 
 
 @dataclass(frozen=True, slots=True)

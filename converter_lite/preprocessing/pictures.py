@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import model_layout
-from converter_lite.preprocessing.normalization import Normalization, View, guess
+from converter_lite.preprocessing.normalization import PIXELS, Normalization, View, guess
 from converter_lite.runtime.engine import Feed
 from converter_lite.system.files import transaction
 
@@ -27,11 +27,11 @@ def picture(spec: InputSpec, feed: Feed, used: Normalization | None) -> NDArray[
     Args:
         spec: Input with four dimensions and 1 or 3 channels.
         feed: The sample.
-        used: Normalization, ``None`` guesses it from the values.
+        used: Normalization, ``None`` guesses it from the values (plain pixels if they fit no usual one).
     """
     array = feed[spec.name][:1].astype(np.float32)
     if used is None:
-        used = guess(float(array.min()), float(array.max()))
+        used = guess(float(array.min()), float(array.max())) or PIXELS
     pixels = View(model_layout(spec)[0], used, blue_first=False).pixels(array)[0]
     shown = np.clip(np.rint(np.nan_to_num(pixels)), 0, 255).astype(np.uint8)
     return shown[..., 0] if shown.shape[-1] == 1 else shown

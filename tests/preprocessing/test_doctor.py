@@ -162,6 +162,12 @@ def test_without_batch_normalization_the_first_bias_shows_a_range_that_is_far_of
     assert mistakes(model, feeds(pictures(), SIGNED)) == set()
 
 
+def test_values_of_no_usual_normalization_are_compared_with_none() -> None:
+    """Sensor data, or pictures whose own mean was taken away; a small first bias says nothing about them."""
+    samples = [{"x": 4 * normal(1, 3, 16, 16, seed=seed)} for seed in range(COUNT)]
+    assert mistakes(trained(SIGNED, bias=0.001), samples) == set()
+
+
 COLOURED = """
 g (float[1,3,16,16] x) => (float[1,4] y) {
     c1 = Conv(x, w1)
@@ -215,9 +221,21 @@ def test_inputs_that_are_no_pictures_are_left_alone() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0, 255, PIXELS), (0, 1, UNIT), (-1, 1, SIGNED), (-0.992, 1.0, SIGNED), (-2.1, 2.6, IMAGENET), (0, 40, PIXELS)],
+    [
+        *(
+            (0, 255, PIXELS),
+            (0, 1, UNIT),
+            (-1, 1, SIGNED),
+            (-0.992, 1.0, SIGNED),
+            (-2.1, 2.6, IMAGENET),
+            (0, 40, PIXELS),
+        ),
+        *((-3.5, 3.5, None), (-123, 151, None), (0, 1024, None)),
+    ],
 )
-def test_the_range_of_the_values_tells_their_normalization(low: float, high: float, expected: Normalization) -> None:
+def test_the_range_of_the_values_tells_their_normalization(
+    low: float, high: float, expected: Normalization | None
+) -> None:
     assert guess(low, high) is expected
 
 
