@@ -202,7 +202,7 @@ def _gather(node: ir.Node, inputs: Inputs) -> Tensor:
     axis = g.int_attribute(node, "axis", 0) % x.dim()
     index = torch.where(index < 0, index + x.shape[axis], index)
     found = x.index_select(axis, index.reshape(-1))
-    return found.reshape(*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    return found.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
 
 def _layer_norm(node: ir.Node, inputs: Inputs) -> Tensor:

@@ -47,6 +47,13 @@ SWEEPS = 30
 SETTLED = 1e-3
 """The search ends with a sweep that changes no factor by more."""
 
+ENOUGH_SAMPLES = 32
+"""Samples from which the largest value that a channel had is taken as it is."""
+
+CAUTION = 0.4
+"""With fewer: the share, of one that is all but zero, of the tensor's largest value in the geometric mean that stands for a
+channel's (docs/decisions/0003-bias-correction-and-rounding.md)."""
+
 LARGEST_FACTOR = 1e4
 """Bound of a channel's total factor and of its inverse: beyond it float32 loses small weights."""
 
@@ -88,6 +95,7 @@ def equalize(
     model: ir.Model,
     feeds: Iterable[Feed],
     *,
+    samples: int,
     per_channel: bool,
     alpha: float = MIGRATION,
     context: RunContext,
@@ -97,6 +105,7 @@ def equalize(
     Args:
         model: Optimized float graph.
         feeds: Calibration samples, for the ranges of activations.
+        samples: How many they are.
         per_channel: Whether weights get one scale per output channel.
         alpha: Exponent of rule 3.
         context: Runs the float model.
@@ -110,7 +119,7 @@ def equalize(
     magnitudes = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context)
     total: dict[str, Vector] = {}
     for pair in pairs:
-        pair.original = pair.magnitude = magnitudes[pair.tensor.name or ""]
+        pair.original = pair.magnitude = _expected(magnitudes[pair.tensor.name or ""], samples)
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
     weights = _Weights()
     sides = [weights.sides(pair) for pair in pairs]
@@ -134,6 +143,12 @@ def equalize(
         total[name] = rounded
     weights.store()
     return {name: factor for name, factor in total.items() if not np.allclose(factor, 1.0)}
+
+
+def _expected(magnitude: Vector, samples: int) -> Vector:
+    """Largest value that a channel is expected to have: few samples have not seen it; a stretched channel has no room left."""
+    caution = CAUTION * max(1 - samples / ENOUGH_SAMPLES, 0.0)
+    return magnitude ** (1 - caution) * magnitude.max() ** caution if caution else magnitude
 
 
 def find_pairs(model: ir.Model) -> list[Pair]:

@@ -93,7 +93,7 @@ def quantize_full(
         with log.stage("equalization"):
             per_channel = settings.per_channel
             feeds, alpha = log.track(head, "equalizing", len(head)), settings.smooth_alpha
-            equalize(model, feeds, per_channel=per_channel, alpha=alpha, context=context)
+            equalize(model, feeds, samples=len(head), per_channel=per_channel, alpha=alpha, context=context)
         if target.pairs_saturate if given is None else given.cannot_saturate:  # scales of a plan are in this order, too
             with log.stage("channel order"):
                 reorder_channels(model, per_channel=settings.per_channel, threads=context.threads)

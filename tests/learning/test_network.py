@@ -59,6 +59,7 @@ MORE: dict[str, dict[str, ArrayLike]] = {
     "y = DepthToSpace<blocksize=2>(x)": {},
     "y = LayerNormalization(x, scale, bias)": {"scale": normal(7), "bias": normal(7, seed=2)},
     "shape = Shape(x) y = Expand(small, shape)": {"small": normal(1, 7)},
+    "shape = Shape(x) count = Gather(shape, index) c = Cast<to=1>(count) y = Mul(x, c)": {"index": np.array(1)},
     "y = ReduceMean<axes=[1,2],keepdims=0>(x)": {},
     "y, z = Split<axis=1>(x, sizes)": {"sizes": [3, 1]},
     "y = PRelu(x, slope)": {"slope": positive(4, 1, 1)},

@@ -10,7 +10,14 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from converter_lite import graph as g
-from converter_lite.quantization.equalize import LARGEST_FACTOR, _Weights, equalize, find_pairs
+from converter_lite.quantization.equalize import (
+    CAUTION,
+    ENOUGH_SAMPLES,
+    LARGEST_FACTOR,
+    _Weights,
+    equalize,
+    find_pairs,
+)
 from converter_lite.runtime.context import RunContext
 from tests.support import assert_same_outputs, build, clone, full, normal, run, samples_of, sqnr, written
 
@@ -151,7 +158,7 @@ def equalized(
 ) -> tuple[ir.Model, dict[str, NDArray[np.float64]]]:
     changed = clone(model)
     feeds = samples_of(model, count)
-    return changed, equalize(changed, feeds, per_channel=per_channel, context=RunContext())
+    return changed, equalize(changed, feeds, samples=ENOUGH_SAMPLES, per_channel=per_channel, context=RunContext())
 
 
 def spread(values: NDArray[np.floating]) -> float:
@@ -278,11 +285,23 @@ def test_a_smaller_exponent_moves_less_of_the_spread_into_the_weights_behind() -
     spreads = []
     for alpha in (0.3, 0.6, 0.9):
         model = NETS["Relu"].model()
-        equalize(model, samples_of(model), per_channel=True, alpha=alpha, context=RunContext())
+        equalize(model, samples_of(model), samples=ENOUGH_SAMPLES, per_channel=True, alpha=alpha, context=RunContext())
         model.graph.outputs.append(next(node for node in model.graph if node.op_type == "Relu").outputs[0])
         arrays = [run(model, feed)["m"] for feed in samples_of(model)]
         spreads.append(spread(magnitude(np.concatenate(arrays), 1)))
     assert spreads[0] > spreads[1] > spreads[2] > 1
+
+
+def test_channels_are_stretched_less_where_few_samples_tell_their_ranges() -> None:
+    model, spreads = NETS["depthwise"].model(), []
+    for samples in (8, ENOUGH_SAMPLES, 100):
+        changed = clone(model)
+        feeds = samples_of(model, 8)
+        (factor,) = equalize(changed, feeds, samples=samples, per_channel=True, context=RunContext()).values()
+        assert_same_outputs(model, changed, *feeds, rtol=1e-5)
+        spreads.append(spread(factor))
+    assert spreads[1] == spreads[2] > 10
+    assert spreads[0] == pytest.approx(spreads[1] ** (1 - 0.75 * CAUTION), rel=0.1)
 
 
 @pytest.mark.parametrize("per_channel", [True, False])
