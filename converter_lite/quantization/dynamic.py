@@ -20,12 +20,12 @@ from converter_lite.quantization.bias_correction import LayerFit, fit_layers
 from converter_lite.quantization.constants import refuse_broken_constants
 from converter_lite.quantization.full import avoid_saturation, check_saturation
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
+from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.rows import LowerBounds
 from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.quantization.smooth import (
     SAMPLES,
-    Remedies,
     apply_smoothing,
     smooth_expected_products,
     smooth_products,

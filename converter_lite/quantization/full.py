@@ -31,9 +31,10 @@ from converter_lite.quantization.placement import (
     quantized_tensors,
 )
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.settings import FullSettings
-from converter_lite.quantization.smooth import SMOOTHED, Remedies, apply_smoothing, smooth_products
+from converter_lite.quantization.smooth import SMOOTHED, apply_smoothing, smooth_products
 from converter_lite.targets.operands import (
     bias_of,
     compensated_integers,

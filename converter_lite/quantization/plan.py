@@ -85,6 +85,8 @@ class QuantPlan:
         weights: initializer name -> parameters it is stored with.
         smoothing: tensor name -> smoothing factors (last axis): the tensor is divided by them before its products read it, and
             their weights are multiplied by them. :func:`smoothed_name` names the quotient.
+        apart: tensor name -> columns (last axis) whose products are computed in float and added; they are zero in the tensor
+            that :func:`smoothed_name` names.
     """
 
     target: str
@@ -92,6 +94,7 @@ class QuantPlan:
     activations: dict[str, QuantParams] = field(default_factory=dict)
     weights: dict[str, QuantParams] = field(default_factory=dict)
     smoothing: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    apart: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def mode(self, node: ir.Node) -> NodeMode:
         """Mode of a node; nodes unknown to the plan are float."""
@@ -138,8 +141,8 @@ class QuantPlan:
         problems = [
             f"no node is called {name!r}{did_you_mean(name, _names(nodes))}" for name in self.nodes if name not in nodes
         ]
-        tensors |= {smoothed_name(name) for name in self.smoothing}
-        for name in (*self.activations, *self.smoothing):
+        tensors |= {smoothed_name(name) for name in (*self.smoothing, *self.apart)}
+        for name in (*self.activations, *self.smoothing, *self.apart):
             if name not in tensors:
                 problems.append(f"no tensor is called {name!r}{did_you_mean(name, _names(tensors))}")
         for name, params in self.weights.items():
@@ -167,6 +170,7 @@ class QuantPlan:
                 if self.smoothing
                 else {}
             ),
+            **({"apart": {name: list(columns) for name, columns in self.apart.items()}} if self.apart else {}),
         }
 
     @classmethod
@@ -177,7 +181,7 @@ class QuantPlan:
             ConfigError: A field is missing, unknown, or out of range; it is named.
         """
         try:
-            unknown = set(data) - {"target", "nodes", "activations", "weights", "smoothing"}
+            unknown = set(data) - {"target", "nodes", "activations", "weights", "smoothing", "apart"}
             if unknown:
                 raise ValueError(f"unknown fields {sorted(unknown)}")
             plan = cls(str(data["target"]))
@@ -186,6 +190,7 @@ class QuantPlan:
             plan.activations = {n: _params_from_json(n, p) for n, p in data["activations"].items()}
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
             plan.smoothing = {n: _smoothing_from_json(n, f) for n, f in data.get("smoothing", {}).items()}
+            plan.apart = {n: _columns_from_json(n, c) for n, c in data.get("apart", {}).items()}
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, CalibrationError) as error:
             raise ConfigError(
                 f"this is not a usable plan: {error}", where=where, hint="write one with --savePlan"
@@ -377,3 +382,10 @@ def _smoothing_from_json(name: str, data: Any) -> NDArray[np.float32]:
     if factors.ndim != 1 or not factors.size or not np.all(np.isfinite(factors) & (factors > 0)):
         raise ValueError(f"{name}: smoothing factors are positive numbers")
     return factors
+
+
+def _columns_from_json(name: str, data: Any) -> tuple[int, ...]:
+    columns = tuple(data)
+    if not columns or not all(isinstance(c, int) and not isinstance(c, bool) and c >= 0 for c in columns):
+        raise ValueError(f"{name}: columns apart are whole numbers from 0 on")
+    return tuple(sorted(set(columns)))

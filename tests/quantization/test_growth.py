@@ -18,8 +18,9 @@ from converter_lite.calibration.statistics import Need
 from converter_lite.pipeline.speed import TIMED_NODES, loads_slowly
 from converter_lite.quantization.dynamic import decide_dynamic
 from converter_lite.quantization.plan import NodeMode
+from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.settings import DynamicSettings
-from converter_lite.quantization.smooth import TENSORS_AT_ONCE, Remedies, smooth_products
+from converter_lite.quantization.smooth import TENSORS_AT_ONCE, smooth_products
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Session
 from converter_lite.runtime.saturation import without_saturation

@@ -10,8 +10,9 @@ from converter_lite.config.names import Rounding
 from converter_lite.errors import ConfigError
 from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan, smoothed_name
+from converter_lite.quantization.remedies import NOISE_LIMIT, Remedies, Smoothing
 from converter_lite.quantization.settings import DynamicSettings
-from converter_lite.quantization.smooth import NOISE_LIMIT, Remedies, Smoothing, apply_smoothing, smooth_products
+from converter_lite.quantization.smooth import apply_smoothing, smooth_products
 from converter_lite.runtime.context import RunContext
 from tests.support import (
     Samples,
