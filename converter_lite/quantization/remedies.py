@@ -102,6 +102,7 @@ class Products:
     output_rows: int = 0
     output_sum: Vector = field(default_factory=lambda: np.zeros(1))
     output_energy: Vector = field(default_factory=lambda: np.zeros(1))
+    row_energies: list[Vector] = field(default_factory=list)
 
     @classmethod
     def of(cls, value: ir.Value, readers: list[ir.Node]) -> Products:
@@ -121,6 +122,7 @@ class Products:
             self.output_rows += len(rows)
             self.output_sum = self.output_sum + product.sum(axis=0)
             self.output_energy = self.output_energy + np.einsum("ij,ij->j", product, product)
+            self.row_energies.append(np.einsum("ij,ij->i", product, product) / product.shape[1])
 
     @property
     def peak(self) -> Vector:
@@ -132,6 +134,11 @@ class Products:
         """Mean variance of the products' outputs."""
         variance = self.output_energy / self.output_rows - np.square(self.output_sum / self.output_rows)
         return float(max(variance.mean(), 1e-30))
+
+    @property
+    def usual_signal(self) -> float:
+        """That of half of the rows, if it is less: a few rows that are far larger than the others say nothing about these."""
+        return max(min(self.signal, float(np.median(np.concatenate(self.row_energies)))), 1e-30)
 
     def factors(self, alpha: float) -> Vector:
         """Factors per column that the tensor is divided by; their geometric mean is 1."""
@@ -213,7 +220,8 @@ class StaticNoise:
         low, high = (
             (limit.astype(np.float32) * inverse).astype(np.float64) for limit in (self.item.low, self.item.high)
         )
-        return noise_of_products(self.item, factors, ((float(high.max()) - float(low.min())) / LEVELS) ** 2, apart)
+        noise = noise_of_products(self.item, factors, ((float(high.max()) - float(low.min())) / LEVELS) ** 2, apart)
+        return noise * self.item.signal / self.item.usual_signal
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,19 @@ g (float[1,12,32] x) => (float[1,12,16] y) {
 """
 
 
+SPIKES = """
+g (float[1,12,32] x) => (float[1,12,16] y) {
+    h = MatMul(x, wh)
+    s = Mul(h, spread)
+    t = Add(s, offset)
+    e = Relu(t)
+    o = MatMul(e, wo)
+    y = Add(o, bo)
+}
+"""
+"""In one row of a hundred, three columns of ``e`` are far larger than all others."""
+
+
 def uneven(*shape: int, seed: int) -> Array:
     """Weights whose output channels differ by ten: what one step per layer costs shows."""
     spread = np.geomspace(0.3, 3, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
@@ -97,7 +110,20 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
             "bo": normal(16),
         },
     ),
+    "spikes": (
+        SPIKES,
+        17,
+        (1, 12, 32),
+        {
+            "wh": normal(32, 256, seed=1) / 6,
+            "spread": np.where(np.arange(256) % 100 == 7, 150, 1).astype(np.float32),
+            "offset": np.where(np.arange(256) % 100 == 7, -350, 0).astype(np.float32),
+            "wo": normal(256, 16, seed=2) / 16,
+            "bo": normal(16, seed=3),
+        },
+    ),
 }
+USUAL = ("pictures", "tokens")
 FULL = {
     "common_quant_param": {"quant_type": "FULL_QUANT"},
     "data_preprocess_param": {"calibrate_path": "x:bins", "calibrate_size": "16", "input_type": "BIN"},
@@ -130,6 +156,8 @@ class Setting:
     least: float
     refused_by_paddle: str = ""
 
+
+FLAGS = ("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--configFile=quant.cfg")
 
 SAME = 0.9999
 """Cosine with what the converter says: integers that are almost halves may be rounded the other way in the runtime."""
@@ -186,14 +214,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", USUAL)
 def test_a_setting_holds_in_the_runtime(model: str, setting: str, runtime: str, tally: Tally, folder: Path) -> None:
     judge(model, setting, runtime, tally, folder)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
+def test_columns_apart_hold_in_the_runtime(runtime: str, tally: Tally, folder: Path) -> None:
+    judge("spikes", "full", runtime, tally, folder)
+    assert "columns apart" in command(*FLAGS, "--saveType=ONNX", "-v").out
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("setting", ["full", "weights", "dynamic"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", USUAL)
 def test_a_float16_model_is_quantized_as_well(
     model: str, setting: str, runtime: str, tally: Tally, folder: Path
 ) -> None:
@@ -209,8 +243,7 @@ def judge(model: str, setting: str, runtime: str, tally: Tally, folder: Path, *,
     write_bins(folder / "bins", 16, shape if len(shape) < 4 else (1, *shape[2:], shape[1]), dtype=dtype)
     made, (save_type, processor, run) = SETTINGS[setting], RUNTIMES[runtime]
     Path("quant.cfg").write_text(ini(made.config), encoding="utf-8")
-    flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--configFile=quant.cfg"]
-    outcome = command(*flags, f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else []))
+    outcome = command(*FLAGS, f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else []))
     is_refused = bool(processor and made.refused_by_paddle)
     tally(runtime, "settings of whole conversions", refused=int(is_refused))
     if is_refused:
