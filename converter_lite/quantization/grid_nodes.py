@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import ArrayLike
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
@@ -44,7 +45,7 @@ def add_rounding(quantized: QuantizedModel, adapted: QuantPlan, *, zero_points: 
     """
     graph, plan = quantized.model.graph, quantized.plan
     values = (*graph.inputs, *(value for node in graph for value in node.outputs))
-    names = _ShortNames(graph)
+    names = ShortNames(graph)
     given, found, moved = set[ir.Value](), list[ir.Value](), set[ir.Value]()
     for value in values:
         if str(value.name) not in plan.activations:
@@ -139,7 +140,7 @@ def _insert(graph: ir.Graph, value: ir.Value, readers: list[tuple[ir.Node, int]]
                 graph.outputs[number] = result
 
 
-def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: _ShortNames) -> list[ir.Node]:
+def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: ShortNames) -> list[ir.Node]:
     """Nodes that put a value on its grid. Their names are short, since a file has them several times."""
     step = float(params.scale)
     nodes: list[ir.Node] = []
@@ -160,7 +161,7 @@ def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: _ShortNa
     return nodes
 
 
-class _ShortNames:
+class ShortNames:
     """``grid_1``, ``grid_2`` and so on, which neither nodes nor values of a graph have.
 
     Args:
@@ -179,8 +180,8 @@ class _ShortNames:
             name = self._values.unique(self._numbered())
         return name
 
-    def constant(self, graph: ir.Graph, number: float) -> ir.Value:
-        """A float32 scalar in the graph."""
+    def constant(self, graph: ir.Graph, number: ArrayLike) -> ir.Value:
+        """A float32 constant in the graph."""
         return g.add_initializer(graph, self._numbered(), np.asarray(number, np.float32), names=self._values)
 
     def _numbered(self) -> str:

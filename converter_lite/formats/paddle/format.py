@@ -151,7 +151,7 @@ class NbFormat:
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan within what the target computes; on x86 weights stay integers and the computation is float."""
         policy = PaddlePolicy(self.target)
-        adapted = adapt_plan(quantized, policy, integer=self.target == "arm")
+        adapted = adapt_plan(quantized, policy, integer=self.target == "arm", exact=not self.half)
         if log is not None:
             for note in adaptation_notes(quantized, adapted, policy):
                 log.warning(note)

@@ -13,6 +13,7 @@ from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.blocks import BLOCKED
 from converter_lite.quantization.clamps import add_clamps
+from converter_lite.quantization.exact_products import grids_read, make_products_exact
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.targets.operands import stored_weight
@@ -26,7 +27,9 @@ FLOAT_TARGETS = ("x86", "host")
 """Targets that keep integer weights and compute in float."""
 
 
-def adapt_plan(quantized: QuantizedModel, policy: PaddlePolicy, *, integer: bool) -> QuantizedModel:
+def adapt_plan(
+    quantized: QuantizedModel, policy: PaddlePolicy, *, integer: bool, exact: bool = False
+) -> QuantizedModel:
     """The plan of an already quantized model, within what a target can do.
 
     Integer nodes that the target cannot compute keep their integer weights where the runtime dequantizes them, and
@@ -37,6 +40,7 @@ def adapt_plan(quantized: QuantizedModel, policy: PaddlePolicy, *, integer: bool
         quantized: As a reader of quantized models returns it.
         policy: The target.
         integer: Whether nodes may compute with integers at all.
+        exact: Products that become float multiply integers, whose sums need floats of 32 bits.
     """
     plan = QuantPlan(policy.name, activations=dict(quantized.plan.activations))
     for node in quantized.model.graph:
@@ -60,7 +64,10 @@ def adapt_plan(quantized: QuantizedModel, policy: PaddlePolicy, *, integer: bool
     adapted = QuantizedModel(quantized.model, plan, dict(quantized.q_weights))
     _clip_weights(adapted)
     if needs_rounding(quantized.plan):
+        read = grids_read(quantized)
         add_rounding(quantized, plan, zero_points=False)
+        if exact:
+            make_products_exact(quantized, adapted, read)
     add_clamps(adapted)
     return adapted
 

@@ -107,3 +107,72 @@ def test_grids_without_zero_points_are_left_to_the_kernels() -> None:
     assert not any(node.op_type == "Floor" for node in adapted.model.graph)
     on_x86 = adapt_plan(plan_full(small_network(), target="arm", bound=4.0), PaddlePolicy("x86"), integer=False)
     assert not any(node.op_type == "Floor" for node in on_x86.model.graph)
+
+
+CHAIN = """
+    g (float[1,64,8,8] x) => (float[1,16,8,8] y)
+    { a = Conv(x, v, b) r = Relu(a) m = MaxPool<kernel_shape=[1,1]>(r) c = Conv(m, w) y = Clip(c, low, high) }
+"""
+
+
+def products() -> QuantizedModel:
+    numbers = {"v": random(32, 64, 1, 1) / 8, "w": random(16, 32, 1, 1) / 4, "b": random(32)}
+    quantized = asymmetric(build(CHAIN, low=np.float32(-0.9), high=np.float32(0.9), **numbers))
+    for node in quantized.model.graph:
+        quantized.plan.quantize(node, NodeMode.INTEGER)
+    spec = QuantSpec(bits=8, signed=False)
+    wide, narrow = params_from_range(-2.0, 4.0, spec), params_from_range(-1.0, 1.0, spec)
+    quantized.plan.activations = {"x": wide, "r": wide, "m": wide, "y": narrow}
+    return quantized
+
+
+def whole(values: NDArray[Any], step: np.float32, low: float, high: float) -> NDArray[Any]:
+    return np.clip(np.rint(values), np.rint(low / step), np.rint(high / step))
+
+
+def multiplied(quantized: QuantizedModel, name: str, given: NDArray[Any], steps: tuple[np.float32, np.float32]) -> Any:
+    """Sums of products of integers, with their bias, times the quotient of the steps: in steps of the result."""
+    units = steps[0] * quantized.plan.weights[name].scale
+    sums = np.einsum("oi,nihw->nohw", quantized.integers(name)[:, :, 0, 0], given.astype(np.int64))
+    if name == "v":
+        sums = sums + np.rint(np.asarray(g.constant(quantized.model.graph.initializers["b"])) / units)[:, None, None]
+    return sums.astype(np.float32) * (units / steps[1])[:, None, None]
+
+
+@pytest.mark.parametrize("target", ["arm", "x86"])
+def test_products_of_a_quantized_model_are_those_of_its_integers(target: str) -> None:
+    given, reference = random(1, 64, 8, 8), products()
+    step, last = (reference.plan.activations[name].scale for name in "xy")
+    low, high = reference.plan.activations["x"].real_range
+    inner = whole(given / step, step, low, high)
+    inner = whole(multiplied(reference, "v", inner, (step, step)), step, 0.0, high)
+    expected = whole(multiplied(reference, "w", inner, (step, last)), last, -0.9, 0.9)
+    adapted = adapt_plan(products(), PaddlePolicy(target), integer=target == "arm", exact=True)
+    assert {node.op_type for node in adapted.model.graph} >= {"Conv", "Relu", "MaxPool"}
+    found = result(read(write(adapted, options=NbOptions(target))).model, x=given)
+    np.testing.assert_array_equal(np.rint(found / last), expected)
+    np.testing.assert_allclose(found, expected * last, rtol=1e-6)
+
+
+def test_channels_of_a_product_of_matrices_are_the_last_axis() -> None:
+    quantized = asymmetric(build("g (float[1,6,8] x) => (float[1,6,6] y) { y = MatMul(x, w) }", w=random(8, 6)))
+    quantized.plan.activations["y"] = quantized.plan.activations["x"]
+    step, (low, high) = quantized.plan.activations["x"].scale, quantized.plan.activations["x"].real_range
+    given, units = whole(random(1, 6, 8) / step, step, low, high), step * quantized.plan.weights["w"].scale
+    sums = given.astype(np.int64) @ quantized.integers("w")
+    adapted = adapt_plan(quantized, PaddlePolicy("x86"), integer=False, exact=True)
+    found = result(read(write(adapted, options=NbOptions("x86"))).model, x=random(1, 6, 8))
+    expected = whole(sums.astype(np.float32) * (units / step), step, low, high)
+    np.testing.assert_array_equal(np.rint(found / step), expected)
+
+
+def test_integers_of_weights_that_others_read_too_keep_their_scales() -> None:
+    quantized = products()
+    node = ir.node("Conv", [quantized.model.graph.inputs[0], quantized.model.graph.initializers["v"]], name="other")
+    node.outputs[0].name, node.outputs[0].shape = "z", ir.Shape([1, 32, 8, 8])
+    quantized.model.graph.append(node)
+    quantized.model.graph.outputs.append(node.outputs[0])
+    quantized.plan.keep_float(node, "for this test")
+    adapted = adapt_plan(quantized, PaddlePolicy("x86"), integer=False, exact=True)
+    assert np.all(adapted.plan.weights["w"].scale == 1)
+    assert np.all(adapted.plan.weights["v"].scale < 1)

@@ -132,6 +132,21 @@ def test_activations_of_sixteen_bits_have_biases_of_sixty_four() -> None:
     assert_steps(found, expected, 0.001, 0, least=0.9)
 
 
+def test_products_of_different_data_may_share_a_bias_which_is_added_as_integers() -> None:
+    file, weight = File(), integers(5, 8)
+    main = file.main
+    x, bias = main.input((3, 8), INT16, quant=quant(0.0005), name="x"), whole(-90000, 90000, 5, dtype=np.int64)
+    w = main.constant(weight, quant=quant(0.02), name="w")
+    b = main.constant(bias, quant=quant(np.float32(0.02) * np.float32(0.0002), 0))  # of the product of other data
+    y = main.tensor((3, 5), INT16, quant=quant(0.001), name="y")
+    main.ends_with(*main.op("FULLY_CONNECTED", [x, w, b], [y]))
+    q = whole(-(2**15), 2**15, 3, 8, dtype=np.int16)
+    total = (q.astype(np.int64) @ weight.astype(np.int64).T + bias) * np.float64(np.float32(0.02)) * np.float32(0.0005)
+    expected = requantized(total / np.float64(np.float32(0.001)), 0, -(2**15), 2**15 - 1)
+    (found,) = outputs(read(file), reals(q, 0.0005, 0))
+    assert_steps(found, expected, 0.001, 0, least=0.9)
+
+
 def half_away(values: NDArray[np.float64]) -> Integers:
     return (np.sign(values) * np.floor(np.abs(values) + 0.5)).astype(np.int64)
 

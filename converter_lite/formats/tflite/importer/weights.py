@@ -19,6 +19,9 @@ ROWS_AROUND = 128
 
 DYNAMIC_BITS = 8
 
+SAME_SCALE = 1e-3
+"""Relative difference up to which a bias is in units of its products: parameters are rounded to floats."""
+
 
 def product_mode(ctx: Importer, weight: ir.Value) -> NodeMode:
     """The decision for a node with this weight: integers of an otherwise float operator are stored only."""
@@ -56,7 +59,8 @@ def scale_rows(ctx: Importer, value: ir.Value, result: ir.Value) -> None:
 def bias(ctx: Importer, op: Operator, position: int, *, channels: int, data: int = 0) -> list[ir.Value]:
     """The bias of a product, if it has one.
 
-    Integers without parameters are in units of the scale of the data times that of the weight.
+    Integers are in units of the scale of the data times that of the weight. Kernels add them whatever parameters they have,
+    and TensorFlow's converter lets products of different data share a bias of 64 bits.
 
     Raises:
         ModelError: They are, and these scales are not known.
@@ -69,11 +73,13 @@ def bias(ctx: Importer, op: Operator, position: int, *, channels: int, data: int
     stored = ctx.stored(index)
     if stored.size != channels:
         raise ModelError(f"{stored.size} biases for {channels} channels")
-    if stored.dtype.kind == "f" or stored.quant is not None:
-        return [ctx.constant(index, natural(1))]
     x, weight = ctx.params(op.inputs[data]), ctx.tensor(op.inputs[1]).quant
+    if stored.dtype.kind == "f" or (stored.quant is not None and (x is None or weight is None)):
+        return [ctx.constant(index, natural(1))]
     if x is None or weight is None:
         raise ModelError("its bias has integers without a scale")
     scale = (np.float32(x.scale) * weight.scale).astype(np.float32)
+    if stored.quant is not None and np.allclose(stored.quant.scale, scale, rtol=SAME_SCALE, atol=0.0):
+        return [ctx.constant(index, natural(1))]
     own = replace(stored, quant=Quant(scale, np.zeros(scale.size, np.int64), 0))
     return [ctx.builder.initializer(constants.in_order(own, natural(1)), ctx.tensor(index).name)]
