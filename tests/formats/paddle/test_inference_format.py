@@ -31,6 +31,7 @@ from converter_lite.quantization.full import computed_grids, quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.settings import FullSettings, WeightSettings
+from converter_lite.quantization.stem import stem
 from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.runtime.context import RunContext
 from tests.formats.paddle.inference_models import linear_quantized_model, save
@@ -227,6 +228,22 @@ def test_tables_are_integers_only_beside_float_nodes() -> None:
     table = next(node for node in words().graph if node.op_type == "Gather")
     assert "passes for integers" in InferencePolicy().capability(table).stored
     assert {node.mode for node in weights(words()).plan.nodes.values() if node.op_type == "Gather"} == {NodeMode.WEIGHT}
+
+
+def test_the_layers_behind_a_picture_stay_float_up_to_narrow_pointwise_ones() -> None:
+    """A third of MobileNet's divergence in oneDNN comes from them (docs/formats/paddle_inference.md)."""
+    model = build(
+        """g (float[1,3,12,12] x) => (float[n,c,h,w] y) {
+            a = Conv(x, w1) b = Conv<group=24>(a, w2) c = Conv(b, w3) d = Conv<group=48>(c, w4) e = Conv(d, w5) y = Conv(e, w6)
+        }""",
+        w1=random(24, 3, 3, 3),
+        w2=random(24, 1, 3, 3),
+        w3=random(48, 24, 1, 1),
+        w4=random(48, 1, 3, 3),
+        w5=random(96, 48, 1, 1),
+        w6=random(26_000, 96, 1, 1),
+    )
+    assert [node.outputs[0].name for node in stem(model, InferencePolicy().float_stem)] == ["a", "b", "c", "d"]
 
 
 def test_transposed_convolutions_stay_float() -> None:

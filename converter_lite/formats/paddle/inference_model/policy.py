@@ -14,7 +14,7 @@ from converter_lite import graph as g
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.targets.operands import stored_weight
-from converter_lite.targets.policy import Capability
+from converter_lite.targets.policy import Capability, StemLimits
 
 NAME = "paddle"
 """The target of plans."""
@@ -32,6 +32,9 @@ UNSIGNED = QuantSpec(bits=8, signed=False)
 RELU6 = (0.0, 6.0)
 """Bounds of the only Clip that oneDNN computes with a convolution."""
 
+FLOAT_STEM = StemLimits(narrow=48)
+"""Layers behind a picture that stay float: a third of MobileNet's divergence for a thousandth of its weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class InferencePolicy(PaddlePolicy):
@@ -42,6 +45,7 @@ class InferencePolicy(PaddlePolicy):
     """
 
     name: str = NAME
+    float_stem: StemLimits = FLOAT_STEM
     weights_only: bool = False
 
     def capability(self, node: ir.Node) -> Capability:
