@@ -127,8 +127,9 @@ def functions(folder):
     x = np.concatenate([normal(4, 5) * size for size in (1e-6, 1e-3, 1.0, 20.0)])
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         given = tf.compat.v1.placeholder(tf.float32, [None, 5], name="x")
-        small = tf.identity(tf.math.expm1(given) / (tf.abs(given) + 1e-7), name="relative")
-        value = session.run(small, {given: x})
+        size = tf.abs(given) + 1e-7
+        tf.identity(tf.math.expm1(given) / size + tf.math.log1p(tf.maximum(given, -0.9)) / size, name="relative")
+        value = session.run("relative:0", {given: x})
         (folder / "functions.pb").write_bytes(graph.as_graph_def().SerializeToString())
     record(folder, "functions.pb", {"x": x}, {"relative": value})
 
