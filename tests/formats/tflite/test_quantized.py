@@ -147,6 +147,25 @@ def test_products_of_different_data_may_share_a_bias_which_is_added_as_integers(
     assert_steps(found, expected, 0.001, 0, least=0.9)
 
 
+def test_a_product_of_two_activations_is_rounded_twice() -> None:
+    """To a whole multiple of a power of two, with a number of 31 bits, and then to the grid; halves away from zero."""
+    file, made = File(), (0.093, 4)
+    main = file.main
+    left, right = (
+        main.input(shape, INT8, quant=quant(*IN), name=name) for name, shape in (("a", (9, 4)), ("b", (4, 30)))
+    )
+    y = main.tensor((9, 30), INT8, quant=quant(*made), name="y")
+    main.ends_with(*main.op("BATCH_MATMUL", [left, right], [y]))
+    a, b = integers(9, 4, low=-20, high=20), integers(4, 30, low=-20, high=20, seed=5)
+    sums = (a.astype(np.int64) - IN[1]) @ (b.astype(np.int64) - IN[1])
+    factor, exponent = np.frexp(np.float64(np.float32(IN[0])) ** 2 / np.float64(np.float32(made[0])))
+    once = np.rint(sums * factor) * 2.0 ** int(exponent)
+    expected = np.clip(np.sign(once) * np.floor(np.abs(once) + 0.5) + made[1], -128, 127).astype(np.int64)
+    (found,) = outputs(read(file), reals(a, *IN), reals(b, *IN))
+    assert_steps(found, expected, *made, least=1.0)
+    assert np.any(requantized(sums * factor * 2.0 ** int(exponent), made[1]) != expected)
+
+
 def half_away(values: NDArray[np.float64]) -> Integers:
     return (np.sign(values) * np.floor(np.abs(values) + 0.5)).astype(np.int64)
 

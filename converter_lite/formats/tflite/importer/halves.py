@@ -7,6 +7,8 @@ Source: the 256 results of each operator in the interpreter of ai-edge-litert 2.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
@@ -46,6 +48,22 @@ def moved(ctx: Importer, op: Operator, value: ir.Value, part: float, *, factor: 
         return value
     made = value if factor == 1.0 else ctx.add("Mul", [value, ctx.number(factor, "factor")])
     return ctx.add("Add", [made, ctx.number(part * float(params.scale), "part_of_a_step")])
+
+
+def rounded_twice(ctx: Importer, op: Operator, value: ir.Value) -> ir.Value:
+    """The product of two operands, away from zero by half of what kernels round their sums to before they round to the grid.
+
+    A kernel multiplies a sum by a number of 31 bits from 1/2 to 1, rounds, divides by a power of two, and rounds again: what lies
+    below a half by at most half of that power's reciprocal becomes a half.
+    """
+    params = [narrow_params(ctx, index) for index in (*op.inputs[:2], op.outputs[0])]
+    if any(each is None for each in params):
+        return value
+    left, right, made = (float(each.scale) for each in params if each is not None)
+    part = made * 2.0 ** (math.frexp(left * right / made)[1] - 1)
+    steep = ctx.add("Mul", [value, ctx.number(2 * part / (left * right), "factor")])
+    ends = [ctx.number(bound, "part_of_a_step") for bound in (-part, part)]
+    return ctx.add("Add", [value, ctx.add("Clip", [steep, *ends])])
 
 
 def coarse(factor: float) -> float:

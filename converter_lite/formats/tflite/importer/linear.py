@@ -9,6 +9,7 @@ from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import WeightsFormat
 from converter_lite.formats.tflite.importer.activation import activated
 from converter_lite.formats.tflite.importer.context import Handler, Importer
+from converter_lite.formats.tflite.importer.halves import rounded_twice
 from converter_lite.formats.tflite.importer.values import shape_of
 from converter_lite.formats.tflite.importer.weights import bias, dynamic_mode, scale_rows
 from converter_lite.formats.tflite.orders import Order, natural
@@ -78,6 +79,8 @@ def _batch_matmul(ctx: Importer, op: Operator) -> None:
         mode = NodeMode.WEIGHT
     made = ctx.add("MatMul", operands, decision=mode)
     scale_rows(ctx, operands[0], made)
+    if not ctx.is_constant(op.inputs[1]):
+        made = rounded_twice(ctx, op, made)
     ctx.bind(op.outputs[0], made)
 
 
