@@ -26,7 +26,7 @@ CPU = TargetSpec(
     integer=frozenset(
         {"Conv", "Gemm", "MatMul", "Add", "Mul", "Concat", "Split", "Relu", "Clip", "LeakyRelu", "Sigmoid"}
     )
-    | {"Softmax", "AveragePool", "GlobalAveragePool", "MaxPool", "ReduceMax", "Resize", "Reshape", "Transpose"}
+    | {"AveragePool", "GlobalAveragePool", "MaxPool", "ReduceMax", "Resize", "Reshape", "Transpose"}
     | {"Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "Expand", "Tile", "DepthToSpace"},
     attributes={"Resize": {"mode": ("nearest",)}},
     weight_only=frozenset({"ConvTranspose", "Gather", *RECURRENT}),
@@ -53,8 +53,9 @@ CPU = TargetSpec(
 
 Source: optimized graphs of onnxruntime 1.31 for one-operator Q/DQ models; operators that keep their float kernel between
 DequantizeLinear and QuantizeLinear (Sub, Div, Tanh, HardSwish, PRelu, linear Resize, Pad, ConvTranspose, ReduceMean, ...)
-would only become slower and are left out. Costs: fitted to the profiles of twelve networks' layers, the less favourable of the
-figures with and without VNNI (fastest of twelve runs, one thread).
+would only become slower and are left out; so would Softmax, whose integer kernel takes six times as long as the float one.
+Costs: fitted to the profiles of twelve networks' layers, the less favourable of the figures with and without VNNI (fastest of
+twelve runs, one thread).
 
 Activations are uint8 (the same 256 levels as the original's int8): on x86 onnxruntime turns int8 tensors with one reader
 into uint8 and leaves those with several, and kernels between the two stay float (19 of 52 convolutions of a detector, 6 of

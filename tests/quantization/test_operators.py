@@ -21,7 +21,6 @@ CPU_KERNELS = {
     "Concat": "QLinearConcat",
     "LeakyRelu": "QLinearLeakyRelu",
     "Sigmoid": "QLinearSigmoid",
-    "Softmax": "QLinearSoftmax",
     "AveragePool": "QLinearAveragePool",
     "GlobalAveragePool": "QLinearGlobalAveragePool",
 }
@@ -30,6 +29,7 @@ CPU_KERNELS = {
 CPU_FLOAT = {
     *("Sub", "Div", "PRelu", "HardSwish", "Tanh", "ReduceMean", "Pad", "ConvTranspose", "Resize linear"),
     *("ReduceSum", "GlobalMaxPool", "Max", "Min", "Elu", "HardSigmoid", "InstanceNormalization", "SpaceToDepth"),
+    "Softmax",
 }
 """Cases that the CPU table leaves in float: onnxruntime has no integer kernel, or none that saves time."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from converter_lite.graph import static_shape
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.materialize import STORAGE, materialize, required_opset, storage_bits, storage_type
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.quantization.cases import CASES
@@ -167,6 +167,31 @@ def test_a_float_layer_between_integer_ones_stays_float_in_the_runtime(clamp: st
         plain = run(made, feed)["y"]
         fused = DEFAULT_ENGINE.session(ir.to_proto(made).SerializeToString(), threads=1).run(feed)["y"]
         np.testing.assert_allclose(fused, plain, atol=0.02 * float(np.abs(plain).max()))
+
+
+@pytest.mark.parametrize("moved", ["", "p1 = Unsqueeze(p0, ones) p = Squeeze(p1, ones)"])
+def test_a_runtime_pools_floats_where_a_float_layer_with_stored_weights_stands_before(
+    moved: str, tmp_path: Path
+) -> None:
+    model = build(
+        "g (float[1,4,64,64] x) => (float[1,64,29,29] y) "
+        f"{{ c = Conv(x, w1) r = Relu(c) {'p0' if moved else 'p'} = MaxPool<kernel_shape=[2,2],strides=[2,2]>(r) {moved} "
+        "y = Conv(p, w2) }",
+        w1=normal(64, 4, 5, 5),
+        w2=normal(64, 64, 2, 2),
+        ones=np.array([1]),
+    )
+    quantized = full(model)
+    plan = quantized.plan
+    first, *others, _ = plan.nodes
+    plan.nodes[first] = NodePlan("Conv", NodeMode.WEIGHT)
+    plan.nodes |= {name: NodePlan(plan.nodes[name].op_type, NodeMode.FLOAT, "is tested") for name in others}
+    plan.activations = {"p": plan.activations["p"], "y": plan.activations["y"]}
+    optimized(written(quantized), tmp_path)
+    graph = ir.load(tmp_path / "optimized.onnx").graph
+    (pool,) = (node for node in graph if "MaxPool" in node.op_type)
+    before = pool.inputs[0].producer()
+    assert before is not None and "Quantize" not in before.op_type
 
 
 def test_a_table_with_scales_per_column_gives_the_rows_that_it_holds() -> None:
