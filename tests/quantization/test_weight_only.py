@@ -13,6 +13,8 @@ from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.remember import RememberingDataset
 from converter_lite.errors import CalibrationError
 from converter_lite.formats.mindspore_lite.policy import MsStorage
+from converter_lite.formats.onnx.at_load import recognize_dequantizers
+from converter_lite.formats.onnx.format import OnnxFormat
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.onnx.writer import save
@@ -27,7 +29,7 @@ from converter_lite.quantization.weight_only import (
     quantize_weights_as_planned,
 )
 from converter_lite.runtime.context import RunContext
-from tests.support import Samples, build, clone, normal, operators, run, samples_of, sqnr, written
+from tests.support import Samples, build, clone, normal, operators, optimized, run, samples_of, sqnr, written
 
 ALL_KINDS = """g (float[1,3,8,8] x, int64[1,4] ids) => (float[1,24] y) {
     a = Conv<pads=[1,1,1,1]>(x, w_conv, b_conv)
@@ -215,8 +217,8 @@ def test_a_shared_weight_is_stored_once(axes: str) -> None:
     assert sqnr(model, result, samples) > 30
 
 
-def test_a_table_is_gathered_as_integers_not_converted_as_a_whole() -> None:
-    model = build("g (int64[2,3] ids) => (float[2,3,8] y) { y = Gather(w, ids) }", w=normal(30, 8))
+def test_a_large_table_is_gathered_as_integers_not_converted_as_a_whole() -> None:
+    model = build("g (int64[2,3] ids) => (float[2,3,8] y) { y = Gather(w, ids) }", w=normal(5000, 8))
     quantized = weights(model)
     result = written(quantized)
     gather = next(node for node in result.graph if node.op_type == "Gather")
@@ -227,17 +229,33 @@ def test_a_table_is_gathered_as_integers_not_converted_as_a_whole() -> None:
     np.testing.assert_allclose(run(result, {"ids": ids})["y"], expected, rtol=1e-6, atol=1e-7)
 
 
+def test_a_small_table_is_dequantized_once_and_read_back(tmp_path: Path) -> None:
+    model = build("g (int64[2,3] ids) => (float[2,3,8] y) { y = Gather(w, ids) }", w=normal(300, 8))
+    quantized = weights(model)
+    OnnxFormat().write(quantized, tmp_path / "model.onnx")
+    assert optimized(ir.load(tmp_path / "model.onnx"), tmp_path) == {"Gather": 1}
+    ids = np.array([[0, 29, 5], [7, 7, 1]])
+    expected = quantized.plan.weights["w"].dequantize(quantized.integers("w"))[ids]
+    np.testing.assert_array_equal(run(ir.load(tmp_path / "model.onnx"), {"ids": ids})["y"], expected)
+    model = read_onnx(tmp_path / "model.onnx")
+    recognize_dequantizers(model)
+    plan = read_qdq(model).plan
+    assert [decision.mode for decision in plan.nodes.values()] == [NodeMode.WEIGHT]
+
+
+@pytest.mark.parametrize("rows", [30, 5000])
 @pytest.mark.parametrize("bits", [3, 4, 12, 16])
-def test_a_table_of_any_width(bits: int) -> None:
-    model = build("g (int64[2,3] ids) => (float[2,3,8] y) { y = Gather(w, ids) }", w=normal(30, 8))
+def test_a_table_of_any_width(bits: int, rows: int) -> None:
+    model = build("g (int64[2,3] ids) => (float[2,3,8] y) { y = Gather(w, ids) }", w=normal(rows, 8))
     quantized = weights(model, bits=bits)
     ids = np.array([[0, 29, 5], [7, 7, 1]])
     expected = quantized.plan.weights["w"].dequantize(quantized.integers("w"))[ids]
     np.testing.assert_allclose(run(written(quantized), {"ids": ids})["y"], expected, rtol=1e-6, atol=1e-6)
 
 
-def test_a_table_with_rows_of_two_dimensions_keeps_one_scale_per_row() -> None:
-    table = normal(5, 5, 2) * np.linspace(0.1, 3, 5, dtype=np.float32).reshape(5, 1, 1)
+@pytest.mark.parametrize("rows", [5, 5000])
+def test_a_table_with_rows_of_two_dimensions_keeps_one_scale_per_row(rows: int) -> None:
+    table = normal(rows, 5, 2) * np.linspace(0.1, 3, rows, dtype=np.float32).reshape(rows, 1, 1)
     model = build("g (int64[2,5] ids) => (float[2,5,5,2] y) { y = Gather(w, ids) }", w=table)
     quantized = weights(model)
     assert quantized.plan.weights["w"].spec.axis == 0
@@ -246,8 +264,9 @@ def test_a_table_with_rows_of_two_dimensions_keeps_one_scale_per_row() -> None:
     np.testing.assert_allclose(run(written(quantized), {"ids": ids})["y"], expected, rtol=1e-6, atol=1e-7)
 
 
-def test_a_table_read_along_another_axis_has_one_scale() -> None:
-    model = build("g (int64[3] ids) => (float[30,3] y) { y = Gather<axis=1>(w, ids) }", w=normal(30, 8))
+@pytest.mark.parametrize("rows", [30, 5000])
+def test_a_table_read_along_another_axis_has_one_scale(rows: int) -> None:
+    model = build(f"g (int64[3] ids) => (float[{rows},3] y) {{ y = Gather<axis=1>(w, ids) }}", w=normal(rows, 8))
     quantized = weights(model)
     ids = np.array([0, 7, 3])
     expected = quantized.plan.weights["w"].dequantize(quantized.integers("w"))[:, ids]
