@@ -18,10 +18,10 @@ TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
 WIDE = ir.DataType.FLOAT
 
 
-def computes_in_halves(model: ir.Model) -> bool:
-    """Whether a node gives float16 or bfloat16 that is not a constant."""
+def computes_in_halves(model: ir.Model, kinds: frozenset[ir.DataType] = HALVES) -> bool:
+    """Whether a node gives float16 or bfloat16 (or what ``kinds`` holds) that is not a constant."""
     nodes = (node for graph in model.graphs() for node in graph if node.op_type != "Constant")
-    return any(value.dtype in HALVES for node in nodes for value in node.outputs)
+    return any(value.dtype in kinds for node in nodes for value in node.outputs)
 
 
 def compute_in_float32(model: ir.Model) -> int:

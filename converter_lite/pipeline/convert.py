@@ -24,6 +24,7 @@ from converter_lite.formats.source import Source
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.passes.pipeline import OptimizeResult
+from converter_lite.passes.widening import computes_in_halves
 from converter_lite.pipeline.admission import admitted
 from converter_lite.pipeline.artefacts import add_artefacts
 from converter_lite.pipeline.ascend_context import effective_context
@@ -128,7 +129,7 @@ class _Conversion:
         self.config = self._load_config()
         self.reporting = Reporting(request, self.config, self.context)
         self.plans: dict[str, QuantPlan] = {}
-        options = FileOptions(
+        self.options = FileOptions(
             io_types=IoTypes(request.input_data_type, request.output_data_type),
             fp16=request.fp16,
             flags=request,
@@ -136,7 +137,7 @@ class _Conversion:
             key=bytes.fromhex(request.encrypt_key),
             source=request.model_file,
         )
-        self.formats = [output_format(name, options) for name in dict.fromkeys(request.save_type)]
+        self.formats = self._formats()
 
     def run(self) -> ConvertResult:
         targets, result = self._destinations(), ConvertResult(model_bytes=0)
@@ -183,6 +184,13 @@ class _Conversion:
         with ExitStack() as stack:
             return self._quantize(jobs[0], self._resources(jobs, dataset, stack))
 
+    @property
+    def _quantizes(self) -> bool:
+        return self.config is not None and self.config.common_quant_param.quant_type is not None
+
+    def _formats(self) -> list[OutputFormat]:
+        return [output_format(name, self.options) for name in dict.fromkeys(self.request.save_type)]
+
     def _begin(
         self, targets: list[Path], result: ConvertResult
     ) -> tuple[Source, list[_Job], RememberingDataset | None]:
@@ -195,6 +203,9 @@ class _Conversion:
         if request.calibration_data is None:
             check_inputs_exist(self.config, source.model)
         result.model_bytes = source.bytes
+        if self._quantizes and computes_in_halves(source.model, frozenset({ir.DataType.FLOAT16})):
+            self.options = replace(self.options, halves=True)
+            self.formats = self._formats()
         jobs = self._prepare(source, targets, result)
         self._choose(jobs)
         return source, jobs, open_samples(request, self.config, _static(jobs), self.context)
@@ -315,7 +326,7 @@ class _Conversion:
     def _prepare(self, source: Source, targets: list[Path], result: ConvertResult) -> list[_Job]:
         """The graph of each format, checked before any other work."""
         preparation = Preparation(source, chosen_rewrites(self.request.optimize, self.config, self.log))
-        quantizes = self.config is not None and self.config.common_quant_param.quant_type is not None
+        quantizes = self._quantizes
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):

@@ -144,7 +144,8 @@ class OnnxFormat:
             if changed or self.options.own(OnnxFlags).uint8_weights == "on":
                 notes = (UINT8_NOTE.format(len(changed)) if changed else NO_UINT8_NOTE, *notes)
         change_io_types(model, self.options.io_types)
-        if self.options.fp16 and not store_constants_as_float16(model):
+        is_half = self.options.fp16 or self.options.halves
+        if is_half and not store_constants_as_float16(model) and self.options.fp16:
             notes = (NO_HALF_NOTE, *notes)
         modes = {node.mode for node in quantized.plan.nodes.values()}
         if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
