@@ -21,7 +21,7 @@ def simplify_reshape(model: ir.Model) -> int:
 
     1. A size that is read off the Shape of a tensor and equals that of ``x`` at the same position is copied;
     2. one other computed size is inferred, if those that are copied are sizes of the graph's inputs: how many objects a
-       detector finds may be 0, and beside that nothing can be inferred.
+       detector finds may be 0, and beside that nothing can be inferred. Where the target holds -1 already, that is so anyway.
 
     Refused: ``allowzero``, two sizes that are neither constant nor copied, targets from nodes other than Concat.
     """
@@ -29,7 +29,7 @@ def simplify_reshape(model: ir.Model) -> int:
     given = {dim.value for value in model.graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     for node in list(model.graph):
         target = _target(node) if is_op(node, "Reshape") and not int_attribute(node, "allowzero", 0) else None
-        if target is not None and (INFER not in target or _copied(node.inputs[0], target) <= given):
+        if target is not None and (INFER not in target or _infers(node) or _copied(node.inputs[0], target) <= given):
             name = f"{node.outputs[0].name}_target"
             node.replace_input_with(1, add_initializer(model.graph, name, np.array(target, np.int64)))
             changed += 1
@@ -53,6 +53,13 @@ def _target(node: ir.Node) -> list[int] | None:
         position = len(target)
         target.append(COPY if position < len(source.shape) and _same(source.shape[position], dim) else INFER)
     return target if target.count(INFER) <= 1 else None
+
+
+def _infers(node: ir.Node) -> bool:
+    """Whether a constant of the target says that a size is inferred."""
+    wanted = input_at(node, 1)
+    concat = wanted.producer() if wanted is not None else None
+    return concat is not None and any(INFER in (int_values(part) or ()) for part in concat.inputs)
 
 
 def _copied(source: ir.Value | None, target: list[int]) -> set[str | None]:

@@ -47,6 +47,17 @@ def test_one_size_of_another_tensor_is_inferred() -> None:
     np.testing.assert_array_equal(constant(reshape.inputs[1]), [0, -1, 3, 4])
 
 
+def test_a_size_that_the_target_infers_already_is_inferred_beside_any_number_of_objects() -> None:
+    text = """g (float[N,4] boxes) => (int64[n,m] y)
+    { b = Greater(boxes, c) i = NonZero(b) x = Transpose<perm=[1,0]>(i) s = Shape(x)
+      k = Gather(s, zero) t = Concat<axis=0>(k, rest) y = Reshape(x, t) }"""
+    model = build(text, c=np.float32(0), zero=np.zeros(1, np.int64), rest=np.array([-1]))
+    infer_shapes(model)
+    assert_applies(simplify_reshape, model, 1)
+    reshape = next(node for node in model.graph if node.op_type == "Reshape")
+    np.testing.assert_array_equal(constant(reshape.inputs[1]), [0, -1])
+
+
 def test_nothing_is_inferred_beside_a_number_of_objects_that_may_be_zero() -> None:
     text = """g (float[N,4] boxes) => (float[n,m] y)
     { b = Greater(boxes, c) i = NonZero(b) x = Transpose<perm=[1,0]>(i) s = Shape(x) d = Shape(boxes)
