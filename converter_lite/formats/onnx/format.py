@@ -25,6 +25,7 @@ from converter_lite.quantization.qdq.parts import TWO_PARTS
 from converter_lite.quantization.settings import Blocks, FullSettings, WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
+from converter_lite.targets.devices import CPU
 
 ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True, compact=True)
 """Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats."""
@@ -133,6 +134,7 @@ class OnnxFormat:
         """See :class:`~converter_lite.formats.base.OutputFormat`."""
         from converter_lite.formats.onnx import writer
         from converter_lite.formats.onnx.at_load import dequantize_at_load
+        from converter_lite.formats.onnx.residual import keep_additions_apart
         from converter_lite.passes.half import store_constants_as_float16
 
         config = self.options.config
@@ -144,6 +146,8 @@ class OnnxFormat:
             if changed or self.options.own(OnnxFlags).uint8_weights == "on":
                 notes = (UINT8_NOTE.format(len(changed)) if changed else NO_UINT8_NOTE, *notes)
         change_io_types(model, self.options.io_types)
+        if quantized.plan.target == CPU.name and quantized.plan.quantized_nodes:
+            keep_additions_apart(model)
         is_half = self.options.fp16 or self.options.halves
         if is_half and not store_constants_as_float16(model) and self.options.fp16:
             notes = (NO_HALF_NOTE, *notes)
