@@ -82,11 +82,13 @@ class Regions:
                 v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None and not g.is_constant(v)
             )
         )
-        before = self._conversions(values)
+        before, saved = self._conversions(values), sum(self._saved(node) for node in weighted)
+        if saved >= before:
+            return 0
         kept = {node: self._plan.nodes[node.name or ""] for node in nodes}
         for node in nodes:
             self._plan.nodes[node.name or ""] = _in_float(node)
-        if before - self._conversions(values) > sum(self._saved(node) for node in weighted):
+        if before - self._conversions(values) > saved:
             return len(weighted)
         for node, decision in kept.items():
             self._plan.nodes[node.name or ""] = decision
