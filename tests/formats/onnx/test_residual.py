@@ -23,7 +23,8 @@ SPELLED_OUT = (
 
 
 def block(normalization: str) -> ir.Model:
-    constants: dict[str, Any] = {"w": normal(32, 32), "v": normal(32, 32, seed=1), "bias": normal(32), "scale": normal(32, seed=2)}
+    constants: dict[str, Any] = {"w": normal(32, 32), "v": normal(32, 32, seed=1)}
+    constants |= {"bias": normal(32), "scale": normal(32, seed=2)}
     constants |= {"shift": normal(32, seed=3), "tiny": np.float32(1e-5), "two": np.float32(2)}
     text = BLOCK.format(normalization)
     return build(text, **{name: array for name, array in constants.items() if name in text})
