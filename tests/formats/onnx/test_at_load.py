@@ -105,3 +105,10 @@ def test_judging_keeps_what_products_read_in_float() -> None:
     proto = ir.to_proto(model).SerializeToString()
     judged, plain = (DEFAULT_ENGINE.session(proto, threads=1, optimize=fused).run(feed)["y"] for fused in (True, False))
     np.testing.assert_allclose(judged, plain, rtol=0, atol=1e-6 * np.abs(plain).max())
+
+
+@pytest.mark.parametrize(("rows", "count"), [(500, 1), (5000, 0)])
+def test_tables_are_recognized_that_are_written_so(rows: int, count: int) -> None:
+    text = "g (int64[4] i) => (float[4,16] y) { t = Cast<to=1>(q) w = Mul(t, s) y = Gather(w, i) }"
+    model = build(text, q=np.ones((rows, 16), np.int8), s=np.geomspace(0.1, 1, rows).astype(np.float32).reshape(-1, 1))
+    assert recognize_dequantizers(model) == count
