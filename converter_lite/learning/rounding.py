@@ -108,7 +108,7 @@ OVERDUE = 3
 def learn_rounding(
     starts: Sequence[QuantizedModel], model: ir.Model, feeds: Sequence[Feed], wanted: Learning, context: RunContext
 ) -> QuantizedModel:
-    """The quantized network, nearer to the float one on held-out samples if that could be learnt.
+    """The quantized network, nearer to the float one on held-out samples if that could be learnt; otherwise one of ``starts``.
 
     Args:
         starts: The same network, quantized in several ways; it starts with the one that is nearest.
@@ -229,7 +229,7 @@ class _Lesson:
         first, last = self.started_with, self.best.score
         of = f"on {self.held_out} held-out samples"
         if not self.best.has_learnt:
-            self.log.warning(f"learning gained nothing {of}: the network is returned as it was before")
+            self.log.warning(f"learning gained nothing {of}: the network is quantized without it, from all samples")
         else:
             self.log.info(
                 f"learnt: error {first.noise:.3g} -> {last.noise:.3g}, cosine {first.cosine:.6f} -> {last.cosine:.6f}, "

@@ -111,12 +111,22 @@ class Quantizer:
         learn, learning = self.resources.learn, choice.learning
         if learn is None or learning is None or not quantized.plan.quantized_nodes:
             return quantized
-        starts = [quantized]
-        if plan is None:
-            settings = replace(choice.settings, rounding=learning.unlearned)
-            starts.append(self.quantize(replace(choice, settings=settings)))
+        if plan is not None:
+            with self.resources.context.log.stage("learning"):
+                return learn([quantized], self.model, replace(learning, grids=False))
+        choices = [choice, replace(choice, settings=replace(choice.settings, rounding=learning.unlearned))]
+        starts = [quantized, self.quantize(choices[1])]
         with self.resources.context.log.stage("learning"):
-            return learn(starts, self.model, replace(learning, grids=learning.grids and plan is None))
+            found = learn(starts, self.model, learning)
+        best = next((i for i, start in enumerate(starts) if start is found), None)
+        return found if best is None else self._with_all_samples().quantize(choices[best])
+
+    def _with_all_samples(self) -> Quantizer:
+        """The same where layers are fitted to the samples that judged, too: nothing is left to judge."""
+        samples = self.resources.samples
+        if not isinstance(samples, held_out.FittingSamples):
+            return self
+        return replace(self, resources=replace(self.resources, samples=samples.samples))
 
     def quantize(self, choice: Choice, plan: QuantPlan | None = None) -> QuantizedModel:
         """One quantization as chosen, without looking at the goal."""
