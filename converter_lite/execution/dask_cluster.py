@@ -284,6 +284,7 @@ async def _stop(key: str, dask_worker: Any) -> None:
 @contextlib.contextmanager
 def _own_cluster(workers: int, where: str) -> Iterator[Any]:
     from distributed import LocalCluster
+    from distributed.gc import disable_gc_diagnosis
 
     try:
         cluster = LocalCluster(
@@ -296,6 +297,7 @@ def _own_cluster(workers: int, where: str) -> Iterator[Any]:
         )
     except (OSError, RuntimeError, asyncio.TimeoutError) as error:
         raise ClusterError(f"workers on this machine cannot be started: {error}", where=where) from error
+    disable_gc_diagnosis(force=True)  # it only logs, and a Ctrl-C that comes while it does is lost
     with cluster:
         yield cluster
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -281,6 +282,13 @@ def test_what_would_have_no_effect_or_two_meanings_is_said(workshop: Workshop, f
     assert (outcome.status, "unknown flag 'executor'" in outcome.err) == (2, True)
     with pytest.raises(UsageError, match="samples from Python are in this process alone"):
         ConvertRequest(Path("m.onnx"), Path("out"), executor="dask", calibration_data=[np.zeros(3)])
+
+
+def test_no_callback_of_the_garbage_collector_can_swallow_ctrl_c() -> None:
+    """What is raised in one is printed and forgotten."""
+    with open_executor("dask", workers=1):
+        names = [type(getattr(callback, "__self__", callback)).__module__ for callback in gc.callbacks]
+    assert not [name for name in names if name.startswith("distributed")]
 
 
 def test_ctrl_c_ends_the_jobs_and_the_workers_that_were_started_for_them(workshop: Workshop) -> None:
