@@ -268,10 +268,8 @@ def channel_node(
             known[axes] = g.add_initializer(graph, "reduced_axes", np.array(axes, np.int64))
         node = ir.node(op_type, [value, known[axes]], attributes={"keepdims": 0})
     else:
-        wanted = ir.AttrInt64s(
-            "axes", axes
-        )  # a tuple would be examined element by element, which takes as long as the rest
-        node = ir.node(op_type, [value], attributes={"axes": wanted, "keepdims": 0})
+        # A tuple would be examined element by element, which takes as long as the rest.
+        node = ir.node(op_type, [value], attributes={"axes": ir.AttrInt64s("axes", axes), "keepdims": 0})
     insert_behind(graph, value.producer(), node)
     return node.outputs[0]
 

@@ -79,10 +79,8 @@ def guess(low: float, high: float) -> Normalization | None:
         room = SLACK * (largest - least)
         if least - room <= low and high <= largest + room:
             return candidate
-    are_pixels = (
-        -SLACK * high <= low and high <= (1 + SLACK) * 255
-    )  # as far below zero as filters go, and not as far as above
-    return PIXELS if are_pixels else None
+    # Filters that resize pictures go a little below zero; values as far below as above are no pixels, however small.
+    return PIXELS if -SLACK * high <= low and high <= (1 + SLACK) * 255 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,8 @@ ENOUGH_SAMPLES = 32
 """Samples from which the largest value that a channel had is taken as it is."""
 
 CAUTION = 0.4
-"""With fewer: the share, of one that is all but zero, of the tensor's largest value in the geometric mean that stands for a
-channel's (docs/decisions/0003-bias-correction-and-rounding.md)."""
+"""With fewer, a channel's largest value is taken for a geometric mean with the tensor's, whose weight falls from this one (no
+sample) to 0 (docs/decisions/0003-bias-correction-and-rounding.md)."""
 
 LARGEST_FACTOR = 1e4
 """Bound of a channel's total factor and of its inverse: beyond it float32 loses small weights."""

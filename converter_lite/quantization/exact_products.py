@@ -1,7 +1,8 @@
 """Products of an already quantized model that a runtime computes with floats: of the integers, not of what they stand for.
 
-A float holds integers up to 2**24, so a sum of products of 8-bit integers is exact whatever the order of its summands, and is
-multiplied by the quotient of the steps once, as kernels do that round once. A sum of scaled numbers is off by some millionths of
+A float holds integers up to 2**24, so a sum of products of 8-bit integers that stays below it (as all sums of 518 products do)
+is exact whatever the order of its summands, and is multiplied by the quotient of the steps once, as kernels do that round once.
+A sum of scaled numbers is off by some millionths of
 a step, which now and then is the other side of a half, and the layers behind let a few such integers grow to many.
 """
 

@@ -213,15 +213,15 @@ class StaticNoise:
     item: Products
 
     def __call__(self, form: Remedy) -> float:
-        """See :func:`noise_of_products`."""
+        """See :func:`noise_of_products`; relative to the usual signal."""
         factors, apart = self.item.factors(form.alpha), list(self.item.largest(form.apart))
         inverse = (1.0 / factors).astype(np.float32)
         inverse[apart] = 0.0
         low, high = (
             (limit.astype(np.float32) * inverse).astype(np.float64) for limit in (self.item.low, self.item.high)
         )
-        noise = noise_of_products(self.item, factors, ((float(high.max()) - float(low.min())) / LEVELS) ** 2, apart)
-        return noise * self.item.signal / self.item.usual_signal
+        step = (float(high.max()) - float(low.min())) / LEVELS
+        return noise_of_products(self.item, factors, step**2, apart) / self.item.usual_signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +232,9 @@ class DynamicNoise:
     by_alpha: dict[float, RunTimeSteps]
 
     def __call__(self, form: Remedy) -> float:
-        """See :func:`noise_of_products`."""
+        """See :func:`noise_of_products`; relative to the signal."""
         steps = self.by_alpha[form.alpha]
-        return noise_of_products(self.item, steps.factors, steps.squared(form.row_zero_point))
+        return noise_of_products(self.item, steps.factors, steps.squared(form.row_zero_point)) / self.item.signal
 
 
 def choose(
@@ -276,7 +276,7 @@ def _groups(remedies: Remedies, columns: int, *, dynamic: bool, is_free: bool) -
 
 
 def noise_of_products(item: Products, factors: Vector, squared_step: float, apart: Sequence[int] = ()) -> float:
-    """Variance of the products' rounding errors (of activations and weights) over the variance of the products.
+    """Variance of the products' rounding errors (of activations and weights).
 
     Args:
         item: The tensor.
@@ -289,7 +289,7 @@ def noise_of_products(item: Products, factors: Vector, squared_step: float, apar
     activation = squared_step / 12 * float(np.square(weight).sum(axis=0).mean())
     weight_step = np.abs(weight).max(axis=0) / WEIGHT_STEPS
     energy = float(energies.sum()) / item.rows
-    return (activation + float(np.square(weight_step).mean()) / 12 * energy) / item.signal
+    return activation + float(np.square(weight_step).mean()) / 12 * energy
 
 
 def matrix(node: ir.Node) -> NDArray[np.float32]:

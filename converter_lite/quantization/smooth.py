@@ -159,7 +159,7 @@ def smooth_expected_products(model: ir.Model, plan: QuantPlan, log: Log) -> list
             steps = RunTimeSteps(item.factors(alpha))
             for sample in np.split(rows, SAMPLES):
                 steps.see(sample)
-            noises[alpha] = noise_of_products(item, steps.factors, steps.squared(None))
+            noises[alpha] = noise_of_products(item, steps.factors, steps.squared(None)) / item.signal
         best = min(noises, key=lambda alpha: noises[alpha])
         if best and noises[0.0] > (0.0 if item.is_free else EXPECTED_NOISE_LIMIT):
             done.append(Smoothing(value.name or "", best, None, (), noises[0.0], noises[best]))
