@@ -102,7 +102,8 @@ def quantize_full(
         apply_smoothing(model, plan, mode=NodeMode.INTEGER)
     elif settings.equalization and settings.per_channel:
         alphas = [alpha for alpha in SMOOTH_ALPHAS if alpha <= settings.smooth_alpha] or [settings.smooth_alpha]
-        smooth_products(model, plan, head, mode=NodeMode.INTEGER, remedies=Remedies(alphas), context=context)
+        remedies = Remedies(alphas, apart=True)
+        smooth_products(model, plan, head, mode=NodeMode.INTEGER, remedies=remedies, context=context)
     reference = model.clone()
     quantized = QuantizedModel(model, plan, reference=reference)
     biases = settings.bias_correction and target.bias_correction

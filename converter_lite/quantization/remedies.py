@@ -200,10 +200,12 @@ class Remedies:
     Attributes:
         alphas: Exponents of factors to choose from; with none there are no factors.
         rows: Rows may have scales of their own.
+        apart: Columns may stay float.
     """
 
     alphas: Sequence[float] = ALPHAS
     rows: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +251,8 @@ def choose(
     if before <= NOISE_LIMIT and not is_free:
         return None
     best, least = Remedy(), before
-    columns = min(APART, int(APART_SHARE * len(item.weight)))
-    for forms, worth in _groups(remedies, columns, dynamic=dynamic, is_free=is_free):
+    columns = min(APART, int(APART_SHARE * len(item.weight))) if remedies.apart else 0
+    for forms, worth in _groups(remedies, columns, is_free=is_free):
         noises = [noise_of(form) for form in forms]
         index = int(np.argmin(noises)) if noises else -1
         if noises and noises[index] <= least * worth:
@@ -262,12 +264,10 @@ def choose(
     return Smoothing(item.value.name or "", best.alpha, best.row_zero_point, item.largest(best.apart), before, least)
 
 
-def _groups(remedies: Remedies, columns: int, *, dynamic: bool, is_free: bool) -> Iterator[tuple[list[Remedy], float]]:
+def _groups(remedies: Remedies, columns: int, *, is_free: bool) -> Iterator[tuple[list[Remedy], float]]:
     """Remedies of about one cost, the cheapest first, and to which share they must lower the noise; ``columns`` may be apart."""
     yield [Remedy(alpha) for alpha in remedies.alphas], 1.0 if is_free else WORTH
-    if not dynamic:
-        yield [Remedy(apart=columns)] if columns else [], WORTH
-        return
+    yield [Remedy(apart=columns)] if columns else [], WORTH
     zero_points = ROW_ZERO_POINTS if remedies.rows else ()
     by_row = [Remedy(0.0, zero_point) for zero_point in zero_points]
     both = [Remedy(alpha, zero_point) for alpha in remedies.alphas for zero_point in zero_points]

@@ -22,6 +22,7 @@ Dettmers et al., LLM.int8(), NeurIPS 2022, section 3.2 (columns apart; there the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -108,7 +109,10 @@ def smooth_products(
             if mode is NodeMode.DYNAMIC:
                 noises = _dynamic_noises(model, finite, feeds, remedies.alphas, context)
             for item, noise in zip(finite, noises, strict=True):
-                chosen = choose(item, noise, remedies, dynamic=mode is NodeMode.DYNAMIC)
+                producer = item.value.producer()
+                is_float = producer is None or plan.mode(producer) is not NodeMode.INTEGER  # others give a grid already
+                possible = replace(remedies, apart=remedies.apart and is_float)
+                chosen = choose(item, noise, possible, dynamic=mode is NodeMode.DYNAMIC)
                 if chosen is None:
                     continue
                 log.debug(f"  {chosen}")

@@ -71,6 +71,20 @@ def test_full_quantization_takes_large_columns_apart() -> None:
     assert [value.name for value in written(quantized).graph.outputs] == ["y", "z"]
 
 
+def test_columns_of_a_tensor_that_integers_make_stay() -> None:
+    """It is on one grid with all others already."""
+    model = build(
+        f"""g (float[B,6,{COLUMNS}] x) => (float[B,6,20] y) {{
+            a = MatMul(x, w) h = Add(a, offset) y = MatMul(h, w1) }}""",
+        w=np.eye(COLUMNS, dtype=np.float32),
+        offset=np.zeros(COLUMNS, np.float32),
+        w1=normal(COLUMNS, 20, seed=4),
+    )
+    quantized = full(model, samples=samples(), equalization=True)
+    assert quantized.plan.nodes["Add_1"].mode is NodeMode.INTEGER
+    assert "x" in quantized.plan.apart and "h" not in quantized.plan.apart
+
+
 def test_a_saved_plan_gives_the_same_model() -> None:
     model, given = perceptron(), samples()
     first = full(model, samples=given, equalization=True)
