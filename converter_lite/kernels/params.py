@@ -152,7 +152,8 @@ class QuantParams:
         grown = self.scale
         for rule in rules:
             factors = step_factors(weight, scale, rule)
-            grown = np.maximum(grown, (self.scale * factors.reshape(self.scale.shape)).astype(np.float32))
+            factors = factors.reshape(-1, *self.scale.shape).max(axis=0)  # of all sums with one scale
+            grown = np.maximum(grown, (self.scale * factors).astype(np.float32))
         return replace(self, scale=grown, pair_rules=rules)
 
     def clipped(self, weight: FloatArray) -> QuantParams:

@@ -213,6 +213,7 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
             skip=skip,
             portable=common.portable,
             rounding=dynamic.rounding or Rounding.ADAPTIVE,
+            recurrent=NodeMode.DYNAMIC if dynamic.recurrent_operator else NodeMode.WEIGHT,
         )
         return Choice(settings, target_spec(TargetDevice.CPU.value))
     return _choose_weights(config, skip, has_samples=has_samples)

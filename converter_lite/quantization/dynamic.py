@@ -1,6 +1,7 @@
-"""Dynamic quantization: integer weights now, activations quantized at run time. For matrix products with constant weights.
+"""Dynamic quantization: integer weights now, activations quantized at run time.
 
-Weights of recurrent layers and embedding tables are stored as integers, and computed with as floats.
+For matrix products with constant weights, and LSTMs where a runtime has an operator for them. Weights of other recurrent layers
+and embedding tables are stored as integers, and computed with as floats.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.calibration.runner import Samples
 from converter_lite.config.names import Rounding
-from converter_lite.errors import CalibrationError
+from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.quantization.bias_correction import LayerFit, fit_layers
 from converter_lite.quantization.constants import refuse_broken_constants
 from converter_lite.quantization.full import avoid_saturation, check_saturation
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.recurrent import has_integer_form, is_faster
 from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.rows import LowerBounds
@@ -47,12 +49,15 @@ from converter_lite.targets.operands import (
     weight_of,
 )
 
+PRODUCTS = ("MatMul", "Gemm")
+"""Products of matrices."""
+
 FITTED_COLUMNS = 4096
 """Most inputs of a product whose weight gets fitted rounding: the time grows with their third power."""
 
 
 def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -> QuantPlan:
-    """Matrix products with constant weights become dynamic, tables and recurrent weights are stored as integers."""
+    """Products with constant weights and LSTMs become dynamic, tables and other recurrent weights are stored as integers."""
     plan = QuantPlan(target)
     bounds = None if settings.weight_per_channel or not settings.rows else LowerBounds(model.graph)
     for node in model.graph:
@@ -63,12 +68,13 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
                 plan.keep_float(node, "its table is so small that floats are faster")
             else:
                 plan.quantize(node, NodeMode.WEIGHT)
-        elif is_recurrent(node) and settings.recurrent and stored_weights(node):
+        elif is_recurrent(node) and settings.recurrent is not NodeMode.FLOAT and stored_weights(node):
             if is_small(node):
                 plan.keep_float(node, "its weights are so small that integers save nothing")
             else:
-                plan.quantize(node, NodeMode.WEIGHT)
-        elif node.op_type not in ("MatMul", "Gemm") or node.domain not in ("", "ai.onnx"):
+                computes = settings.recurrent is NodeMode.DYNAMIC and has_integer_form(node) and is_faster(node)
+                plan.quantize(node, NodeMode.DYNAMIC if computes else NodeMode.WEIGHT)
+        elif node.op_type not in PRODUCTS or node.domain not in ("", "ai.onnx"):
             plan.keep_float(node, "is neither a matrix product nor a table")
         elif reason := _refusal(node):
             plan.keep_float(node, reason)
@@ -105,6 +111,7 @@ def quantize_dynamic(
     plan = given or decide_dynamic(model, settings, target=target)
     if given is not None:
         plan.check(model)
+        _check_forms(model, plan)
         if settings.portable:
             check_saturation(plan, _dynamic_nodes(model, plan))
         apply_smoothing(model, plan, mode=NodeMode.DYNAMIC)
@@ -135,7 +142,7 @@ def _fitted_integers(
     plan = quantized.plan
     nodes = {name: NodePlan(node.op_type, NodeMode.FLOAT, "is not fitted") for name, node in plan.nodes.items()}
     for node in _dynamic_nodes(quantized.model, plan):
-        if _columns(node) <= FITTED_COLUMNS:
+        if not is_recurrent(node) and _columns(node) <= FITTED_COLUMNS:
             nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.WEIGHT)
     copy = QuantizedModel(quantized.model.clone(), replace(plan, nodes=nodes))
     wanted = LayerFit(biases=False, rounding=rounding)
@@ -149,7 +156,7 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
     for node, weight in stored:
         if weight.name is None:
             continue
-        if plan.mode(node) is NodeMode.WEIGHT:
+        if plan.mode(node) is NodeMode.WEIGHT or is_recurrent(node):
             spec = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True, axis=stored_axis(node, weight))
         else:
             axis = output_channel_axis(node, weight) if settings.weight_per_channel else None
@@ -165,6 +172,27 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
             raise CalibrationError(error.message, where=f"constant {weight.name}", hint="repair the weights") from error
     if settings.portable:
         avoid_saturation(model, _dynamic_nodes(model, plan), plan.weights)
+
+
+def _check_forms(model: ir.Model, plan: QuantPlan) -> None:
+    """Refuse a given plan in which nodes are dynamic that have no such form.
+
+    Raises:
+        ConfigError: They are named.
+    """
+    problems = []
+    for node in _dynamic_nodes(model, plan):
+        if is_recurrent(node):
+            reason = "" if has_integer_form(node) else "its operator has no dynamic form"
+        else:
+            reason = _refusal(node) if node.op_type in PRODUCTS else "its operator has no dynamic form"
+        if not reason and any(weight.name not in plan.weights for weight in stored_weights(node)):
+            reason = "its weight has no scales"
+        if reason:
+            problems.append(f"plan: {node.name} ({node.op_type}) cannot be dynamic: {reason}")
+    if problems:
+        hint = "make a new plan with --savePlan"
+        raise ConfigError("the plan does not fit the model", problems=tuple(problems), hint=hint)
 
 
 def _columns(node: ir.Node) -> int:

@@ -266,9 +266,10 @@ def avoid_saturation(model: ir.Model, nodes: Iterable[ir.Node], found: dict[str,
     """
     rules: dict[str, list[PairRule]] = {}
     for node in nodes:
-        weight, rule = weight_of(node), pair_rule(node)
-        if weight is not None and weight.name in found and rule is not None:
-            rules.setdefault(weight.name or "", []).append(rule)
+        rule = pair_rule(node)
+        for weight in stored_weights(node):
+            if rule is not None and weight.name in found:
+                rules.setdefault(weight.name or "", []).append(rule)
     for name, given in rules.items():
         array = g.constant(model.graph.initializers[name])
         assert array is not None
@@ -283,11 +284,11 @@ def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
     """
     problems = []
     for node in nodes:
-        weight = weight_of(node)
-        params = plan.weights.get(weight.name or "") if weight is not None else None
         rule = pair_rule(node)
-        if weight is not None and params is not None and rule is not None and rule not in params.pair_rules:
-            problems.append(f"plan: {weight.name} of {node.name} has no pair_rules, or others than its kernel")
+        for weight in stored_weights(node):
+            params = plan.weights.get(weight.name or "")
+            if rule is not None and params is not None and rule not in params.pair_rules:
+                problems.append(f"plan: {weight.name} of {node.name} has no pair_rules, or others than its kernel")
     if problems:
         raise ConfigError(
             "integer kernels of x86 processors could saturate with weights of this plan",

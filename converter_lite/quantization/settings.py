@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from converter_lite.config.names import Rounding
+from converter_lite.quantization.plan import NodeMode
 from converter_lite.quantization.storage import ONNX_STORAGE, Storage
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ class DynamicSettings:
         portable: Choose weights with which no integer kernel of an x86 processor can saturate.
         rounding: How weights become integers; to nearest where there are no calibration samples.
         rows: Activations may have a scale per row; otherwise every tensor has one.
-        recurrent: Weights of recurrent layers are stored as integers.
+        recurrent: DYNAMIC: LSTMs compute with integers where that is faster, WEIGHT: weights of recurrent layers are only stored
+            as integers (as all others are with DYNAMIC), FLOAT: they stay float.
     """
 
     weight_per_channel: bool = True
@@ -146,7 +148,7 @@ class DynamicSettings:
     portable: bool = True
     rounding: Rounding = Rounding.ADAPTIVE
     rows: bool = True
-    recurrent: bool = True
+    recurrent: NodeMode = NodeMode.DYNAMIC
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,10 +114,12 @@ def is_depthwise(node: ir.Node) -> bool:
 
 
 def pair_rule(node: ir.Node) -> PairRule | None:
-    """Neighbours in the sums of an integer kernel for Conv, Gemm or MatMul with a constant weight.
+    """Neighbours in the sums of an integer kernel for Conv, Gemm or MatMul with a constant weight, or for a recurrent layer.
 
     ``None`` for other nodes, and for a convolution of single channels, whose kernels do not saturate.
     """
+    if is_recurrent(node):
+        return matrix_rule(3, transposed=True)
     weight = weight_of(node)
     shape = g.static_shape(weight)
     if weight is None or shape is None or not shape:

@@ -115,6 +115,7 @@ GOOD: dict[Slot, list[tuple[str, Any]]] = {
     ("dynamic_quant_param", "smoothing"): [("false", False)],
     ("dynamic_quant_param", "rounding"): [(word.value, word) for word in names.Rounding],
     ("dynamic_quant_param", "attention_operator"): [("false", False)],
+    ("dynamic_quant_param", "recurrent_operator"): [("false", False)],
     ("ascend_context", "provider"): [("ge", names.Provider.GE)],
     ("ascend_context", "input_shape"): [
         ("input_1:[-1,32,32,4]", (InputShape("input_1", (-1, 32, 32, 4)),)),
@@ -198,6 +199,7 @@ BAD: dict[Slot, list[str]] = {
     ("dynamic_quant_param", "smoothing"): BOOLEANS,
     ("dynamic_quant_param", "rounding"): ["adaptive", "GPTQ", "true"],
     ("dynamic_quant_param", "attention_operator"): BOOLEANS,
+    ("dynamic_quant_param", "recurrent_operator"): BOOLEANS,
     ("ascend_context", "provider"): ["GE", "acl"],
     ("ascend_context", "input_shape"): ["[1,2]", "a:1,2", "a:[]", "a:[0]", "a:[-2]", "a:[1],a:[2]", "a:[1]b:[2]"],
     ("ascend_context", "dynamic_dims"): [

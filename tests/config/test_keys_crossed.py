@@ -33,7 +33,7 @@ from tests.support import SCORES, build, normal
 
 Sections = dict[str, dict[str, str]]
 
-GRAPH = f"""g (float[1,3,8,8] x) => (float[1,8,16] y, float[1,8,16] z) {{
+GRAPH = f"""g (float[1,3,8,8] x) => (float[1,8,16] y, float[1,8,16] z, float[1,1,8,64] states) {{
     a0 = Conv<pads=[1,1,1,1]>(x, w1, b1)
     a = BatchNormalization(a0, gamma, b2, b1, gamma)
     b = Relu(a)
@@ -49,8 +49,9 @@ GRAPH = f"""g (float[1,3,8,8] x) => (float[1,8,16] y, float[1,8,16] z) {{
     y = MatMul(m, wo)
     large = Mul(rows, scales)
     z = MatMul(large, wz)
+    states = LSTM<hidden_size=64>(rows, wl, rl)
 }}"""
-"""Neighbouring convolutions to equalize, a product with a large channel to smooth, an attention, weights of all sizes."""
+"""Neighbouring convolutions to equalize, a product with a large channel to smooth, attention, LSTM, weights of all sizes."""
 
 TYPES: tuple[QuantType | None, ...] = (None, *QuantType)
 
@@ -76,6 +77,8 @@ def network() -> ir.Model:
         **{f"w{name}": normal(64, 16, seed=seed) / 16 for seed, name in enumerate("qkvz", 5)},
         **{f"b{name}": normal(16, seed=seed) / 8 for seed, name in enumerate("qkv", 9)},
         wo=normal(16, 16, seed=12),
+        wl=normal(1, 256, 64, seed=13) / 8,
+        rl=normal(1, 256, 64, seed=14) / 8,
     )
 
 
@@ -152,6 +155,7 @@ CASES: dict[str, Case | tuple[Case, ...]] = {
     "dynamic_quant_param.smoothing": Case("false"),
     "dynamic_quant_param.rounding": Case("NEAREST"),
     "dynamic_quant_param.attention_operator": Case("false"),
+    "dynamic_quant_param.recurrent_operator": Case("false"),
     "ascend_context.provider": Case("ge"),
     "ascend_context.input_shape": Case("x:[1,3,8,8]"),
     "ascend_context.dynamic_dims": Case("[1],[2]", {"ascend_context.input_shape": "x:[-1,3,8,8]"}),

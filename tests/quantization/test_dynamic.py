@@ -179,7 +179,7 @@ def test_full_quantization_for_the_cpu_stores_recurrent_weights_too(tmp_path: Pa
 
 
 def test_devices_that_store_no_recurrent_weights_keep_floats() -> None:
-    settings = DynamicSettings(recurrent=False)
+    settings = DynamicSettings(recurrent=NodeMode.FLOAT)
     plan = quantize_dynamic(lstm(), settings, target="CPU", context=RunContext()).plan
     assert plan.float_reasons() == [("is neither a matrix product nor a table", 1)]
 

@@ -388,6 +388,14 @@ class DynamicQuantParam:
         formats=("ONNX",),
         is_ours=True,
     )
+    recurrent_operator: bool = key(
+        Kind.BOOLEAN,
+        True,
+        "ONNX: LSTMs of some size are written as onnxruntime's DynamicQuantizeLSTM, which computes with integers; false for "
+        "other runtimes: only their weights are stored as integers.",
+        formats=("ONNX",),
+        is_ours=True,
+    )
 
 
 DYNAMICALLY = section(

@@ -52,9 +52,8 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
     if isinstance(settings, WeightSettings):
         settings = replace(settings, storage=MsStorage(packed=packed))
     elif isinstance(settings, DynamicSettings):
-        settings = replace(
-            settings, portable=False, rows=False, recurrent=False
-        )  # kernels of these runtimes do not saturate
+        # kernels of these runtimes do not saturate
+        settings = replace(settings, portable=False, rows=False, recurrent=NodeMode.FLOAT)
         if not settings.weight_per_channel:
             notes += (
                 "quant_strategy=ACWL: one scale per weight; activations have one scale in .ms files, rows have none",

@@ -22,6 +22,7 @@ from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.qdq.parts import TWO_PARTS
+from converter_lite.quantization.qdq.recurrent import OPERATOR as LSTM
 from converter_lite.quantization.settings import Blocks, FullSettings, WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
@@ -60,6 +61,10 @@ NO_HALF_NOTE = "fp16=on: no constant that stays float is large enough to be stor
 BLOCKS_NOTE = (
     "a scale per block in standard operators: onnxruntime 1.27 or newer (1.20 with 4 bits and MatMul) computes them as one, and "
     "rounds what products read to int8 unless session.qdq_matmulnbits_accuracy_level is 1; accuracy_level puts it into the file"
+)
+RECURRENT_NOTE = (
+    "{} x LSTM is written as onnxruntime's DynamicQuantizeLSTM: other runtimes do not load the file; [dynamic_quant_param] "
+    "recurrent_operator=false for them"
 )
 OPERATORS_NOTE = "{} x blocks in operators of onnxruntime: other runtimes do not load the file"
 WIDER_NOTE = "weights are stored in four bits or eight, though they need less: {}"
@@ -161,6 +166,9 @@ class OnnxFormat:
             dequantize_at_load(model, of=lambda node: quantized.plan.mode(node) is NodeMode.WEIGHT)
         if any(params.spec.block for params in quantized.plan.weights.values()):
             notes = (self._write_blocks(model), *notes)
+        recurrent = sum(node.op_type == LSTM for node in model.graph)
+        if recurrent and quantized.plan.quantized_nodes:
+            notes = (RECURRENT_NOTE.format(recurrent), *notes)
         said = _saturation(model)
         if said and said != EXACT_NOTE and not quantized.plan.quantized_nodes and log is not None:
             log.warning(said)  # somebody else's choice of weights

@@ -17,6 +17,7 @@ from converter_lite.formats.onnx.checks import DAMAGED
 from converter_lite.formats.onnx.dynamic_products import spell_out_dynamic_products
 from converter_lite.formats.onnx.integer_operators import integer_operators, spell_out_integer_operators
 from converter_lite.formats.onnx.pairs import GRID, tidy_pairs
+from converter_lite.formats.onnx.recurrent_operators import spell_out_recurrent_operators
 from converter_lite.kernels.blocks import scales_shape
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.kernels.quantize import dequantize
@@ -69,7 +70,7 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
 
 
 def _read(model: ir.Model, target: str, where: str) -> QuantizedModel:
-    dynamic = spell_out_dynamic_products(model)
+    dynamic = spell_out_dynamic_products(model) | spell_out_recurrent_operators(model)
     spell_out_integer_operators(model)
     if spell_out_block_operators(model):
         infer_shapes(model)

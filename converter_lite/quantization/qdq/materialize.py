@@ -7,7 +7,8 @@ Rules:
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear (two and an Add where it has two parts;
    and a Mul, where it has input scales), stored once for all its readers.
-4. Dynamic nodes and Gathers from larger integer tables are written as :mod:`converter_lite.quantization.qdq.dynamic` describes.
+4. Dynamic nodes and Gathers from larger integer tables are written as :mod:`converter_lite.quantization.qdq.dynamic` and
+   :mod:`converter_lite.quantization.qdq.recurrent` describe.
 5. Graph inputs and outputs keep their names.
 6. Between a float node with weights and a QuantizeLinear behind it (or behind its Relu, Reshape and the like) stands a Max
    with the lowest number, which changes nothing. Without it onnxruntime takes ``DequantizeLinear, Conv, QuantizeLinear`` for a
@@ -37,7 +38,8 @@ from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, Qua
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
 from converter_lite.quantization.qdq.parts import LOWER, NARROWEST, UPPER, has_two_parts, lower, parts_of, upper
-from converter_lite.targets.operands import operator, weight_of
+from converter_lite.quantization.qdq.recurrent import write_lstm
+from converter_lite.targets.operands import is_recurrent, operator, weight_of
 from converter_lite.targets.operators import Role
 
 TWO_BITS_OPSET = 25
@@ -150,9 +152,12 @@ class _Materializer:
 
     def _write_dynamic(self) -> None:
         writer = DynamicWriter(self.graph, self.quantized)
+        recurrent: dict[str, list[ir.Value]] = {}
         for node in list(self.graph):
             mode = self.plan.mode(node)
-            if mode is NodeMode.DYNAMIC:
+            if mode is NodeMode.DYNAMIC and is_recurrent(node):
+                write_lstm(node, self.quantized, recurrent, self.names)
+            elif mode is NodeMode.DYNAMIC:
                 writer.matmul(node)
             elif mode is NodeMode.WEIGHT and node.op_type == "Gather" and not self._has_small_table(node):
                 writer.gather(node)
