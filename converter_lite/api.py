@@ -124,6 +124,7 @@ class Converter:
 
     Attributes:
         input_shape: Input name -> fixed shape.
+        input_value: Input name -> numbers: the input becomes a constant, see ``--inputValue``.
         input_format: Layout of BIN calibration files, "NHWC" or "NCHW".
         input_data_type, output_data_type: Element types of the result, see ``--inputDataType``.
         output_format: Layout of four-dimensional outputs, see ``--outputDataFormat``.
@@ -147,6 +148,7 @@ class Converter:
     """
 
     input_shape: dict[str, Sequence[int]] = field(default_factory=dict)
+    input_value: dict[str, Sequence[float]] = field(default_factory=dict)
     input_format: str = "NHWC"
     input_data_type: str = "DEFAULT"
     output_data_type: str = "DEFAULT"
@@ -206,6 +208,7 @@ class Converter:
             weight_file=Path(weight_file) if weight_file else None,
             config=self._merged_config(config_file),
             input_shape=self._shapes(),
+            input_value=self._values(),
             input_data_format=self.input_format,
             input_data_type=self.input_data_type,
             output_data_type=self.output_data_type,
@@ -234,6 +237,16 @@ class Converter:
             hint = 'for example {"input": [1, 3, 224, 224]}'
             raise UsageError(
                 "must be sizes by input name", where=f"input_shape={self.input_shape!r}", hint=hint
+            ) from None
+
+    def _values(self) -> dict[str, tuple[float, ...]]:
+        try:
+            return {name: tuple(map(float, numbers)) for name, numbers in self.input_value.items()}
+        except (AttributeError, TypeError, ValueError):
+            raise UsageError(
+                "must be numbers by input name",
+                where=f"input_value={self.input_value!r}",
+                hint='for example {"sr": [16000]}',
             ) from None
 
     def _refuse_unavailable(self) -> None:

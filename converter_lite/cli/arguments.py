@@ -15,6 +15,7 @@ from converter_lite.errors import UsageError, one_of
 from converter_lite.formats.registry import FORMATS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Number = TypeVar("Number", int, float)
 
 _FORMAT_FLAGS = [flag for known in FORMATS.values() for flag in known.flags.flags() if flag.name]
 
@@ -112,23 +113,46 @@ def parse_input_shape(text: str) -> dict[str, tuple[int, ...]]:
     Raises:
         UsageError: The text has another form.
     """
-    shapes: dict[str, tuple[int, ...]] = {}
+    example = "write name:1,3,224,224;name2:1,128, sizes from 1 on"
+    return _by_input(text, _size, flag="--inputShape", what="a shape", example=example)
+
+
+def parse_input_value(text: str) -> dict[str, tuple[float, ...]]:
+    """``name:16000;name2:1,0,1`` -> numbers by input name; the part behind the last colon holds them.
+
+    Raises:
+        UsageError: The text has another form.
+    """
+    return _by_input(text, _real, flag="--inputValue", what="a value", example="write name:16000;name2:1,0,1")
+
+
+def _size(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0 else None
+
+
+def _real(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _by_input(
+    text: str, read: Callable[[str], Number | None], *, flag: str, what: str, example: str
+) -> dict[str, tuple[Number, ...]]:
+    """``name:1,2;name2:3`` -> numbers by input name; ``read`` gives ``None`` for what is none."""
+    found: dict[str, tuple[Number, ...]] = {}
     for part in text.strip().removesuffix(";").split(";") if text else ():
-        name, colon, dims = part.strip().rpartition(":")
-        sizes = [size.strip() for size in dims.split(",")]
-        shape = tuple(
-            int(size) for size in sizes if size.isascii() and size.isdigit() and len(size) < 19 and int(size) > 0
-        )
-        if not colon or not name.strip() or len(shape) != len(sizes):
-            raise UsageError(
-                f"{part!r} is not a shape",
-                where="--inputShape",
-                hint="write name:1,3,224,224;name2:1,128, sizes from 1 on",
-            )
-        if name.strip() in shapes:
-            raise UsageError(f"input {name.strip()!r} is given twice", where="--inputShape")
-        shapes[name.strip()] = shape
-    return shapes
+        name, colon, listed = part.strip().rpartition(":")
+        numbers = [read(number.strip()) for number in listed.split(",")]
+        known = tuple(number for number in numbers if number is not None)
+        if not colon or not name.strip() or len(known) != len(numbers):
+            raise UsageError(f"{part!r} is not {what}", where=flag, hint=example)
+        if name.strip() in found:
+            raise UsageError(f"input {name.strip()!r} is given twice", where=flag)
+        found[name.strip()] = known
+    return found
 
 
 def switch(value: str, flag: str, *, on: str = "true", off: str = "false") -> bool:

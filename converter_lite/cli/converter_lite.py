@@ -19,6 +19,7 @@ from converter_lite.cli.arguments import (
     format_flags,
     option,
     parse_input_shape,
+    parse_input_value,
     path_of,
     ratio,
     refuse_empty,
@@ -158,6 +159,7 @@ class _Command(GroupedHelp):
 )
 @option("configFile", "INI file that says how to quantize; without it the model is converted in float.", metavar="PATH")
 @option("inputShape", "Fixed input shapes, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
+@option("inputValue", "Inputs that become constants, name:16000;name2:1,0,1.", metavar="VALUES")
 @option("inputDataFormat", "Layout of 4-D BIN calibration files.", "NHWC", choices=LAYOUTS)
 @option("inputDataType", "Element type of the inputs.", "DEFAULT", choices=INPUT_TYPES)
 @option("outputDataType", "Element type of the outputs.", "DEFAULT", choices=OUTPUT_TYPES)
@@ -315,6 +317,7 @@ def _request(options: dict[str, Any]) -> ConvertRequest:
         weight_file=path_of(options["weight_file"]),
         config_file=path_of(options["config_file"]),
         input_shape=parse_input_shape(options["input_shape"]),
+        input_value=parse_input_value(options["input_value"]),
         input_data_format=options["input_data_format"],
         input_data_type=options["input_data_type"],
         output_data_type=options["output_data_type"],

@@ -10,7 +10,7 @@ import click
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Required": ("fmk", "modelFile", "outputFile"),
-        "Model": ("weightFile", "inputShape", "optimize", "allowExternalPaths", "allowUnsafeModels"),
+        "Model": ("weightFile", "inputShape", "inputValue", "optimize", "allowExternalPaths", "allowUnsafeModels"),
         "Quantization": ("configFile", "inputDataFormat", "plan", "savePlan", "dryRun"),
         "Output": ("saveType", "inputDataType", "outputDataType", "outputDataFormat", "fp16"),
         "One output format": ("msCompat", "uint8Weights", "keepMetadata", "nbTarget", "nbFp16"),

@@ -7,7 +7,9 @@ from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError, ModelError, UsageError
 from converter_lite.formats.source import Source
 from converter_lite.log import Log
+from converter_lite.passes.input_values import FLAG, fix_input_values
 from converter_lite.passes.output_layout import change_output_layout
+from converter_lite.passes.pipeline import settle
 from converter_lite.pipeline.ascend_context import apply_ascend_context, effective_context
 from converter_lite.pipeline.request import CHANNELS_LAST, ConvertRequest
 
@@ -26,10 +28,12 @@ def admitted(
     Raises:
         ModelError: It is quantized already, and is to be quantized.
         ConfigError: It is not, and only a quantized one could be meant.
-        UsageError: Its outputs cannot get another layout.
+        UsageError: Its outputs cannot get another layout, or its inputs not the values that were given.
     """
     if config is not None:
         source = _in_wanted_precision(source, config, log)
+    if request.input_value:
+        _fix_values(source, request)
     _lay_out(source, request, log)
     if source.is_quantized and config is not None and config.common_quant_param.quant_type is not None:
         if request.quantize_if_possible:
@@ -63,6 +67,18 @@ def _in_wanted_precision(source: Source, config: QuantizationConfig, log: Log) -
             hint="set quant_type=WEIGHT_QUANT in [common_quant_param]",
         )
     return source
+
+
+def _fix_values(source: Source, request: ConvertRequest) -> None:
+    """Make constants of the inputs whose values were given."""
+    if source.is_quantized:
+        raise UsageError(
+            "the inputs of a model that is quantized already stay", where=FLAG, hint="start from the float model"
+        )
+    fix_input_values(source.model, request.input_value)
+    settle(
+        source.model
+    )  # onnxruntime 1.32 ends the process where it finds the condition of an If to be constant itself
 
 
 def _lay_out(source: Source, request: ConvertRequest, log: Log) -> None:

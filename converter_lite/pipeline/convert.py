@@ -198,8 +198,8 @@ class _Conversion:
         self._check_files(targets)
         with self.log.stage("read"):
             source = read_source(self.request, static_shapes=self._static_shapes())
+        source, self.config = admitted(source, self.request, self.config, self.log)
         request = self._forget_constants(source)
-        source, self.config = admitted(source, request, self.config, self.log)
         if request.calibration_data is None:
             check_inputs_exist(self.config, source.model)
         result.model_bytes = source.bytes
@@ -287,7 +287,7 @@ class _Conversion:
         return {} if effective_context(self.config) is not None else dict(self.request.input_shape)
 
     def _forget_constants(self, source: Source) -> ConvertRequest:
-        """The request without shapes of inputs that the reader built in: whole numbers of a TorchScript, for one."""
+        """The request without shapes of inputs that are constants by now: given ones, or whole numbers of a TorchScript."""
         inputs = {str(value.name) for value in source.model.graph.inputs}
         if self._static_shapes().keys() - inputs:  # the reader refused unknown names
             shapes = {name: shape for name, shape in self.request.input_shape.items() if name in inputs}

@@ -75,6 +75,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         config_file: INI file; ``None`` together with ``config`` converts in float.
         config: A configuration made in memory, instead of ``config_file``.
         input_shape: Input name -> fixed shape.
+        input_value: Input name -> its elements, or one number for all: the input becomes a constant.
         input_data_format: Layout of BIN calibration files of 4-D inputs, NHWC or NCHW.
         input_data_type: Element type of the inputs of the result: DEFAULT keeps the model's.
         output_data_type: The same for the outputs.
@@ -114,6 +115,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     config_file: Path | None = None
     config: QuantizationConfig | None = None
     input_shape: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    input_value: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     input_data_format: str = "NHWC"
     input_data_type: str = "DEFAULT"
     output_data_type: str = "DEFAULT"

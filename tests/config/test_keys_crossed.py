@@ -177,6 +177,7 @@ ASKS_FOR_NOTHING = {
 
 FLAGS: dict[str, Any] = {
     "input_shape": {"x": (1, 3, 10, 8)},
+    "input_value": {"x": (1.0,)},
     "input_data_format": "NCHW",
     "output_data_format": "NHWC",
     "input_data_type": "UINT8",

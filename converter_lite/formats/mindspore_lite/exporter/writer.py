@@ -19,6 +19,7 @@ from converter_lite.formats.mindspore_lite.exporter.types import COPIED, refused
 from converter_lite.formats.mindspore_lite.exporter.unsharing import give_each_use_its_weight
 from converter_lite.formats.mindspore_lite.options import MsOptions, Problem
 from converter_lite.graph import is_constant, static_shape
+from converter_lite.passes.input_values import HINT
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 _IMAGE_CHANNELS = (1, 3, 4)
@@ -69,9 +70,9 @@ def refusal(problems: list[Problem]) -> TargetError:
     lines = [f"  {problem}" for problem in problems[:20]]
     if len(problems) > 20:
         lines.append(f"  and {len(problems) - 20} more")
-    return TargetError(
-        "a .ms file cannot express:\n" + "\n".join(lines), hint="use --saveType=ONNX, or change these nodes"
-    )
+    has_branches = any(" (If)" in line for line in lines)
+    hint = "use --saveType=ONNX, or change these nodes" + (f"; {HINT}" if has_branches else "")
+    return TargetError("a .ms file cannot express:\n" + "\n".join(lines), hint=hint)
 
 
 def _lower_all(ctx: Lowering) -> list[Problem]:

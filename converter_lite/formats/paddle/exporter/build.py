@@ -14,6 +14,7 @@ from converter_lite.formats.paddle.exporter.table import HANDLERS
 from converter_lite.formats.paddle.exporter.types import refused_type
 from converter_lite.formats.paddle.kernels import Target
 from converter_lite.formats.paddle.program import NbFile
+from converter_lite.passes.input_values import HINT
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 
@@ -91,10 +92,14 @@ def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
     if not problems:
         return
     dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
+    lines = "\n".join(f"  {problem}" for problem in problems)
+    hints = [
+        "fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
+        HINT if " (If)" in lines else "",
+    ]
     raise TargetError(
-        f"{len(problems)} of {len(model.graph)} nodes cannot be written as {kind}:\n"
-        + "\n".join(f"  {problem}" for problem in problems),
-        hint="fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
+        f"{len(problems)} of {len(model.graph)} nodes cannot be written as {kind}:\n{lines}",
+        hint="; ".join(filter(None, hints)),
     )
 
 
