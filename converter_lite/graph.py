@@ -159,8 +159,8 @@ def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:
 
 def find_nodes(graph: ir.Graph, name: str) -> list[ir.Node]:
     """Nodes that have this name now, or do the work of the original node or tensor of this name."""
-    exact = [node for node in graph if node.name == name]
-    return exact or [node for node in graph if name in node.meta.get(ALIASES, ())]
+    exact = [node for node in all_nodes(graph) if node.name == name]
+    return exact or [node for node in all_nodes(graph) if name in node.meta.get(ALIASES, ())]
 
 
 def observation(what: str, index: int) -> str:
@@ -170,7 +170,7 @@ def observation(what: str, index: int) -> str:
 
 def known_names(graph: ir.Graph) -> set[str]:
     """Every name that :func:`find_nodes` accepts."""
-    return {str(alias) for node in graph for alias in {node.name, *node.meta.get(ALIASES, ())}}
+    return {str(alias) for node in all_nodes(graph) for alias in {node.name, *node.meta.get(ALIASES, ())}}
 
 
 def label(node: ir.Node) -> str:

@@ -15,6 +15,7 @@ from converter_lite.graph import all_nodes, assign_names, known_names
 from converter_lite.passes import common
 from converter_lite.passes.activation import recognize_relu
 from converter_lite.passes.batchnorm import fold_batchnorm
+from converter_lite.passes.bodies import hoist_constants
 from converter_lite.passes.branches import inline_branches
 from converter_lite.passes.constant_folding import fold_constants, fold_without_growth
 from converter_lite.passes.gelu import fuse_gelu
@@ -49,11 +50,19 @@ REQUIRED: tuple[Pass, ...] = (common.lift_constants,)
 ONCE: tuple[Pass, ...] = (common.remove_unused, share_copied_constants, common.deduplicate_initializers)
 """Before the rounds; the last one reads every weight."""
 
-SETTLING: tuple[Pass, ...] = (common.lift_constants, fold_shapes, fold_constants, inline_branches, common.remove_unused)
+SETTLING: tuple[Pass, ...] = (
+    common.lift_constants,
+    hoist_constants,
+    fold_shapes,
+    fold_constants,
+    inline_branches,
+    common.remove_unused,
+)
 """For models that come with a plan."""
 
 RULES: tuple[Pass, ...] = (
     common.lift_constants,
+    hoist_constants,
     fold_shapes,
     share_sizes,
     simplify_reshape,

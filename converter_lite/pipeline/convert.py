@@ -160,8 +160,8 @@ class _Conversion:
                 with proof.blaming_the_model():
                     quantized = self._finished_network(job, resources)
                 proven.append(self._write(job, quantized, files.work, proof))
-                self.reporting.write_debug(job.format.name, quantized, job.prepared.model, dataset)
-                self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset)
+                self.reporting.write_debug(job.format.name, quantized, job.prepared.model, dataset, proof)
+                self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset, proof)
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
             self.reporting.write(result, proven, proof)

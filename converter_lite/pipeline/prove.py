@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +215,14 @@ class Proof:
             feeds = [_within(plan, feed) for feed in self._runnable(model, shapes)]
         for feed in feeds:
             yield feed, feed if interface is None else feed_for(interface, feed)
+
+    def random(self, model: ir.Model, count: int) -> list[Feed]:
+        """So many random samples of the proof, or all of them.
+
+        Raises:
+            ModelError: The float model runs on none.
+        """
+        return list(islice(self._runnable(model, dict(self._request.input_shape)), count))
 
     def _runnable(self, model: ir.Model, shapes: Mapping[str, tuple[int, ...]]) -> RandomDataset:
         """Random samples whose open lengths the float model runs on.

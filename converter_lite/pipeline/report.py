@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.data.random_samples import random_samples
 from converter_lite.errors import UsageError
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.request import ConvertRequest
@@ -18,7 +17,6 @@ from converter_lite.pipeline.result import ConvertResult
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.reports.page.packages import INSTALL, missing_packages, missing_text, require_packages
 from converter_lite.runtime.context import RunContext
-from converter_lite.runtime.engine import Feed
 from converter_lite.system.files import write_text
 
 if TYPE_CHECKING:
@@ -94,6 +92,7 @@ class Reporting:
         quantized: QuantizedModel,
         original: ir.Model,
         dataset: RememberingDataset | None,
+        proof: Proof,
     ) -> None:
         """Put the figures of one output format into the result.
 
@@ -103,6 +102,7 @@ class Reporting:
             quantized: What was written.
             original: The float graph of the format.
             dataset: Calibration samples; ``None`` measures on random ones.
+            proof: Draws those.
 
         Raises:
             ModelError: The runtime refuses a graph or a sample.
@@ -116,13 +116,14 @@ class Reporting:
             result.figures[name] = describe(quantized, original)
             return
         with self._context.log.stage("layer report"):
-            samples, is_real = self._samples(original, dataset, MEASURED_SAMPLES), dataset is not None
+            is_real = dataset is not None
+            samples = proof.random(original, MEASURED_SAMPLES) if dataset is None else dataset.head(MEASURED_SAMPLES)
             result.figures[name] = measure(quantized, original, samples, is_real=is_real, context=self._context)
             if dataset is not None and not result.samples:
                 result.samples = previews(samples[:SHOWN_SAMPLES])
 
     def write_debug(
-        self, name: str, quantized: QuantizedModel, model: ir.Model, dataset: RememberingDataset | None
+        self, name: str, quantized: QuantizedModel, model: ir.Model, dataset: RememberingDataset | None, proof: Proof
     ) -> None:
         """The CSV files about the layers of one format, where they are asked for and something is quantized.
 
@@ -131,6 +132,7 @@ class Reporting:
             quantized: What was written.
             model: The float graph as the format requires it.
             dataset: Calibration samples; ``None``: one random sample.
+            proof: Draws it.
         """
         if self._folder is None or not quantized.plan.quantized_nodes:
             return
@@ -139,7 +141,7 @@ class Reporting:
         with self._context.log.stage("debug reports"):
             place = self._folder if len(set(self._request.save_type)) == 1 else self._folder / name
             report = DebugReport(place, quantized, context=self._context, reference=quantized.reference or model)
-            report.write(self._samples(model, None, 1) if dataset is None else dataset)
+            report.write(proof.random(model, 1) if dataset is None else dataset)
 
     def write(self, result: ConvertResult, proven: Sequence[Proven], proof: Proof) -> None:
         """Write the page, even about files that the quality gate is going to refuse.
@@ -172,11 +174,6 @@ class Reporting:
             for path in self.page:
                 write_text(path, text)
                 self._context.log.info(f"Success save report to {path}")
-
-    def _samples(self, original: ir.Model, dataset: RememberingDataset | None, count: int) -> Sequence[Feed]:
-        if dataset is not None:
-            return dataset.head(count)
-        return list(random_samples(original, count, fixed_shapes=dict(self._request.input_shape)))
 
     def _configuration(self) -> dict[str, dict[str, str]]:
         """What was set: flags that differ from their defaults, and every key of the file."""

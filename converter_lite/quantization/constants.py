@@ -62,7 +62,7 @@ def refuse_broken_constants(model: ir.Model, plan: QuantPlan) -> None:
     Raises:
         CalibrationError: A constant of a quantized node holds NaN or infinite values.
     """
-    for node in model.graph:
+    for node in g.all_nodes(model.graph):
         if plan.mode(node) is NodeMode.FLOAT:
             continue
         for value in dict.fromkeys((*data_inputs(node), stored_weight(node), bias_of(node))):

@@ -18,6 +18,7 @@ from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.quantization.bias_correction import LayerFit, fit_layers
+from converter_lite.quantization.bodies import decide_inner_nodes
 from converter_lite.quantization.constants import refuse_broken_constants
 from converter_lite.quantization.full import avoid_saturation, check_saturation
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
@@ -81,6 +82,7 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
         else:
             zero_point = None if bounds is None else bounds.zero_point(node.inputs[0])
             plan.quantize(node, NodeMode.DYNAMIC, row_zero_point=zero_point)
+    decide_inner_nodes(model.graph, plan, settings.skip)
     return plan
 
 
@@ -152,7 +154,7 @@ def _fitted_integers(
 
 
 def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) -> None:
-    stored = [(n, w) for n in model.graph if plan.mode(n) is not NodeMode.FLOAT for w in stored_weights(n)]
+    stored = [(n, w) for n in g.all_nodes(model.graph) if plan.mode(n) is not NodeMode.FLOAT for w in stored_weights(n)]
     for node, weight in stored:
         if weight.name is None:
             continue

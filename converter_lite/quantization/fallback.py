@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.log import Log
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
@@ -51,7 +52,7 @@ def candidates(quantized: QuantizedModel) -> list[str]:
     Relu and Clip follow the node before them; operators that only move values lose no accuracy of their own.
     """
     names = []
-    for node in quantized.model.graph:
+    for node in g.all_nodes(quantized.model.graph):
         entry = operator(node)
         is_follower = entry is not None and entry.role in (Role.CLAMP, Role.SAME) and stored_weight(node) is None
         if quantized.plan.mode(node) is not NodeMode.FLOAT and not is_follower:
@@ -87,7 +88,7 @@ def sensitivities(
 
 def prices(model: ir.Model, names: Iterable[str]) -> dict[str, float]:
     """What leaving each node out costs: one for the node, and its multiplications in multiples of the average node's."""
-    nodes = {node.name or "": node for node in model.graph}
+    nodes = {node.name or "": node for node in g.all_nodes(model.graph)}
     work = {name: multiplications(nodes[name]) for name in names}
     mean = max(sum(work.values()) / max(len(work), 1), 1.0)
     return {name: NODE_PRICE + amount / mean for name, amount in work.items()}

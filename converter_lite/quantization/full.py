@@ -23,6 +23,7 @@ from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_ra
 from converter_lite.log import Log
 from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
 from converter_lite.quantization.bias_correction import LayerFit, corrected_outputs, fit_layers, samples_wanted
+from converter_lite.quantization.bodies import decide_inner_nodes
 from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases, refuse_broken_constants
 from converter_lite.quantization.equalize import equalize
 from converter_lite.quantization.placement import (
@@ -46,6 +47,7 @@ from converter_lite.targets.operands import (
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import Policy
 from converter_lite.targets.rules import data_inputs
+from converter_lite.targets.spec import TargetSpec
 
 BIAS_LIMIT = 2.0**30
 """Largest magnitude of a quantized bias; beyond it the weight scale of the channel grows (measured rule of the original)."""
@@ -56,7 +58,10 @@ SMOOTH_ALPHAS = (0.4, 0.5, 0.6)
 
 def decide_full(model: ir.Model, target: Policy, settings: FullSettings) -> QuantPlan:
     """Node decisions only; used by a dry run and by :func:`quantize_full`."""
-    return decide_nodes(model, target, settings.skip)
+    plan = decide_nodes(model, target, settings.skip)
+    if isinstance(target, TargetSpec) and target.weight_only:
+        decide_inner_nodes(model.graph, plan, settings.skip)
+    return plan
 
 
 def quantize_full(
@@ -229,7 +234,7 @@ def constant_params(
         CalibrationError: A weight is NaN, infinite or empty; it is named.
     """
     found: dict[str, QuantParams] = {}
-    for node in model.graph:
+    for node in g.all_nodes(model.graph):
         mode = plan.mode(node)
         if mode is NodeMode.FLOAT:
             continue

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import CalibrationError, ConfigError, did_you_mean
-from converter_lite.graph import lazy_tensor
+from converter_lite.graph import all_nodes, lazy_tensor
 from converter_lite.kernels.blocks import scales_shape
 from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec
@@ -136,7 +136,7 @@ class QuantPlan:
             ConfigError: It names nodes or tensors that the graph does not have, or has too few or too many scales.
         """
         graph = model.graph
-        nodes = {node.name for node in graph}
+        nodes = {node.name for node in all_nodes(graph)}
         tensors = {value.name for value in graph.inputs} | {output.name for node in graph for output in node.outputs}
         problems = [
             f"no node is called {name!r}{did_you_mean(name, _names(nodes))}" for name in self.nodes if name not in nodes

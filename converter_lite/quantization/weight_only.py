@@ -16,6 +16,7 @@ from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import bias_correction, mixed_bits, score, weight_uses, width_losses
 from converter_lite.quantization.blocks import block_spec, blocks_of, turn_weights
+from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.constants import (
     BIAS_OPERATORS,
     ensure_biases,
@@ -59,8 +60,12 @@ sign (MiniLM without data, cosine on calibration samples: 8 bits 0.9991 either w
 def decide_weights(model: ir.Model, settings: WeightSettings, *, target: str) -> QuantPlan:
     """Which weights are quantized, with a reason for every node that keeps float weights."""
     plan = QuantPlan(target)
-    for node in model.graph:
+    inner = [node for node in inner_nodes(model.graph) if stored_weights(node)]
+    is_plain = settings.mixed is None and settings.blocks is None
+    for node in (*model.graph, *inner):
         reason = _refusal(node, settings)
+        if not reason and not is_plain and node.graph is not model.graph:
+            reason = "it is in a branch or a loop: no width is searched there, and no blocks are written"
         if reason:
             plan.keep_float(node, reason)
         else:
@@ -195,14 +200,15 @@ class _Run:
         quantized = QuantizedModel(model, plan)
         with log.stage("quantization"):
             refuse_broken_constants(model, plan)
-            weighted = [node for node in model.graph if plan.mode(node) is NodeMode.WEIGHT]
+            weighted = [node for node in g.all_nodes(model.graph) if plan.mode(node) is NodeMode.WEIGHT]
             done: dict[str, int | None] = {}
             for node in log.track(weighted, "rounding weights", len(weighted)):
                 for weight in stored_weights(node):
                     _quantize_weight(node, weight, quantized, settings, done)
             if settings.bias_correction and self.feeds is None:
-                for node in weighted:
-                    _correct_from_batchnorm(node, quantized)
+                for node in model.graph:
+                    if plan.mode(node) is NodeMode.WEIGHT:
+                        _correct_from_batchnorm(node, quantized)
         if self.feeds is not None and (settings.bias_correction or settings.rounding.is_fitted):
             wanted = bias_correction.LayerFit(
                 settings.bias_correction, settings.rounding, self.grids, settings.input_scales

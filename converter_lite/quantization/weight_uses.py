@@ -60,7 +60,7 @@ def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
 def unchecked_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:
     """The same without checking the values."""
     readers: dict[str, tuple[ir.Value, list[ir.Node]]] = {}
-    for node in model.graph:
+    for node in g.all_nodes(model.graph):
         for weight in stored_weights(node) if plan.mode(node) is NodeMode.WEIGHT else ():
             readers.setdefault(weight.name or "", (weight, []))[1].append(node)
     return [WeightUse(value, tuple(nodes)) for value, nodes in readers.values()]

@@ -249,16 +249,19 @@ def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
 
 def _decide(quantized: QuantizedModel, dynamic: set[str]) -> None:
     plan = quantized.plan
-    for node in quantized.model.graph:
+    for node in g.all_nodes(quantized.model.graph):
         if not any(value.name in plan.weights for value in stored_weights(node)):
-            plan.keep_float(node, "it is float in the model")
+            if node.graph is quantized.model.graph:
+                plan.keep_float(node, "it is float in the model")
         elif node.name in dynamic and _is_symmetric_int8(plan.weights[str(stored_weights(node)[0].name)]):
             plan.quantize(node, NodeMode.DYNAMIC)
         elif node.op_type in WEIGHTED and node.inputs[0] is not None and str(node.inputs[0].name) in plan.activations:
             plan.quantize(node, NodeMode.INTEGER)
         else:
             plan.quantize(node, NodeMode.WEIGHT)
-    read = {str(value.name) for node in quantized.model.graph for value in node.inputs if value is not None}
+    read = {
+        str(value.name) for node in g.all_nodes(quantized.model.graph) for value in node.inputs if value is not None
+    }
     plan.weights = {name: params for name, params in plan.weights.items() if name in read}
 
 

@@ -25,6 +25,7 @@ kernels (seen in its optimized graphs).
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 
 import numpy as np
 import onnx_ir as ir
@@ -32,6 +33,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.clamps import saturation_clamps
 from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
@@ -121,7 +123,7 @@ class _Materializer:
         self.constants: dict[tuple[str, bytes, bytes], tuple[ir.Value, ir.Value]] = {}
         self.lowest: ir.Value | None = None
         self.names = g.Names(self.graph)
-        self.order: dict[ir.Node, int] = {}
+        self.places: dict[ir.Node, tuple[int, ir.Node]] = {}
 
     def run(self) -> None:
         clamps = [
@@ -132,7 +134,8 @@ class _Materializer:
         ]
         self._write_dynamic()
         self.names = g.Names(self.graph)
-        self.order = {node: index for index, node in enumerate(self.graph)}
+        nodes = list(enumerate(self.graph))
+        self.places = {inner: place for place in nodes for inner in (place[1], *inner_nodes([place[1]]))}
         for name, params in self.plan.weights.items():
             self._store_weight(name, params)
         for value in list(self.graph.inputs):
@@ -175,7 +178,7 @@ class _Materializer:
         readers = [(user, i) for user, i in value.uses() if self._reads_stored(user, i)]
         if not readers:
             return
-        first = min((user for user, _ in readers), key=self.order.__getitem__)
+        _, first = min((self.places[user] for user, _ in readers), key=itemgetter(0))
         nodes = self._dequantizing(name, params)
         for node in nodes:
             self.graph.insert_before(first, node)

@@ -1,0 +1,125 @@
+"""Constants of branches and bodies move into the main graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import TensorProto, helper, numpy_helper
+
+from converter_lite.passes.bodies import hoist_constants
+from converter_lite.passes.pipeline import optimize
+from tests.support import assert_same_outputs, clone, normal, operators
+
+
+def branch(name: str, rows: list[int]) -> onnx.GraphProto:
+    """A product with a weight that is put together in the branch: two halves in another order, turned."""
+    nodes = [
+        helper.make_node("Slice", ["w", "from", "to"], ["upper"], name=f"{name}_slice"),
+        helper.make_node("Concat", ["upper", "w"], ["joined"], axis=0, name=f"{name}_concat"),
+        helper.make_node("Transpose", ["joined"], ["turned"], name=f"{name}_transpose"),
+        helper.make_node("Mul", ["turned", "two"], ["scaled"], name=f"{name}_mul"),
+        helper.make_node("MatMul", ["x", "turned"], ["product"], name=f"{name}_product"),
+        helper.make_node("ReduceSum", ["scaled"], ["sum"], keepdims=0, name=f"{name}_sum"),
+        helper.make_node("Add", ["product", "sum"], [f"{name}_y"], name=f"{name}_add"),
+    ]
+    constants = {"w": normal(8, 16, seed=4), "from": np.array(rows[:1]), "to": np.array(rows[1:]), "two": np.float32(2)}
+    initializers = [numpy_helper.from_array(np.asarray(array), key) for key, array in constants.items()]
+    output = helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, ["B", None])
+    return helper.make_graph(nodes, name, [], [output], initializers)
+
+
+def model() -> ir.Model:
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                "If", ["c"], ["y"], then_branch=branch("t", [0, 4]), else_branch=branch("e", [0, 6]), name="If"
+            )
+        ],
+        "g",
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 16]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["B", None])],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(made)
+    return ir.from_proto(made)
+
+
+FEEDS = [{"c": np.array(c), "x": normal(2, 16)} for c in (True, False)]
+
+
+def test_constants_and_what_only_arranges_them_are_hoisted() -> None:
+    before, after = model(), model()
+    assert hoist_constants(after) == 4 + 4 + 3 + 3  # constants of two branches, Slice, Concat and Transpose of each
+    assert operators(after)["If"] == 1
+    outside = [node.op_type for node in after.graph]
+    assert outside == ["Slice", "Concat", "Transpose", "Slice", "Concat", "Transpose", "If"]
+    assert_same_outputs(before, after, *FEEDS)
+    assert hoist_constants(after) == 0
+
+
+def test_the_optimizer_computes_them_once() -> None:
+    before = model()
+    after = optimize(clone(before)).model
+    assert [node.op_type for node in after.graph] == ["If"]
+    assert_same_outputs(before, after, *FEEDS)
+
+
+def test_equal_weights_of_a_branch_stay_one() -> None:
+    """As in Silero VAD: the two branches of an inner If arrange the same weight in the same way."""
+    shared = numpy_helper.from_array(normal(8, 16, seed=4), "w")
+    bodies = []
+    for name in ("t", "e"):
+        nodes = [
+            helper.make_node("Unsqueeze", ["w", f"{name}_axis"], [f"{name}_w"], name=f"{name}_unsqueeze"),
+            helper.make_node("Mul", [f"{name}_w", "x"], [f"{name}_y"], name=f"{name}_mul"),
+        ]
+        output = helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, [1, 8, 16])
+        axis = numpy_helper.from_array(np.array([0]), f"{name}_axis")
+        bodies.append(helper.make_graph(nodes, name, [], [output], [axis]))
+    graph = helper.make_graph(
+        [helper.make_node("If", ["c"], ["y"], then_branch=bodies[0], else_branch=bodies[1], name="If")],
+        "g",
+        [
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [16]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 16])],
+        [shared],
+    )
+    before = ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    after = clone(before)
+    hoist_constants(after)
+    assert [node.op_type for node in after.graph] == ["Unsqueeze", "If"]
+    assert_same_outputs(before, after, *[{"c": np.array(c), "x": normal(16)} for c in (True, False)])
+
+
+def test_results_of_a_branch_stay() -> None:
+    identity = helper.make_node("Identity", ["w"], ["y1"], name="identity")
+    first = helper.make_graph(
+        [identity],
+        "first",
+        [],
+        [helper.make_tensor_value_info("y1", TensorProto.FLOAT, [4])],
+        [numpy_helper.from_array(normal(4), "w")],
+    )
+    second = helper.make_graph(
+        [],
+        "second",
+        [],
+        [helper.make_tensor_value_info("v", TensorProto.FLOAT, [4])],
+        [numpy_helper.from_array(normal(4, seed=2), "v")],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("If", ["c"], ["y"], then_branch=first, else_branch=second, name="If")],
+        "g",
+        [helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+    )
+    before = ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    after = clone(before)
+    assert hoist_constants(after) == 1
+    assert_same_outputs(before, after, *[{"c": np.array(c)} for c in (True, False)])
