@@ -48,6 +48,35 @@ def test_what_is_written_is_read_back() -> None:
     assert read["all"][1] == {"id": 2, "weight": 0.0}
 
 
+def test_texts_and_short_vectors_that_are_equal_are_written_once() -> None:
+    one, many = ([{"name": "a name of a tensor", "sizes": [1, 3, 224, 224]}] * count for count in (1, 11))
+    table = len(SCHEMA.encode("Node", {"all": [{}] * 11})) - len(SCHEMA.encode("Node", {"all": [{}]}))
+    grown = len(SCHEMA.encode("Node", {"all": many})) - len(SCHEMA.encode("Node", {"all": one}))
+    assert grown <= table + 10 * 12
+    long = np.arange(100)
+    assert len(SCHEMA.encode("Node", {"all": [{"sizes": long}] * 2})) > 1600
+    one, two = (len(SCHEMA.encode("Node", {"tags": ["the name of an argument"] * count})) for count in (1, 2))
+    assert two >= one + 28  # texts in vectors stay apart
+    read = SCHEMA.decode("Node", SCHEMA.encode("Node", {"all": many}))["all"]
+    assert all(item["name"] == "a name of a tensor" and item["sizes"].tolist() == [1, 3, 224, 224] for item in read)
+
+
+def test_tables_that_are_equal_are_written_once_where_the_schema_says_so() -> None:
+    schema = Schema({"Node": FIELDS}, shared=("Node",))
+    same, other = {"id": 1, "sizes": np.arange(2), "tags": ["x"], "next": {"weight": 0.5}}, {"id": 1, "weight": -0.5}
+    alone = len(schema.encode("Node", {"all": [same, other]}))
+    data = schema.encode("Node", {"all": [same, dict(same), other, same]})
+    assert len(data) - alone == 8
+    assert len(SCHEMA.encode("Node", {"all": [same, same]})) > len(schema.encode("Node", {"all": [same, same]})) + 16
+    read = schema.decode("Node", data)["all"]
+    assert [(item["id"], item["weight"], len(item.get("tags", ()))) for item in read] == [
+        (1, 0.0, 1),
+        (1, 0.0, 1),
+        (1, -0.5, 0),
+        (1, 0.0, 1),
+    ]
+
+
 def test_a_number_that_does_not_fit_its_field_is_refused() -> None:
     with pytest.raises(FormatError, match="Node: a number does not fit its field"):
         SCHEMA.encode("Node", {"id": 2**31})

@@ -127,5 +127,7 @@ _TABLES: dict[str, str] = {
     "Custom": "type:string attr:[Attribute]",
 }
 
-SCHEMA = Schema(_TABLES, identifier=IDENTIFIER, union=OPERATORS, byte_alignment=16, replaces=True)
+SCHEMA = Schema(
+    _TABLES, identifier=IDENTIFIER, union=OPERATORS, byte_alignment=16, replaces=True, shared=("Primitive",)
+)
 """The codec of these files."""

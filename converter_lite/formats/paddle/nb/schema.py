@@ -24,7 +24,7 @@ _TABLES: dict[str, str] = {
     "CombinedParamsDesc": "params:[ParamDesc]",
 }
 
-SCHEMA = Schema(_TABLES)
+SCHEMA = Schema(_TABLES, shared=("Attr", "Var", "VarType"))
 """The codec of these files."""
 
 PARAM_LOD_TENSOR = 1
