@@ -69,7 +69,7 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
                 plan.keep_float(node, "its table is so small that floats are faster")
             else:
                 plan.quantize(node, NodeMode.WEIGHT)
-        elif is_recurrent(node) and settings.recurrent is not NodeMode.FLOAT and stored_weights(node):
+        elif is_recurrent(node) and stored_weights(node):
             if is_small(node):
                 plan.keep_float(node, "its weights are so small that integers save nothing")
             else:
@@ -159,7 +159,9 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
         if weight.name is None:
             continue
         if plan.mode(node) is NodeMode.WEIGHT or is_recurrent(node):
-            spec = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True, axis=stored_axis(node, weight))
+            has_axis = settings.recurrent_per_channel or not is_recurrent(node)
+            axis = stored_axis(node, weight) if has_axis else None
+            spec = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True, axis=axis)
         else:
             axis = output_channel_axis(node, weight) if settings.weight_per_channel else None
             spec = QuantSpec(8, signed=True, symmetric=True, narrow_range=SYMMETRIC_WEIGHT.narrow_range, axis=axis)

@@ -50,6 +50,7 @@ def _grid(choice: Choice, mode: NodeMode, node: ir.Node, weight: ir.Value) -> Qu
     settings = choice.settings
     if isinstance(settings, WeightSettings):
         axis = settings.storage.axis(node, weight) if settings.per_channel else None
-        return weight_spec(settings, settings.bits, g.static_shape(weight) or (), axis)
+        bits = max(settings.bits, settings.storage.least_bits(node, weight))
+        return weight_spec(settings, bits, g.static_shape(weight) or (), axis)
     spec = choice.target.capability(node).weight
     return spec if choice.is_per_channel else replace(spec, axis=None)

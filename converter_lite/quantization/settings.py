@@ -139,7 +139,8 @@ class DynamicSettings:
         rounding: How weights become integers; to nearest where there are no calibration samples.
         rows: Activations may have a scale per row; otherwise every tensor has one.
         recurrent: DYNAMIC: LSTMs compute with integers where that is faster, WEIGHT: weights of recurrent layers are only stored
-            as integers (as all others are with DYNAMIC), FLOAT: they stay float.
+            as integers (as all others are with DYNAMIC).
+        recurrent_per_channel: Weights of recurrent layers have a scale per row; otherwise each has one.
     """
 
     weight_per_channel: bool = True
@@ -149,6 +150,7 @@ class DynamicSettings:
     rounding: Rounding = Rounding.ADAPTIVE
     rows: bool = True
     recurrent: NodeMode = NodeMode.DYNAMIC
+    recurrent_per_channel: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,7 +315,7 @@ def _quantize_weight(
     blocks = block_spec(node, weight, settings) if known is None else None
     axis = settings.storage.axis(node, weight) if settings.per_channel else None
     axis = axis if blocks is None else blocks.axis
-    bits = settings.bits if known is None else known.spec.bits
+    bits = max(settings.bits, settings.storage.least_bits(node, weight)) if known is None else known.spec.bits
     if weight.name in done:
         if done[weight.name] == axis:
             return

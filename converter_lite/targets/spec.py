@@ -32,6 +32,7 @@ class TargetSpec:
         attributes: operator -> attribute -> values for which the integer kernel exists.
         averaged: Most elements that an integer average adds up without overflow; ``None``: any number.
         weight_only: Operators without integer kernels whose weights are stored as integers all the same.
+        stored_per_channel: Those of them that may have a scale per channel.
         float_output: Weighted operators whose integer kernel can give float results.
         float_addend: An Add reads the addend that comes straight from a convolution in float (one kernel).
         only_between_weighted: Operators without weights are quantized only between quantized neighbours,
@@ -54,6 +55,7 @@ class TargetSpec:
     attributes: Mapping[str, Mapping[str, tuple[object, ...]]] = field(default_factory=dict)
     averaged: int | None = None
     weight_only: frozenset[str] = frozenset()
+    stored_per_channel: frozenset[str] = frozenset({"Gather", *RECURRENT})
     float_output: frozenset[str] = frozenset()
     float_addend: bool = False
     only_between_weighted: bool = True
@@ -67,7 +69,7 @@ class TargetSpec:
     def capability(self, node: ir.Node) -> Capability:
         """What the device can do with a node."""
         weight = next(iter(stored_weights(node)), None)
-        has_axis = node.op_type in ("Gather", *RECURRENT, *self.per_channel_operators)
+        has_axis = node.op_type in self.stored_per_channel | self.per_channel_operators
         axis = stored_axis(node, weight) if weight is not None and has_axis else None
         is_stored = weight is not None and node.op_type in self.weight_only
         return Capability(

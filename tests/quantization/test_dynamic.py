@@ -178,10 +178,10 @@ def test_full_quantization_for_the_cpu_stores_recurrent_weights_too(tmp_path: Pa
     assert sqnr(model, ir.load(tmp_path / "o.onnx"), samples_of(model)) > 30
 
 
-def test_devices_that_store_no_recurrent_weights_keep_floats() -> None:
-    settings = DynamicSettings(recurrent=NodeMode.FLOAT)
+def test_recurrent_weights_have_one_scale_where_a_device_wants_it() -> None:
+    settings = DynamicSettings(recurrent=NodeMode.WEIGHT, recurrent_per_channel=False)
     plan = quantize_dynamic(lstm(), settings, target="CPU", context=RunContext()).plan
-    assert plan.float_reasons() == [("is neither a matrix product nor a table", 1)]
+    assert {name: params.spec.axis for name, params in plan.weights.items()} == {"w": None, "r": None}
 
 
 REASONS = {

@@ -370,9 +370,15 @@ def test_the_work_of_a_recurrent_node_is_that_of_both_products() -> None:
     assert multiplications(node) == 5 * 2 * 48 * (6 + 12)
 
 
-def test_recurrent_weights_stay_float_where_a_format_wants_it_and_where_both_are_small() -> None:
-    plan = decide_weights(recurrent("GRU"), WeightSettings(storage=MsStorage()), target="CPU")
-    assert plan.nodes["GRU_0"].reason == "weights of GRU stay float"
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_ms_files_have_one_scale_and_eight_bits_or_more_for_a_recurrent_weight(bits: int) -> None:
+    quantized = weights(recurrent("GRU"), storage=MsStorage(), bits=bits)
+    assert {(params.spec.axis, params.spec.bits) for params in quantized.plan.weights.values()} == {
+        (None, max(bits, 8))
+    }
+
+
+def test_recurrent_weights_stay_float_where_both_are_small() -> None:
     assert decide_weights(recurrent("GRU"), WeightSettings(min_size=863), target="CPU").quantized_nodes
     assert not decide_weights(recurrent("GRU"), WeightSettings(min_size=864), target="CPU").quantized_nodes
 

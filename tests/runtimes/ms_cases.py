@@ -396,6 +396,31 @@ def recurrent() -> Iterator[Case]:
     w, r, b = const((1, 12, 4)), const((1, 12, 3), 2), const((1, 24), 3)
     state = values((1, 2, 3), 7), values((1, 2, 3), 8)
     yield case("lstm_initial", "LSTM", x, w, r, b, None, *state, outputs=3, hidden_size=3, tolerance=5e-4)
+    for rows, hidden, direction in (
+        (1, 16, "forward"),
+        (1, 16, "bidirectional"),
+        (1, 5, "forward"),
+        (3, 7, "bidirectional"),
+    ):
+        count = 1 + (direction == "bidirectional")
+        x = values((6, rows, 9))
+        w, r = const((count, 4 * hidden, 9), low=-0.3, high=0.3), const((count, 4 * hidden, hidden), 2, -0.3, 0.3)
+        state = values((count, rows, hidden), 7), values((count, rows, hidden), 8)
+        attributes = {"hidden_size": hidden, "direction": direction}
+        yield case(f"lstm_{rows}x{hidden}_{direction}", "LSTM", x, w, r, outputs=3, tolerance=5e-4, **attributes)
+        yield case(
+            f"lstm_{rows}x{hidden}_{direction}_initial",
+            "LSTM",
+            x,
+            w,
+            r,
+            const((count, 8 * hidden), 3),
+            None,
+            *state,
+            outputs=1,
+            tolerance=5e-4,
+            **attributes,
+        )
 
 
 FAMILIES = (

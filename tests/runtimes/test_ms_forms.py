@@ -39,11 +39,11 @@ pytestmark = pytest.mark.runtime
 
 Array = NDArray[Any]
 
-WEIGHTED = ("conv_", "deconv_", "matmul", "gemm", "gather_", "embedding")
+WEIGHTED = ("conv_", "deconv_", "matmul", "gemm", "gather_", "embedding", "lstm_", "gru_", "rnn_")
 """Beginnings of the names of cases whose operators have weights."""
 
 
-DYNAMIC = DynamicSettings(portable=False, rows=False)
+DYNAMIC = DynamicSettings(portable=False, rows=False, recurrent_per_channel=False)
 
 
 def stored() -> Iterator[tuple[str, Case, QuantizedModel]]:

@@ -18,7 +18,7 @@ from converter_lite.graph import int_attribute, static_shape
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.storage import Storage
 from converter_lite.targets.devices import INT8_ACTIVATION, SYMMETRIC_WEIGHT
-from converter_lite.targets.operands import is_recurrent, stored_axis, weight_of
+from converter_lite.targets.operands import RECURRENT, is_recurrent, stored_axis, weight_of
 from converter_lite.targets.policy import DEVICE_STEM
 from converter_lite.targets.spec import TargetSpec
 
@@ -35,7 +35,8 @@ MS_CPU = TargetSpec(
     integer=frozenset({"Conv", "Gemm", "MatMul", "Concat", "Relu", "Clip"})
     | {"MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"},
     averaged=LARGEST_AVERAGE,
-    weight_only=frozenset({"ConvTranspose", "Gather"}),
+    weight_only=frozenset({"ConvTranspose", "Gather", *RECURRENT}),
+    stored_per_channel=frozenset({"Gather"}),
     float_stem=DEVICE_STEM,
     note="integer kernels of the MindSpore Lite 2.0.0 runtimes",
 )
@@ -95,9 +96,14 @@ class MsStorage(Storage):
     fits_steps: bool = False
     packed: bool = True
 
-    def refusal(self, node: ir.Node) -> str:
-        """Recurrent operators keep float weights."""
-        return f"weights of {node.op_type} stay float" if is_recurrent(node) else ""
+    def axis(self, node: ir.Node, weight: ir.Value) -> int | None:
+        """Axis of scales per channel; weights of recurrent layers have one scale."""
+        return None if is_recurrent(node) else stored_axis(node, weight)
+
+    def least_bits(self, node: ir.Node, weight: ir.Value) -> int:
+        """Eight bits with the one scale of a recurrent layer; less would lose far more than with a scale per gate's row."""
+        del weight
+        return 8 if is_recurrent(node) else 1
 
     def spec(self, spec: QuantSpec, *, channels: int, elements: int) -> QuantSpec:
         """See :func:`economical_spec`; one bit has a grid of its own."""
@@ -107,7 +113,7 @@ class MsStorage(Storage):
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
         """Packed bits and parameters; entropy coding comes on top where it pays."""
         shape = static_shape(weight) or (0,)
-        axis, elements = stored_axis(node, weight) if per_channel else None, math.prod(shape)
+        axis, elements = self.axis(node, weight) if per_channel else None, math.prod(shape)
         channels = 1 if axis is None else shape[axis]
         spec = self.spec(QuantSpec(bits, axis=axis), channels=channels, elements=elements)
         return -(-elements * spec.bits // 8) + PARAMETER_BYTES * (channels if spec.axis is not None else 1)

@@ -7,6 +7,7 @@ the same value in another order. A purely convolutional network thus gets no Tra
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -59,6 +60,7 @@ class Lowering:
         self._constants: dict[tuple[Any, ...], int] = {}
         self.shared_weights: dict[tuple[Any, ...], int] = {}
         self._node_names: set[str] = set()
+        self._node_counts: Counter[tuple[str, str]] = Counter()
         self._current: ir.Node | None = None
 
     # Questions about values
@@ -415,10 +417,19 @@ class Lowering:
         finally:
             self._current = None
 
+    def number_nodes(self, first: int) -> None:
+        """Give nodes from the number ``first`` on, and their results, names that are numbers: those of thousands take space."""
+        for number, node in enumerate(self.ms.nodes[first:], first):
+            self._node_names.discard(node.name)
+            node.name = self._unique(str(number), node.op)
+            for place, index in enumerate(node.outputs):
+                self.ms.tensors[index].name = node.name if len(node.outputs) == 1 else f"{node.name}:{place}"
+
     def _unique(self, name: str, op: str) -> str:
-        candidate, count = name, 1
+        candidate = name
         while candidate in self._node_names:
-            candidate, count = f"{name}/{op}_{count}", count + 1
+            self._node_counts[name, op] += 1
+            candidate = f"{name}/{op}_{self._node_counts[name, op]}"
         self._node_names.add(candidate)
         return candidate
 

@@ -162,6 +162,27 @@ def _entropy_coded(values: NDArray[np.float32], limit: int) -> bytes | None:
     return coded if coded is not None and len(coded) < limit else None
 
 
+def coded_weight(ctx: Lowering, node: ir.Node, value: ir.Value) -> NDArray[np.float32] | None:
+    """The numbers of a weight with one scale, for :func:`coded_reals`; ``None``: it stays as it is."""
+    params = quantized_weight(ctx, node, value)
+    if params is None:
+        return None
+    if not params.is_per_channel and ctx.options.encode:
+        steps = stored_integers(ctx.quantized, value.name or "") - _quant(params).zero_point[0]
+        if estimated_bytes(np.unique(steps, return_counts=True)[1]) < 4 * steps.size:
+            return params.scale * steps.astype(np.float32)
+    ctx.notes.append(f"{label(node)}: {value.name} stored in float32, it cannot be coded with one scale in fewer bytes")
+    return None
+
+
+def coded_reals(ctx: Lowering, values: NDArray[np.float32], name: str) -> int:
+    """A constant that every runtime expands to floats while loading; as it is where that would take more bytes."""
+    coded = _entropy_coded(values, values.nbytes)
+    if coded is None:
+        return ctx.add_constant(values, name)
+    return ctx.tensor(MsTensor(name, DataType.FLOAT32, values.shape, coded, compression=Compression.FSE))
+
+
 def _expanded_at_load(ctx: Lowering, node: ir.Node, value: ir.Value, params: QuantParams, order: Perm) -> Weight:
     """A weight that every runtime expands to floats while loading: entropy coded, whatever the kernel.
 

@@ -52,7 +52,7 @@ _MODES = {
 }
 
 
-_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
+_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather", "LSTM")
 
 
 class Importer:

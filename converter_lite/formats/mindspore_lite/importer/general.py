@@ -238,6 +238,25 @@ def _gather(ctx: Importer, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Gather", [source, ctx.value(indices)], axis=axis))
 
 
+def _lstm(ctx: Importer, node: MsNode) -> None:
+    """One layer; weights ``(directions, gates * hidden, columns)`` and gates are those of ONNX."""
+    if len(node.inputs) != 6 or any(len(ctx.ms.tensors[index].dims) != 3 for index in node.inputs[1:3]):
+        raise FormatError("only an LSTM with two weights, biases and two states is supported", where=ctx.where)
+    order = pm.identity(3)
+    is_stored = node.quant_type is not QuantType.NONE
+    weights = [ctx.weight(index, order) if is_stored else ctx.value(index) for index in node.inputs[1:3]]
+    x, bias, *states = (ctx.value(index) for index in (node.inputs[0], *node.inputs[3:]))
+    results = ctx.add_many(
+        "LSTM",
+        [x, *weights, bias, None, *states],
+        len(node.outputs),
+        hidden_size=ctx.ms.tensors[node.inputs[2]].dims[-1],
+        direction="bidirectional" if node.attributes["bidirectional"] else "forward",
+    )
+    for index, value in zip(node.outputs, results, strict=True):
+        ctx.bind(index, value)
+
+
 def _gather_nd(ctx: Importer, node: MsNode) -> None:
     indices = ctx.as_int64(node.inputs[1], "indices", shape=ctx.ms.tensors[node.inputs[1]].dims)
     ctx.bind(node.outputs[0], ctx.add("GatherND", [ctx.value(node.inputs[0]), indices]))
@@ -288,6 +307,7 @@ TABLE: dict[str, ImportNode] = {
     "StridedSlice": _strided_slice,
     "SliceFusion": _slice_fusion,
     "Gather": _gather,
+    "LSTM": _lstm,
     "GatherNd": _gather_nd,
     "Shape": _shape,
     "Fill": _fill,
