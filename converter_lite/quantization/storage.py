@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.quantization import forecast
-from converter_lite.quantization.qdq.parts import NARROWEST
+from converter_lite.quantization.qdq.parts import GATHERED_BITS, NARROWEST, SMALL_TABLE
 from converter_lite.targets.operands import stored_axis
 
 WIDTHS = (4, 8, 16)
@@ -70,8 +72,15 @@ class OnnxStorage(Storage):
 
     narrowest: int = NARROWEST
 
+    def least_bits(self, node: ir.Node, weight: ir.Value) -> int:
+        """A larger table that is only gathered takes a byte an element, whatever its grid: it gets the grid of a byte."""
+        shape = g.static_shape(weight) or (0,)
+        is_table = math.prod(shape) > SMALL_TABLE and all(user.op_type == "Gather" for user, _ in weight.uses())
+        return GATHERED_BITS if node.op_type == "Gather" and is_table else 1
+
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:
         """See :func:`~converter_lite.quantization.forecast.stored_bytes`."""
+        bits = max(bits, self.least_bits(node, weight))
         return forecast.stored_bytes(node, weight, bits, per_channel=per_channel, narrowest=self.narrowest)
 
 

@@ -370,6 +370,21 @@ def test_the_work_of_a_recurrent_node_is_that_of_both_products() -> None:
     assert multiplications(node) == 5 * 2 * 48 * (6 + 12)
 
 
+@pytest.mark.parametrize(("rows", "bits"), [(100, 4), (3000, 8)])
+def test_a_table_that_takes_a_byte_an_element_has_the_grid_of_a_byte(rows: int, bits: int) -> None:
+    text = "g (int64[1,5] i) => (float[1,5,16] y) { y = Gather(w, i) }"
+    quantized = weights(build(text, w=normal(rows, 16)), bits=4)
+    assert quantized.plan.weights["w"].spec.bits == bits
+    stored = [value for name, value in written(quantized).graph.initializers.items() if name == "w_quantized"]
+    assert [value.dtype for value in stored] == [ir.DataType.INT4 if bits == 4 else ir.DataType.INT8]
+
+
+def test_a_table_that_is_multiplied_too_keeps_the_width_that_was_asked_for() -> None:
+    text = """g (int64[1,5] i, float[1,16] x) => (float[1,5,16] y, float[1,3000] z)
+        { y = Gather(w, i) t = Transpose<perm=[1,0]>(w) z = MatMul(x, t) }"""
+    assert weights(build(text, w=normal(3000, 16)), bits=4).plan.weights["w"].spec.bits == 4
+
+
 @pytest.mark.parametrize("bits", [4, 8, 16])
 def test_ms_files_have_one_scale_and_eight_bits_or_more_for_a_recurrent_weight(bits: int) -> None:
     quantized = weights(recurrent("GRU"), storage=MsStorage(), bits=bits)

@@ -23,7 +23,7 @@ from converter_lite import graph as g
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.passes.rewrite import is_op, replace
 from converter_lite.quantization.qdq.known import is_known
-from converter_lite.quantization.qdq.materialize import SMALL_TABLE
+from converter_lite.quantization.qdq.parts import SMALL_TABLE
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
 FLOAT = ir.DataType.FLOAT

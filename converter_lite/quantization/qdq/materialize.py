@@ -39,7 +39,16 @@ from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
-from converter_lite.quantization.qdq.parts import LOWER, NARROWEST, UPPER, has_two_parts, lower, parts_of, upper
+from converter_lite.quantization.qdq.parts import (
+    LOWER,
+    NARROWEST,
+    SMALL_TABLE,
+    UPPER,
+    has_two_parts,
+    lower,
+    parts_of,
+    upper,
+)
 from converter_lite.quantization.qdq.recurrent import write_lstm
 from converter_lite.targets.operands import is_recurrent, operator, weight_of
 from converter_lite.targets.operators import Role
@@ -72,10 +81,6 @@ STORAGE: dict[tuple[int, bool], ir.DataType] = {
 RESULTS = {"DequantizeLinear": "dequantized", "Add": "added", "Mul": "multiplied"}
 """Operator that dequantizes a weight, or takes part in it -> end of its result's name."""
 
-
-SMALL_TABLE = 1 << 15
-"""Most elements of a table that is dequantized as other weights are: 128 KiB. Dequantizing the rows that are gathered takes up to
-five nodes more in each run, of 1.5 microseconds each (onnxruntime 1.32)."""
 
 MOVED = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice")
 """Operators that onnxruntime computes in integers in front of a QuantizeLinear, whatever stands before them."""
