@@ -20,7 +20,11 @@ SETTINGS = {
 }
 """Mode -> the beginning of its configuration."""
 
-PEERS = ("ort_static", "ort_dynamic")
+PEERS = {"ort_static": (), "ort_dynamic": (), "nearest_8": ("--bits=8",), "nearest_4": ("--bits=4",)}
+"""Mode -> options of its program: onnxruntime's quantizers, and plain rounding."""
+
+SIZELESS = frozenset({"nearest_8", "nearest_4"})
+"""Those whose files say nothing about size and speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class Case:
     """One conversion of a network.
 
     Attributes:
-        mode: A key of :data:`SETTINGS`, or one of :data:`PEERS`.
+        mode: A key of :data:`SETTINGS` or of :data:`PEERS`.
         suffix: Of the file that is written.
     """
 
@@ -42,7 +46,7 @@ class Case:
 
     @property
     def is_peer(self) -> bool:
-        """Whether onnxruntime's quantizer does it."""
+        """Whether it is done by what ours is compared with."""
         return self.mode in PEERS
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.machine import machine_lines
 from bench.programs import Places
 from bench.tables import ABSENT, markdown_table
-from bench.zoo.cases import CASES, FORMATS, SETTINGS, Case
+from bench.zoo.cases import CASES, FORMATS, PEERS, SETTINGS, Case
 from bench.zoo.running import ROOT, Made, Result, networks, results
 
 MIB = 1 << 20
@@ -21,18 +21,27 @@ MIB = 1 << 20
 WORSE_BY, SLOWER = 0.002, 0.95
 """Cosine below onnxruntime's, and speed against float, from which a network is listed."""
 
-PEER_OF = {"full.onnx": "ort_static", "dynamic.onnx": "ort_dynamic"}
-"""Case -> onnxruntime's quantizer that does the same."""
+MANY = 12
+"""Networks with the same reason from which they are counted, not named."""
+
+PEER_OF = {
+    "full.onnx": "ort_static",
+    "dynamic.onnx": "ort_dynamic",
+    "weight8.onnx": "nearest_8",
+    "weight4.onnx": "nearest_4",
+}
+"""Case -> what it is compared with: onnxruntime's quantizer that does the same, or plain rounding."""
 
 HOW = """\
 Networks of torchvision, timm and transformers (few layers, small pictures) and some made here, with random weights and
 statistics of batch normalizations from samples. *Form*: the exporter (`trace`: PyTorch's older one, `dynamo`: the present
 one), the operator set, weights in a file of their own, float16. Full quantization is calibrated with 8 samples; cosines are
 the mean over 4 others of the least of any output, *exact* in arithmetic that no kernel saturates, *native* as onnxruntime
-computes here, *centred* (exact) after the mean of the float model's outputs over the samples is taken away: a network that
-was not trained says nearly the same to every sample. For `.ms` and `.nb` it is the cosine of the proof. *Speed*: processor
-time of the float model divided by that of the file, one thread, in turns. *Size* is that of the file divided by the
-float model's. A dash: not run yet, or no such figure. *Seconds* are processor time of the whole command, *MiB* its peak memory.
+computes here; *nearest* are weights rounded to nearest, each channel between its extremes. *Centred* (exact) is after the mean
+of the float model's outputs over the samples is taken away: a network that was not trained says nearly the same to every sample.
+For `.ms` and `.nb` it is the cosine of the proof, which is on random inputs where there are no samples. *Speed*: processor time
+of the float model divided by that of the file, one thread, in turns. *Size* is that of the file divided by the float model's. A
+dash: not run yet, or no such figure. *Seconds* are processor time of the whole command, *MiB* its peak memory.
 """
 
 Found = Mapping[tuple[str, str], Result]
@@ -124,16 +133,28 @@ def _row(one: Made, case: Case, found: Found) -> list[str]:
 
 def lists(found: Found) -> Iterator[str]:
     """What was refused and why, defects, and where a file is worse than it should be."""
-    ours = {key: result for key, result in found.items() if not key[1].startswith("ort_")}
+    ours = {key: result for key, result in found.items() if key[1] not in PEERS}
     for verdict, title in (("defect", "Defects"), ("refused", "Refused")):
-        lines = (f"{n}, {c}: {_reason(r)}" for (n, c), r in ours.items() if r["verdict"] == verdict)
-        yield _list(title, lines)
+        yield _list(title, _by_reason({key: result for key, result in ours.items() if result["verdict"] == verdict}))
     compared = sum((network, PEER_OF.get(case, "")) in found for network, case in found)
-    yield _list(f"Cosine lower than onnxruntime's by more than {WORSE_BY}, of {compared} compared", _worse(found))
+    yield _list(
+        f"Cosine lower than that of onnxruntime or of plain rounding by more than {WORSE_BY}, of {compared} compared",
+        _worse(found),
+    )
     lines = (f"{n}, {c}: {r['speedup']:.2f}" for (n, c), r in ours.items() if r.get("speedup", 1) < SLOWER)
     yield _list("Slower than float", lines)
     lines = (f"{n}, {c}: {r['bytes']:,} against {r['float_bytes']:,}" for (n, c), r in ours.items() if _grows(r))
     yield _list("Larger than the float model", lines)
+
+
+def _by_reason(found: Found) -> Iterator[str]:
+    """A line per network and case, or per case and reason where many networks have it."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for (network, case), result in found.items():
+        names.setdefault((case, _reason(result)), []).append(network)
+    for (case, reason), networks_ in names.items():
+        who = networks_ if len(networks_) <= MANY else [f"{len(networks_)} networks"]
+        yield from (f"{one}, {case}: {reason}" for one in who)
 
 
 def _reason(result: Result) -> str:

@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.process import ProcessRun, failure_reason, measure
-from bench.zoo.cases import CASES, FORMATS, Case, configuration
+from bench.zoo.cases import CASES, FORMATS, PEERS, SIZELESS, Case, configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS, BYTES = 300, 12 << 30
 """End of a conversion's time, and of the memory that it asks for."""
 
-REFUSED = 1
-"""Exit status of a conversion that says why it is not done."""
+REFUSED = (1, 2)
+"""Exit statuses of a conversion that says why it is not done: for the model, and for what was asked."""
+
+TIMES = ("float_ms", "speedup")
 
 Result = dict[str, Any]
 
@@ -114,10 +116,11 @@ def run(made: Made, case: Case) -> Result:
             "float_bytes": made.bytes,
             **_said(work / "out.json"),
         }
-        if not took.status:
+        if not took.status and case.mode not in SIZELESS:
             found["bytes"] = sum(path.stat().st_size for path in work.glob(f"out.{case.suffix}*"))
         if not took.status and case.suffix == "onnx" and case.mode != "float":
-            found |= _judged(made, written, work)
+            judged = _judged(made, written, work)
+            found |= {key: value for key, value in judged.items() if case.mode not in SIZELESS or key not in TIMES}
         return found | _verdict(found, took, case)
 
 
@@ -132,7 +135,8 @@ def _environment() -> dict[str, str]:
 
 def _command(made: Made, case: Case, work: Path) -> list[str]:
     if case.is_peer:
-        line = [sys.executable, "-m", f"bench.peers.{case.mode}", "--task", "zoo", "--samples", "8"]
+        program = f"bench.peers.{case.mode.partition('_')[0] if case.mode in SIZELESS else case.mode}"
+        line = [sys.executable, "-m", program, "--task", "zoo", "--samples", "8", *PEERS[case.mode]]
         return [
             *line,
             "--model",
@@ -192,7 +196,7 @@ def _verdict(found: Result, took: ProcessRun, case: Case) -> Result:
         wrong = found.get("judge")
         return {"verdict": "defect", "why": wrong} if wrong else {"verdict": "ok"}
     why = failure_reason(took).removeprefix("ERROR").strip(" :")
-    is_told = took.status == REFUSED and (case.is_peer or "Traceback" not in took.output)
+    is_told = took.status in REFUSED and (case.is_peer or "Traceback" not in took.output)
     return {"verdict": "refused" if is_told else "defect", "why": why, "output": took.output[-2000:]}
 
 

@@ -54,7 +54,13 @@ def test_a_conversion_is_measured_and_judged_and_shown(zoo: Path) -> None:
 
 @pytest.mark.parametrize(
     ("status", "output", "verdict"),
-    [(1, "ERROR no", "refused"), (3, "ERROR a defect", "defect"), (-9, "", "defect"), (1, "Traceback\nX: y", "defect")],
+    [
+        (1, "ERROR no", "refused"),
+        (2, "ERROR no", "refused"),
+        (3, "ERROR a defect", "defect"),
+        (-9, "", "defect"),
+        (1, "Traceback\nX: y", "defect"),
+    ],
 )
 def test_only_a_told_refusal_is_one(status: int, output: str, verdict: str) -> None:
     assert _verdict({}, ProcessRun(status, 1.0, 1, output), Case("float"))["verdict"] == verdict
