@@ -18,13 +18,15 @@ from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.settings import DynamicSettings, WeightSettings
-from converter_lite.targets.operands import stored_weight, weight_of
+from converter_lite.targets.operands import is_recurrent, stored_weight, stored_weights, weight_of
 
 DEVICES = frozenset(device.value for device in (TargetDevice.CPU, TargetDevice.ARM, TargetDevice.X86))
 """Devices whose integer kernels are known from running them."""
 
 
 AVERAGES = ("AveragePool", "GlobalAveragePool")
+
+SCALES = "its weights have a scale per row, where the runtime takes one"
 
 COARSE = "its kernel gives averages on the grid of its input, where the model has another one"
 
@@ -78,7 +80,7 @@ def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
     used = {
         weight.name
         for node in quantized.model.graph
-        for weight in (weight_of(node), stored_weight(node))
+        for weight in (weight_of(node), *stored_weights(node))
         if weight is not None and plan.mode(node) is not NodeMode.FLOAT
     }
     plan.weights = {name: params for name, params in plan.weights.items() if name in used}
@@ -92,6 +94,10 @@ def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
 def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
     """The mode that a node may have here, and why it is float."""
     mode, plan = quantized.plan.mode(node), quantized.plan
+    if is_recurrent(node) and mode is not NodeMode.FLOAT:
+        grids = [plan.weights.get(weight.name or "") for weight in stored_weights(node)]
+        has_one_scale = all(grid is not None and not grid.is_per_channel and not grid.spec.block for grid in grids)
+        return (NodeMode.WEIGHT, "") if has_one_scale else (NodeMode.FLOAT, SCALES)
     weight = stored_weight(node)
     params = plan.weights.get(weight.name or "") if weight is not None else None
     if params is None:

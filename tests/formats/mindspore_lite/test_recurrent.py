@@ -16,6 +16,7 @@ from converter_lite.formats.mindspore_lite.exporter.writer import lower, write
 from converter_lite.formats.mindspore_lite.format import rebuild
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 from converter_lite.formats.mindspore_lite.options import MsOptions
+from converter_lite.formats.mindspore_lite.planning import SCALES, adapt_plan
 from converter_lite.formats.mindspore_lite.policy import MsStorage
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.settings import WeightSettings
@@ -121,6 +122,16 @@ def test_weights_with_a_scale_per_row_stay_float_and_the_file_says_so() -> None:
     notes: list[str] = []
     write(quantize_weights(model, settings, target="CPU", context=RunContext()), notes=notes)
     assert notes and all("one scale per entry of another axis" in note for note in notes)
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_a_plan_of_another_file_is_kept_where_the_runtime_takes_its_scales(per_channel: bool) -> None:
+    model = layer("LSTM", hidden=24)
+    settings = WeightSettings(bias_correction=False, min_size=0, per_channel=per_channel)
+    adapted = adapt_plan(quantize_weights(model, settings, target="CPU", context=RunContext()))
+    (decision,) = adapted.plan.nodes.values()
+    assert (decision.mode, decision.reason) == ((NodeMode.FLOAT, SCALES) if per_channel else (NodeMode.WEIGHT, ""))
+    assert set(adapted.plan.weights) == (set() if per_channel else {"w", "r"})
 
 
 @pytest.mark.parametrize(
