@@ -15,7 +15,7 @@ from converter_lite.formats.paddle.exporter.lowering import dims, float_attribut
 from converter_lite.formats.paddle.kernels import Target
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.storage import Storage
-from converter_lite.targets.operands import missing_weight, stored_weight
+from converter_lite.targets.operands import is_recurrent, missing_weight, stored_weights
 from converter_lite.targets.operators import WEIGHTED
 from converter_lite.targets.policy import DEVICE_STEM, Capability, KernelCosts, StemLimits
 
@@ -71,13 +71,15 @@ class PaddlePolicy:
             "Gemm": _matrix,
             "MatMul": _matrix,
             "Gather": _table,
+            "LSTM": _recurrent,
+            "GRU": _recurrent,
         }
         if node.op_type not in handler:
             return _neither("Paddle-Lite has no integer kernel for it")
-        weight = stored_weight(node)
-        if weight is None:
+        weights = stored_weights(node)
+        if len(weights) < 1 + is_recurrent(node):
             return _neither(missing_weight(node))
-        return handler[node.op_type](node, g.static_shape(weight) or (), place)
+        return handler[node.op_type](node, g.static_shape(weights[0]) or (), place)
 
     def computed(self, producer: ir.Node, grid: QuantParams) -> QuantParams:
         """What the file says."""
@@ -101,8 +103,8 @@ class PaddleStorage(Storage):
 
     def refusal(self, node: ir.Node) -> str:
         """Weights that the runtime does not dequantize stay float, and those that would not get smaller."""
-        weight = stored_weight(node)
-        if weight is not None and math.prod(g.static_shape(weight) or ()) < MIN_ELEMENTS:
+        sizes = [math.prod(g.static_shape(weight) or ()) for weight in stored_weights(node)]
+        if sizes and min(sizes) < MIN_ELEMENTS:
             return f"its weight has fewer than {MIN_ELEMENTS} elements"
         return self.policy.capability(node).stored
 
@@ -132,6 +134,11 @@ def _able(
 ) -> Capability:
     """A node whose weight has scales along ``axis``; integer kernels do not limit weights that are only stored."""
     return Capability(integer, stored, replace(WEIGHT_8 if integer else weight, axis=axis), data)
+
+
+def _recurrent(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:
+    del node, shape, target
+    return _able(2, "Paddle-Lite has no integer kernel for it")
 
 
 def _conv(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:

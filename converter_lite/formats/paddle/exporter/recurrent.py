@@ -18,7 +18,8 @@ from converter_lite.formats.paddle.exporter.lowering import (
 )
 from converter_lite.formats.paddle.exporter.movement import transpose
 from converter_lite.formats.paddle.exporter.reshaping import reshape
-from converter_lite.formats.paddle.program import attr, ints
+from converter_lite.formats.paddle.exporter.weights import Transform
+from converter_lite.formats.paddle.program import attr, ints, long
 
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 """Order of Paddle's gates as positions in ONNX' order: i, f, c, o from i, o, f, c; r, z, n from z, r, h."""
@@ -120,24 +121,39 @@ def _is_read(value: ir.Value) -> bool:
 def _weights(lowering: Lowering, node: ir.Node, directions: int) -> list[str]:
     """All matrices, layer by layer and direction by direction, then all biases in the same order."""
     matrices, biases = [], []
-    inner, recurrent = g.constant(node.inputs[1]), g.constant(node.inputs[2])
-    if inner is None or recurrent is None:
+    if g.constant(node.inputs[1]) is None or g.constant(node.inputs[2]) is None:
         raise Unsupported("weights of a recurrent network are computed at run time")
     gates = GATES[node.op_type]
     bias = g.constant(g.input_at(node, 3))
     if bias is None:
-        bias = np.zeros((directions, 2 * inner.shape[1]), np.float32)
+        bias = np.zeros((directions, 2 * shape(node.inputs[1])[1]), np.float32)
     for direction in range(directions):
         first, second = np.split(bias[direction], 2)
-        for label, array in (("w_ih", inner[direction]), ("w_hh", recurrent[direction])):
-            matrices.append(lowering.parameter(f"{node.name}.{label}", _reordered(array, gates)))
+        matrices += [_matrix(lowering, node, place, direction) for place in (1, 2)]
         for label, array in (("b_ih", first), ("b_hh", second)):
             biases.append(lowering.parameter(f"{node.name}.{label}", _reordered(array, gates)))
     return matrices + biases
 
 
-def _reordered(array: NDArray[Any], gates: tuple[int, ...]) -> NDArray[np.float32]:
-    parts = np.split(array.astype(np.float32, copy=False), len(gates))
+def _matrix(lowering: Lowering, node: ir.Node, place: int, direction: int) -> str:
+    """A weight of one direction.
+
+    The runtime dequantizes integers in place, before the first run, but for some operators only: a look-up in the weight is one,
+    and nothing reads what it gives.
+    """
+    gates = GATES[node.op_type]
+    transform = Transform(str(direction), lambda array: _reordered(array[direction], gates), axis=2)
+    stored = lowering.weight(node, node.inputs[place], transform)
+    if stored.attributes:
+        rows = lowering.parameter(f"{stored.name}.row", np.zeros((1, 1), np.int64))
+        row = lowering.temporary(f"{stored.name}.unread", (1, shape(node.inputs[place])[2]))
+        attributes = {"padding_idx": long(-1), **stored.attributes}
+        lowering.emit("lookup_table", {"W": [stored.name], "Ids": [rows]}, {"Out": [row]}, attributes, alias="def")
+    return stored.name
+
+
+def _reordered(array: NDArray[Any], gates: tuple[int, ...]) -> NDArray[Any]:
+    parts = np.split(array, len(gates))
     return np.concatenate([parts[gate] for gate in gates])
 
 

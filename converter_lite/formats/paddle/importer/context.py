@@ -252,6 +252,11 @@ class Importer:
             self._dequantized[name] = self.quantized_weight(name, array, np.asarray(scales, np.float32), axis)
         return self._dequantized[name]
 
+    def reals(self, name: str) -> Array | None:
+        """A constant as floats, also where an operator before has its scales; ``None``: it is computed."""
+        value = self._dequantized.get(name)
+        return self.array(name) if value is None or value.const_value is None else value.const_value.numpy()
+
     def quantized_weight(self, name: str, array: Array, scales: NDArray[np.float32], axis: int) -> ir.Value:
         """A float initializer for stored integers, planned with their scales."""
         per_channel: int | None = axis

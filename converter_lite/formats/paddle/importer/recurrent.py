@@ -111,7 +111,7 @@ def _layer(
 
 
 def _weight(importer: Importer, name: str, gates: tuple[int, ...]) -> Array:
-    array = importer.array(name)
+    array = importer.reals(name)
     if array is None or array.ndim == 0 or array.shape[0] % len(gates):
         raise ModelError(f"its weight {name} is not a constant with {len(gates)} gates")
     parts = np.split(array.astype(np.float32), len(gates))

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.kernels.params import QuantParams, QuantSpec
-from converter_lite.targets.operands import stored_weight
+from converter_lite.targets.operands import is_recurrent, stored_weight
 from converter_lite.targets.policy import Capability, StemLimits
 
 NAME = "paddle"
@@ -52,6 +52,8 @@ class InferencePolicy(PaddlePolicy):
         """What Paddle can do with a node: what Paddle-Lite's kernels for ARM can, where the passes prepare the weight."""
         found = PaddlePolicy("arm").capability(node)
         integer, stored = (reason.replace("Paddle-Lite", "Paddle") for reason in (found.integer, found.stored))
+        if is_recurrent(node):
+            stored = "weights of recurrent layers stay float"
         if node.op_type in UNPREPARED and stored_weight(node) is not None:
             unprepared = "Paddle's passes for integers do not prepare the weight of such an operator"
             integer = integer or unprepared
