@@ -69,8 +69,8 @@ def _recurrent(ctx: Lowering, node: ir.Node) -> None:
         return
     if steps > _MAX_STEPS:
         raise Unsupported(f"{steps} steps (at most {_MAX_STEPS} are written out)")
-    made = len(ctx.ms.nodes)
-    flat = ctx.reshape(ctx.use(x), (steps * batch, size))
+    source, made = ctx.use(x), len(ctx.ms.nodes)
+    flat = ctx.reshape(source, (steps * batch, size))
     direction = str(attribute(node, "direction", "forward"))
     backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     results = []
