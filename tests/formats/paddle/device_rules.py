@@ -235,6 +235,11 @@ def _fusion(file: NbFile, op: Operator) -> Iterator[str]:
             yield f"{op.get('activation_type')} is not applied there"
 
 
+def _explains(op: Operator) -> bool:
+    """Whether the weight of an operator is dequantized for it, in place and so for all that read it."""
+    return f"{op.input(DEQUANTIZED[op.type])}_quant_scale" in op.attributes
+
+
 def _weights(file: NbFile, op: Operator) -> Iterator[str]:
     """Integers that are to be dequantized: only where that happens, along the right axis, explained once."""
     explained = [name for name in op.attributes if name.endswith("_quant_scale")]
@@ -245,7 +250,12 @@ def _weights(file: NbFile, op: Operator) -> Iterator[str]:
     integers = {n for n in _names(op.inputs) if _stored(file, n) in ("int8", "int16")}
     slot = DEQUANTIZED.get(op.type)
     readers = Counter(n for other in file.program.main.operators for n in _names(other.inputs))
+    ready = {
+        o.input(DEQUANTIZED[o.type]) for o in file.program.main.operators if o.type in DEQUANTIZED and _explains(o)
+    }
     for name in integers:
+        if op.type == "rnn" and name in ready:
+            continue
         if slot is None or name != op.input(slot):
             yield f"{name} is not dequantized there"
         elif f"{name}_quant_scale" in op.attributes:
