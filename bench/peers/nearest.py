@@ -55,14 +55,14 @@ def nearest(weight: NDArray[np.float32], bits: int, axis: int) -> NDArray[np.flo
 
 
 def _weights(graph: onnx.GraphProto, constants: dict[str, onnx.TensorProto]) -> dict[str, int]:
-    """Name of a weight -> axis of its channels."""
-    return {
-        node.input[place]: axis
+    """Name of a weight -> axis of its channels. Weights of float16 models are read through a Cast."""
+    casts = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Cast"}
+    read = (
+        (node, casts.get(node.input[place], node.input[place]))
         for node in graph.node
         for place in PLACES.get(node.op_type, ())
-        if node.input[place] in constants
-        for axis in _axis(node, constants[node.input[place]])
-    }
+    )
+    return {name: axis for node, name in read if name in constants for axis in _axis(node, constants[name])}
 
 
 def _axis(node: onnx.NodeProto, weight: onnx.TensorProto) -> Iterator[int]:
