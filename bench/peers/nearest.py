@@ -32,8 +32,9 @@ def main() -> None:
     parser.add_argument("--bits", type=int, required=True)
     arguments = parser.parse_args(namespace=PeerArguments())
     with tempfile.TemporaryDirectory() as folder:
-        prepared = Path(folder) / "prepared.onnx"
-        fold_constants(arguments.model, prepared)
+        whole, prepared = Path(folder) / "whole.onnx", Path(folder) / "prepared.onnx"
+        onnx.save(onnx.load(arguments.model), whole)  # with the weights that the model has beside it
+        fold_constants(whole, prepared)
         model = onnx.load(prepared)
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     for name, axis in _weights(model.graph, constants).items():
