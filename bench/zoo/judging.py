@@ -23,7 +23,10 @@ def main() -> None:
     model, written, proof = map(Path, sys.argv[1:])
     with np.load(proof) as arrays:
         stacked = {name: arrays[name] for name in arrays.files}
-    feeds = [{name: array[i] for name, array in stacked.items()} for i in range(len(next(iter(stacked.values()))))]
+    feeds = [
+        {name: np.asarray(array[i]) for name, array in stacked.items()}
+        for i in range(len(next(iter(stacked.values()))))
+    ]
     before, after = as_it_is(model), as_it_is(written)
     reference = [flat(before(feed)) for feed in feeds]
     found = {}
