@@ -31,37 +31,40 @@ def pair_costs(layers: Iterable[tuple[Matrix, Matrix]]) -> Matrix:
             importance of each sum ``(sums,)``.
 
     Returns:
-        ``(channels, channels)``, symmetric.
+        ``(channels, channels)``, symmetric, with the precision of float32.
     """
-    costs: Matrix | None = None
+    costs: NDArray[np.float32] | None = None
     for steps, importance in layers:
         if costs is None:
-            costs = np.zeros((steps.shape[2],) * 2)
-        for signed in (np.maximum(steps, 0), np.maximum(-steps, 0)):
-            _add_costs(costs, signed, importance)
+            costs = np.zeros((steps.shape[2],) * 2, np.float32)
+        _add_costs(costs, steps, importance)
     assert costs is not None
     costs[costs < NEGLIGIBLE] = 0
-    return costs
+    return costs.astype(np.float64)
 
 
-def _add_costs(costs: Matrix, magnitudes: Matrix, importance: NDArray[np.float64]) -> None:
-    """One of the two elements must be large, so only large ones are examined; if both are, each counts half."""
-    rows = np.ascontiguousarray(magnitudes.reshape(-1, magnitudes.shape[2]))
-    weights = 2 * np.repeat(importance, magnitudes.shape[1])
-    is_large = rows > PAIR_LIMIT // 2
-    shares = np.where(is_large, 0.5, 1.0)
-    channels, places = np.nonzero(is_large.T)
+def _add_costs(costs: NDArray[np.float32], steps: Matrix, importance: NDArray[np.float64]) -> None:
+    """One of the two elements must be large, so only large ones are examined, and those that were are left out from then on.
+
+    Rows are scaled with the roots of what they count, so that squares of the excess only have to be added up.
+    """
+    rows = steps.reshape(-1, steps.shape[2]).astype(np.float32)
+    roots = np.tile(np.sqrt(2 * np.repeat(importance, steps.shape[1])).astype(np.float32), 2)
+    channels, places = np.nonzero(np.abs(rows).T > PAIR_LIMIT // 2)
+    places += len(rows) * (rows[places, channels] < 0)
+    both = np.concatenate([rows, -rows]) * roots[:, None]
+    limits = roots * PAIR_LIMIT
     starts = np.searchsorted(channels, np.arange(len(costs) + 1))
     for channel in np.unique(channels):
         found = places[starts[channel] : starts[channel + 1]]
-        excess = rows[found]  # a copy, changed in place from here on
-        excess += (rows[found, channel] - PAIR_LIMIT)[:, None]
+        excess = both[found]  # a copy, changed in place from here on
+        excess += (excess[:, channel] - limits[found])[:, None]
         np.maximum(excess, 0, out=excess)
         excess *= excess
-        excess *= shares[found]
-        cost = weights[found] @ excess
+        cost = excess.sum(axis=0)
         costs[channel] += cost
         costs[:, channel] += cost
+        both[found, channel] = 0
 
 
 def match(costs: Matrix) -> Indices:
@@ -99,18 +102,18 @@ def _exchange(pairs: Indices, costs: Matrix) -> bool:
     current = costs[pairs[:, 0], pairs[:, 1]]
     for index in np.argsort(-current, kind="stable"):
         a, b = pairs[index]
-        own = costs[a, b]
+        own = current[index]
         if own == 0:
             continue
-        first, second = pairs[:, 0], pairs[:, 1]
-        now = costs[first, second] + own
-        gains = np.stack([now - costs[a, first] - costs[b, second], now - costs[a, second] - costs[b, first]])
+        others = pairs.T
+        gains = current + own - costs[a][others] - costs[b][others[::-1]]
         gains[:, index] = 0
         way, other = np.unravel_index(int(np.argmax(gains)), gains.shape)
         if gains[way, other] <= 0:
             continue
         c, d = pairs[other] if way == 0 else pairs[other][::-1]
         pairs[index], pairs[other] = (a, c), (b, d)
+        current[index], current[other] = costs[a, c], costs[b, d]
         changed = True
     return changed
 

@@ -48,8 +48,8 @@ def test_costs_are_those_written_out(rows: int, positions: int, channels: int, s
     found = pair_costs(layers)
     expected = sum(plain_costs(*layer) for layer in layers)
     off_diagonal = ~np.eye(channels, dtype=bool)
-    np.testing.assert_allclose(found, found.T, rtol=1e-9)
-    np.testing.assert_allclose(found[off_diagonal], np.asarray(expected)[off_diagonal], rtol=1e-9, atol=0.01)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(found[off_diagonal], np.asarray(expected)[off_diagonal], rtol=1e-4, atol=0.01)
 
 
 @MANY
