@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 LOOKED_AT = 48
 """Most samples."""
 
-RANGE_SAMPLES = 5
-"""Samples on which normalizations are compared: these differ greatly."""
+RANGE_SAMPLES, FIRST_SAMPLES = 5, 3
+"""Samples on which normalizations are compared, which differ greatly; where distributions are known, all but those that the first
+samples lean to are left out after these."""
 
 NORMED_SAMPLES = 16
 """Samples on which channel orders are compared where distributions are known."""
@@ -228,6 +229,7 @@ class _Examination:
         self._view = View(layout, used or PIXELS, blue_first=preparation.order == "BGR")
         room = max(WORK, SHARE_OF_CALIBRATION * samples * probe.whole)
         self._runs = int(room / max(probe.work, 1.0))
+        self._felt: dict[tuple[Normalization | None, bool], Feeling] = {}
 
     def run(self) -> list[Finding]:
         """What seems to be wrong, if anything."""
@@ -237,8 +239,7 @@ class _Examination:
         if self._ranges is self._probe:
             count = max(min(count, self._runs // (2 * len(wanted) + 2)), 1)
             self._runs -= count * (1 + len(wanted))
-        given = self._ranges(self._feeds[:count])
-        best = self._best_range(given, wanted, count)
+        best = self._best_known(wanted, count) if self._probe.known else self._best_range(wanted, count)
         findings = [] if best is None else [self._range_finding(best)]
         is_sure = best is None or bool(
             self._probe.known
@@ -259,17 +260,35 @@ class _Examination:
             varied.append({**feed, name: array})
         return varied
 
-    def _best_range(self, given: Feeling, wanted: Sequence[Normalization], count: int) -> Normalization | None:
-        """A normalization that fits clearly better than the one that was used."""
-        felt = [(n, self._ranges(self._varied(n, swapped=False, feeds=self._feeds[:count]))) for n in wanted]
-        if self._probe.known:
-            gains = [self._gain(given, other, RANGE_DOUBT) for _, other in felt]
-            best = int(np.argmax(gains)) if gains else 0
-            return felt[best][0] if gains and gains[best] > 0.0 else None
+    def _feeling(self, wanted: Normalization | None, count: int, *, swapped: bool = False) -> Feeling:
+        """The network's statistics for the first samples in another form; each runs once."""
+        known = self._felt.get((wanted, swapped))
+        start = 0 if known is None else len(known.margins)
+        if start < count:
+            feeds = self._feeds[start:count]
+            given = wanted is None and not swapped
+            more = self._probe(feeds if given else self._varied(wanted, swapped=swapped, feeds=feeds))
+            known = more if known is None else known.then(more)
+            self._felt[wanted, swapped] = known
+        assert known is not None
+        return known.first(count)
+
+    def _best_known(self, wanted: Sequence[Normalization], count: int) -> Normalization | None:
+        """A normalization with which layers are clearly nearer to their distributions in training."""
+        few = min(FIRST_SAMPLES, count)
+        for samples, doubt in ((few, LEANING), (count, RANGE_DOUBT)):
+            given = self._feeling(None, samples)
+            gains = {other: self._gain(given, self._feeling(other, samples), doubt) for other in wanted}
+            wanted = [other for other in wanted if gains[other] > 0.0]
+        return max(wanted, key=gains.__getitem__, default=None)
+
+    def _best_range(self, wanted: Sequence[Normalization], count: int) -> Normalization | None:
+        """The same by the first bias, where no distribution is known."""
         bias = self._probe.bias
         if bias is None:
             return None
-        own = abs(bias_ratio(given, bias))
+        own = abs(bias_ratio(self._ranges(self._feeds[:count]), bias))
+        felt = [(n, self._ranges(self._varied(n, swapped=False, feeds=self._feeds[:count]))) for n in wanted]
         nearest = min(((abs(bias_ratio(other, bias)), i) for i, (_, other) in enumerate(felt)), default=(own, 0))
         return felt[nearest[1]][0] if own > FAR_BIAS and own - nearest[0] > NEARER_BIAS else None
 
@@ -285,23 +304,21 @@ class _Examination:
         count = min(NORMED_SAMPLES if self._probe.known else LOOKED_AT, len(self._feeds), self._runs // 2)
         if count < FEW:
             return False
-        feeds = self._feeds[:count]
-        if self._probe.known and not self._gain(*self._both_orders(wanted, feeds[:FEW]), LEANING) > 0.0:
+        if self._probe.known and not self._gain(*self._both_orders(wanted, FEW), LEANING) > 0.0:
             return False
-        mine, theirs = self._both_orders(wanted, feeds)
+        mine, theirs = self._both_orders(wanted, count)
         if self._probe.known:
             return self._gain(mine, theirs, CHANNEL_DOUBT) > 0.0
         signals = mine.preferences(theirs)
         rest = self._feeds[count : min(MORE * count, LOOKED_AT)]
         if rest and certainty(signals) > UNSURE:
-            mine, theirs = self._both_orders(wanted, rest)
+            mine, theirs = self._probe(rest), self._probe(self._varied(None, swapped=True, feeds=rest))
             signals = np.concatenate([signals, mine.preferences(theirs)], axis=1)
         return certainty(signals) > SURE
 
-    def _both_orders(self, wanted: Normalization | None, feeds: Sequence[Feed]) -> tuple[Feeling, Feeling]:
-        """The network's statistics for the samples as they are, and with red and blue exchanged."""
-        mine = self._probe(feeds if wanted is None else self._varied(wanted, swapped=False, feeds=feeds))
-        return mine, self._probe(self._varied(wanted, swapped=True, feeds=feeds))
+    def _both_orders(self, wanted: Normalization | None, count: int) -> tuple[Feeling, Feeling]:
+        """The network's statistics for the first samples as they are, and with red and blue exchanged."""
+        return self._feeling(wanted, count), self._feeling(wanted, count, swapped=True)
 
     def _range_finding(self, wanted: Normalization) -> Finding:
         used, name = self._view.used, self._spec.name

@@ -69,6 +69,19 @@ class Feeling:
     answers: Vector
     margins: Vector
 
+    def first(self, count: int) -> Feeling:
+        """The same of the first samples."""
+        means, squares = [rows[:count] for rows in self.means], [rows[:count] for rows in self.squares]
+        return Feeling(means, squares, self.answers[:, :count], self.margins[:count])
+
+    def then(self, other: Feeling) -> Feeling:
+        """The same of these samples and others behind them."""
+        pairs = zip((*self.means, *self.squares), (*other.means, *other.squares), strict=True)
+        rows = [np.concatenate(pair) for pair in pairs]
+        answers = np.concatenate([self.answers, other.answers], axis=1)
+        layers = len(self.means)
+        return Feeling(rows[:layers], rows[layers:], answers, np.concatenate([self.margins, other.margins]))
+
     def preferences(self, other: Feeling) -> Vector:
         """Signals, positive where the network prefers the other variant of a sample: float64 ``(2, samples)``."""
         mine, theirs = self.answers, other.answers

@@ -16,6 +16,7 @@ from converter_lite.data.layout import Layout
 from converter_lite.passes.pipeline import optimize
 from converter_lite.preprocessing.doctor import (
     FEW,
+    FIRST_SAMPLES,
     SURE,
     Finding,
     Mistake,
@@ -25,7 +26,7 @@ from converter_lite.preprocessing.doctor import (
     examine,
     preparation_of,
 )
-from converter_lite.preprocessing.normalization import IMAGENET, PIXELS, SIGNED, UNIT, Normalization, View, guess
+from converter_lite.preprocessing.normalization import IMAGENET, PIXELS, SIGNED, UNIT, USUAL, Normalization, View, guess
 from converter_lite.preprocessing.pictures import picture, write_preview
 from converter_lite.preprocessing.probe import Feeling, Probe
 from converter_lite.runtime.context import RunContext
@@ -134,15 +135,33 @@ def test_channels_of_right_samples_are_compared_on_a_few_of_them_only(monkeypatc
     compared: list[int] = []
     original = _Examination._both_orders
 
-    def counting(self: _Examination, wanted: Normalization | None, feeds: Sequence[Feed]) -> tuple[Feeling, Feeling]:
-        compared.append(len(feeds))
-        return original(self, wanted, feeds)
+    def counting(self: _Examination, wanted: Normalization | None, count: int) -> tuple[Feeling, Feeling]:
+        compared.append(count)
+        return original(self, wanted, count)
 
     monkeypatch.setattr(_Examination, "_both_orders", counting)
     assert mistakes(trained(SIGNED), feeds(pictures(), SIGNED)) == set()
     assert compared == [FEW]
     assert mistakes(trained(SIGNED), feeds(pictures(), SIGNED, swapped=True)) == {Mistake.CHANNELS}
     assert compared[2] > FEW
+
+
+def test_normalizations_are_compared_on_few_samples_unless_these_lean_to_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs: list[int] = []
+    original = Probe.__call__
+
+    def counting(self: Probe, feeds: Sequence[Feed]) -> Feeling:
+        runs.append(len(feeds))
+        return original(self, feeds)
+
+    monkeypatch.setattr(Probe, "__call__", counting)
+    assert mistakes(trained(SIGNED), feeds(pictures(), SIGNED)) == set()
+    assert sum(runs) == FIRST_SAMPLES * (len(USUAL) - 1) + 2 * FEW
+    runs.clear()
+    assert mistakes(trained(SIGNED), feeds(pictures(), PIXELS)) == {Mistake.NORMALIZATION}
+    assert sum(runs) > FIRST_SAMPLES * (len(USUAL) - 1) + 2 * FEW
 
 
 def test_a_turned_layout_is_found_before_anything_else() -> None:
