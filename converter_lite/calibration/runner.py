@@ -317,10 +317,14 @@ def _observed(model: ir.Model, names: list[str], need: Need, *, means: Sequence[
     for i, name in enumerate(names):
         value = values[name]
         build.last = value.producer()
-        build.output(g.observation("min", i), build.node("ReduceMin", [value], keepdims=0))
-        build.output(g.observation("max", i), build.node("ReduceMax", [value], keepdims=0))
+        high = total = value
+        if need is Need.MINMAX and _is_positive_picture(value):
+            high, total = build.node("GlobalMaxPool", [value]), build.node("GlobalAveragePool", [value])
+        else:
+            build.output(g.observation("min", i), build.node("ReduceMin", [value], keepdims=0))
+        build.output(g.observation("max", i), build.node("ReduceMax", [high], keepdims=0))
         # onnxruntime's ReduceMin and ReduceMax pass over NaN
-        build.output(g.observation("sum", i), build.node("ReduceSum", [value], keepdims=0))
+        build.output(g.observation("sum", i), build.node("ReduceSum", [total], keepdims=0))
         if Need.OUTLIER not in need and Need.HISTOGRAM not in need:
             continue
         flat = build.node("Reshape", [value, build.int64(-1)])
@@ -335,6 +339,17 @@ def _observed(model: ir.Model, names: list[str], need: Need, *, means: Sequence[
         build.output(g.observation("mean", i), channel_node(graph, values[name], "ReduceMean", known=axes))
     remove_unread(graph)
     return observed
+
+
+def _is_positive_picture(value: ir.Value) -> bool:
+    """Whether pools can reduce a tensor in the order in which convolutions leave it: only its least value needs another one.
+
+    A function that clamps it at zero makes that value known, up to what no range depends on.
+    """
+    producer = value.producer()
+    bounds = g.clamp_bounds(producer) if producer is not None else None
+    is_picture = value.dtype is ir.DataType.FLOAT and value.shape is not None and len(value.shape) == 4
+    return is_picture and bounds is not None and bounds[0] >= 0
 
 
 def _extreme(build: _Builder, flat: ir.Value, size: ir.Value, *, largest: bool) -> ir.Value:

@@ -43,7 +43,8 @@ class ShardObserver:
     It satisfies :class:`converter_lite.execution.executor.Work`: the model is opened once in every process, at its first sample.
 
     Args:
-        graph: The graph; outputs of tensor ``i`` are ``min_i``, ``max_i``, ``sum_i`` and what ``need`` asks for.
+        graph: The graph; outputs of tensor ``i`` are ``min_i`` (where it is not known to be 0 at least), ``max_i``, ``sum_i`` and
+            what ``need`` asks for.
         names: The tensors.
         need: What is collected of them.
         engine: Runs the graph.
@@ -116,7 +117,8 @@ class ShardObserver:
         """Statistics of each tensor, from the outputs of one sample."""
         parts = []
         for i, _ in enumerate(self.names):
-            part = TensorStatistics(1, float(outputs[observation("min", i)]), float(outputs[observation("max", i)]))
+            high = float(outputs[observation("max", i)])
+            part = TensorStatistics(1, float(outputs.get(observation("min", i), 0.0)), high)
             if np.isnan(outputs[observation("sum", i)]):
                 part.rmin = part.rmax = float("nan")
             if Need.OUTLIER in self._need:

@@ -28,7 +28,7 @@ class TensorStatistics:
 
     Attributes:
         samples: Number of samples seen.
-        rmin, rmax: Extreme values, exact.
+        rmin, rmax: Extreme values, exact; ``rmin`` may be 0 for a tensor that is clamped there, whatever its least value.
         outliers: Largest number of values per sample beyond an outlier position (0: the tensor is too small to have any).
         low_sum, high_sum: Sums over samples of the values at the outlier positions (float64).
         histogram: Distribution, ``None`` when it was not collected.

@@ -182,3 +182,20 @@ def test_largest_magnitudes_are_those_of_both_signs() -> None:
     outputs = np.stack([run(model, feed)["y"] for feed in samples])
     np.testing.assert_allclose(found["y"], outputs.max(axis=(0, 1, 3, 4)), rtol=1e-6)
     assert np.all(found["a"] >= found["y"]) and np.any(found["a"] > found["y"])
+
+
+def test_ranges_of_clamped_pictures_are_found_by_pools() -> None:
+    model = build("g (float[2,3,12,12] x) => (float[2,8,10,10] y) { a = Conv(x, w) y = Relu(a) }", w=normal(8, 3, 3, 3))
+    samples = samples_of(model, 3)
+    found = collect(model, ["a", "y"], Need.MINMAX, samples, CalibrationContext())["y"]
+    largest = max(run(model, feed)["y"].max() for feed in samples)
+    assert (found.rmin, found.rmax) == (0.0, pytest.approx(largest, rel=1e-6))
+
+
+def test_values_that_are_not_finite_are_found_in_clamped_pictures() -> None:
+    model = build("g (float[1,3,12,12] x) => (float[1,3,12,12] y) { y = Relu(x) }")
+    for bad in (np.nan, np.inf):
+        samples = samples_of(model, 2)
+        samples[1]["x"][0, 1, 2, 3] = bad
+        with pytest.raises(CalibrationError, match=r"tensor y, sample 2: .* NaN or infinite"):
+            collect(model, ["y"], Need.MINMAX, samples, CalibrationContext())
