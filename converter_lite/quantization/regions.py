@@ -76,7 +76,7 @@ class Regions:
     def _leave(self, nodes: list[ir.Node]) -> int:
         """Make nodes float if that saves time."""
         weighted = [node for node in nodes if _is_weighted(node)]
-        nodes = list(dict.fromkeys((*nodes, *(clamp for node in weighted for clamp in self._clamps(node)))))
+        nodes = list(dict.fromkeys((*nodes, *(last for node in weighted for last in self._last_steps(node)))))
         values = list(
             dict.fromkeys(
                 v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None and not g.is_constant(v)
@@ -94,8 +94,11 @@ class Regions:
             self._plan.nodes[node.name or ""] = decision
         return 0
 
-    def _clamps(self, node: ir.Node) -> Iterable[ir.Node]:
-        """The Relu or Clip that is the last step of a node."""
+    def _last_steps(self, node: ir.Node) -> Iterable[ir.Node]:
+        """The Relu or Clip that is the last step of a node, or its Sigmoid and Mul (SiLU)."""
+        if gate := _gate(node):
+            yield from gate
+            return
         reader = g.single_consumer(node.outputs[0])
         entry = operator(reader) if reader is not None else None
         is_clamp = reader is not None and entry is not None and entry.role is Role.CLAMP
@@ -125,6 +128,9 @@ class Regions:
         reader = g.single_consumer(node.outputs[0])
         fused = reader is not None and reader.op_type == "HardSwish"
         lost = _time(costs.activation, node.outputs[0]) if fused else 0.0
+        gate = _gate(node)
+        if gate and all(self._plan.mode(part) is NodeMode.INTEGER for part in gate):
+            lost += _time(costs.gate, node.outputs[0])
         groups = g.int_attribute(node, "group", 1)
         if is_depthwise(node):
             return -lost - (
@@ -149,6 +155,16 @@ def _multiplications(node: ir.Node) -> float:
     else:
         depth = first[0] if node.op_type == "Gemm" and g.int_attribute(node, "transA", 0) else first[-1]
     return float(_elements(node.outputs[0]) or 0) * depth
+
+
+def _gate(node: ir.Node) -> tuple[ir.Node, ...]:
+    """The Sigmoid and the Mul that make SiLU of a node's result, which nothing else reads."""
+    readers = [user for user, _ in node.outputs[0].uses()]
+    kinds = {user.op_type: user for user in readers}
+    if len(readers) != 2 or kinds.keys() != {"Sigmoid", "Mul"} or node.outputs[0].is_graph_output():
+        return ()
+    sigmoid, product = kinds["Sigmoid"], kinds["Mul"]
+    return (sigmoid, product) if g.single_consumer(sigmoid.outputs[0]) is product else ()
 
 
 def _is_weighted(node: ir.Node) -> bool:

@@ -43,6 +43,7 @@ CPU = TargetSpec(
         quantize=(3.4, 0.2),
         dequantize=(2.6, 0.13),
         activation=(5.0, 0.6),
+        gate=(2.0, 0.3),
         floats=(5.0, 17.0),
         shortest=300,
     ),

@@ -57,6 +57,7 @@ class KernelCosts:
         picture: Lost by a small kernel over the few channels of a picture, for each thousand results.
         quantize, dequantize: Of a tensor, and for each thousand of its elements.
         activation: HardSwish, which a float convolution computes with its result: the same.
+        gate: Sigmoid and Mul behind a convolution (SiLU), which a float network computes as one: the same.
         floats: Of a float node, and for each million of its multiplications.
         shortest: Time of a float network from which it matters; shorter runs are mostly calls of the runtime.
     """
@@ -70,6 +71,7 @@ class KernelCosts:
     quantize: tuple[float, float]
     dequantize: tuple[float, float]
     activation: tuple[float, float]
+    gate: tuple[float, float]
     floats: tuple[float, float]
     shortest: float
 

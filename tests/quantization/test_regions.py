@@ -101,3 +101,16 @@ def test_each_kind_of_convolution_has_a_cost() -> None:
     wide: dict[str, Any] = {"first": normal(48, 3, 1, 1), "grouped": normal(64, 6, 1, 1), "last": normal(64, 64, 1, 1)}
     modes, _ = planned(text, **wide)
     assert (modes["a"], modes["b"]) == ("FLOAT", "FLOAT")
+
+
+def test_silu_behind_small_convolutions_keeps_them_float() -> None:
+    """onnxruntime computes Sigmoid and Mul as one node in float, and as two in integers."""
+    text = """g (float[1,16,96,96] x) => (float[1,16,96,96] y) {
+        a = Conv(x, w1) s = Sigmoid(a) h = Mul(a, s) b = Conv(h, w2) t = Sigmoid(b) k = Mul(b, t)
+        y = Conv<pads=[1,1,1,1]>(k, w3) }"""
+    weights = {"w1": normal(16, 16, 1, 1), "w2": normal(16, 16, 1, 1), "w3": normal(16, 16, 3, 3)}
+    modes, _ = planned(text, **weights)
+    assert modes == {**dict.fromkeys("ashbtk", "FLOAT"), "y": "INTEGER"}
+    assert ALWAYS.costs is not None
+    free = replace(ALWAYS, costs=replace(ALWAYS.costs, gate=(0.0, 0.0)))
+    assert set(planned(text, free, **weights)[0].values()) == {"INTEGER"}
