@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -44,8 +45,14 @@ class Block:
     nodes: int
 
 
-def blocks_of(graph: ir.Graph, plan: QuantPlan) -> list[Block]:
-    """Consecutive blocks that hold all layers with planned weights; graph inputs stay readable in all of them."""
+def blocks_of(graph: ir.Graph, plan: QuantPlan, elements: Mapping[str, int]) -> list[Block]:
+    """Consecutive blocks that hold all layers with planned weights; graph inputs stay readable in all of them.
+
+    Args:
+        graph: Of the quantized network.
+        plan: Which layers have integer weights.
+        elements: Tensor name -> its elements in a sample; for others the shapes of the graph count.
+    """
     nodes = list(graph)
     last = {value: index for index, node in enumerate(nodes) for value in node.inputs if value is not None}
     ends = set(graph.outputs)
@@ -65,7 +72,7 @@ def blocks_of(graph: ir.Graph, plan: QuantPlan) -> list[Block]:
         own = {v for n in part for v in n.outputs}
         outputs = tuple(str(v.name) for v in open_now if v in own)
         if layers:
-            found.append(_block(part, inputs, outputs))
+            found.append(_block(part, inputs, outputs, elements))
         inputs, started = tuple(str(v.name) for v in inner), index + 1
     return found
 
@@ -76,7 +83,10 @@ def _waits(node: ir.Node) -> bool:
     return follower is not None and follower.op_type in ("Relu", "Clip", "Add")
 
 
-def _block(part: list[ir.Node], inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Block:
+def _block(
+    part: list[ir.Node], inputs: tuple[str, ...], outputs: tuple[str, ...], elements: Mapping[str, int]
+) -> Block:
+    work = {node: multiplications(node, elements.get(str(node.outputs[0].name))) for node in part}
     stored = [stored_weight(node) for node in part]
     constants = dict.fromkeys(str(v.name) for n in part for v in n.inputs if v is not None and g.is_constant(v))
     tensors = dict.fromkeys(str(v.name) for node in part for v in (*node.inputs, *node.outputs) if v is not None)
@@ -88,7 +98,7 @@ def _block(part: list[ir.Node], inputs: tuple[str, ...], outputs: tuple[str, ...
         tuple(weights),
         tuple(constants),
         tuple(name for name in tensors if name not in constants),
-        work=sum(multiplications(node) for node in part),
-        positions=max(min(multiplications(node) / max(size, 1) for node, size in sizes.items()), 1.0),
+        work=sum(work.values()),
+        positions=max(min(work[node] / max(size, 1) for node, size in sizes.items()), 1.0),
         nodes=len(part),
     )

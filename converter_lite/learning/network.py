@@ -259,6 +259,9 @@ class Network(nn.Module):
             return None
         if mode is NodeMode.INTEGER and position in plan.nodes[node.name or ""].float_inputs:
             return None
+        if all(reader.op_type == "Gather" for reader, _ in value.uses()):
+            self._constants[name] = torch.from_numpy(params.dequantize(self.quantized.integers(name)))
+            return None  # rows of a table do not compensate each other's errors
         if name not in self.weights:
             array = g.constant(value)
             assert array is not None

@@ -170,26 +170,27 @@ class _Lesson:
         self.teacher = Network(quantized.reference or model).eval()
         self.student = Network(quantized.model, quantized, freedom)
         self.graph = quantized.model.graph
-        self.blocks = blocks_of(self.graph, quantized.plan)
         self.generator = torch.Generator().manual_seed(wanted.seed)
         self.draw = np.random.default_rng(wanted.seed)
         self.picture = channel_axis(self.pictures[0])
         self.elements = self._measured()
+        self.blocks = blocks_of(self.graph, quantized.plan, self.elements)
         inner = [name for block in self.blocks for name in (*block.inputs, *block.outputs)]
         self.stacks = _can_stack(self.teacher, self.samples, [*self.teacher.outputs, *dict.fromkeys(inner)])
         self.batch, self.seconds = self._sizes()
-        self.deadline = time.monotonic() + OVERDUE * wanted.seconds
+        self.deadline = float("inf")
         self.started_with = self.best.score
         self.held_out = len(held_out)
 
     def run(self) -> QuantizedModel:
         """Blocks, then the whole network, then the better of before and after."""
         drawn = times(self.pictures) * len(self.pictures)
-        for_blocks, total = self._plan(drawn)
+        for_blocks, total, seconds = self._plan(drawn)
+        self.deadline = time.monotonic() + OVERDUE * seconds
         kinds = f"{len(self.samples)} samples{', mirrored and cut' if self.picture is not None else ''}"
         self.log.info(
             f"learning from the float network: {for_blocks} steps of {len(self.blocks)} blocks, {total} of {self.batch} of "
-            f"{kinds}; about {self.wanted.seconds} s on two cores"
+            f"{kinds}; about {seconds:.0f} s on two cores"
         )
         self._say("before", self.started_with)
         biases = {
@@ -207,19 +208,22 @@ class _Lesson:
         self._learn_whole(total)
         return self._finished()
 
-    def _plan(self, samples: int) -> tuple[int, int]:
-        """Steps of each block, and of the whole network, for the time that there is."""
+    def _plan(self, samples: int) -> tuple[int, int, float]:
+        """Steps of each block, and of the whole network, for the time that there is; and the time that they take.
+
+        There are ``CHECKS`` steps at least, however long they take.
+        """
         step = sum(
             self._block_batch(block) * block.work / WORK_PER_SECOND + NODE_SECONDS * block.nodes
             for block in self.blocks
         )
-        left = float(self.wanted.seconds)
-        for_blocks = 0
+        left, for_blocks, spent = float(self.wanted.seconds), 0, 0.0
         if len(self.blocks) > 1:
             passing = samples * self.seconds
             for_blocks = max(min(int((left * BLOCKS_SHARE - passing) / step), MOST_STEPS), CHECKS)
-            left = max(left - passing - for_blocks * step, 0.0)
-        return for_blocks, max(int(left / (self.seconds * self.batch)), CHECKS)
+            spent = passing + for_blocks * step
+        total = max(int((left - spent) / (self.seconds * self.batch)), CHECKS)
+        return for_blocks, total, max(spent + total * self.seconds * self.batch, left)
 
     def _block_batch(self, block: Block) -> int:
         """Samples in a step of a block."""
@@ -247,7 +251,8 @@ class _Lesson:
     def _sizes(self) -> tuple[int, float]:
         """Samples in a batch, and seconds that a step takes for each."""
         nodes = list(self.graph)
-        work = sum(multiplications(node) for node in nodes) / WORK_PER_SECOND
+        results = [self.elements.get(str(node.outputs[0].name)) for node in nodes]
+        work = sum(map(multiplications, nodes, results)) / WORK_PER_SECOND
         room = max(BATCH_BYTES // (4 * COPIES * max(sum(self.elements.values()), 1)), 1)
         batch = min(room, LARGEST_BATCH, len(self.samples))
         return batch, work + NODE_SECONDS * len(nodes) / (batch if self.stacks else 1)

@@ -9,10 +9,10 @@ from converter_lite import graph as g
 from converter_lite.targets.operands import is_recurrent, stored_weight, stored_weights
 
 
-def multiplications(node: ir.Node) -> float:
-    """Multiplications per sample, where shapes are known."""
+def multiplications(node: ir.Node, results: int | None = None) -> float:
+    """Multiplications per sample; open sizes count as 1, unless the number of ``results`` is given."""
     sizes = [size for size in (node.outputs[0].shape or ()) if isinstance(size, int)]
-    return float(np.prod(sizes)) * _per_output(node)
+    return float(np.prod(sizes) if results is None else results) * _per_output(node)
 
 
 def _per_output(node: ir.Node) -> float:

@@ -228,3 +228,20 @@ def test_an_operator_without_gradients_is_named() -> None:
     with pytest.raises(ModelError, match="there are no gradients of Hardmax") as caught:
         Network(model)
     assert "late" in str(caught.value.where)
+
+
+def test_a_table_stays_as_it_is_rounded() -> None:
+    """Its rows do not compensate each other's errors; learning them took most of a transformer's time and memory."""
+    model = build(
+        "g (int64[1,5] ids) => (float[1,5,4] y) { rows = Gather(table, ids) y = MatMul(rows, w) }",
+        table=normal(300, 8),
+        w=normal(8, 4),
+    )
+    quantized = quantize_weights(model, WeightSettings(min_channel=0), target="CPU", context=RunContext())
+    network = Network(quantized.model, quantized)
+    assert set(network.weights) == {"w"}
+    ids = np.array([[0, 7, 299, 7, 1]])
+    expected = run(written(quantized), {"ids": ids})["y"]
+    found = network(torch.from_numpy(ids)).detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert set(learned(network).plan.weights) == {"table", "w"}

@@ -27,7 +27,7 @@ from converter_lite.quantization.settings import Learning, WeightSettings
 from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.saturation import saturating_weights
-from tests.support import Samples, build, normal, random_feed, written
+from tests.support import Samples, build, full, normal, random_feed, written
 
 NETWORK = """g (float[n,3,16,16] x) => (float[n,5] y) {
     a = Conv<pads=[1,1,1,1]>(x, w1, b1) b = Relu(a)
@@ -108,10 +108,24 @@ def test_it_starts_with_the_nearest_of_several_results() -> None:
 
 def test_blocks_lead_from_the_input_to_the_output() -> None:
     quantized = of_three_bits()
-    found = blocks_of(quantized.model.graph, quantized.plan)
+    found = blocks_of(quantized.model.graph, quantized.plan, {})
     assert [block.weights for block in found] == [("w1", "w2"), ("w3", "w4"), ("w5",)]
     assert [block.outputs for block in found] == [("d",), ("i",), ("y",)]
     assert [block.inputs for block in found] == [(), ("d",), ("i",)]
+
+
+def test_the_work_of_a_block_counts_open_sizes_as_the_samples_have_them() -> None:
+    """Where the length of a text is open, a step was announced with 1/128 of its time."""
+    model = build(
+        "g (float[B,N,8] x) => (float[B,N,4] y) { a = MatMul(x, w1) h = Relu(a) y = MatMul(h, w2) }",
+        w1=normal(8, 16),
+        w2=normal(16, 4),
+    )
+    quantized = full(model, samples=Samples({"x": normal(1, 5, 8, seed=seed)} for seed in range(4)))
+    (open_sizes,) = blocks_of(quantized.model.graph, quantized.plan, {})
+    (known,) = blocks_of(quantized.model.graph, quantized.plan, {"a": 5 * 16, "y": 5 * 4, "h": 5 * 16})
+    assert known.work == 5 * open_sizes.work == 5 * (8 * 16 + 16 * 4 + 16)
+    assert known.positions == 5
 
 
 def converted(folder: Path, sections: Mapping[str, Mapping[str, str]], save_type: str) -> tuple[str, Path, Any]:
