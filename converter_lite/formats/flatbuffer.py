@@ -90,8 +90,8 @@ class Schema:
     Args:
         tables: Name -> line of fields; a table that is not listed has none.
         identifier: Bytes 4 to 8 of a file, empty without them.
-        union: Names of the tables that a union may hold; the index is the type.
-        unions: The same for unions with a name.
+        unions: Names of the tables that a union may hold, by its name (``union`` for the kind of that name); the index is the
+            type.
         byte_alignment: Alignment of vectors of bytes.
         replaces: Text that is not UTF-8 is read with replacement characters instead of being refused.
         shared: Tables of which equal ones are written once.
@@ -102,7 +102,6 @@ class Schema:
         tables: Mapping[str, str],
         *,
         identifier: bytes = b"",
-        union: Sequence[str] = (),
         unions: Mapping[str, Sequence[str]] = MappingProxyType({}),
         byte_alignment: int = 1,
         replaces: bool = False,
@@ -110,7 +109,6 @@ class Schema:
     ) -> None:
         self.shared = frozenset(shared)
         self.identifier = identifier
-        self.union = tuple(union)
         self.unions = {name: tuple(tables) for name, tables in unions.items()}
         self.byte_alignment = byte_alignment
         self.replaces = replaces
@@ -134,7 +132,7 @@ class Schema:
         number = float(default or 0)
         value = number if kind in ("float", "double") else bool(number) if kind == "bool" else int(number)
         scalar = _SCALARS[kind][0] if kind in _SCALARS else None
-        union = self.union if kind == "union" else self.unions[kind[1:-1]] if kind.startswith("<") else None
+        union = self.unions[kind.strip("<>")] if kind == "union" or kind.startswith("<") else None
         return Field(slot, name, kind, value, item.endswith("!"), scalar, union)
 
     def encode(self, table: str, value: Mapping[str, Any]) -> bytes:
@@ -362,10 +360,8 @@ class _Decoder:
             place = places[field.slot] if field.slot < len(places) else 0
             if field.scalar is not None:
                 value[field.name] = self._unpack(field.scalar, position + place) if place else field.default
-            elif field.kind == "union":
-                value[field.name] = self._union(table, position, places[field.slot : field.slot + 2])
             elif field.union is not None:
-                found = self._one_of(field.union, position, places[field.slot : field.slot + 2])
+                found = self._one_of(field, position, places[field.slot : field.slot + 2])
                 value.update({field.name: found} if found is not None else {})
             elif place:
                 value[field.name] = self._child(field.kind, self.follow(position + place))
@@ -400,23 +396,17 @@ class _Decoder:
             return self._columns(kind[1:-1], position)
         return self.table(kind, position)
 
-    def _union(self, table: str, position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]]:
-        if len(places) < 2 or not all(places):
-            raise self._damaged(f"a {table} table is empty", position)
-        number = self._unpack(_BYTE, position + places[0])
-        if not 0 < number < len(self._schema.union):
-            raise FormatError(f"operator number {number} is unknown", where=self._place(position))
-        name = self._schema.union[number]
-        return name, self.table(name, self.follow(position + places[1]))
-
-    def _one_of(self, tables: Sequence[str], position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]] | None:
-        """What a union with a name holds: ``None`` without a table, an empty name for an unknown one."""
+    def _one_of(self, field: Field, position: int, places: Sequence[int]) -> tuple[str, dict[str, Any]] | None:
+        """What a union holds; of one with a name ``None`` without a table, and an empty name for an unknown one."""
+        tables, is_known = field.union or (), field.kind == "union"
         number = self._unpack(_BYTE, position + places[0]) if len(places) == 2 and all(places) else 0
-        if number == 0:
-            return None
-        if number >= len(tables):
-            return "", {}
-        return tables[number], self.table(tables[number], self.follow(position + places[1]))
+        if 0 < number < len(tables):
+            return tables[number], self.table(tables[number], self.follow(position + places[1]))
+        if is_known and number:
+            raise FormatError(f"operator number {number} is unknown", where=self._place(position))
+        if is_known:
+            raise self._damaged(f"a table without {field.name}", position)
+        return ("", {}) if number else None
 
     def _string(self, position: int) -> str:
         count = self._count(position, 1)

@@ -128,6 +128,6 @@ _TABLES: dict[str, str] = {
 }
 
 SCHEMA = Schema(
-    _TABLES, identifier=IDENTIFIER, union=OPERATORS, byte_alignment=16, replaces=True, shared=("Primitive",)
+    _TABLES, identifier=IDENTIFIER, unions={"union": OPERATORS}, byte_alignment=16, replaces=True, shared=("Primitive",)
 )
 """The codec of these files."""
