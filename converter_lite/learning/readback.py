@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.learning.network import Network
-from converter_lite.quantization.full import add_bias
+from converter_lite.quantization.biases import add_bias
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.targets.operands import bias_of
 

@@ -24,6 +24,7 @@ from converter_lite.config.names import Rounding
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
+from converter_lite.quantization.biases import add_bias
 from converter_lite.quantization.constants import has_channel_bias
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
@@ -61,10 +62,11 @@ class LayerFit:
     Attributes:
         biases: Correct biases.
         rounding: How weights are rounded; fitted to the layer's inputs by :mod:`converter_lite.quantization.rounding`.
-        grids: Also fit the steps of weights of less than ``GRID_BELOW_BITS`` bits in nodes that compute in float (their scales
-            change in the plan).
+        grids: Also fit the steps of weights of less than ``GRID_BELOW_BITS`` bits (their scales change in the plan, and with them
+            those of biases).
         below_bits: Fit the rounding of weights of fewer bits only.
-        input_scales: Those may have a scale per column too (:mod:`converter_lite.kernels.input_scales`).
+        input_scales: Weights of nodes that compute in float may have a scale per column too
+            (:mod:`converter_lite.kernels.input_scales`).
         computed: Grids of activations in which the runtime computes, where they are not those of the plan.
     """
 
@@ -201,21 +203,34 @@ class _Rounding:
             moments.add(sample)
         values = array.astype(np.float32, copy=False)
         has_bias = has_channel_bias(node)
-        if (
-            self._wanted.grids
-            and params.spec.bits < GRID_BELOW_BITS
-            and self._quantized.plan.mode(node) is NodeMode.WEIGHT
-        ):
+        if self._wanted.grids and params.spec.bits < GRID_BELOW_BITS:
+            plan = self._quantized.plan
+            input_scales = self._wanted.input_scales and plan.mode(node) is NodeMode.WEIGHT
             params, fitted = self._algorithm.grid(
-                node, values, params, moments, has_bias=has_bias, input_scales=self._wanted.input_scales
+                node, values, params, moments, has_bias=has_bias, input_scales=input_scales
             )
-            self._quantized.plan.weights[weight.name] = params
+            plan.weights[weight.name] = params
             _change_grid(working, source, weight.name, params, self._names)
+            self._change_bias_grid(node, working)
         else:
             fitted = self._algorithm.integers(node, values, params, moments, has_bias=has_bias)
         self._quantized.q_weights[weight.name] = fitted
         initializer, dtype = source.inputs[0], storage_type(params.spec)
         initializer.const_value = ir.Tensor(fitted.astype(dtype.numpy()), dtype=dtype, name=initializer.name)
+
+    def _change_bias_grid(self, node: ir.Node, working: ir.Node) -> None:
+        """Put a layer's bias on the grid that follows from its new weight, in the plan and in the running graph."""
+        plan, bias, stored = self._quantized.plan, bias_of(node), bias_of(working)
+        if bias is None or bias.name not in plan.weights:
+            return
+        add_bias(node, plan, plan.weights)
+        params, dequantize, array = plan.weights[bias.name], stored.producer() if stored else None, g.constant(bias)
+        assert dequantize is not None and dequantize.inputs[0] is not None and array is not None
+        graph, integers = working.graph, dequantize.inputs[0]
+        assert graph is not None
+        name = f"{bias.name}_fitted_scale"
+        dequantize.replace_input_with(1, g.add_initializer(graph, name, params.scale, names=self._names))
+        integers.const_value = ir.Tensor(params.quantize(array.astype(np.float32)), name=integers.name)
 
 
 def _dequantizing(node: ir.Node) -> ir.Node | None:

@@ -230,7 +230,7 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
         pairs_saturate=target.pairs_saturate and config.common_quant_param.portable and bits == FULL_BITS[-1],
     )
     per_channel = target.per_channel if full.per_channel is None else full.per_channel
-    is_coarse = not per_channel and full.bias_correction
+    is_coarse = full.bias_correction and (not per_channel or bits < ADAPTIVE_BELOW_BITS)
     settings = FullSettings(
         method=full.activation_quant_method.value,
         per_channel=per_channel,

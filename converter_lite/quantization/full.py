@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.context import CalibrationContext
@@ -22,7 +21,14 @@ from converter_lite.kernels.pairs import PairRule
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.log import Log
 from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
-from converter_lite.quantization.bias_correction import LayerFit, corrected_outputs, fit_layers, samples_wanted
+from converter_lite.quantization.bias_correction import (
+    GRID_BELOW_BITS,
+    LayerFit,
+    corrected_outputs,
+    fit_layers,
+    samples_wanted,
+)
+from converter_lite.quantization.biases import add_bias, widen_for_bias
 from converter_lite.quantization.bodies import decide_inner_nodes
 from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases, refuse_broken_constants
 from converter_lite.quantization.equalize import equalize
@@ -37,7 +43,6 @@ from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.settings import FullSettings
 from converter_lite.quantization.smooth import SMOOTHED, apply_smoothing, smooth_products
 from converter_lite.targets.operands import (
-    bias_of,
     compensated_integers,
     operator,
     pair_rule,
@@ -48,9 +53,6 @@ from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import Policy
 from converter_lite.targets.rules import data_inputs
 from converter_lite.targets.spec import TargetSpec
-
-BIAS_LIMIT = 2.0**30
-"""Largest magnitude of a quantized bias; beyond it the weight scale of the channel grows (measured rule of the original)."""
 
 SMOOTH_ALPHAS = (0.4, 0.5, 0.6)
 """Exponents that are tried for them, up to ``smooth_alpha`` (MiniLM: cosine 0.9905 at 0.6, 0.960 at 0.7)."""
@@ -93,7 +95,7 @@ def quantize_full(
     if given is not None and target.pairs_saturate:
         check_saturation(plan, (node for node in model.graph if plan.mode(node) is NodeMode.INTEGER))
     refuse_broken_constants(model, plan)
-    coarse = not settings.per_channel
+    coarse = not settings.per_channel or settings.bits < GRID_BELOW_BITS
     head = samples.head(samples_wanted(model, fitted_rounding=settings.rounding.is_fitted, coarse=coarse))
     if settings.equalization:
         with log.stage("equalization"):
@@ -118,7 +120,8 @@ def quantize_full(
     if settings.bias_correction:
         round_weights(quantized, log)
     if biases or settings.rounding.is_fitted:
-        wanted = LayerFit(biases, settings.rounding, computed=computed_grids(model, plan, target))
+        is_free = given is None and settings.per_channel
+        wanted = LayerFit(biases, settings.rounding, grids=is_free, computed=computed_grids(model, plan, target))
         with log.stage(wanted.stage):
             fit_layers(quantized, head, wanted, context, float_means=first.found)
     return quantized
@@ -255,7 +258,7 @@ def constant_params(
     if target.pairs_saturate:
         avoid_saturation(model, integer, found)
     for node in integer:  # even if biases stay float: onnxruntime quantizes them itself (seen in its graphs, 1.31)
-        _widen_for_bias(node, plan, found)
+        widen_for_bias(node, plan, found)
     for node in integer if target.quantize_bias else []:
         add_bias(node, plan, found)
     return found
@@ -313,44 +316,6 @@ def _constant_grid(value: ir.Value, spec: QuantSpec, *, clip: bool = False) -> Q
             error.message, where=f"constant {value.name}", hint="repair the model's weights"
         ) from error
     return params.clipped(weight) if clip and spec.axis is None and spec.symmetric else params
-
-
-def _bias_operands(
-    node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]
-) -> tuple[ir.Value, ir.Value, QuantParams, QuantParams] | None:
-    """Bias and weight of a node, and the parameters of its input and weight; ``None`` for a node without bias."""
-    bias, weight, data = bias_of(node), weight_of(node), node.inputs[0]
-    if bias is None or weight is None or data is None:
-        return None
-    activation = plan.activations.get(data.name or "")
-    return None if activation is None else (bias, weight, activation, found[weight.name or ""])
-
-
-def _widen_for_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
-    """Enlarge the weight scale where the int32 bias would overflow (a dead channel with a bias)."""
-    operands = _bias_operands(node, plan, found)
-    if operands is None:
-        return
-    bias, weight, activation, params = operands
-    values = np.abs(np.atleast_1d(g.constant(bias)).astype(np.float64))  # type: ignore[arg-type]
-    values = values.reshape(-1, values.shape[-1]).max(axis=0)  # Gemm may add a matrix
-    needed = values / (BIAS_LIMIT * float(activation.scale))
-    widened = np.maximum(params.scale, needed if params.is_per_channel else needed.max())
-    if np.any(widened > params.scale):
-        found[weight.name or ""] = replace(params, scale=widened.astype(np.float32))
-
-
-def add_bias(node: ir.Node, plan: QuantPlan, found: dict[str, QuantParams]) -> None:
-    """Put into ``found`` the parameters of a node's int32 bias: scale ``s_input * s_weight``."""
-    operands = _bias_operands(node, plan, found)
-    if operands is None:
-        return
-    bias, _, activation, params = operands
-    scale: NDArray[np.float64] = activation.scale.astype(np.float64) * params.scale
-    axis = None if not params.is_per_channel else len(g.static_shape(bias) or (0,)) - 1
-    spec = QuantSpec(bits=32, signed=True, symmetric=True, axis=axis)
-    float_scale = np.maximum(scale, np.finfo(np.float32).tiny).astype(np.float32)
-    found[bias.name or ""] = QuantParams(float_scale, np.zeros(float_scale.shape, np.int32), spec)
 
 
 def _fixed_ranges(model: ir.Model) -> dict[str, tuple[float, float]]:

@@ -72,9 +72,12 @@ def test_adaptive_rounding_without_samples_is_refused(key: str, word: str) -> No
         ({"per_channel": "false", "bias_correction": "false"}, False),
         ({"target_device": "DSP"}, True),
         ({"target_device": "DSP", "per_channel": "true"}, False),
+        ({"bit_num": "4"}, True),
+        ({"bit_num": "4", "rounding": "NEAREST"}, False),
+        ({"bit_num": "4", "bias_correction": "false"}, False),
     ],
 )
-def test_full_quantization_with_one_scale_per_layer_is_rounded_to_samples(keys: dict[str, str], expected: bool) -> None:
+def test_full_quantization_of_coarse_weights_is_rounded_to_samples(keys: dict[str, str], expected: bool) -> None:
     settings = chosen("FULL_QUANT", **keys).settings
     assert isinstance(settings, FullSettings)
     assert settings.rounding.is_fitted == expected
@@ -86,7 +89,7 @@ def test_keys_of_full_quantization_arrive() -> None:
     expected = FullSettings(equalization=False, rounding=Rounding.ADAPTIVE, smooth_alpha=0.25, bias_correction=False)
     assert chosen("FULL_QUANT", **keys).settings == expected
     narrow = chosen("FULL_QUANT", bit_num=4, activation_bits="4")
-    assert narrow.settings == FullSettings(bits=4, activation_bits=4)
+    assert narrow.settings == FullSettings(bits=4, activation_bits=4, rounding=Rounding.ADAPTIVE)
     assert chosen("FULL_QUANT").is_gated and not narrow.is_gated
 
 

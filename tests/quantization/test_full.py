@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,16 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite import graph as g
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.observers import METHODS
+from converter_lite.config.names import Rounding
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.materialize import storage_type
-from converter_lite.targets.devices import TARGETS
+from converter_lite.quantization.settings import FullSettings
+from converter_lite.targets.devices import TARGETS, target_spec
 from tests.quantization.cases import CASES, Case
-from tests.support import build, full, normal, operators, optimized, samples_of, sqnr, written
+from tests.support import build, clone, full, normal, operators, optimized, samples_of, sqnr, written
 
 CONV = {"w": normal(4, 3, 3, 3, seed=1), "b": normal(4, seed=2)}
 
@@ -293,3 +298,25 @@ def test_plans_do_not_depend_on_names_of_unquantized_parts_nor_on_threads() -> N
     second: QuantizedModel = full(model, method="KL", bias_correction=True)
     a, b = (ir.to_proto(written(q)).SerializeToString(deterministic=True) for q in (first, second))
     assert a == b
+
+
+def test_narrow_weights_get_fitted_steps_and_biases_follow_them() -> None:
+    text = (
+        "g (float[1,3,8,8] x) => (float[1,8,6,6] z) { a = Conv<pads=[1,1,1,1]>(x, w, b) r = Relu(a) z = Conv(r, v, c) }"
+    )
+    peaked = normal(8, 8, 3, 3, seed=3)
+    peaked[:, 0, 0, 0] *= 6  # a step that covers these is coarse for all others
+    model = build(text, w=normal(8, 3, 3, 3, seed=1), b=normal(8, seed=2), v=peaked, c=normal(8, seed=4))
+    samples, cpu = samples_of(model), target_spec("CPU")
+    target = replace(cpu, weight=replace(cpu.weight, bits=4), pairs_saturate=False, quantize_bias=True)
+    found = {}
+    for rounding in (Rounding.NEAREST, Rounding.ADAPTIVE):
+        settings = FullSettings(bits=4, equalization=False, rounding=rounding)
+        quantized = quantize_full(clone(model), target, settings, samples=samples, context=CalibrationContext())
+        found[rounding] = quantized, sqnr(model, written(quantized), samples)
+    (plain, plain_sqnr), (fitted, fitted_sqnr) = found.values()
+    plan = fitted.plan
+    assert plan.weights["v"].scale.mean() < plain.plan.weights["v"].scale.mean()
+    expected = plan.activations["r"].scale * plan.weights["v"].scale
+    np.testing.assert_allclose(plan.weights["c"].scale, expected, rtol=1e-6)
+    assert fitted_sqnr > plain_sqnr + 3

@@ -328,7 +328,8 @@ class FullQuantParam:
     rounding: Rounding | None = key(
         Kind.CHOICE,
         None,
-        f"{Rounding.meanings()} {_CANCELLING} Not set: ADAPTIVE with one scale per layer and bias_correction.",
+        f"{Rounding.meanings()} {_CANCELLING} Not set: ADAPTIVE with bias_correction and one scale per layer, or "
+        "with less than 8 bits.",
         choices=Rounding,
         example="NEAREST",
         is_ours=True,
