@@ -33,12 +33,14 @@ MS_REQUIREMENTS = GraphRequirements(
     inlined=DEVICE_INLINED,
     spelled_out=frozenset(
         {
+            "AffineGrid",
             "Celu",
             "Conv",
             "ConvTranspose",
             "Einsum",
             "Expand",
             "GatherND",
+            "GridSample",
             "Loop",
             "ReduceLogSumExp",
             "ReverseSequence",

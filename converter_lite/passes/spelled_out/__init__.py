@@ -18,6 +18,11 @@ from converter_lite.passes.spelled_out.functions import (
     spell_out_log_sum_exp,
     spell_out_selu,
 )
+from converter_lite.passes.spelled_out.grids import (
+    spell_out_affine_grid,
+    spell_out_grid_sample,
+    spell_out_resampling,
+)
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
@@ -38,6 +43,7 @@ from converter_lite.passes.spelled_out.volumes import spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
+        "AffineGrid": spell_out_affine_grid,
         "Celu": spell_out_celu,
         "Conv": spell_out_volumes,
         "ConvTranspose": spell_out_grouped_deconvolution,
@@ -49,6 +55,8 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "GatherElements": spell_out_gather_elements,
         "GatherND": spell_out_batched_gather,
         "Gemm": spell_out_turned_gemm,
+        "GridSample": spell_out_grid_sample,
+        "GridSample of another size": spell_out_resampling,
         "IsNaN": spell_out_is_nan,
         "LRN": spell_out_local_response,
         "Loop": spell_out_loops,
