@@ -42,6 +42,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "GatherND",
             "GridSample",
             "Loop",
+            "MaxPool of volumes",
             "ReduceLogSumExp",
             "ReverseSequence",
             "Round",

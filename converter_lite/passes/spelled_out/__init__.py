@@ -39,7 +39,7 @@ from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
-from converter_lite.passes.spelled_out.volumes import spell_out_volumes
+from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
@@ -63,6 +63,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "LogSoftmax": spell_out_log_softmax,
         "MatMul": spell_out_vector_products,
         "MaxPool": spell_out_rows,
+        "MaxPool of volumes": spell_out_deep_pools,
         "Pad": spell_out_padding,
         "ReduceLogSumExp": spell_out_log_sum_exp,
         "Resize": spell_out_resize,

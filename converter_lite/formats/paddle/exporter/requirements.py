@@ -27,6 +27,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "LogSoftmax",
             "MatMul",
             "MaxPool",
+            "MaxPool of volumes",
             "Pad",
             "ReduceLogSumExp",
             "Resize",
