@@ -35,7 +35,6 @@ DEVICE_FUSED = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoi
 
 DEVICE_INLINED = frozenset(
     {
-        "AffineGrid",
         "Attention",
         "BlackmanWindow",
         "CastLike",

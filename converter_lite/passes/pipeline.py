@@ -42,7 +42,8 @@ LEVELS = ("none", "general", "gpu_oriented", "ascend_oriented")
 """Values of ``--optimize``. All but ``none`` run the same rules: none of them depends on the device."""
 
 MAX_ROUNDS = 20
-"""Rounds over all rules; each round of a real model enables few new matches, three are usual."""
+"""Rounds over all rules in a row that leave the graph as large as it was; three are usual. Others are not counted: where each
+layer computes its padding from the size of its input, a round settles one layer."""
 
 REQUIRED: tuple[Pass, ...] = (common.lift_constants,)
 """What every later step relies on, at every level."""
@@ -218,10 +219,7 @@ def settle(model: ir.Model) -> OptimizeResult:
     before = sum(1 for _ in all_nodes(model.graph))
     names = known_names(model.graph)
     infer_shapes(model)
-    for _ in range(MAX_ROUNDS):
-        if not run.apply_each(SETTLING):
-            break
-        infer_shapes(model)
+    run.settle(SETTLING)
     assign_names(model)
     after = sum(1 for _ in all_nodes(model.graph))
     return OptimizeResult(model, before, after, tuple(run.changes.items()), frozenset(names - known_names(model.graph)))
@@ -230,11 +228,7 @@ def settle(model: ir.Model) -> OptimizeResult:
 def _optimize(run: _Run, rules: tuple[Pass, ...]) -> None:
     run.apply_each(ONCE)
     infer_shapes(run.model)
-    for _ in range(MAX_ROUNDS):
-        if not run.apply_each(rules):
-            break
-        infer_shapes(run.model)
-    else:
+    if not run.settle(rules):
         _log.warning("the graph still changes after %d rounds of optimization", MAX_ROUNDS)
     library.RemoveUnusedOpsetsPass()(run.model)
 
@@ -261,6 +255,17 @@ class _Run:
                 self._check(rule.__name__)
             total += count
         return total
+
+    def settle(self, passes: tuple[Pass, ...]) -> bool:
+        """Apply passes until none applies; returns whether that was reached, see :data:`MAX_ROUNDS`."""
+        size, idle = len(self.model.graph), 0
+        while idle < MAX_ROUNDS:
+            if not self.apply_each(passes):
+                return True
+            infer_shapes(self.model)
+            before, size = size, len(self.model.graph)
+            idle = idle + 1 if size >= before else 0
+        return False
 
     def _check(self, pass_name: str) -> None:
         graph = self.model.graph

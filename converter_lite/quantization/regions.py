@@ -25,6 +25,9 @@ TAKES_LONGER = "integers would take longer than float"
 PICTURE_CHANNELS, PICTURE_KERNEL = 4, 9
 """Most input channels, and elements of a kernel, of a convolution that reads a picture."""
 
+VOLUME_RANK = 5
+"""Axes of the filters of a convolution over three dimensions."""
+
 WIDE_GROUP = 4
 """Input channels of a group from which an integer convolution of groups takes as long as a float one."""
 
@@ -131,6 +134,8 @@ class Regions:
         gate = _gate(node)
         if gate and all(self._plan.mode(part) is NodeMode.INTEGER for part in gate):
             lost += _time(costs.gate, node.outputs[0])
+        if len(shape) == VOLUME_RANK:
+            lost += costs.volume * thousands / shape[0] * math.prod(shape[2:])
         groups = g.int_attribute(node, "group", 1)
         if is_depthwise(node):
             return -lost - (

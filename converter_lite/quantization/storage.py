@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.quantization import forecast
-from converter_lite.quantization.qdq.parts import GATHERED_BITS, NARROWEST, SMALL_TABLE
+from converter_lite.quantization.qdq.parts import GATHERED_BITS, NARROWEST, is_dequantized_whole
 from converter_lite.targets.operands import stored_axis
 
 WIDTHS = (4, 8, 16)
@@ -75,7 +74,7 @@ class OnnxStorage(Storage):
     def least_bits(self, node: ir.Node, weight: ir.Value) -> int:
         """A larger table that is only gathered takes a byte an element, whatever its grid: it gets the grid of a byte."""
         shape = g.static_shape(weight) or (0,)
-        is_table = math.prod(shape) > SMALL_TABLE and all(user.op_type == "Gather" for user, _ in weight.uses())
+        is_table = not is_dequantized_whole(shape) and all(user.op_type == "Gather" for user, _ in weight.uses())
         return GATHERED_BITS if node.op_type == "Gather" and is_table else 1
 
     def nbytes(self, node: ir.Node, weight: ir.Value, bits: int, *, per_channel: bool) -> int:

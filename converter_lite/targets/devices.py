@@ -40,6 +40,7 @@ CPU = TargetSpec(
         single=0.33,
         multiplied=1500,
         picture=0.3,
+        volume=5.0,
         quantize=(3.4, 0.2),
         dequantize=(2.6, 0.13),
         activation=(5.0, 0.6),

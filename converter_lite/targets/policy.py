@@ -55,6 +55,7 @@ class KernelCosts:
         single: Lost by a convolution of single channels, for each thousand results.
         multiplied: Lost for each million multiplications where single channels have several results.
         picture: Lost by a small kernel over the few channels of a picture, for each thousand results.
+        volume: Lost by a convolution over three dimensions, for each thousand elements of kernels at all places.
         quantize, dequantize: Of a tensor, and for each thousand of its elements.
         activation: HardSwish, which a float convolution computes with its result: the same.
         gate: Sigmoid and Mul behind a convolution (SiLU), which a float network computes as one: the same.
@@ -68,6 +69,7 @@ class KernelCosts:
     single: float
     multiplied: float
     picture: float
+    volume: float
     quantize: tuple[float, float]
     dequantize: tuple[float, float]
     activation: tuple[float, float]

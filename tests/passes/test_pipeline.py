@@ -149,6 +149,28 @@ def _restless(_: ir.Model) -> int:
     return 1
 
 
+def test_paddings_that_each_layer_computes_from_its_size_are_all_settled() -> None:
+    """More layers than there are rounds that change nothing, as in EnCodec."""
+    count = pipeline.MAX_ROUNDS + 5
+    layers = "".join(
+        f"""s{i} = Shape(x{i}) w{i} = Gather(s{i}, last) c{i} = Cast<to = 1>(w{i}) d{i} = Div(c{i}, two) r{i} = Ceil(d{i})
+        m{i} = Mul(r{i}, two) o{i} = Sub(m{i}, c{i}) e{i} = Cast<to = 7>(o{i}) p{i} = Concat<axis = 0>(zeros, e{i})
+        q{i} = Pad(x{i}, p{i}) x{i + 1} = Conv(q{i}, w)"""
+        for i in range(count)
+    )
+    model = build(
+        f"g (float[1,1,90] x0) => (float[1,1,n] y) {{ {layers} y = Relu(x{count}) }}",
+        last=np.array([2]),
+        two=np.array([2], np.float32),
+        zeros=np.zeros(5, np.int64),
+        w=normal(1, 1, 2),
+    )
+    before = clone(model)
+    optimize(model)
+    assert operators(model) == {"Conv": count, "Relu": 1}
+    assert_same_outputs(before, model, random_feed(before))
+
+
 def test_bodies_of_control_flow_keep_what_they_read_from_outside() -> None:
     model = build(
         """g (float[1,3,8,8] x, bool c) => (float[1,4,6,6] y) {

@@ -6,7 +6,12 @@ import pytest
 
 from converter_lite.passes.pipeline import optimize
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
-from converter_lite.passes.spelled_out.functions import spell_out_celu, spell_out_log_sum_exp, spell_out_selu
+from converter_lite.passes.spelled_out.functions import (
+    spell_out_celu,
+    spell_out_log_softmax,
+    spell_out_log_sum_exp,
+    spell_out_selu,
+)
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
@@ -21,7 +26,7 @@ from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
-from converter_lite.passes.spelled_out.volumes import spell_out_volumes
+from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -365,6 +370,29 @@ def test_a_convolution_of_volumes_is_one_of_pictures_with_more_channels(attribut
     assert operators(model)["Conv"] == 1
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        "MaxPool<kernel_shape=[2,2,2], strides=[2,2,2]>",
+        "MaxPool<kernel_shape=[1,3,2], strides=[1,2,1], pads=[0,1,0,0,1,1], dilations=[1,1,2]>",
+        "MaxPool<kernel_shape=[3,2,3], strides=[2,2,2], ceil_mode=1>",
+        'MaxPool<kernel_shape=[3,3,3], strides=[2,2,2], auto_pad="SAME_UPPER">',
+        "AveragePool<kernel_shape=[3,2,3], strides=[1,2,2], pads=[1,1,1,1,0,1]>",
+        "AveragePool<kernel_shape=[3,2,3], strides=[1,2,2], pads=[1,1,1,1,0,1], count_include_pad=1>",
+        "AveragePool<kernel_shape=[2,2,2]>",
+    ],
+)
+def test_a_pool_of_volumes_is_one_of_pictures_and_one_along_the_depth(node: str) -> None:
+    model = build(f"g (float[2,3,6,5,7] x) => (float[2,3,D,H,W] y) {{ n = Neg(x) y = {node}(n) }}", opset=19)
+    assert_applies(spell_out_deep_pools, model, 1)
+    assert operators(model)[node.partition("<")[0]] == 2
+
+
+def test_places_of_maxima_in_volumes_stay() -> None:
+    text = "g (float[1,1,4,4,4] x) => (float[1,1,2,2,2] y, int64[1,1,2,2,2] i) "
+    assert_refuses(spell_out_deep_pools, build(text + "{ y, i = MaxPool<kernel_shape=[2,2,2], strides=[2,2,2]>(x) }"))
+
+
 EQUATIONS = {
     "bhqd,bkhd->bhqk": ("2,3,4,5", "2,6,3,5", "2,3,4,6"),
     "bchw,bdhw->bcd": ("2,3,4,5", "2,6,4,5", "2,3,6"),
@@ -396,6 +424,38 @@ def test_an_einsum_is_a_product_of_matrices(equation: str, constant: bool) -> No
     assert operators(model)["Einsum"] == 0
 
 
+@pytest.mark.parametrize(
+    ("equation", "sizes"),
+    [
+        ("bhij,bjhd,hdm->bim", ("2,3,4,5", "2,5,3,2", "3,2,6", "2,4,6")),
+        ("bkh,bkhd,bk->bd", ("2,3,4", "2,3,4,5", "2,3", "2,5")),
+        ("i,j,k->kij", ("2", "3", "4", "4,2,3")),
+    ],
+)
+def test_an_einsum_of_three_is_one_product_after_the_other(equation: str, sizes: tuple[str, str, str, str]) -> None:
+    fed = ", ".join(f"float[{size}] {name}" for name, size in zip("abc", sizes, strict=False))
+    text = f'g ({fed}) => (float[{sizes[-1]}] y) {{ e = Einsum<equation="{equation}">(a, b, c) y = Neg(e) }}'
+    model = build(text)
+    assert_applies(spell_out_einsum, model, 1)
+    assert (operators(model)["Einsum"], operators(model)["MatMul"]) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("equation", "sizes"),
+    [("blq,blk->blqk", ("2,3,4", "2,3,5", "2,3,4,5")), ("lb,bkl->kbl", ("3,2", "2,4,3", "4,2,3"))],
+)
+def test_integers_are_multiplied_element_by_element(equation: str, sizes: tuple[str, str, str]) -> None:
+    text = f"g (int64[{sizes[0]}] a, int64[{sizes[1]}] b) => (int64[{sizes[2]}] y) {{ n = Neg(a) "
+    model = build(text + f'e = Einsum<equation="{equation}">(n, b) y = Neg(e) }}')
+    assert_applies(spell_out_einsum, model, 1)
+    assert (operators(model)["Einsum"], operators(model)["Mul"]) == (0, 1)
+
+
+def test_sums_of_integers_stay() -> None:
+    text = 'g (int64[2,3] a, int64[3,4] b) => (int64[2,4] y) { e = Einsum<equation="ij,jk->ik">(a, b) y = Neg(e) }'
+    assert_refuses(spell_out_einsum, build(text))
+
+
 @pytest.mark.parametrize(("equation", "size"), [("ii->i", "3,3"), ("ii->", "3,3")])
 def test_diagonals_stay(equation: str, size: str) -> None:
     text = f'g (float[{size}] a) => (float[n] y) {{ e = Einsum<equation="{equation}">(a) y = Abs(e) }}'
@@ -408,12 +468,27 @@ def test_scaled_elus_are_elus(node: str) -> None:
     assert_applies(rule, build(f"g (float[3,4] x) => (float[3,4] y) {{ y = {node}(x) }}"), 1)
 
 
-@pytest.mark.parametrize(("axes", "keep", "size"), [([1], 1, "3,1,5"), ([0, -1], 0, "4")])
-def test_the_logarithm_of_a_sum_of_powers_does_not_overflow(axes: list[int], keep: int, size: str) -> None:
-    text = f"g (float[3,4,5] x) => (float[{size}] y) {{ y = ReduceLogSumExp<keepdims={keep}>(x, axes) }}"
-    model = build(text, opset=18, axes=np.array(axes))
+@pytest.mark.parametrize("version", [13, 18])
+@pytest.mark.parametrize(("axes", "keep", "size"), [([1], 1, "3,1,5"), ([0, -1], 0, "4"), (None, 1, "1,1,1")])
+def test_the_logarithm_of_a_sum_of_powers_does_not_overflow(
+    axes: list[int] | None, keep: int, size: str, version: int
+) -> None:
+    attributes, given, stored = f"keepdims={keep}", "x", {}
+    if axes is not None and version < 18:
+        attributes += f", axes={axes}"
+    elif axes is not None:
+        given, stored = "x, axes", {"axes": np.array(axes)}
+    text = f"g (float[3,4,5] x) => (float[{size}] y) {{ y = ReduceLogSumExp<{attributes}>({given}) }}"
+    model = build(text, opset=version, **stored)
     feed = random_feed(model)
     assert_applies(spell_out_log_sum_exp, model, 1, feed, {"x": feed["x"] * 100})
+
+
+@pytest.mark.parametrize("version", [13, 18])
+def test_the_logarithm_of_a_share_that_is_no_number_is_finite(version: int) -> None:
+    model = build("g (float[3,4] x) => (float[3,4] y) { y = LogSoftmax<axis=0>(x) }", opset=version)
+    feed = random_feed(model)
+    assert_applies(spell_out_log_softmax, model, 1, feed, {"x": feed["x"] * 1000})
 
 
 @pytest.mark.parametrize(

@@ -114,3 +114,12 @@ def test_silu_behind_small_convolutions_keeps_them_float() -> None:
     assert ALWAYS.costs is not None
     free = replace(ALWAYS, costs=replace(ALWAYS.costs, gate=(0.0, 0.0)))
     assert set(planned(text, free, **weights)[0].values()) == {"INTEGER"}
+
+
+@pytest.mark.parametrize(("channels", "mode"), [(8, "WEIGHT"), (64, "INTEGER")])
+def test_a_convolution_of_volumes_copies_what_each_place_reads(channels: int, mode: str) -> None:
+    text = (
+        f"g (float[1,{channels},4,8,8] x) => (float[1,64,d,h,v] y) {{ r = Relu(x) y = Conv<pads=[1,1,1,1,1,1]>(r, w) }}"
+    )
+    modes, _ = planned(text, w=normal(64, channels, 3, 3, 3))
+    assert modes["y"] == mode

@@ -229,8 +229,10 @@ def test_a_large_table_is_gathered_as_integers_not_converted_as_a_whole() -> Non
     np.testing.assert_allclose(run(result, {"ids": ids})["y"], expected, rtol=1e-6, atol=1e-7)
 
 
-def test_a_small_table_is_dequantized_once_and_read_back(tmp_path: Path) -> None:
-    model = build("g (int64[2,3] ids) => (float[2,3,8] y) { y = Gather(w, ids) }", w=normal(300, 8))
+@pytest.mark.parametrize("shape", [(300, 8), (30, 2000)], ids=["few elements", "few rows"])
+def test_a_small_table_is_dequantized_once_and_read_back(tmp_path: Path, shape: tuple[int, int]) -> None:
+    text = f"g (int64[2,3] ids) => (float[2,3,{shape[1]}] y) {{ y = Gather(w, ids) }}"
+    model = build(text, w=normal(*shape))
     quantized = weights(model)
     OnnxFormat().write(quantized, tmp_path / "model.onnx")
     assert optimized(ir.load(tmp_path / "model.onnx"), tmp_path) == {"Gather": 1}

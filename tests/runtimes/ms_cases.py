@@ -96,6 +96,8 @@ def products() -> Iterator[Case]:
     yield case("einsum_heads", "Einsum", values((1, 3, 4, 5)), values((1, 6, 3, 5), 1), equation="bhqd,bkhd->bhqk")
     yield case("einsum_maps", "Einsum", values((2, 3, 4, 5)), values((2, 6, 4, 5), 1), equation="bchw,bdhw->bcd")
     yield case("einsum_constant", "Einsum", values((2, 3, 8)), const((8, 2, 5)), equation="btd,dhk->bhtk")
+    heads = (values((2, 3, 4, 5)), values((2, 5, 3, 2), 1), const((3, 2, 6)))
+    yield case("einsum_of_three", "Einsum", *heads, equation="bhij,bjhd,hdm->bim")
     yield case("matmul_vector", "MatMul", values((3, 8)), values((8,), 1))
     yield case("matmul_broadcast", "MatMul", values((2, 1, 4, 8)), values((2, 3, 8, 5), 1))
 
@@ -138,6 +140,7 @@ def activations() -> Iterator[Case]:
     yield case("selu_own", "Selu", x, alpha=1.2, gamma=2.0)
     yield case("celu", "Celu", x, alpha=0.4)
     yield case("log_sum_exp", "ReduceLogSumExp", values((2, 3, 4)), (np.array([1, -1]),), opset=18, keepdims=0)
+    yield case("log_sum_exp_17", "ReduceLogSumExp", values((2, 3, 4)), axes=[1, -1], keepdims=0)
     yield case("relu6", "Clip", x, (np.float32(0),), (np.float32(6),))
     yield case("clip", "Clip", x, (np.float32(-1.5),), (np.float32(2.5),))
     yield case("clip_low", "Clip", x, (np.float32(-1.5),))
@@ -423,6 +426,17 @@ def recurrent() -> Iterator[Case]:
         )
 
 
+def grids() -> Iterator[Case]:
+    for batch, mode, version in ((1, "bilinear", 16), (2, "linear", 20)):
+        for padding, corners in (("zeros", 0), ("border", 1)):
+            given = (values((batch, 3, 5, 7)), values((batch, 4, 6, 2), 1, low=-1.3, high=1.3))
+            attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+            yield case(f"grid_sample_{batch}_{padding}", "GridSample", *given, opset=version, **attributes)
+    for batch, *sizes in ((1, 4, 6), (2, 3, 4, 5)):
+        theta, size = values((batch, len(sizes), len(sizes) + 1)), np.array([batch, 3, *sizes])
+        yield case(f"affine_grid_{len(sizes)}", "AffineGrid", theta, (size,), opset=20)
+
+
 FAMILIES = (
     convolutions,
     products,
@@ -436,6 +450,7 @@ FAMILIES = (
     gathers,
     normalizations,
     resizes,
+    grids,
     recurrent,
     sharing,
 )

@@ -115,6 +115,7 @@ def matrices(c: Cases) -> None:
     for equation, *shapes in (
         ("bhqd,bkhd->bhqk", (1, 3, 4, 5), (1, 6, 3, 5)),
         ("bchw,bdhw->bcd", (2, 3, 4, 5), (2, 6, 4, 5)),
+        ("bhij,bjhd,hdm->bim", (2, 3, 4, 5), (2, 5, 3, 2), (3, 2, 6)),
     ):
         c.add(f"Einsum {equation}", "Einsum", *shapes, equation=equation)
     c.add("Einsum with a constant", "Einsum", (2, 3, 8), consts={1: (8, 2, 5)}, equation="btd,dhk->bhtk")

@@ -187,6 +187,13 @@ def movement(c: Cases) -> None:
     c.add("GridSample", "GridSample", (1, 3, 5, 6), grid, align_corners=1)
     c.add("GridSample corners outside", "GridSample", (1, 3, 5, 6), grid * 1.2, align_corners=0)
     c.add("GridSample border", "GridSample", (1, 3, 5, 6), grid * 1.2, padding_mode="border", align_corners=1)
+    for padding, corners in (("zeros", 0), ("border", 1)):
+        places = c.rng.uniform(-1.3, 1.3, (2, 4, 3, 2)).astype(np.float32)
+        name, attributes = f"GridSample of another size, {padding}", {"padding_mode": padding, "align_corners": corners}
+        c.add(name, "GridSample", (2, 3, 5, 6), places, **attributes)
+    for batch, *sizes in ((1, 4, 6), (2, 3, 4, 5)):
+        theta, size = (batch, len(sizes), len(sizes) + 1), ints(batch, 3, *sizes)
+        c.add(f"AffineGrid of {len(sizes)} dimensions", "AffineGrid", theta, consts={1: size})
 
 
 def indexing(c: Cases) -> None:
@@ -209,6 +216,8 @@ def indexing(c: Cases) -> None:
     for keepdims in (0, 1):
         label = f"ReduceLogSumExp, keepdims={keepdims}"
         c.add(label, "ReduceLogSumExp", (2, 3, 4, 5), consts={1: ints(2, -1)}, keepdims=keepdims)
+    c.add("ReduceLogSumExp of set 17", "ReduceLogSumExp", (2, 3, 4, 5), opset=17, axes=[2, -1])
+    c.add("LogSoftmax of set 17", "LogSoftmax", 60 * c.data((2, 3, 4)), opset=17, axis=1)
     c.add("Celu", "Celu", (2, 3, 4), alpha=0.4)
     c.add("Selu", "Selu", (2, 3, 4))
     c.add("GatherND", "GatherND", (3, 4, 5), consts={1: ints(0, 1, 2, 3).reshape(2, 2)})

@@ -33,13 +33,16 @@ MS_REQUIREMENTS = GraphRequirements(
     inlined=DEVICE_INLINED,
     spelled_out=frozenset(
         {
+            "AffineGrid",
             "Celu",
             "Conv",
             "ConvTranspose",
             "Einsum",
             "Expand",
             "GatherND",
+            "GridSample",
             "Loop",
+            "MaxPool of volumes",
             "ReduceLogSumExp",
             "ReverseSequence",
             "Round",

@@ -23,7 +23,7 @@ from converter_lite import graph as g
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.passes.rewrite import is_op, replace
 from converter_lite.quantization.qdq.known import is_known
-from converter_lite.quantization.qdq.parts import SMALL_TABLE
+from converter_lite.quantization.qdq.parts import is_dequantized_whole
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
 FLOAT = ir.DataType.FLOAT
@@ -141,7 +141,7 @@ def _recognize(graph: ir.Graph, cast: ir.Node, names: g.Names) -> bool:
     if grid is None or not readers or any(node.op_type not in READERS for node in readers):
         return False
     axis, scales, zeros = grid
-    if any(node.op_type == "Gather" for node in readers) and tensor.size > SMALL_TABLE:
+    if any(node.op_type == "Gather" for node in readers) and not is_dequantized_whole(tensor.shape.numpy()):
         return False  # rows of larger tables are written in another form
     name = str(stored.name).removesuffix("_quantized")
     middle = zeros.astype(stored.dtype.numpy())

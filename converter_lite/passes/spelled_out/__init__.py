@@ -18,6 +18,11 @@ from converter_lite.passes.spelled_out.functions import (
     spell_out_log_sum_exp,
     spell_out_selu,
 )
+from converter_lite.passes.spelled_out.grids import (
+    spell_out_affine_grid,
+    spell_out_grid_sample,
+    spell_out_resampling,
+)
 from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
@@ -34,10 +39,11 @@ from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
-from converter_lite.passes.spelled_out.volumes import spell_out_volumes
+from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
+        "AffineGrid": spell_out_affine_grid,
         "Celu": spell_out_celu,
         "Conv": spell_out_volumes,
         "ConvTranspose": spell_out_grouped_deconvolution,
@@ -49,12 +55,15 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "GatherElements": spell_out_gather_elements,
         "GatherND": spell_out_batched_gather,
         "Gemm": spell_out_turned_gemm,
+        "GridSample": spell_out_grid_sample,
+        "GridSample of another size": spell_out_resampling,
         "IsNaN": spell_out_is_nan,
         "LRN": spell_out_local_response,
         "Loop": spell_out_loops,
         "LogSoftmax": spell_out_log_softmax,
         "MatMul": spell_out_vector_products,
         "MaxPool": spell_out_rows,
+        "MaxPool of volumes": spell_out_deep_pools,
         "Pad": spell_out_padding,
         "ReduceLogSumExp": spell_out_log_sum_exp,
         "Resize": spell_out_resize,

@@ -20,16 +20,16 @@ FIRST_OPSET = 13
 
 
 def spell_out_einsum(model: ir.Model) -> int:
-    """Replace an Einsum of one or two operands by Transpose, Reshape, and MatMul.
+    """Replace an Einsum by Transpose, Reshape, and MatMul; of more than two operands, by a product for each from the second on.
 
     ::
 
         bhqd,bkhd->bhqk     a (b h, q, d) ─ MatMul ─ (b h, q, k) ─ y
                             b (b h, d, k) ─┘
 
-    Letters that only one operand has, and the result has not, are summed first.
+    Letters that only one operand has, and the result has not, are summed first. Integers are multiplied with Mul.
 
-    Refused: unknown sizes, other types than float32, diagonals, more operands, and sizes of 1 that are repeated.
+    Refused: unknown sizes, sums of other types than float32, diagonals, and sizes of 1 that are repeated.
     """
     return sum(_einsum(model.graph, node) for node in list(model.graph) if is_op(node, "Einsum"))
 
@@ -55,12 +55,21 @@ def _einsum(graph: ir.Graph, node: ir.Node) -> bool:
         for letter, size in operand.sizes().items():
             if sizes.setdefault(letter, size) != size:
                 return False
+    is_float = node.outputs[0].dtype is ir.DataType.FLOAT
+    if not is_float and set(sizes) != set(result):
+        return False
     needed = [set(result).union(*(o.letters for o in operands if o is not operand)) for operand in operands]
     if any(set(o.letters) - wanted for o, wanted in zip(operands, needed, strict=True)):
         if graph.opset_imports.get("", 1) < FIRST_OPSET:
             return False
         operands = [_summed(graph, node, o, wanted) for o, wanted in zip(operands, needed, strict=True)]
-    made = operands[0] if len(operands) == 1 else _product(graph, node, operands, result, sizes)
+    made, *others = operands
+    for place, other in enumerate(others):
+        kept = set(result).union(*(later.letters for later in others[place + 1 :]))
+        if is_float:
+            made = _product(graph, node, [made, other], "".join(sorted(kept)), sizes)
+        else:
+            made = _multiplied(graph, node, made, other)
     order = [made.letters.index(letter) for letter in result]
     if order == sorted(order):
         replace([node], ir.node("Identity", [made.value]))
@@ -77,7 +86,7 @@ def _terms(node: ir.Node) -> tuple[list[_Operand], str] | None:
     terms = left.split(",")
     values = [value for value in node.inputs if value is not None]
     shapes = [g.static_shape(value) for value in values]
-    if len(values) != len(terms) or len(terms) > 2 or any(v.dtype is not ir.DataType.FLOAT for v in values):
+    if len(values) != len(terms):
         return None
     if not arrow:
         once = sorted(letter for letter in set(left) - set(",.") if left.count(letter) == 1)
@@ -125,6 +134,22 @@ def _product(graph: ir.Graph, node: ir.Node, operands: list[_Operand], result: s
     made = insert(graph, node, "MatMul", matrices, shape)
     letters = both + rows + columns
     return _Operand(reshaped(graph, node, made, tuple(sizes[letter] for letter in letters)), letters)
+
+
+def _multiplied(graph: ir.Graph, node: ir.Node, first: _Operand, second: _Operand) -> _Operand:
+    """The product of two element by element, with the letters of the first, and behind them what else the second has."""
+    letters = first.letters + "".join(letter for letter in second.letters if letter not in first.letters)
+    sizes = first.sizes() | second.sizes()
+    spread = []
+    for operand in (first, second):
+        order = sorted(range(len(operand.letters)), key=lambda place: letters.index(operand.letters[place]))
+        turned = tuple(sizes[operand.letters[place]] for place in order)
+        value = operand.value
+        if order != sorted(order):
+            value = insert(graph, node, "Transpose", [value], turned, perm=order)
+        wide = tuple(sizes[letter] if letter in operand.letters else 1 for letter in letters)
+        spread.append(value if wide == turned else reshaped(graph, node, value, wide))
+    return _Operand(insert(graph, node, "Mul", spread, [sizes[letter] for letter in letters]), letters)
 
 
 def _matrices(

@@ -7,13 +7,13 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op, replace
-from converter_lite.passes.spelled_out.inserting import insert
+from converter_lite.passes.spelled_out.inserting import AXES_AS_INPUT, insert, reduced
 
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 """Defaults of Selu (ONNX operator specification)."""
 
-AXES_AS_INPUT = 18
-"""The first operator set in which the axes of every reduction are an input."""
+SINGLE_AXIS = 13
+"""The first operator set in which LogSoftmax is along one axis."""
 
 
 def spell_out_celu(model: ir.Model) -> int:
@@ -45,36 +45,42 @@ def _scaled_elu(graph: ir.Graph, node: ir.Node) -> bool:
 def spell_out_log_sum_exp(model: ir.Model) -> int:
     """Replace ReduceLogSumExp: ``m + Log(ReduceSum(Exp(x - m)))`` with the largest element m, or the largest number.
 
-    Refused: unknown sizes, and operator sets below 18.
+    Refused: unknown sizes, axes that are not constant, and other types than float32.
     """
-    if model.graph.opset_imports.get("", 1) < AXES_AS_INPUT:
-        return 0
     return sum(_log_sum_exp(model.graph, node) for node in list(model.graph) if is_op(node, "ReduceLogSumExp"))
 
 
 def _log_sum_exp(graph: ir.Graph, node: ir.Node) -> bool:
-    x, axes = node.inputs[0], g.input_at(node, 1)
+    x, axes = node.inputs[0], _reduced_axes(graph, node)
     shape, result = g.static_shape(x), g.static_shape(node.outputs[0])
-    found = g.constant(axes)
-    if x is None or x.dtype is not ir.DataType.FLOAT or shape is None or result is None or found is None:
+    if x is None or x.dtype is not ir.DataType.FLOAT or shape is None or result is None or not axes:
         return False
-    if not found.size:
-        return False
-    reduced = {int(axis) % len(shape) for axis in found}
-    kept = [1 if axis in reduced else size for axis, size in enumerate(shape)]
     most = np.finfo(np.float32).max
     bounds = [
         g.add_initializer(graph, f"{node.name}_{n}", np.array(v, np.float32))
         for n, v in (("low", -most), ("high", most))
     ]
-    largest = insert(graph, node, "ReduceMax", [x, axes], kept, keepdims=1)
+    largest = reduced(graph, node, "ReduceMax", x, [axis % len(shape) for axis in axes])
+    kept = g.static_shape(largest)
     finite = insert(graph, node, "Clip", [largest, *bounds], kept)
     powers = insert(graph, node, "Exp", [insert(graph, node, "Sub", [x, finite], shape)], shape)
-    total = insert(graph, node, "Log", [insert(graph, node, "ReduceSum", [powers, axes], kept, keepdims=1)], kept)
-    whole = insert(graph, node, "Add", [total, finite], kept)
+    total = reduced(graph, node, "ReduceSum", powers, [axis % len(shape) for axis in axes])
+    whole = insert(graph, node, "Add", [insert(graph, node, "Log", [total], kept), finite], kept)
     target = g.add_initializer(graph, f"{node.name}_shape", np.array(result, np.int64))
     replace([node], ir.node("Reshape", [whole, target]))
     return True
+
+
+def _reduced_axes(graph: ir.Graph, node: ir.Node) -> list[int]:
+    """Axes of a reduction; none where they are not constant. Without any given, all are reduced."""
+    rank = len(g.static_shape(node.inputs[0]) or ())
+    if graph.opset_imports.get("", 1) < AXES_AS_INPUT:
+        return list(g.ints_attribute(node, "axes", tuple(range(rank))))
+    given = g.input_at(node, 1)
+    if given is None:
+        return [] if g.int_attribute(node, "noop_with_empty_axes", 0) else list(range(rank))
+    found = g.constant(given)
+    return [] if found is None else found.tolist()
 
 
 def spell_out_log_softmax(model: ir.Model) -> int:
@@ -82,9 +88,9 @@ def spell_out_log_softmax(model: ir.Model) -> int:
 
     The logarithm of a Softmax is minus infinity where a share is too small for a float32.
 
-    Refused: unknown sizes, and operator sets below 18.
+    Refused: unknown sizes, other types than float32, and operator sets below 13, in which several axes are one.
     """
-    if model.graph.opset_imports.get("", 1) < AXES_AS_INPUT:
+    if model.graph.opset_imports.get("", 1) < SINGLE_AXIS:
         return 0
     return sum(_log_softmax(model.graph, node) for node in list(model.graph) if is_op(node, "LogSoftmax"))
 
@@ -94,9 +100,7 @@ def _log_softmax(graph: ir.Graph, node: ir.Node) -> bool:
     if x is None or x.dtype is not ir.DataType.FLOAT or not shape:
         return False
     axis = g.int_attribute(node, "axis", -1) % len(shape)
-    kept = [1 if place == axis else size for place, size in enumerate(shape)]
-    axes = g.add_initializer(graph, f"{node.name}_axis", np.array([axis], np.int64))
-    distance = insert(graph, node, "Sub", [x, insert(graph, node, "ReduceMax", [x, axes], kept, keepdims=1)], shape)
-    total = insert(graph, node, "ReduceSum", [insert(graph, node, "Exp", [distance], shape), axes], kept, keepdims=1)
-    replace([node], ir.node("Sub", [distance, insert(graph, node, "Log", [total], kept)]))
+    distance = insert(graph, node, "Sub", [x, reduced(graph, node, "ReduceMax", x, [axis])], shape)
+    total = reduced(graph, node, "ReduceSum", insert(graph, node, "Exp", [distance], shape), [axis])
+    replace([node], ir.node("Sub", [distance, insert(graph, node, "Log", [total], g.static_shape(total))]))
     return True

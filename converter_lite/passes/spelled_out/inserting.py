@@ -9,6 +9,9 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 
+SUM_AXES_AS_INPUT, AXES_AS_INPUT = 13, 18
+"""The first operator sets in which the axes of ReduceSum, and of every reduction, are an input."""
+
 
 def insert(
     graph: ir.Graph,
@@ -30,6 +33,16 @@ def reshaped(graph: ir.Graph, node: ir.Node, value: ir.Value, shape: tuple[int, 
     """A value with another shape."""
     target = g.add_initializer(graph, f"{value.name}_shape", np.array(shape, np.int64))
     return insert(graph, node, "Reshape", [value, target], shape)
+
+
+def reduced(graph: ir.Graph, node: ir.Node, op_type: str, value: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """A reduction, whose axes stay with size 1, as the graph's operator set has it."""
+    shape = [1 if axis in axes else size for axis, size in enumerate(g.static_shape(value) or ())]
+    since = SUM_AXES_AS_INPUT if op_type == "ReduceSum" else AXES_AS_INPUT
+    if graph.opset_imports.get("", 1) < since:
+        return insert(graph, node, op_type, [value], shape, axes=list(axes), keepdims=1)
+    stored = g.add_initializer(graph, f"{node.name}_axes", np.array(axes, np.int64))
+    return insert(graph, node, op_type, [value, stored], shape, keepdims=1)
 
 
 def split(graph: ir.Graph, node: ir.Node, x: ir.Value, sizes: list[int]) -> ir.Node:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import consumers, is_op, replace
-from converter_lite.passes.spelled_out.inserting import insert
+from converter_lite.passes.spelled_out.inserting import insert, reduced
 
 Hidden = NDArray[np.bool_]
 """Where a tensor may be minus infinity; broadcasts to its shape."""
@@ -19,8 +19,8 @@ Hidden = NDArray[np.bool_]
 MOVING = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose result holds elements of the first input at other places."""
 
-SINGLE_AXIS, AXES_AS_INPUT = 13, 18
-"""The first operator sets in which Softmax is over one axis, and in which the axes of every reduction are an input."""
+SINGLE_AXIS = 13
+"""The first operator set in which Softmax is over one axis."""
 
 
 def spell_out_empty_rows(model: ir.Model) -> int:
@@ -97,12 +97,7 @@ def _may_be_empty(hidden: Hidden | None, rank: int, axes: tuple[int, ...]) -> bo
 
 
 def _largest(model: ir.Model, node: ir.Node, x: ir.Value, axes: tuple[int, ...]) -> ir.Value:
-    shape = [1 if axis in axes else size for axis, size in enumerate(g.static_shape(x) or ())]
-    if g.opset(model) < AXES_AS_INPUT:
-        largest = insert(model.graph, node, "ReduceMax", [x], shape, axes=list(axes), keepdims=1)
-    else:
-        stored = g.add_initializer(model.graph, f"{node.name}_axes", np.array(axes, np.int64))
-        largest = insert(model.graph, node, "ReduceMax", [x, stored], shape, keepdims=1)
+    largest = reduced(model.graph, node, "ReduceMax", x, axes)
     largest.type = x.type
     return largest
 

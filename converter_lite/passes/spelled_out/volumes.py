@@ -1,4 +1,4 @@
-"""Convolutions over three dimensions."""
+"""Convolutions and pools over three dimensions."""
 
 from __future__ import annotations
 
@@ -83,3 +83,52 @@ def _layers(graph: ir.Graph, node: ir.Node, x: ir.Value, reads: NDArray[np.int64
         rows = insert(graph, node, "Concat", [rows, zero], (depth + 1, size), axis=0)
     index = g.add_initializer(graph, f"{node.name}_layers", reads.astype(np.int64))
     return insert(graph, node, "Gather", [rows, index], (len(reads), size), axis=0)
+
+
+def spell_out_deep_pools(model: ir.Model) -> int:
+    """Replace a MaxPool or AveragePool over depth, height and width by one over height and width, and one over depth.
+
+    ::
+
+        x (N, C, D, H, W) ─ (N, C D, H, W) ─ pool ─ (N, C, D, H' W') ─ pool ─ y (N, C, D', H', W')
+
+    The number of elements of a window is the product of those along its axes, at the borders, too.
+
+    Refused: unknown sizes, and the indices of a MaxPool.
+    """
+    return sum(_pool(model.graph, node) for node in list(model.graph) if is_op(node, "MaxPool", "AveragePool"))
+
+
+def _pool(graph: ir.Graph, node: ir.Node) -> bool:
+    x, shape, result = node.inputs[0], g.static_shape(node.inputs[0]), g.static_shape(node.outputs[0])
+    if x is None or shape is None or result is None or len(shape) != 5 or len(node.outputs) != 1:
+        return False
+    batch, channels, depth, height, width = shape
+    _, _, layers, rows, columns = result
+    pictures = reshaped(graph, node, x, (batch, channels * depth, height, width))
+    flat = (batch, channels * depth, rows, columns)
+    pooled = insert(graph, node, node.op_type, [pictures], flat, **_along(node, (1, 2), lines=False))
+    deep = reshaped(graph, node, pooled, (batch, channels, depth, rows * columns))
+    whole = (batch, channels, layers, rows * columns)
+    made = insert(graph, node, node.op_type, [deep], whole, **_along(node, (0,), lines=True))
+    target = g.add_initializer(graph, f"{node.name}_shape", np.array(result, np.int64))
+    replace([node], ir.node("Reshape", [made, target]))
+    return True
+
+
+def _along(node: ir.Node, axes: tuple[int, ...], *, lines: bool) -> dict[str, object]:
+    """Attributes of a pool for some of its axes; with ``lines``, a last axis of single places stands behind them."""
+    kept: dict[str, object] = {
+        name: attr
+        for name, attr in node.attributes.items()
+        if name not in ("kernel_shape", "strides", "dilations", "pads")
+    }
+    for name in ("kernel_shape", "strides", "dilations"):
+        if name in node.attributes:
+            sizes = g.ints_attribute(node, name)
+            kept[name] = [*(sizes[axis] for axis in axes), *([1] if lines else [])]
+    pads = g.ints_attribute(node, "pads", PADS)
+    ends = [[pads[axis + side] for axis in axes] + ([0] if lines else []) for side in (0, 3)]
+    if "pads" in node.attributes:
+        kept["pads"] = [*ends[0], *ends[1]]
+    return kept

@@ -24,7 +24,6 @@ kernels (seen in its optimized graphs).
 
 from __future__ import annotations
 
-import math
 from operator import itemgetter
 
 import numpy as np
@@ -42,9 +41,9 @@ from converter_lite.quantization.qdq.dynamic import DynamicWriter
 from converter_lite.quantization.qdq.parts import (
     LOWER,
     NARROWEST,
-    SMALL_TABLE,
     UPPER,
     has_two_parts,
+    is_dequantized_whole,
     lower,
     parts_of,
     upper,
@@ -174,7 +173,7 @@ class _Materializer:
         table = node.inputs[0]
         assert table is not None
         params = self.plan.weights[table.name or ""]
-        return not params.spec.block and math.prod(g.static_shape(table) or (0,)) <= SMALL_TABLE
+        return not params.spec.block and is_dequantized_whole(g.static_shape(table) or (0,))
 
     def _store_weight(self, name: str, params: QuantParams) -> None:
         value = self.graph.initializers.get(name)

@@ -6,7 +6,9 @@ and their sum is the weight.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,10 @@ SMALL_TABLE = 1 << 15
 """Most elements of a table that is dequantized as other weights are: 128 KiB. Dequantizing the rows that are gathered takes up to
 five nodes more in each run, of 1.5 microseconds each (onnxruntime 1.32)."""
 
+FEW_ROWS = 64
+"""Most rows of a larger table that is dequantized as other weights are. Experts of a mixture are gathered so, each token's anew:
+rows of four experts took half of a small Mixtral's time."""
+
 GATHERED_BITS = 8
 """Least width of a larger table: rows of narrower integers cannot be gathered."""
 
@@ -30,6 +36,11 @@ LOWER_BITS = 2
 
 UPPER, LOWER = "_upper", "_lower"
 """Ends of the parts' names."""
+
+
+def is_dequantized_whole(shape: Sequence[int]) -> bool:
+    """Whether a table becomes float when a runtime loads the file; of others, rows do when they are gathered."""
+    return prod(shape) <= SMALL_TABLE or shape[0] <= FEW_ROWS
 
 
 def has_two_parts(spec: QuantSpec, narrowest: int) -> bool:

@@ -233,18 +233,24 @@ def _trilu(lowering: Lowering, node: ir.Node) -> None:
     lowering.emit("tril_triu", inputs, outputs, attributes, dtype=dtype_name(node.inputs[0]))
 
 
+GRID_MODES = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}
+"""Modes of GridSample since operator set 20, and before -> those of Paddle-Lite."""
+
+
 def _grid_sample(lowering: Lowering, node: ir.Node) -> None:
     source, grid = dims(node.inputs[0]), dims(node.inputs[1])  # type: ignore[arg-type]
     if len(source) != 4:
         raise Unsupported("GridSample exists over two dimensions only")
     if source[2:] != grid[1:3]:
         raise Unsupported("GridSample whose grid differs in size from its input", "only release 2.13 can do it")
-    mode = {"linear": "bilinear"}.get(
-        text_attribute(node, "mode", "bilinear"), text_attribute(node, "mode", "bilinear")
-    )
+    mode = text_attribute(node, "mode", "bilinear")
+    if mode not in GRID_MODES:
+        raise Unsupported(
+            f"GridSample with mode {mode}", f"only {' and '.join(sorted(set(GRID_MODES.values())))} exist"
+        )
     attributes = {
         "align_corners": attr(bool(g.int_attribute(node, "align_corners", 0))),
-        "mode": attr(mode),
+        "mode": attr(GRID_MODES[mode]),
         "padding_mode": attr(text_attribute(node, "padding_mode", "zeros")),
     }
     inputs = {"X": [lowering.tensor(node.inputs[0])], "Grid": [lowering.tensor(node.inputs[1])]}

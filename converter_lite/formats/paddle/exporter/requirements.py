@@ -10,6 +10,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
     inlined=DEVICE_INLINED | {"MeanVarianceNormalization", "RMSNormalization", "ReduceLogSum"},
     spelled_out=frozenset(
         {
+            "AffineGrid",
             "Celu",
             "Conv",
             "Einsum",
@@ -20,11 +21,13 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "GatherElements",
             "GatherND",
             "Gemm",
+            "GridSample of another size",
             "IsNaN",
             "Loop",
             "LogSoftmax",
             "MatMul",
             "MaxPool",
+            "MaxPool of volumes",
             "Pad",
             "ReduceLogSumExp",
             "Resize",
