@@ -97,9 +97,11 @@ def _match(softmax: ir.Node) -> Attention | None:
     since_13 = softmax.graph is not None and softmax.graph.opset_imports.get("", 1) >= 13
     axis = g.int_attribute(softmax, "axis", -1 if since_13 else 1)
     scores, product = softmax.inputs[0], g.single_consumer(softmax.outputs[0])
-    if axis not in (-1, 3) or scores is None or product is None or product.inputs[0] is not softmax.outputs[0]:
+    if axis not in (-1, 3) or scores is None or product is None or not is_op(product, "MatMul"):
         return None
-    turned = g.single_consumer(product.outputs[0]) if is_op(product, "MatMul") else None
+    if product.inputs[0] is not softmax.outputs[0]:
+        return None
+    turned = g.single_consumer(product.outputs[0])
     joining = g.single_consumer(turned.outputs[0]) if turned is not None and _has_order(turned, HEADS_FIRST) else None
     values = _split(product.inputs[1], HEADS_FIRST)
     if turned is None or joining is None or values is None or not _joins(joining):

@@ -144,6 +144,7 @@ REFUSED = {
         "scores": "m = Reshape(n, r) s0 = MatMul(q, k) s = Add(s0, m) p = Softmax<axis=-1>(s)",
         "inputs": ", float[N] n, int64[R] r",
     },
+    "a function of the weights": {"scores": "s = MatMul(q, k) p0 = Softmax<axis=-1>(s) p = Relu(p0)"},
     "heads that are not joined": {"joined": np.array([0, 0, 0, 8], np.int64)},
 }
 
