@@ -6,12 +6,9 @@ values) leave the runtime. Memory is bounded by the samples under way, whatever 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +22,7 @@ from converter_lite.calibration.shards import SHARD, Shard, ShardObserver
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
 from converter_lite.errors import ConverterError
 from converter_lite.execution.executor import Executor
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.log import Log
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
@@ -284,27 +282,6 @@ def insert_behind(graph: ir.Graph, producer: ir.Node | None, node: ir.Node) -> N
         graph.append(node)
     else:
         graph.insert_after(producer, node)
-
-
-def map_ordered(function: Any, items: Iterable[Any], threads: int) -> Iterator[Any]:
-    """``map`` over worker threads: order kept, at most ``2 * threads`` items under way. One thread is the caller's own."""
-    if threads <= 1:
-        yield from map(function, items)
-        return
-    iterator = iter(items)
-    pending: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        try:
-            for item in islice(iterator, 2 * threads):
-                pending.append(pool.submit(function, item))
-            while pending:
-                result = pending.popleft().result()
-                for item in islice(iterator, 1):
-                    pending.append(pool.submit(function, item))
-                yield result
-        finally:
-            for future in pending:
-                future.cancel()
 
 
 def _observed(model: ir.Model, names: list[str], need: Need, *, means: Sequence[str] = ()) -> ir.Model:

@@ -22,7 +22,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import channel_node, map_ordered, remove_unread
+from converter_lite.calibration.runner import channel_node, remove_unread
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.quantization.cost import multiplications
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session
