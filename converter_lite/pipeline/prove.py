@@ -33,7 +33,10 @@ from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session, profile
-from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, message, open_file, open_session
+from converter_lite.runtime.serializing import constant_bytes, message, open_file, open_session
+
+LARGE_MODEL = 32 << 20
+"""Bytes of constants from which the float model is loaded only for the proof."""
 
 PROFILED = 3
 """Runs of a profile; the fastest of each kernel counts."""
