@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,6 +40,10 @@ EVERYTHING = Need.MINMAX | Need.OUTLIER | Need.HISTOGRAM
 
 LOW_SHARE, HIGH_SHARE = 0.0001, 0.9999
 """Positions of REMOVAL_OUTLIER in the sorted values (measured behaviour of the original)."""
+
+
+POOLS = MappingProxyType({"ReduceMax": "GlobalMaxPool", "ReduceMean": "GlobalAveragePool"})
+"""Reductions over the positions of a picture, and the pools that do the same."""
 
 
 class Samples(Protocol):
@@ -232,7 +237,8 @@ def _channel_reductions(
     axes: dict[tuple[int, ...], ir.Value] = {}
     outputs = [f"{op_type}_{i}" for i, (_, op_type) in enumerate(wanted)]
     for output, (name, op_type) in zip(outputs, wanted, strict=True):
-        build.output(output, channel_node(graph, values[name], op_type, known=axes))
+        value = pooled(graph, values[name], op_type) if op_type == "ReduceMax" else values[name]
+        build.output(output, channel_node(graph, value, op_type, known=axes))
     remove_unread(graph)
     session = open_session(context.engine, observed)
     for found in map_ordered(session.run, feeds, context.threads):
@@ -270,6 +276,20 @@ def channel_node(
         node = ir.node(op_type, [value], attributes={"axes": ir.AttrInt64s("axes", axes), "keepdims": 0})
     insert_behind(graph, value.producer(), node)
     return node.outputs[0]
+
+
+def pooled(graph: ir.Graph, value: ir.Value, op_type: str) -> ir.Value:
+    """What is left to reduce of a picture behind a pool over its positions, which reads channels as convolutions leave them.
+
+    The largest value stays the same number; a mean may have other last digits.
+    """
+    if value.dtype is not ir.DataType.FLOAT or value.shape is None or len(value.shape) != 4:
+        return value
+    node = ir.node(POOLS[op_type], [value])
+    pool = node.outputs[0]
+    pool.shape, pool.dtype = ir.Shape([*value.shape[:2], 1, 1]), value.dtype
+    insert_behind(graph, value.producer(), node)
+    return pool
 
 
 def insert_behind(graph: ir.Graph, producer: ir.Node | None, node: ir.Node) -> None:
