@@ -60,6 +60,15 @@ class Log:
             self.warnings.append(text)
             self._write(QUIET, f"WARNING {text}", self.errors)
 
+    def take(self, other: Log) -> None:
+        """Say what another log was warned of, and add its seconds."""
+        for text in other.warnings:
+            self.warning(text)
+        for name, seconds in other.seconds.items():
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        other.warnings.clear()
+        other.seconds.clear()
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage of the conversion; its name is on the terminal meanwhile."""

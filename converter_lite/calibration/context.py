@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ class CalibrationContext(RunContext):
         cache: Statistics of earlier runs and of other formats of this one; if it is on disk, all kinds are collected, for any
             method that may follow. ``None`` keeps nothing.
         executor: Observes shards of the samples; ``None``: this process. The result does not depend on it.
+        begins: Called before all samples run: what looks at the first ones meanwhile comes to its end.
     """
 
     cache: StatisticsCache | None = None
     executor: Executor | None = None
+    begins: Callable[[], None] = lambda: None

@@ -6,12 +6,10 @@ values) leave the runtime. Memory is bounded by the samples under way, whatever 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +23,7 @@ from converter_lite.calibration.shards import SHARD, Shard, ShardObserver
 from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
 from converter_lite.errors import ConverterError
 from converter_lite.execution.executor import Executor
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.log import Log
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
@@ -41,6 +40,10 @@ EVERYTHING = Need.MINMAX | Need.OUTLIER | Need.HISTOGRAM
 
 LOW_SHARE, HIGH_SHARE = 0.0001, 0.9999
 """Positions of REMOVAL_OUTLIER in the sorted values (measured behaviour of the original)."""
+
+
+POOLS = MappingProxyType({"ReduceMax": "GlobalMaxPool", "ReduceMean": "GlobalAveragePool"})
+"""Reductions over the positions of a picture, and the pools that do the same."""
 
 
 class Samples(Protocol):
@@ -234,7 +237,8 @@ def _channel_reductions(
     axes: dict[tuple[int, ...], ir.Value] = {}
     outputs = [f"{op_type}_{i}" for i, (_, op_type) in enumerate(wanted)]
     for output, (name, op_type) in zip(outputs, wanted, strict=True):
-        build.output(output, channel_node(graph, values[name], op_type, known=axes))
+        value = pooled(graph, values[name], op_type) if op_type == "ReduceMax" else values[name]
+        build.output(output, channel_node(graph, value, op_type, known=axes))
     remove_unread(graph)
     session = open_session(context.engine, observed)
     for found in map_ordered(session.run, feeds, context.threads):
@@ -274,6 +278,20 @@ def channel_node(
     return node.outputs[0]
 
 
+def pooled(graph: ir.Graph, value: ir.Value, op_type: str) -> ir.Value:
+    """What is left to reduce of a picture behind a pool over its positions, which reads channels as convolutions leave them.
+
+    The largest value stays the same number; a mean may have other last digits.
+    """
+    if value.dtype is not ir.DataType.FLOAT or value.shape is None or len(value.shape) != 4:
+        return value
+    node = ir.node(POOLS[op_type], [value])
+    pool = node.outputs[0]
+    pool.shape, pool.dtype = ir.Shape([*value.shape[:2], 1, 1]), value.dtype
+    insert_behind(graph, value.producer(), node)
+    return pool
+
+
 def insert_behind(graph: ir.Graph, producer: ir.Node | None, node: ir.Node) -> None:
     """Put a node behind the one that it reads, at the end without one.
 
@@ -284,27 +302,6 @@ def insert_behind(graph: ir.Graph, producer: ir.Node | None, node: ir.Node) -> N
         graph.append(node)
     else:
         graph.insert_after(producer, node)
-
-
-def map_ordered(function: Any, items: Iterable[Any], threads: int) -> Iterator[Any]:
-    """``map`` over worker threads: order kept, at most ``2 * threads`` items under way. One thread is the caller's own."""
-    if threads <= 1:
-        yield from map(function, items)
-        return
-    iterator = iter(items)
-    pending: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        try:
-            for item in islice(iterator, 2 * threads):
-                pending.append(pool.submit(function, item))
-            while pending:
-                result = pending.popleft().result()
-                for item in islice(iterator, 1):
-                    pending.append(pool.submit(function, item))
-                yield result
-        finally:
-            for future in pending:
-                future.cancel()
 
 
 def _observed(model: ir.Model, names: list[str], need: Need, *, means: Sequence[str] = ()) -> ir.Model:

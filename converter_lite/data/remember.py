@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from threading import Lock
 from typing import Any
 
 from numpy.typing import NDArray
@@ -35,6 +36,12 @@ class RememberingDataset:
         self._room = max_bytes
         self._held: list[Feed] = []
         self._full = False
+        self._reading = Lock()
+
+    @property
+    def is_of_files(self) -> bool:
+        """Whether samples are read from files, which any thread may do; others are the caller's own work."""
+        return isinstance(self._dataset, FileDataset)
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -74,12 +81,16 @@ class RememberingDataset:
         return self._dataset.part(start, stop)
 
     def head(self, count: int) -> list[Feed]:
-        """The first samples, at most ``count`` and at most as many as fit in memory (one at least)."""
+        """The first samples, at most ``count`` and at most as many as fit in memory (one at least).
+
+        A thread that asks while another one reads them waits.
+        """
         wanted = max(min(count, len(self._dataset)), 1)
-        if len(self._held) < wanted and not self._full:
-            for feed in islice(self._dataset.tail(len(self._held)), wanted - len(self._held)):
-                self._hold(feed)
-        return self._held[:wanted]
+        with self._reading:
+            if len(self._held) < wanted and not self._full:
+                for feed in islice(self._dataset.tail(len(self._held)), wanted - len(self._held)):
+                    self._hold(feed)
+            return self._held[:wanted]
 
     def _hold(self, feed: Feed) -> None:
         size = sum(array.nbytes for array in feed.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import tee
 from types import MappingProxyType
 from typing import Any
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.errors import QualityError
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.kernels.similarity import ErrorSums
 from converter_lite.reports.accuracy import OutputAccuracy
-from converter_lite.runtime.blocks import run_each
+from converter_lite.runtime.blocks import BlockSession, run_each
 from converter_lite.runtime.engine import Feed, Session
 
 _log = logging.getLogger(__name__)
@@ -29,10 +30,11 @@ def compare(
     samples: Iterable[tuple[Feed, Feed]],
     *,
     open_axes: Mapping[str, frozenset[int]] = _NO_AXES,
+    threads: int = 1,
 ) -> tuple[OutputAccuracy, ...]:
     """Accuracy per output over all samples, where the float model's values are finite.
 
-    Outputs of one sample are in memory at a time, or of all samples for models that run in blocks.
+    Outputs of a few samples are in memory at a time, or of all of them for models that run in blocks.
 
     Args:
         reference: Float model.
@@ -40,6 +42,7 @@ def compare(
         samples: Feeds of both (they differ where input types were changed).
         open_axes: Output -> axes whose length depends on what the model computes (boxes that a detector finds). Samples in which
             such a length differs cannot be compared.
+        threads: Samples that run side by side.
 
     A warning counts the samples that cannot be compared, including those for which the float model gives no finite value; the
     cosine is 0 if none can.
@@ -50,9 +53,7 @@ def compare(
     sums = [ErrorSums() for _ in reference.output_names]
     left: Counter[tuple[str, str]] = Counter()
     count = 0
-    first, second = tee(samples)
-    all_expected, all_given = run_each(reference, (a for a, _ in first)), run_each(written, (b for _, b in second))
-    for expected, given in zip(all_expected, all_given, strict=True):
+    for expected, given in _outputs(reference, written, samples, threads):
         count += 1
         pairs = zip(reference.output_names, written.output_names, strict=True)
         for total, (name, written_name) in zip(sums, pairs, strict=True):
@@ -62,6 +63,16 @@ def compare(
     for (name, reason), times in left.items():
         _log.warning("output %s %s in %d of %d samples, which are not compared", name, reason, times, count)
     return tuple(_accuracy(name, total, count) for name, total in zip(reference.output_names, sums, strict=True))
+
+
+def _outputs(
+    reference: Session, written: Session, samples: Iterable[tuple[Feed, Feed]], threads: int
+) -> Iterator[tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]]:
+    """What both models give, in the order of the samples."""
+    if isinstance(reference, BlockSession) or isinstance(written, BlockSession):
+        first, second = tee(samples)
+        return zip(run_each(reference, (a for a, _ in first)), run_each(written, (b for _, b in second)), strict=True)
+    return map_ordered(lambda pair: (reference.run(pair[0]), written.run(pair[1])), samples, threads)
 
 
 def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: str, open_axes: frozenset[int]) -> str:

@@ -29,12 +29,13 @@ from converter_lite.pipeline.admission import admitted
 from converter_lite.pipeline.artefacts import add_artefacts
 from converter_lite.pipeline.ascend_context import effective_context
 from converter_lite.pipeline.calibrate import calibration_executor, statistics_cache
+from converter_lite.pipeline.input_check import InputCheck, Settle
 from converter_lite.pipeline.plan_lines import SHOWN, refuse_nothing, report_plan
 from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
-from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
+from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult, rejected_to_json
 from converter_lite.pipeline.rewrites import chosen_rewrites
 from converter_lite.pipeline.samples import (
@@ -150,8 +151,8 @@ class _Conversion:
             return self._dry_run(jobs, result)
         with ExitStack() as stack:
             stack.enter_context(rare_collections(wanted=_is_all_nodes(jobs[0].prepared.model)))
-            self._check_inputs(jobs, dataset)
-            resources = self._resources(jobs, dataset, stack)
+            settle = self._check_inputs(jobs, dataset)
+            resources = self._resources(jobs, dataset, stack, settle)
             files = stack.enter_context(transaction(targets[0].parent))
             others = self._open_others(stack)
             proof = Proof(source.model, request=request, dataset=given or dataset, context=self.context)
@@ -164,6 +165,7 @@ class _Conversion:
                 self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset, proof)
                 if job.choice is not None or quantized.plan.quantized_nodes:
                     result.plans[job.format.name] = quantized.plan
+            settle()
             self.reporting.write(result, proven, proof)
             add_artefacts(proven, files, result, proof)
             self._finished(result)
@@ -180,9 +182,11 @@ class _Conversion:
     def quantized(self) -> QuantizedModel:
         """The network of the first format."""
         _, jobs, dataset = self._begin(self._destinations(), ConvertResult(model_bytes=0))
-        self._check_inputs(jobs, dataset)
+        settle = self._check_inputs(jobs, dataset)
         with ExitStack() as stack:
-            return self._quantize(jobs[0], self._resources(jobs, dataset, stack))
+            quantized = self._quantize(jobs[0], self._resources(jobs, dataset, stack, settle))
+        settle()
+        return quantized
 
     @property
     def _quantizes(self) -> bool:
@@ -210,7 +214,9 @@ class _Conversion:
         self._choose(jobs)
         return source, jobs, open_samples(request, self.config, _static(jobs), self.context)
 
-    def _resources(self, jobs: list[_Job], dataset: RememberingDataset | None, stack: ExitStack) -> Resources:
+    def _resources(
+        self, jobs: list[_Job], dataset: RememberingDataset | None, stack: ExitStack, settle: Settle
+    ) -> Resources:
         """What quantizations work with; ``stack`` ends it."""
         context = CalibrationContext(
             self.context.engine,
@@ -220,6 +226,7 @@ class _Conversion:
             executor=calibration_executor(
                 self.request, stack, self.log, observes=any(_is_full(job) and job.plan is None for job in jobs)
             ),
+            begins=settle,
         )
         learn = None if dataset is None else partial(_learn, dataset, self.context)
         return Resources(dataset, context, self._random_feeds, learn)
@@ -295,31 +302,12 @@ class _Conversion:
             self.reporting = Reporting(self.request, self.config, self.context)
         return self.request
 
-    def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> None:
-        """Doubts about the prepared samples, and pictures of them."""
-        if self.config is not None and self.config.mixed_bit_weight_quant_param.use_cv_data and dataset is not None:
-            where = self.config.location("mixed_bit_weight_quant_param", "use_cv_data")
-            self.log.warning(f"{where}: has no effect: the search measures on the calibration samples")
-        preview = self.request.preview
-        if dataset is None:
-            if preview is not None:
-                raise UsageError("there are no samples to show", where=f"--preview={preview}", hint="name some")
-            return
-        chosen = next((job for job in jobs if job.choice is not None), None)
-        if chosen is None and preview is None:
-            return
-        from converter_lite.preprocessing.check_inputs import check_inputs
-
-        job = jobs[0] if chosen is None else chosen
-        are_own = self.config is not None and self.request.calibration_data is None
-        check_inputs(
-            job.prepared.model,
-            dataset,
-            self.config.data_preprocess_param if are_own and self.config is not None else None,
-            samples=None if _is_full(job) else PROOF_SAMPLES,
-            preview=preview,
-            context=self.context,
-        )
+    def _check_inputs(self, jobs: list[_Job], dataset: RememberingDataset | None) -> Settle:
+        """Begin to look for doubts about the prepared samples."""
+        chosen = [job for job in jobs if job.choice is not None] or jobs[: self.request.preview is not None]
+        model = chosen[0].prepared.model if chosen else None
+        check = InputCheck(self.request, self.config, self.context)
+        return check.begin(model, dataset, is_full=any(map(_is_full, chosen[:1])))
 
     # -- decisions ------------------------------------------------------------------------------------------------
 

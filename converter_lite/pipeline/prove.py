@@ -33,7 +33,10 @@ from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session, profile
-from converter_lite.runtime.serializing import LARGE_MODEL, constant_bytes, message, open_file, open_session
+from converter_lite.runtime.serializing import constant_bytes, message, open_file, open_session
+
+LARGE_MODEL = 32 << 20
+"""Bytes of constants from which the float model is loaded only for the proof."""
 
 PROFILED = 3
 """Runs of a profile; the fastest of each kernel counts."""
@@ -43,6 +46,14 @@ OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
 
 OTHER_DEVICES = frozenset(str(device.value) for device in TargetDevice) - {"CPU", "X86"}
 """Devices for which a time on this processor says nothing."""
+
+INTEGER_OPERATORS = frozenset(
+    {
+        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+        *("QLinearConv", "ConvInteger", "QLinearMatMul", "MatMulInteger"),
+    }
+)
+"""Standard operators whose exact results may come from other kernels than those that users run."""
 
 NO_SAMPLES = (
     "the samples are random, and not every model runs on those: give samples that it runs on with --proofData=FILE.npz"
@@ -92,6 +103,8 @@ class Proof:
         self._dataset = dataset
         self._context = context
         self._said: set[str] = set()
+        self._side_by_side = 1 if self._is_large else max(min(context.threads, self.samples), 1)
+        self._threads = max(context.threads // self._side_by_side, 1)
         if constant_bytes(original) < LARGE_MODEL or _foreign(original):
             self._open_reference()
 
@@ -113,7 +126,7 @@ class Proof:
     def _open_reference(self) -> Session:
         """The float model; a large one is loaded only now, since it takes as much memory as all work before the proof."""
         if self._reference is None:
-            self._reference = _reference(self._original, self._context)
+            self._reference = _reference(self._original, self._context, self._threads)
         return self._reference
 
     @property
@@ -156,7 +169,7 @@ class Proof:
         feeds = self._feeds(interface, self._dataset, model, quantized.plan)
         tracked = self._context.log.track(feeds, "proving", self.samples)
         try:
-            accuracy = compare(reference, session, tracked, open_axes=self._open_axes)
+            accuracy = compare(reference, session, tracked, open_axes=self._open_axes, threads=self._side_by_side)
         except ModelError as error:
             if self.is_real:
                 raise
@@ -188,11 +201,10 @@ class Proof:
             return None
         interface = _changed_interface(quantized, fmt.io_types)
         feeds = next(self._feeds(interface, self._dataset, model, quantized.plan))
-        engine, source = self._context.engine, message(self._original)
-        reference = source.session(engine, threads=1)
-        written = engine.session(file, threads=1, exact=False)
-        speed = compare_speed(reference, written, feeds, until_clear=not asked)
+        written = self._context.engine.session(file, threads=1, exact=False)
+        speed = compare_speed(self._as_loaded(), written, feeds, until_clear=not asked)
         if speed.is_slower:
+            source = message(self._original)
             before = profile(source.content, [feeds[0]] * PROFILED, tensors=source.tensors)
             kinds = slow_kinds(before, profile(file, [feeds[1]] * PROFILED))
             self._context.log.warning(
@@ -200,10 +212,16 @@ class Proof:
             )
         return speed
 
+    def _as_loaded(self) -> Session:
+        """The float model in one thread, with the kernels that users run."""
+        if self._threads == 1 and self._reference is not None and _is_of_floats(self._original):
+            return self._reference
+        return message(self._original).session(self._context.engine, threads=1)
+
     def _session(self, runnable: bytes | Path) -> Session:
         if self._is_large and isinstance(runnable, Path):
             return _in_blocks(ir.load(runnable), self._context)
-        return open_file(self._context.engine, runnable, threads=self._context.threads)
+        return open_file(self._context.engine, runnable, threads=self._threads)
 
     def _feeds(
         self, interface: ir.Model | None, dataset: RememberingDataset | None, model: ir.Model, plan: QuantPlan
@@ -290,11 +308,11 @@ def _below(value: float, limit: float) -> str:
     return next((text for text in texts if float(text) < limit), str(value))
 
 
-def _reference(original: ir.Model, context: RunContext) -> Session:
+def _reference(original: ir.Model, context: RunContext, threads: int) -> Session:
     if is_larger_than_memory(original):
         return _in_blocks(original, context)
     try:
-        return open_session(context.engine, original, threads=context.threads)
+        return open_session(context.engine, original, threads=threads)
     except ModelError as error:
         foreign = _foreign(original)
         if not foreign:
@@ -314,6 +332,11 @@ def _in_blocks(model: ir.Model, context: RunContext) -> Session:
 def _foreign(model: ir.Model) -> list[str]:
     """Operators of other domains, which a runtime may not know."""
     return [f"{g.label(n)} of {n.domain}" for n in g.all_nodes(model.graph) if n.domain not in ("", "ai.onnx")]
+
+
+def _is_of_floats(model: ir.Model) -> bool:
+    """Whether nothing in a model computes with integers."""
+    return not _foreign(model) and all(node.op_type not in INTEGER_OPERATORS for node in g.all_nodes(model.graph))
 
 
 def _open_axes(model: ir.Model) -> dict[str, frozenset[int]]:

@@ -19,8 +19,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import map_ordered, sample_means
+from converter_lite.calibration.runner import sample_means
 from converter_lite.config.names import Rounding
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive

@@ -139,6 +139,7 @@ def _find_params(
     model, plan = quantized.model, quantized.plan
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
+    context.begins()
     with context.log.stage("calibration"):
         fixed = _fixed_ranges(model)
         observed = [s for s in dict.fromkeys(sources.values()) if s not in fixed]

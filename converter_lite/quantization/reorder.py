@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.calibration.runner import map_ordered
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.kernels.matching import cost_of, match, pair_costs
 from converter_lite.quantization.channels import Channels, free_channels, largest_weights, weight_columns
 from converter_lite.targets.operands import pair_rule

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.calibration.runner import map_ordered
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.kernels.tails import exceeded_by
 from converter_lite.runtime.context import RunContext

@@ -30,8 +30,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import map_ordered, remove_unread
+from converter_lite.calibration.runner import remove_unread
 from converter_lite.errors import ConfigError
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.log import Log
 from converter_lite.quantization.apart import compute_apart
 from converter_lite.quantization.expected_input import expected_rows

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import map_ordered
+from converter_lite.execution.ordered import map_ordered
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.constants import has_channel_bias

@@ -25,10 +25,10 @@ from converter_lite.runtime.engine import Engine, Session
 from converter_lite.runtime.float_products import with_float_products
 from converter_lite.runtime.saturation import without_saturation
 
-LARGE_MODEL = 32 << 20
+BESIDE_FROM = 1 << 20
 """Bytes of constants from which they are handed over beside the message: four copies fewer while a session is created."""
 
-DETACHED_FROM = 1 << 20
+DETACHED_FROM = 64 << 10
 """Bytes from which a constant is handed over; shapes, axes and biases stay in the message, where the runtime can see them."""
 
 QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
@@ -82,9 +82,9 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
 
     Args:
         model: The graph.
-        beside_from: Bytes of constants from which they are handed over beside the message; ``LARGE_MODEL`` by default.
+        beside_from: Bytes of constants from which they are handed over beside the message; ``BESIDE_FROM`` by default.
     """
-    if constant_bytes(model) < (LARGE_MODEL if beside_from is None else beside_from):
+    if constant_bytes(model) < (BESIDE_FROM if beside_from is None else beside_from):
         g.load_constants(model)
         proto = ir.to_proto(model)
         _forget_computed_sizes(proto.graph)

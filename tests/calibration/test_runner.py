@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from converter_lite.calibration import runner
 from converter_lite.calibration.context import CalibrationContext
-from converter_lite.calibration.runner import FirstMeans, channel_magnitudes, collect, map_ordered, sample_means
+from converter_lite.calibration.runner import FirstMeans, channel_magnitudes, collect, sample_means
 from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.errors import CalibrationError, ModelError
 from converter_lite.kernels.histogram import histogram
@@ -132,31 +129,6 @@ def test_means_of_samples_are_over_everything_but_the_channel(opset: int) -> Non
     outputs = [run(model, feed) for feed in samples]
     np.testing.assert_allclose(convolution, [o["a"].mean(axis=(0, 2, 3)) for o in outputs], atol=1e-6)
     np.testing.assert_allclose(product, [o["y"].mean(axis=0) for o in outputs], atol=1e-5)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_mapping_keeps_the_order_and_runs_only_a_little_ahead(threads: int) -> None:
-    taken = 0
-
-    def items() -> Iterator[int]:
-        nonlocal taken
-        while taken < 50:
-            taken += 1
-            yield taken
-
-    def slow(item: int) -> int:
-        time.sleep(0.002 * (item % 3))
-        return item
-
-    results = map_ordered(slow, items(), threads)
-    for expected in range(1, 51):
-        assert next(results) == expected
-        assert taken <= expected + 2 * threads
-
-
-def test_an_error_in_one_item_reaches_the_caller() -> None:
-    with pytest.raises(ZeroDivisionError):
-        list(map_ordered(lambda x: 1 / x, [1, 2, 0, 4], 2))
 
 
 def test_unused_samples_of_other_inputs_do_no_harm() -> None:

@@ -166,8 +166,12 @@ def test_a_preview_needs_samples(workshop: Workshop) -> None:
     assert "no samples to show" in workshop.fail(2, "--preview=seen", config=WEIGHT)
 
 
-def test_equal_samples_are_a_warning(workshop: Workshop) -> None:
+@pytest.mark.parametrize("threads", [1, 2])  # with two, they are looked at beside other work
+def test_equal_samples_are_a_warning(workshop: Workshop, threads: int) -> None:
     first = (workshop.folder / "bins/000.bin").read_bytes()
     for path in (workshop.folder / "bins").iterdir():
         path.write_bytes(first)
-    assert "WARNING input 'x': all of the first 4 samples are equal" in workshop.succeed(config=FULL).err
+    said = workshop.succeed(f"--threads={threads}", "--savePlan=plan.json", config=FULL).err
+    assert said.count("WARNING input 'x': all of the first 4 samples are equal") == 1
+    planned = workshop.succeed(f"--threads={threads}", "--plan=plan.json", config=FULL).err
+    assert planned.count("WARNING input 'x': all of the first 4 samples are equal") == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,15 @@ def test_the_head_can_come_first_and_decodes_no_more_than_it_needs() -> None:
     assert source.decoded == [1, 1, 1, 1, 0]
     assert numbers(dataset) == [0, 1, 2, 3, 4]
     assert source.decoded == [1] * 5
+
+
+def test_threads_that_ask_at_once_decode_once() -> None:
+    source = Counting(40)
+    dataset = RememberingDataset(source)
+    with ThreadPoolExecutor(4) as pool:
+        heads = list(pool.map(dataset.head, [40, 30, 20, 40]))
+    assert [numbers(head) for head in heads] == [list(range(count)) for count in (40, 30, 20, 40)]
+    assert source.decoded == [1] * 40
 
 
 def test_a_pass_that_stops_early_does_no_harm() -> None:

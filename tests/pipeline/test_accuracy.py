@@ -50,6 +50,12 @@ def test_figures_are_means_and_extremes_over_samples() -> None:
     assert accuracy.sqnr == pytest.approx(10 * np.log10(3 * 25 / (2 * 49 + 2 * 1)))
 
 
+def test_figures_do_not_depend_on_the_number_of_threads() -> None:
+    reference, written = Fixed(y=normal(3, 4)), Fixed(y=normal(3, 4) + 0.1)
+    shifts = samples(*np.linspace(-1, 1, 9))
+    assert compare(reference, written, shifts, threads=3) == compare(reference, written, shifts)
+
+
 def test_outputs_are_compared_by_position_and_named_as_in_the_float_model() -> None:
     reference = Fixed(a=normal(2), b=normal(3))
     written = Fixed(c=normal(2), d=normal(3) + 1)

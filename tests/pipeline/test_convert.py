@@ -103,10 +103,9 @@ def test_the_result_names_stages_and_memory(workshop: Workshop) -> None:
         "read",
         "optimize",
         "check",
-        "load samples",
-        "input check",
         "equalization",
         "channel order",
+        *("load samples", "input check"),  # beside the two before
         "calibration",
         "quantization",
         "bias correction",

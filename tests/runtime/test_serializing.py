@@ -25,7 +25,7 @@ def model() -> ir.Model:
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "LARGE_MODEL", 1)
+    monkeypatch.setattr(loading, "BESIDE_FROM", 1)
     monkeypatch.setattr(loading, "DETACHED_FROM", 100)
 
 
