@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from converter_lite.pipeline.prove import _is_of_floats
 from converter_lite.pipeline.speed import LEAST_ROUNDS, ROUNDS, Speed, compare_speed, slow_kinds
 from converter_lite.runtime.engine import KernelRun
 from tests.cli.workshop import FULL, WEIGHT, Workshop
+from tests.support import build
 
 
 class Timed:
@@ -75,6 +78,19 @@ def test_the_kinds_of_kernels_that_cost_time_are_named_with_their_slowest_nodes(
     file += [kernel("b3", "QuantizeLinear", 10), kernel("b", "Sigmoid", 10)]
     said = slow_kinds(reference, file)
     assert said == "QLinearConv +0.20 ms (a); QuantizeLinear +0.13 ms (b2, b1, ...)"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = Relu(x)", True),
+        ("q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)", False),
+        ("y = com.microsoft.Gelu(x)", False),
+    ],
+)
+def test_only_a_model_of_floats_is_timed_in_the_session_of_the_proof(body: str, expected: bool) -> None:
+    model = build(f"g (float[2,3] x) => (float[2,3] y) {{ {body} }}", s=np.float32(0.1), z=np.uint8(128))
+    assert _is_of_floats(model) is expected
 
 
 def test_the_result_says_how_fast_the_file_is(workshop: Workshop) -> None:
