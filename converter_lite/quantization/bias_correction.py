@@ -197,7 +197,7 @@ class _Rounding:
         def rows(index: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
             return adaptive.input_rows(node, x, array.shape, count, index)
 
-        moments = adaptive.Moments(by_shortage=self._algorithm.by_shortage)
+        moments = adaptive.Moments()
         float_rows = self._run_float.map(float_data, rows, later=float_later)
         pairs = zip(float_rows, self._run.map(data, rows, later=later), strict=True)
         for sample in map_ordered(lambda pair: adaptive.products(*pair), pairs, self._threads):

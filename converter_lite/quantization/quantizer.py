@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from converter_lite.config.names import Rounding
 from converter_lite.errors import ConfigError
 from converter_lite.log import counted
 from converter_lite.quantization import dynamic, fallback, full, held_out, score
@@ -114,8 +115,10 @@ class Quantizer:
         if plan is not None:
             with self.resources.context.log.stage("learning"):
                 return learn([quantized], self.model, replace(learning, grids=False))
-        choices = [choice, replace(choice, settings=replace(choice.settings, rounding=learning.unlearned))]
-        starts = [quantized, self.quantize(choices[1])]
+        starts, choices = [quantized], [choice]
+        if learning.unlearned is not Rounding.ADAPTIVE:  # what is learnt starts from that one anyway
+            choices.append(replace(choice, settings=replace(choice.settings, rounding=learning.unlearned)))
+            starts.append(self.quantize(choices[1]))
         with self.resources.context.log.stage("learning"):
             found = learn(starts, self.model, learning)
         best = next((i for i, start in enumerate(starts) if start is found), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,16 @@ class Algorithm:
     Attributes:
         integers: Integers on a grid that is fixed; arguments as of :func:`~converter_lite.quantization.adaptive.fit_rounding`.
         grid: Grid and integers; arguments as of :func:`~converter_lite.quantization.adaptive.fit_grid`.
-        by_shortage: Damping that both take, per column of a weight and input.
     """
 
     integers: Callable[..., NDArray[np.int32]]
     grid: Callable[..., tuple[QuantParams, NDArray[np.int32]]]
-    by_shortage: float = adaptive.DAMPING_BY_SHORTAGE
 
 
 _ADAPTIVE = Algorithm(adaptive.fit_rounding, adaptive.fit_grid)
 
 ALGORITHMS: Mapping[Rounding, Algorithm] = {
     Rounding.ADAPTIVE: _ADAPTIVE,
-    Rounding.LEARNED: replace(_ADAPTIVE, by_shortage=adaptive.CAUTIOUS_BY_SHORTAGE),
+    Rounding.LEARNED: _ADAPTIVE,
 }
-"""What is learnt starts from a cautious fit. Rounding to nearest is not among them: it reads no samples."""
+"""What is learnt starts from such a fit. Rounding to nearest is not among them: it reads no samples."""

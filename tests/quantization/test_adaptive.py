@@ -211,9 +211,15 @@ def cost(params: QuantParams, integers: NDArray[np.int32], weight: NDArray[np.fl
     return float(np.einsum("gri,gij,grj->", rows, moments + DAMPING * mean * np.eye(moments.shape[1]), rows))
 
 
+def without_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with any number of samples."""
+    for name in ("DAMPING_BY_SHORTAGE", "CONVOLUTION_BY_SHORTAGE"):
+        monkeypatch.setattr(adaptive, name, 0.0)
+
+
 @pytest.mark.parametrize("name", ["Conv depthwise", "Gemm", "Gemm transB"])
 def test_fitted_grids_are_those_of_the_search_written_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adaptive, "DAMPING_BY_SHORTAGE", 0.0)
+    without_shortage(monkeypatch)
     node, weight, params, moments = fitting_problem(name)
     fitted, integers = fit_grid(node, weight, params, moments, has_bias=False)
     matrix = (weight if is_turned(name) else weight.T).reshape(len(params.scale), -1).astype(np.float64)
@@ -242,7 +248,10 @@ def test_fitted_grids_are_those_of_the_search_written_out(name: str, monkeypatch
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_fitted_steps_lose_less_than_covering_ones_and_input_scales_less_again(name: str) -> None:
+def test_fitted_steps_lose_less_than_covering_ones_and_input_scales_less_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_shortage(monkeypatch)
     node, weight, params, moments = fitting_problem(name, uneven=True)
     covering = cost(params, fit_rounding(node, weight, params, moments, has_bias=False), weight, name, moments)
     fitted = cost(*fit_grid(node, weight, params, moments, has_bias=False), weight, name, moments)
@@ -260,6 +269,20 @@ def test_rounding_on_a_fitted_grid_gives_what_the_fit_of_the_grid_found(name: st
     node, weight, params, moments = fitting_problem(name, uneven=True)
     fitted, integers = fit_grid(node, weight, params, moments, has_bias=True, input_scales=input_scales)
     np.testing.assert_array_equal(fit_rounding(node, weight, fitted, moments, has_bias=True), integers)
+
+
+@pytest.mark.parametrize(("name", "is_convolution"), [("Conv", True), ("Gemm", False)])
+def test_positions_of_a_picture_count_less_than_rows_of_a_matrix(
+    name: str, is_convolution: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, weight, params, moments = fitting_problem(name)
+    found = []
+    for shortage in (0.0, 1e9):
+        monkeypatch.setattr(adaptive, "CONVOLUTION_BY_SHORTAGE", shortage)
+        found.append(fit_rounding(node, weight, params, moments, has_bias=False))
+    assert np.array_equal(*found) != is_convolution
+    if is_convolution:  # nothing is compensated that so few samples cannot show
+        np.testing.assert_array_equal(found[1], params.quantize(weight))
 
 
 # --- as a part of quantization ---

@@ -319,4 +319,4 @@ def test_narrow_weights_get_fitted_steps_and_biases_follow_them() -> None:
     assert plan.weights["v"].scale.mean() < plain.plan.weights["v"].scale.mean()
     expected = plan.activations["r"].scale * plan.weights["v"].scale
     np.testing.assert_allclose(plan.weights["c"].scale, expected, rtol=1e-6)
-    assert fitted_sqnr > plain_sqnr + 3
+    assert fitted_sqnr > plain_sqnr + 1
