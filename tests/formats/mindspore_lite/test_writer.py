@@ -70,6 +70,12 @@ def test_an_output_that_is_also_an_input_gets_a_node() -> None:
     assert [node.op for node in lower(floating(model)).nodes] == ["Reshape"]
 
 
+def test_a_single_number_that_would_only_be_copied_is_refused() -> None:
+    model = from_nodes([helper.make_node("Identity", ["x"], ["y"])], {"x": ()}, {}, ["y"])
+    with pytest.raises(TargetError, match="copies a single number"):
+        lower(floating(model))
+
+
 def test_equal_constants_are_stored_once() -> None:
     half = np.full((2, 3), 0.5, np.float32)
     nodes = [helper.make_node("Mul", ["x", "a"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]

@@ -164,6 +164,8 @@ def _output(ctx: Lowering, value: ir.Value) -> int:
     if index in ctx.ms.inputs or index in ctx.ms.outputs:
         if value.dtype in COPIED:
             raise Unsupported(f"there is no kernel that copies {value.dtype.name}")
+        if not tensor.dims:
+            raise Unsupported("the runtime does not end where it copies a single number")
         target = ctx.int_constant(tensor.dims, "shape")
         made = [(tensor.dims, tensor.dtype)]
         (index,) = ctx.emit_many("Reshape", [index, target], made, name=f"{value.name}_copy")
