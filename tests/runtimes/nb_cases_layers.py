@@ -288,7 +288,8 @@ def resizing(c: Cases) -> None:
     third = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
     region = {1: floats(), 2: floats(1, 1, 2, 2)}
     for larger in (ints(1, 4, 9, 7), ints(1, 4, 24, 13), ints(1, 4, 3, 25)):
-        given = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+        # 2.10 reads a line behind the last one, times zero: NaN where that memory happens to hold one
+        given = {"mode": "linear", "coordinate_transformation_mode": "asymmetric", "releases": NEW}
         c.add(
             f"Resize linear asymmetric to {larger[2:]}", "Resize", (1, 4, 3, 6), None, None, consts={3: larger}, **given
         )
