@@ -59,6 +59,12 @@ def test_a_model_that_is_a_link_finds_its_weights_where_it_leads_and_where_it_st
     workshop.succeed(model="snapshot/model.onnx")
 
 
+def test_weights_with_a_second_name_are_read(workshop: Workshop) -> None:
+    save_with_data(workshop.folder / "zoo", "w.bin")
+    (workshop.folder / "zoo" / "copy.bin").hardlink_to(workshop.folder / "zoo" / "w.bin")
+    workshop.succeed(model="zoo/model.onnx", config=FULL)
+
+
 def test_constants_in_nodes_are_held_to_the_same_rule(workshop: Workshop) -> None:
     (workshop.folder / "secret.bin").write_bytes(normal(4).tobytes())
     tensor = numpy_helper.from_array(normal(4), "c")

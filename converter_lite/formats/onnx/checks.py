@@ -154,10 +154,17 @@ def _put_attribute(node: ir.Node, key: str, tensor: ir.ExternalTensor) -> None:
     node.attributes[key] = ir.AttrTensor(key, tensor)
 
 
+class _PlacedTensor(ir.ExternalTensor):
+    """External data whose place is checked already: onnx_ir refuses every file that has a second name."""
+
+    def _check_path_containment(self) -> None:
+        """Done by :func:`_check_place`, where it is asked for."""
+
+
 def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
     """The same data, named without links and ``..``, which onnx_ir does not follow."""
     file = (path.parent / tensor.location).resolve()
-    return ir.ExternalTensor(
+    return _PlacedTensor(
         file.name,
         tensor.offset,
         tensor.length,
