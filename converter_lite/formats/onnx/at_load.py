@@ -45,7 +45,7 @@ def dequantize_at_load(
 
     Args:
         model: Changed in place.
-        of: Whether weights of a node are meant.
+        of: Whether weights of a node are meant. Where others read a weight too, they keep the DequantizeLinear.
         engine: Casts.
     """
     graph, names, known = model.graph, g.Names(model.graph), dict[ir.DataType, bool]()
@@ -59,12 +59,13 @@ def dequantize_at_load(
             or "block_size" in node.attributes
         ):
             continue
-        if not all(of(use.node) for use in node.outputs[0].uses()):
+        meant = [use for use in node.outputs[0].uses() if of(use.node)]
+        if not meant:
             continue
         if stored.dtype not in known:
             known[stored.dtype] = can_cast(stored.dtype, g.opset(model), engine)
         if known[stored.dtype]:
-            _spell_out(graph, node, stored, names)
+            _spell_out(graph, _apart(graph, node, meant, names), stored, names)
             count += 1
     _forget_unused(graph)
     return count
@@ -87,6 +88,19 @@ def can_cast(dtype: ir.DataType, opset: int, engine: Engine = DEFAULT_ENGINE) ->
     """Whether the engine turns integers of a type into floats: four bits are newer than the oldest supported one."""
     sample = ir.Tensor(np.zeros((1, 4), dtype.numpy()), dtype=dtype)
     return is_known("Cast", [sample], opset=opset, attributes={"to": FLOAT.value}, engine=engine)
+
+
+def _apart(graph: ir.Graph, node: ir.Node, readers: Sequence[tuple[ir.Node, int]], names: g.Names) -> ir.Node:
+    """The DequantizeLinear, or one of their own for ``readers`` where there are others."""
+    if len(readers) == len(node.outputs[0].uses()):
+        return node
+    own = ir.node("DequantizeLinear", node.inputs, attributes=node.attributes)
+    shared, result = node.outputs[0], own.outputs[0]
+    result.name, result.dtype, result.shape = names.unique(f"{shared.name}_at_load"), FLOAT, shared.shape
+    graph.insert_before(node, own)
+    for user, position in readers:
+        user.replace_input_with(position, result)
+    return own
 
 
 def _spell_out(graph: ir.Graph, node: ir.Node, stored: ir.Value, names: g.Names) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from converter_lite.formats.onnx.at_load import can_cast, dequantize_at_load, recognize_dequantizers
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.graph import add_tensor
+from converter_lite.passes.rewrite import is_op
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.support import build, normal, operators, run
 
@@ -64,6 +65,24 @@ def test_both_forms_give_the_same_numbers_and_lead_to_each_other(grid: str, kind
     for name, params in plan.weights.items():
         assert np.array_equal(again.weights[name].scale, params.scale)
         assert np.array_equal(again.weights[name].zero_point, params.zero_point)
+
+
+def test_a_reader_of_a_shared_weight_gets_its_own_form() -> None:
+    text = """g (float[2,3,8] x) => (float[2,3,5] y, float[2,3,5] z) {
+        w = DequantizeLinear<axis=1>(q, s, o)
+        y = MatMul(x, w)
+        z = MatMul(x, w)
+    }"""
+    model = build(text, opset=21, s=GRIDS["columns"][1], q=normal(8, 5).astype(np.int8), o=np.zeros(5, np.int8))
+    feed = {"x": normal(2, 3, 8)}
+    before = run(model, feed)
+    assert dequantize_at_load(model, of=lambda node: node.outputs[0].name == "y") == 1
+    after = run(model, feed)
+    assert all(np.array_equal(after[name], before[name]) for name in "yz")
+    products = [node for node in model.graph if node.op_type == "MatMul"]
+    assert [is_op(node.inputs[1].producer(), "Mul") for node in products] == [True, False]  # type: ignore[union-attr]
+    assert recognize_dequantizers(model) == 1
+    assert operators(model) == {"DequantizeLinear": 2, "MatMul": 2}
 
 
 @pytest.mark.parametrize("grid", GRIDS)
