@@ -56,7 +56,7 @@ test-lowest: $(VENV)/.installed
 	"$$py" -m venv --clear .venvs/lowest; \
 	$(BIN)/python -m tests.floors > .venvs/lowest/constraints.txt; \
 	.venvs/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venvs/lowest/constraints.txt -e '.[dev]'; \
-	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime and not emulated"
+	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime and not processors"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

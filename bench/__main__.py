@@ -31,8 +31,8 @@ outputs, *least* the smallest one. Bold rows are ours.
 *Exact*: the same figure in exact arithmetic. int8 weights with which a kernel of a processor without VNNI could saturate are
 handed to the runtime as uint8 around 128, and all samples run once more. A file without such weights is exact by construction:
 the figure is the same one. `.ms` and `.nb` files and those for DSP are for other processors, and only judged in exact
-arithmetic. *Measured on*: *native* is the processor above as it is; *emulated* is QEMU's Haswell, where onnxruntime runs a few
-samples per file with and without `session.x64quantprecision=1`, which changes nothing on a processor with VNNI.
+arithmetic. *Measured on*: *native* is the processor above as it is; *masked* is the same with an onnxruntime that is told of no
+VNNI, which runs a few samples per file with and without `session.x64quantprecision=1`; with VNNI that changes nothing.
 """
 
 IN_OPENVINO = """\

@@ -48,7 +48,7 @@ class Figures:
         failures: Case -> why it gave nothing.
         twins: Pairs of cases that wrote the same bytes: one result, not two.
         processor: Kind of the processor; see :func:`converter_lite.execution.processor.processor_kind`.
-        precision_on: Kind of the processor that :data:`PRECISION` was measured on, and whether it was emulated.
+        precision_on: Kind of the processor that :data:`PRECISION` was measured on, and whether VNNI was masked.
     """
 
     values: dict[tuple[str, str], Samples] = field(default_factory=dict)

@@ -53,7 +53,7 @@ class Goal:
         return self.metric in ACCURACY
 
     def measured_on(self, figures: Figures) -> str:
-        """Kind of the processor, and in which way: native, emulated, or exact where the file is for another runtime."""
+        """Kind of the processor, and in which way: native, masked, or exact where the file is for another runtime."""
         if self.metric == PRECISION:
             return figures.precision_on
         is_exact = self.is_of_accuracy and self.case in _FOR_OTHERS

@@ -17,8 +17,6 @@ PACKAGES = ("converter-lite", "numpy", "onnx", "onnx-ir", "onnxruntime", "pillow
 VECTOR_INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
 """Processor flags that decide how fast integer kernels are."""
 
-EMULATOR = "qemu-x86_64-static"
-
 
 def machine_lines(places: Places) -> list[str]:
     """Processor, cores, versions, commit and load: one line of Markdown each."""

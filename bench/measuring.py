@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +10,10 @@ from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any
 
+from bench import without_vnni
 from bench.cases import CASES, IN_OPENVINO, TASKS, Case
 from bench.figures import ACCURACY, BESIDE, EXACT, FLOAT, FLOAT_AGAIN, OPENVINO, PRECISION, Figures, json_lines
 from bench.goals import GOALS
-from bench.machine import EMULATOR
 from bench.process import ProcessRun, failure_reason, measure
 from bench.programs import Invocation, NotInstalledError, Places, invocation, openvino_python, rebuilding
 from converter_lite.execution.processor import WITHOUT_VNNI, processor_kind
@@ -137,23 +136,23 @@ def _own_modules(places: Places) -> dict[str, str]:
 
 
 def _run_precisely(task: str, cases: list[Case], places: Places, figures: Figures) -> None:
-    """With and without onnxruntime's way out of saturation, where it is one: emulated on a processor with VNNI."""
+    """With and without onnxruntime's way out of saturation, where it is one: as on a processor without VNNI."""
     if not cases:
         return
     kind = processor_kind()
-    is_emulated = kind == "VNNI" and shutil.which(EMULATOR) is not None
-    figures.precision_on = f"emulated, {WITHOUT_VNNI}" if is_emulated else f"native, {kind}"
+    is_masked = kind == "VNNI" and not without_vnni.missing()
+    figures.precision_on = f"masked, {WITHOUT_VNNI}" if is_masked else f"native, {kind}"
     files = {str(places.result(case)): case.name for case in cases}
     options = ["--task", task, "--data", str(places.shared / "data" / TASKS[task].data)]
-    options += ["--emulated"] if is_emulated else []
     command = [sys.executable, "-m", "bench.precision", *options, *files]
-    run = measure(command, cwd=places.work, env=_own_modules(places), timeout=1200)
+    environment = without_vnni.environment(places.root) if is_masked else _own_modules(places)
+    run = measure(command, cwd=places.work, env=environment, timeout=1200)
     if run.status:
         figures.failures[f"{task}/{PRECISION}"] = places.without_folders(failure_reason(run))
         return
     found = json_lines(run.output)[-1]
-    if is_emulated and not found["saturates"]:
-        figures.failures[f"{task}/{PRECISION}"] = "the emulated processor has no saturating kernels: nothing is shown"
+    if is_masked and not found["saturates"]:
+        figures.failures[f"{task}/{PRECISION}"] = "onnxruntime without VNNI has no saturating kernels: nothing is shown"
         return
     for path, difference in found["differences"].items():
         figures.add(files[path], PRECISION, difference)

@@ -1,15 +1,12 @@
 """Whether onnxruntime's own way out of saturation changes anything: ``python -m bench.precision`` prints JSON.
 
 With ``session.x64quantprecision=1`` onnxruntime gives int8 weights to its kernels as uint8 where those of the processor saturate.
-Runs on an emulated processor, too, and therefore needs little: no module of the package, and few samples.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,6 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.machine import EMULATOR
 from bench.samples import Feed, calibration_feeds
 
 
@@ -29,11 +25,8 @@ def main() -> None:
     parser.add_argument("--task", required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--samples", type=int, default=2)
-    parser.add_argument("--emulated", action="store_true", help=f"on a processor without VNNI, by {EMULATOR}")
     parser.add_argument("models", type=Path, nargs="+")
     arguments = parser.parse_args()
-    if arguments.emulated:
-        _start_emulated()
     feeds = list(calibration_feeds(arguments.task, arguments.data, arguments.samples))
     differences = {}
     for path in arguments.models:
@@ -44,19 +37,6 @@ def main() -> None:
                 raise
             print(f"{path.name}: {error}", file=sys.stderr)
     print(json.dumps({"saturates": saturates(), "differences": differences}))
-
-
-def _start_emulated() -> None:
-    """Begin anew there. NumPy does without AVX, whose emulation is not right everywhere; onnxruntime needs what is right."""
-    core = importlib.import_module(f"numpy.{'_core' if np.__version__ >= '2' else 'core'}._multiarray_umath")
-    environment = {
-        **os.environ,
-        "NPY_DISABLE_CPU_FEATURES": " ".join(core.__cpu_dispatch__),
-        "PYTHONWARNINGS": "ignore",
-    }
-    same = [argument for argument in sys.argv[1:] if argument != "--emulated"]
-    line = [EMULATOR, "-cpu", "Haswell", sys.executable, "-m", "bench.precision", *same]
-    os.execvpe(EMULATOR, line, environment)
 
 
 def saturates() -> bool:

@@ -32,7 +32,7 @@ REASONS = {
     "torch": ("torch/bin/python",),
     "litert": ("litert/bin/python",),
     "learn": ("learn/bin/python",),
-    "haswell": ("qemu-x86_64-static",),
+    "without_vnni": ("no onnxruntime without VNNI",),
 }
 """Runtime -> what the reason of a skip holds when it is missing."""
 

@@ -24,5 +24,5 @@ done
 for candidate in python3 python3.12 python3.11 python3.10; do
   "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && echo paddle26 && break
 done
-[ "$(uname -m)" = x86_64 ] && command -v qemu-x86_64-static >/dev/null && echo haswell
+[ "$(uname -sm)" = "Linux x86_64" ] && command -v cc >/dev/null && command -v objdump >/dev/null && echo without_vnni
 exit 0

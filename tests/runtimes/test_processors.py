@@ -1,16 +1,12 @@
 """The same files and the same numbers on processors with and without VNNI.
 
-The other kind of processor is QEMU's Haswell, which has AVX2 and saturating sums, and not VNNI. Its emulation of AVX is not
-right everywhere (7.2 returns wrong minima for arrays with gaps), so that NumPy does without there; onnxruntime does not.
+The other kind is this processor with an onnxruntime that is told of no VNNI (:mod:`bench.without_vnni`), whose sums saturate.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import platform
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,26 +16,19 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
+from bench.without_vnni import environment, missing
 from tests.support import build_proto, normal
 
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("processor_child.py")
-EMULATOR = "qemu-x86_64-static"
 
-pytestmark = [
-    pytest.mark.emulated,
-    pytest.mark.skipif(platform.machine() != "x86_64", reason="the processor is no x86"),
-    pytest.mark.skipif(shutil.which(EMULATOR) is None, reason=f"{EMULATOR} is not installed"),
-]
+pytestmark = [pytest.mark.processors, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
-def emulated(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python on a Haswell."""
-    numpy_core = importlib.import_module(f"numpy.{'_core' if np.__version__ >= '2' else 'core'}._multiarray_umath")
-    features = " ".join(numpy_core.__cpu_dispatch__)
-    environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": features, "PYTHONWARNINGS": "ignore"}
-    line = [EMULATOR, "-cpu", "Haswell", sys.executable, *command]
-    return subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=280)
+def elsewhere(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python without VNNI."""
+    line, there = [sys.executable, *command], {**os.environ, **environment()}
+    return subprocess.run(line, cwd=cwd, env=there, capture_output=True, text=True, check=False, timeout=280)
 
 
 def native(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -49,7 +38,7 @@ def native(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def converted(config: str, model: Path, folder: Path, *flags: str) -> tuple[Path, Path]:
     """Folders with the results of this processor and of the other one."""
     (folder / "c.cfg").write_text(config, encoding="utf-8")
-    for name, run in (("here", native), ("there", emulated)):
+    for name, run in (("here", native), ("there", elsewhere)):
         (folder / name).mkdir()
         line = ["-m", "converter_lite", "--fmk=ONNX", f"--modelFile={model}", f"--outputFile={folder / name / 'm'}"]
         line += [f"--configFile={folder / 'c.cfg'}", f"--json={folder / name / 'm.json'}", "--threads=1", *flags]
@@ -116,8 +105,8 @@ def test_files_give_the_same_numbers_with_and_without_saturating_kernels(tmp_pat
             assert done.returncode == 0, done.stderr
             arguments += [str(tmp_path / f"{name}.onnx"), str(tmp_path / "feed.npz")]
     np.savez(tmp_path / "feed.npz", x=np.abs(normal(1, 48, seed=99)) * 2)
-    here, there = _run(native, tmp_path / "here.npz", arguments), _run(emulated, tmp_path / "there.npz", arguments)
-    assert there["saturates"], "the emulated processor has no saturating kernels: nothing is shown"
+    here, there = _run(native, tmp_path / "here.npz", arguments), _run(elsewhere, tmp_path / "there.npz", arguments)
+    assert there["saturates"], "the other onnxruntime has no saturating kernels: nothing is shown"
     for index in (0, 2):  # portable files
         reference = here[f"{index}/plain/0"]
         for found in (there[f"{index}/plain/0"], there[f"{index}/exact/0"]):
