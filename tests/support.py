@@ -8,6 +8,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,12 +211,17 @@ def full(
     *,
     samples: Samples | None = None,
     plan: QuantPlan | None = None,
+    by_costs: bool = False,
     **settings: Any,
 ) -> QuantizedModel:
-    """Full quantization of a copy of ``model``; without bias correction and equalization unless asked."""
+    """Full quantization of a copy of ``model``; without bias correction and equalization unless asked.
+
+    Whatever has an integer kernel is quantized unless it is to pay (``by_costs``): small networks stand for layers of large ones.
+    """
+    device = target_spec(target)
     return quantize_full(
         clone(model),
-        target_spec(target),
+        device if by_costs else replace(device, costs=None),
         FullSettings(**{"bias_correction": False, "equalization": False, **settings}),
         samples=samples_of(model) if samples is None else samples,
         plan=plan,

@@ -102,7 +102,8 @@ def quantize_full(
             per_channel = settings.per_channel
             feeds, alpha = log.track(head, "equalizing", len(head)), settings.smooth_alpha
             equalize(model, feeds, samples=len(head), per_channel=per_channel, alpha=alpha, context=context)
-        if target.pairs_saturate if given is None else given.cannot_saturate:  # scales of a plan are in this order, too
+        # scales of a plan are in this order, too, even where its nodes were edited
+        if target.pairs_saturate and has_pairs(model, plan) if given is None else given.cannot_saturate:
             with log.stage("channel order"):
                 reorder_channels(model, per_channel=settings.per_channel, threads=context.threads)
     if given is not None:
@@ -263,6 +264,11 @@ def constant_params(
     for node in integer if target.quantize_bias else []:
         add_bias(node, plan, found)
     return found
+
+
+def has_pairs(model: ir.Model, plan: QuantPlan) -> bool:
+    """Whether a kernel adds up pairs of weights in integers."""
+    return any(plan.mode(node) is NodeMode.INTEGER and pair_rule(node) is not None for node in model.graph)
 
 
 def avoid_saturation(model: ir.Model, nodes: Iterable[ir.Node], found: dict[str, QuantParams]) -> None:

@@ -9,7 +9,8 @@ Rules, in this order (numbers are cited in the code):
    between quantized neighbours. Repeat until nothing changes.
 5. Where the device computes them as fast in float, the layers that read a picture stay float (:mod:`.stem`).
 6. Where the device's kernels were measured, nodes and regions that take longer in integers stay float (:mod:`.regions`),
-   unless nothing would be quantized then: integers were asked for, and the result says how fast they are.
+   where nothing would be quantized then, small weights are stored as integers, too; if there are none, the integers
+   stay: they were asked for, and the result says how fast they are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from converter_lite import graph as g
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.quantization.regions import Regions
 from converter_lite.quantization.stem import stem
-from converter_lite.targets.operands import FLOAT_TYPES, operator
+from converter_lite.targets.operands import FLOAT_TYPES, operator, stored_weight
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import Policy
 from converter_lite.targets.rules import data_inputs
@@ -59,10 +60,20 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
         _follow_clamps(model, plan)
         _drop_islands(model, plan)
     if not plan.quantized_nodes:
-        plan.nodes = kept
+        _store_small_weights(model, plan, kept)
     if target.float_addend:
         _mark_float_addends(model, plan)
     return plan
+
+
+def _store_small_weights(model: ir.Model, plan: QuantPlan, kept: dict[str, NodePlan]) -> None:
+    """Store even weights that save little where nothing else would be quantized; without any, decisions stay as they were."""
+    for node in model.graph:
+        before = kept.get(node.name or "")
+        if before is not None and before.mode is NodeMode.INTEGER and stored_weight(node) is not None:
+            plan.quantize(node, NodeMode.WEIGHT)
+    if not plan.quantized_nodes:
+        plan.nodes = kept
 
 
 def is_weighted(node: ir.Node) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.targets.operands import is_depthwise, is_small, operator, stored_weight, weight_of
 from converter_lite.targets.operators import Role
@@ -25,8 +26,13 @@ TAKES_LONGER = "integers would take longer than float"
 PICTURE_CHANNELS, PICTURE_KERNEL = 4, 9
 """Most input channels, and elements of a kernel, of a convolution that reads a picture."""
 
-VOLUME_RANK = 5
-"""Axes of the filters of a convolution over three dimensions."""
+SERIES_RANK, VOLUME_RANK = 3, 5
+"""Axes of the filters of a convolution over one dimension, and over three."""
+
+PICTURE_RANK = 4
+
+PASS_BLOCKS = frozenset({"Relu", "Clip", "HardSwish", "Add"})
+"""Operators behind a float convolution that keep its order of channels."""
 
 WIDE_GROUP = 4
 """Input channels of a group from which an integer convolution of groups takes as long as a float one."""
@@ -80,6 +86,7 @@ class Regions:
         """Make nodes float if that saves time."""
         weighted = [node for node in nodes if _is_weighted(node)]
         nodes = list(dict.fromkeys((*nodes, *(last for node in weighted for last in self._last_steps(node)))))
+        nodes += self._only_for(nodes)
         values = list(
             dict.fromkeys(
                 v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None and not g.is_constant(v)
@@ -108,6 +115,28 @@ class Regions:
         if reader is not None and is_clamp and self._plan.mode(reader) is NodeMode.INTEGER:
             yield reader
 
+    def _only_for(self, nodes: list[ir.Node]) -> list[ir.Node]:
+        """Integer nodes without weights that nothing else reads: they become float with their readers."""
+        found, waiting = dict.fromkeys(nodes), list(nodes)
+        while waiting:
+            for value in data_inputs(waiting.pop()):
+                before = value.producer()
+                if (
+                    before is None
+                    or before in found
+                    or _is_weighted(before)
+                    or self._plan.mode(before) is not NodeMode.INTEGER
+                ):
+                    continue
+                results = before.outputs
+                if any(r.is_graph_output() for r in results) or any(
+                    u not in found for r in results for u, _ in r.uses()
+                ):
+                    continue
+                found[before] = None
+                waiting.append(before)
+        return list(found)[len(nodes) :]
+
     def _conversions(self, values: Iterable[ir.Value]) -> float:
         return sum(self._conversion(value) for value in values)
 
@@ -116,27 +145,43 @@ class Regions:
         uses = [(self._plan.mode(user), self._reads(user, position, self._plan)) for user, position in value.uses()]
         is_read, producer = any(reads for _, reads in uses), value.producer()
         if producer is None or self._plan.mode(producer) is not NodeMode.INTEGER:
-            return _time(self._costs.quantize, value) if is_read else 0.0
+            return _time(self._costs.quantize, value) + self._reordering(value) if is_read else 0.0
         is_floats = value.is_graph_output() or any(mode is not NodeMode.INTEGER for mode, _ in uses)
         if not is_floats or (producer.op_type in self._target.float_output and not is_read):
             return 0.0
-        return _time(self._costs.dequantize, value)
+        return _time(self._costs.dequantize, value) + self._reordering(value)
+
+    def _reordering(self, value: ir.Value) -> float:
+        """Time to put a picture in order that float convolutions write or read in blocks of channels."""
+        if value.shape is None or len(value.shape) != PICTURE_RANK:
+            return 0.0
+        producer = value.producer()
+        if producer is not None and producer.op_type in PASS_BLOCKS:
+            producer = next((p for v in producer.inputs if v is not None and (p := v.producer()) is not None), None)
+        sides = [producer, *(user for user, _ in value.uses())]
+        if any(
+            is_op(side, "Conv") and self._plan.mode(side) is not NodeMode.INTEGER for side in sides if side is not None
+        ):
+            return _time(self._costs.reorder, value)
+        return 0.0
 
     def _saved(self, node: ir.Node) -> float:
         """What integer multiplications of a node save."""
         costs, shape = self._costs, g.static_shape(weight_of(node))
         millions, thousands = _multiplications(node) / 1e6, (_elements(node.outputs[0]) or 0) / 1e3
         if node.op_type != "Conv" or shape is None:
-            return self._dense(millions, shape)
+            return self._dense(millions, shape) - costs.product * thousands
         reader = g.single_consumer(node.outputs[0])
         fused = reader is not None and reader.op_type == "HardSwish"
         lost = _time(costs.activation, node.outputs[0]) if fused else 0.0
         gate = _gate(node)
         if gate and all(self._plan.mode(part) is NodeMode.INTEGER for part in gate):
             lost += _time(costs.gate, node.outputs[0])
+        groups = g.int_attribute(node, "group", 1)
         if len(shape) == VOLUME_RANK:
             lost += costs.volume * thousands / shape[0] * math.prod(shape[2:])
-        groups = g.int_attribute(node, "group", 1)
+        if len(shape) == SERIES_RANK and shape[2] > 1 and groups == 1:
+            lost -= costs.series * thousands / shape[0] * math.prod(shape[1:])
         if is_depthwise(node):
             return -lost - (
                 costs.call + costs.single * thousands if shape[0] == groups else costs.multiplied * millions

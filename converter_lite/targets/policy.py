@@ -51,27 +51,33 @@ class KernelCosts:
     Attributes:
         call: Lost by a product or a convolution before it saves anything.
         saved: Saved for each million multiplications.
+        product: Lost by a product of matrices for each thousand results.
         fetched: Saved for each thousand elements of a weight, which are read from memory.
         single: Lost by a convolution of single channels, for each thousand results.
         multiplied: Lost for each million multiplications where single channels have several results.
         picture: Lost by a small kernel over the few channels of a picture, for each thousand results.
+        series: Saved by a kernel over one dimension, for each thousand elements of all channels at all places.
         volume: Lost by a convolution over three dimensions, for each thousand elements of kernels at all places.
         quantize, dequantize: Of a tensor, and for each thousand of its elements.
+        reorder: Of a picture that float convolutions keep in blocks of channels: the same.
         activation: HardSwish, which a float convolution computes with its result: the same.
         gate: Sigmoid and Mul behind a convolution (SiLU), which a float network computes as one: the same.
         floats: Of a float node, and for each million of its multiplications.
-        shortest: Time of a float network from which it matters; shorter runs are mostly calls of the runtime.
+        shortest: Time of a float network from which it matters; shorter runs are the call of the runtime.
     """
 
     call: float
     saved: float
+    product: float
     fetched: float
     single: float
     multiplied: float
     picture: float
+    series: float
     volume: float
     quantize: tuple[float, float]
     dequantize: tuple[float, float]
+    reorder: tuple[float, float]
     activation: tuple[float, float]
     gate: tuple[float, float]
     floats: tuple[float, float]

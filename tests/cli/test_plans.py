@@ -50,6 +50,17 @@ def test_a_saved_plan_gives_the_same_bytes(workshop: Workshop, config: dict[str,
     assert saved(workshop) == saved(workshop, "again.json")
 
 
+def test_a_saved_plan_of_a_network_that_stays_float_by_its_costs_gives_the_same_bytes(workshop: Workshop) -> None:
+    steps = "".join(f"r{i} = Relu(y{i}) y{i + 1} = Conv<pads=[1,1,1,1]>(r{i}, v{i})" for i in range(6))
+    weights: dict[str, Any] = {f"v{i}": normal(8, 8, 3, 3, seed=i) for i in range(6)}
+    text = f"g (float[1,3,8,8] x) => (float[1,8,8,8] y6) {{ y0 = Conv(x, w) {steps} }}"
+    onnx.save(model_proto(text, w=normal(8, 3, 1, 1), **weights), "model.onnx")
+    said = workshop.succeed("--savePlan=plan.json", config=FULL)
+    assert "all nodes compute with floats" in said.err
+    workshop.succeed("--plan=plan.json", config=FULL, output="second")
+    assert Path("second.onnx").read_bytes() == Path("out.onnx").read_bytes()
+
+
 @pytest.mark.parametrize("config", [FULL, WEIGHT], ids=["full", "weight"])
 def test_a_saved_plan_of_all_formats_gives_the_same_bytes(workshop: Workshop, config: Config) -> None:
     save_type = "--saveType=ONNX,MINDIR_LITE,NAIVE_BUFFER"

@@ -39,7 +39,9 @@ GRAPH = f"""g (float[1,3,8,8] x) => (float[1,8,16] y, float[1,8,16] z, float[1,1
     b = Relu(a)
     c = Conv<pads=[1,1,1,1], group=24>(b, w2, b2)
     d = Relu(c)
-    e = Conv(d, w3, b3)
+    d0 = Conv<pads=[1,1,1,1]>(d, w4, b4)
+    d1 = Relu(d0)
+    e = Conv(d1, w3, b3)
     rows = Reshape(e, shape)
     q0 = MatMul(rows, wq) q1 = Add(bq, q0) q2 = Reshape(q1, heads) q = Transpose<perm=[0,2,1,3]>(q2)
     k0 = MatMul(rows, wk) k1 = Add(k0, bk) k2 = Reshape(k1, heads) k = Transpose<perm=[0,2,3,1]>(k2)
@@ -51,7 +53,7 @@ GRAPH = f"""g (float[1,3,8,8] x) => (float[1,8,16] y, float[1,8,16] z, float[1,1
     z = MatMul(large, wz)
     states = LSTM<hidden_size=64>(rows, wl, rl)
 }}"""
-"""Neighbouring convolutions to equalize, a product with a large channel to smooth, attention, LSTM, weights of all sizes."""
+"""Convolutions to equalize, one that pays in integers, a large channel to smooth, attention, LSTM, weights of all sizes."""
 
 TYPES: tuple[QuantType | None, ...] = (None, *QuantType)
 
@@ -68,7 +70,9 @@ def network() -> ir.Model:
         gamma=np.full(24, 1.5, np.float32),
         w2=normal(24, 1, 3, 3, seed=1) / 5,
         b2=normal(24, seed=2) / 5,
-        w3=normal(8, 24, 1, 1, seed=3) / 5,
+        w4=normal(256, 24, 3, 3, seed=15) / 15,
+        b4=normal(256, seed=16) / 5,
+        w3=normal(8, 256, 1, 1, seed=3) / 15,
         b3=normal(8, seed=4) / 5,
         shape=np.array([1, 8, 64]),
         scales=scales,

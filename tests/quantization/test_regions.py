@@ -21,10 +21,10 @@ ALWAYS = replace(CPU, costs=replace(CPU.costs, shortest=0))
 """The device, for networks of few layers."""
 
 MULTIPLIED = (
-    "g (float[1,64,64,64] x) => (float[1,64,62,62] y) "
-    "{ a = Conv(x, w1) b = Conv<group=64>(a, w2) r = Relu(b) y = Conv(r, w3) }"
+    "g (float[1,64,64,64] x) => (float[1,64,60,60] y) "
+    "{ a = Conv<pads=[1,1,1,1]>(x, w1) b = Conv<group=64>(a, w2) r = Relu(b) y = Conv(r, w3) }"
 )
-MANY: dict[str, Any] = {"w1": normal(64, 64, 1, 1), "w2": normal(128, 1, 3, 3), "w3": normal(64, 128, 1, 1)}
+MANY: dict[str, Any] = {"w1": normal(64, 64, 3, 3), "w2": normal(128, 1, 3, 3), "w3": normal(64, 128, 3, 3)}
 
 WIDE: dict[str, Any] = {"w1": normal(64, 64, 1, 1), "w3": normal(64, 64, 1, 1)}
 
@@ -46,16 +46,27 @@ def test_single_channels_with_several_results_stay_float_and_their_weights_are_s
     assert modes == {"a": "INTEGER", "b": "WEIGHT", "r": "FLOAT", "y": "INTEGER"}
 
 
-def test_a_network_in_which_all_would_stay_float_is_quantized_all_the_same() -> None:
-    text = "g (float[1,4,4,4] x) => (float[1,4,4,4] y) { a = Conv(x, w1) y = Conv(a, w3) }"
+def test_a_network_in_which_all_would_stay_float_stores_its_small_weights() -> None:
+    text = "g (float[1,4,4,4] x) => (float[1,4,4,4] y) { a = Conv(x, w1) r = Relu(a) y = Conv(r, w3) }"
     modes, _ = planned(text, w1=normal(4, 4, 1, 1), w3=normal(4, 4, 1, 1))
+    assert modes == {"a": "WEIGHT", "r": "FLOAT", "y": "WEIGHT"}
+
+
+def test_a_run_that_is_the_call_of_the_runtime_is_quantized_as_it_was_asked() -> None:
+    text = "g (float[1,8,9,9] x) => (float[1,8,9,9] y) { a = Conv(x, w) r = Relu(a) y = Conv(r, w) }"
+    modes, _ = planned(text, CPU, w=normal(8, 8, 1, 1))
+    assert set(modes.values()) == {"INTEGER"}
+
+
+def test_products_of_data_that_would_all_stay_float_are_quantized_all_the_same() -> None:
+    modes, _ = planned("g (float[4,4] x) => (float[4,4] y) { a = MatMul(x, x) y = MatMul(a, x) }")
     assert set(modes.values()) == {"INTEGER"}
 
 
 def test_their_weights_become_float_when_a_runtime_loads_the_file(tmp_path: Path) -> None:
     model = build(MULTIPLIED, opset=14, **MANY)
     path = tmp_path / "model.onnx"
-    OnnxFormat().write(full(model.clone()), path)
+    OnnxFormat().write(full(model, by_costs=True), path)
     nodes = onnx.load(path).graph.node
     (grouped,) = (node for node in nodes if any(a.name == "group" and a.i == 64 for a in node.attribute))
     assert [node.op_type for node in nodes if grouped.input[1] in node.output] == ["Mul"]
@@ -80,8 +91,6 @@ def test_a_region_of_small_layers_becomes_float_as_a_whole() -> None:
     small: dict[str, Any] = {"v1": normal(8, 8, 1, 1), "v2": normal(8, 8, 1, 1)}
     modes, _ = planned(text, **small, **WIDE)
     assert modes == dict.fromkeys("arby", "FLOAT") | dict.fromkeys("cq", "INTEGER")
-    modes, _ = planned(text, CPU, **small, **WIDE)
-    assert set(modes.values()) == {"INTEGER"}, "a short run is mostly calls of the runtime"
 
 
 @pytest.mark.parametrize(("axes", "mode"), [("N,32", "FLOAT"), ("N,M,32", "INTEGER")])
@@ -114,6 +123,40 @@ def test_silu_behind_small_convolutions_keeps_them_float() -> None:
     assert ALWAYS.costs is not None
     free = replace(ALWAYS, costs=replace(ALWAYS.costs, gate=(0.0, 0.0)))
     assert set(planned(text, free, **weights)[0].values()) == {"INTEGER"}
+
+
+@pytest.mark.parametrize(("shape", "kernel", "mode"), [("16,512", "3", "INTEGER"), ("16,16,32", "1,3", "WEIGHT")])
+def test_float_convolutions_of_series_copy_what_each_place_reads(shape: str, kernel: str, mode: str) -> None:
+    places = "16,n" if mode == "INTEGER" else "16,n,m"
+    text = f"g (float[1,{shape}] x) => (float[1,{places}] y) {{ a = Tanh(x) b = Conv(a, w1) y = Conv(b, w2) }}"
+    weight = (16, 16, *map(int, kernel.split(",")))
+    modes, _ = planned(text, w1=normal(*weight), w2=normal(*weight))
+    assert {modes["b"], modes["y"]} == {mode}
+
+
+def test_products_that_have_many_results_for_their_depth_stay_float() -> None:
+    text = "g (float[1,1024,16] x) => (float[1,1024,16] y) { a = MatMul(x, w1) b = Tanh(a) y = MatMul(b, w2) }"
+    modes, _ = planned(text, w1=normal(16, 16), w2=normal(16, 16))
+    assert modes == {"a": "WEIGHT", "b": "FLOAT", "y": "WEIGHT"}
+    deep = "g (float[1,16,256] x) => (float[1,16,256] y) { a = MatMul(x, w1) b = Tanh(a) y = MatMul(b, w2) }"
+    assert planned(deep, w1=normal(256, 256), w2=normal(256, 256))[0] == {"a": "INTEGER", "b": "FLOAT", "y": "INTEGER"}
+
+
+def test_a_small_product_behind_a_pool_of_integers_stays_with_it() -> None:
+    """In float, the pool would be float as well, and all of the picture dequantized."""
+    text = """g (float[1,64,40,40] x) => (float[1,10] y) {
+        a = Conv(x, w1) b = Conv(a, w1) r = Relu(b) p = GlobalAveragePool(r) f = Flatten(p) y = Gemm<transB=1>(f, last) }"""
+    modes, _ = planned(text, w1=WIDE["w1"], last=normal(10, 64))
+    assert modes == dict.fromkeys("abrpfy", "INTEGER")
+
+
+def test_pictures_that_float_convolutions_keep_in_blocks_are_put_in_order_for_integers() -> None:
+    text = """g (float[1,64,20,20] x) => (float[1,128,20,20] y) {
+        a = Conv<group=64, pads=[1,1,1,1]>(x, w1) b = Relu(a) c = Conv(b, w2) y = Tanh(c) }"""
+    weights = {"w1": normal(64, 1, 3, 3), "w2": normal(128, 64, 1, 1)}
+    assert ALWAYS.costs is not None
+    free = replace(ALWAYS, costs=replace(ALWAYS.costs, reorder=(0.0, 0.0)))
+    assert [planned(text, target, **weights)[0]["c"] for target in (ALWAYS, free)] == ["WEIGHT", "INTEGER"]
 
 
 @pytest.mark.parametrize(("channels", "mode"), [(8, "WEIGHT"), (64, "INTEGER")])
