@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.figures import Figures
 from bench.goals import GOALS
 from bench.machine import machine_lines
-from bench.measuring import evaluate_results, run_cases, select
+from bench.measuring import evaluate_results, masked_on, run_cases, select
 from bench.programs import Places
 from bench.tables import failure_list, goal_tables, noise_line, openvino_table, task_tables, twin_list
 from converter_lite.execution.processor import processor_kind
@@ -32,7 +32,8 @@ outputs, *least* the smallest one. Bold rows are ours.
 handed to the runtime as uint8 around 128, and all samples run once more. A file without such weights is exact by construction:
 the figure is the same one. `.ms` and `.nb` files and those for DSP are for other processors, and only judged in exact
 arithmetic. *Measured on*: *native* is the processor above as it is; *masked* is the same with an onnxruntime that is told of no
-VNNI, which runs a few samples per file with and without `session.x64quantprecision=1`; with VNNI that changes nothing.
+VNNI (`bench/without_vnni.py`): for latencies without VNNI, and for a few samples per file with and without
+`session.x64quantprecision=1`, which changes nothing where VNNI is used.
 """
 
 IN_OPENVINO = """\
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measured(options: argparse.Namespace, places: Places) -> str:
     start = time.perf_counter()
     machine, cases = machine_lines(places), select(options.only)
-    figures = Figures(processor=processor_kind())
+    figures = Figures(processor=processor_kind(), masked_on=masked_on())
 
     def say(line: str) -> None:
         print(f"[{time.perf_counter() - start:5.0f} s] {line}", flush=True)

@@ -27,7 +27,10 @@ ACCURACY = ("top1", "top5", "cosine", "least", "error")
 """Metrics that are measured as the runtime computes here, and exactly."""
 
 PRECISION = "precision"
-"""Metric: largest difference of outputs with and without ``session.x64quantprecision=1``."""
+"""Metric: largest difference of outputs with and without ``session.x64quantprecision=1``, where kernels saturate."""
+
+MASKED = "latency without VNNI"
+"""Metric: as ``latency``, on a processor without VNNI, or as on one (:mod:`bench.without_vnni`)."""
 
 Samples = tuple[float, ...]
 
@@ -43,19 +46,19 @@ class Figures:
 
     Attributes:
         values: (case, metric) -> values. Metrics: ``seconds``, ``peak`` (bytes), ``latency`` (milliseconds per sample),
-            ``bytes``, those of :data:`ACCURACY` and the same with :data:`EXACT`, :data:`PRECISION`. Files in OpenVINO
-            (:data:`OPENVINO`): ``cosine`` with the exact result.
+            :data:`MASKED`, ``bytes``, those of :data:`ACCURACY` and the same with :data:`EXACT`, :data:`PRECISION`. Files in
+            OpenVINO (:data:`OPENVINO`): ``cosine`` with the exact result.
         failures: Case -> why it gave nothing.
         twins: Pairs of cases that wrote the same bytes: one result, not two.
         processor: Kind of the processor; see :func:`converter_lite.execution.processor.processor_kind`.
-        precision_on: Kind of the processor that :data:`PRECISION` was measured on, and whether VNNI was masked.
+        masked_on: Kind of the processor that :data:`PRECISION` and :data:`MASKED` were measured on, and whether VNNI was masked.
     """
 
     values: dict[tuple[str, str], Samples] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     twins: list[tuple[str, str]] = field(default_factory=list)
     processor: str = ""
-    precision_on: str = ""
+    masked_on: str = ""
 
     def add(self, case: str, metric: str, *values: float) -> None:
         """Append values of one case."""

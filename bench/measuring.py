@@ -12,7 +12,7 @@ from typing import Any
 
 from bench import without_vnni
 from bench.cases import CASES, IN_OPENVINO, TASKS, Case
-from bench.figures import ACCURACY, BESIDE, EXACT, FLOAT, FLOAT_AGAIN, OPENVINO, PRECISION, Figures, json_lines
+from bench.figures import ACCURACY, BESIDE, EXACT, FLOAT, FLOAT_AGAIN, MASKED, OPENVINO, PRECISION, Figures, json_lines
 from bench.goals import GOALS
 from bench.process import ProcessRun, failure_reason, measure
 from bench.programs import Invocation, NotInstalledError, Places, invocation, openvino_python, rebuilding
@@ -135,23 +135,33 @@ def _own_modules(places: Places) -> dict[str, str]:
     return {"PYTHONPATH": str(places.root)}
 
 
+def _is_masked() -> bool:
+    """Whether a processor with VNNI can be taken for one without."""
+    return processor_kind() == "VNNI" and not without_vnni.missing()
+
+
+def masked_on() -> str:
+    """What figures without VNNI are measured on."""
+    return f"masked, {WITHOUT_VNNI}" if _is_masked() else f"native, {processor_kind()}"
+
+
+def _without_vnni(places: Places) -> dict[str, str]:
+    return without_vnni.environment(places.root) if _is_masked() else _own_modules(places)
+
+
 def _run_precisely(task: str, cases: list[Case], places: Places, figures: Figures) -> None:
     """With and without onnxruntime's way out of saturation, where it is one: as on a processor without VNNI."""
     if not cases:
         return
-    kind = processor_kind()
-    is_masked = kind == "VNNI" and not without_vnni.missing()
-    figures.precision_on = f"masked, {WITHOUT_VNNI}" if is_masked else f"native, {kind}"
     files = {str(places.result(case)): case.name for case in cases}
     options = ["--task", task, "--data", str(places.shared / "data" / TASKS[task].data)]
     command = [sys.executable, "-m", "bench.precision", *options, *files]
-    environment = without_vnni.environment(places.root) if is_masked else _own_modules(places)
-    run = measure(command, cwd=places.work, env=environment, timeout=1200)
+    run = measure(command, cwd=places.work, env=_without_vnni(places), timeout=1200)
     if run.status:
         figures.failures[f"{task}/{PRECISION}"] = places.without_folders(failure_reason(run))
         return
     found = json_lines(run.output)[-1]
-    if is_masked and not found["saturates"]:
+    if _is_masked() and not found["saturates"]:
         figures.failures[f"{task}/{PRECISION}"] = "onnxruntime without VNNI has no saturating kernels: nothing is shown"
         return
     for path, difference in found["differences"].items():
@@ -164,8 +174,9 @@ def _time(task: str, cases: list[Case], places: Places, figures: Figures, rounds
     again.symlink_to(places.model(task))
     floats = {str(places.model(task)): f"{task}/{FLOAT}", str(again): f"{task}/{FLOAT_AGAIN}"}
     names = {**floats, **{str(places.result(c)): c.name for c in cases}}
-    for path, milliseconds in _turns(task, list(names), places, rounds)["rounds"].items():
-        figures.add(names[path], "latency", *milliseconds)
+    for metric, environment in (("latency", _own_modules(places)), (MASKED, _without_vnni(places))):
+        for path, milliseconds in _turns(task, list(names), places, rounds, environment)["rounds"].items():
+            figures.add(names[path], metric, *milliseconds)
 
 
 def _time_in_openvino(task: str, cases: list[Case], places: Places, figures: Figures, rounds: int) -> None:
@@ -174,7 +185,7 @@ def _time_in_openvino(task: str, cases: list[Case], places: Places, figures: Fig
         return
     names = {str(places.model(task)): f"{task}/{FLOAT}", **{str(places.result(c)): c.name for c in cases}}
     try:
-        found = _turns(task, [*names], places, rounds, "--openvino", str(openvino_python(places)))
+        found = _turns(task, [*names], places, rounds, _own_modules(places), "--openvino", str(openvino_python(places)))
     except NotInstalledError as reason:
         figures.failures[f"{OPENVINO}{task}"] = f"left out: {reason}"
         return
@@ -190,7 +201,9 @@ def _time_in_openvino(task: str, cases: list[Case], places: Places, figures: Fig
         figures.failures[OPENVINO + names[path]] = places.without_folders(why)
 
 
-def _turns(task: str, paths: list[str], places: Places, rounds: int, *flags: str) -> dict[str, Any]:
+def _turns(
+    task: str, paths: list[str], places: Places, rounds: int, environment: dict[str, str], *flags: str
+) -> dict[str, Any]:
     """What :mod:`bench.latency` prints.
 
     Raises:
@@ -199,7 +212,7 @@ def _turns(task: str, paths: list[str], places: Places, rounds: int, *flags: str
     data: Path = places.shared / "data" / TASKS[task].data
     options = ["--task", task, "--data", str(data), "--rounds", str(rounds), *flags]
     command = [sys.executable, "-m", "bench.latency", *options, *paths]
-    run = measure(command, cwd=places.work, env=_own_modules(places), timeout=1200)
+    run = measure(command, cwd=places.work, env=environment, timeout=1200)
     if run.status:
         raise RuntimeError(f"bench.latency {task} failed: {failure_reason(run)}")
     return json_lines(run.output)[-1]

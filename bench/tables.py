@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from bench.cases import CASES, TASKS, Case
-from bench.figures import BESIDE, EXACT, FLOAT, FLOAT_AGAIN, OPENVINO, PRECISION, Figures, spread
+from bench.figures import BESIDE, EXACT, FLOAT, FLOAT_AGAIN, MASKED, OPENVINO, PRECISION, Figures, spread
 from bench.goals import GOALS, MIB, Goal
 
 ABSENT = "–"
@@ -45,7 +45,9 @@ def format_figure(metric: str, value: float | None) -> str:
         return f"{value:,.0f}"
     if metric == PRECISION:
         return f"{value:.4g}"
-    digits, unit = {"seconds": (2, " s"), "latency": (2, " ms"), "error": (4, "")}.get(metric, (5, ""))
+    digits, unit = {"seconds": (2, " s"), "latency": (2, " ms"), MASKED: (2, " ms"), "error": (4, "")}.get(
+        metric, (5, "")
+    )
     return f"{value:.{digits}f}{unit}"
 
 
@@ -69,7 +71,7 @@ def goal_tables(figures: Figures, goals: Sequence[Goal] = GOALS) -> str:
 
 def task_tables(figures: Figures, cases: Sequence[Case] = CASES) -> str:
     """One table per task with every model that was evaluated: the float model, ours, the peers'."""
-    columns = {"model": "", **_ACCURACY_COLUMNS, "latency": "latency", "bytes": "bytes"}
+    columns = {"model": "", **_ACCURACY_COLUMNS, "latency": "latency", MASKED: "without VNNI", "bytes": "bytes"}
     columns |= {"wall": "seconds", "peak memory": "peak"}
     header, (_, *metrics) = tuple(columns), tuple(columns.values())
     parts = []

@@ -109,7 +109,7 @@ def test_other_figures_in_a_table_of_accuracy_have_no_exact_ones() -> None:
     ],
 )
 def test_a_goal_says_what_it_was_measured_on(goal: Goal, processor: str) -> None:
-    assert goal.measured_on(Figures(processor="VNNI", precision_on="masked, AVX2")) == processor
+    assert goal.measured_on(Figures(processor="VNNI", masked_on="masked, AVX2")) == processor
 
 
 def test_every_file_of_ours_for_x86_is_to_give_the_same_numbers_with_precise_kernels() -> None:

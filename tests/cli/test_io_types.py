@@ -138,7 +138,7 @@ def test_float_constants_can_be_stored_in_half_the_space(workshop: Workshop, con
 
 
 def test_layers_that_a_goal_leaves_in_float_can_be_stored_in_half_the_space(workshop: Workshop) -> None:
-    onnx.save(model_proto(w_conv=normal(64, 3, 3, 3), b_conv=normal(64), w_fc=normal(5, 64)), workshop.model)
+    onnx.save(model_proto(w_conv=normal(24, 3, 3, 3), b_conv=normal(24), w_fc=normal(5, 24)), workshop.model)
     config = changed(FULL, common_quant_param={"target_cosine": "0.9999999", "max_float_nodes": "1"})
     workshop.succeed(config=config, output="whole")
     outcome = workshop.succeed("--fp16=on", config=config)
