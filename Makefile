@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(foreach v,python3 python3.13 python3.12 python3.11 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-lowest runtimes frameworks mindspore conformance check lint layers mypy docs coverage fuzz bench bench-large bench-page bench-scaling zoo clean
+.PHONY: demo test test-all test-lowest test-without-vnni runtimes frameworks mindspore conformance check lint layers mypy docs coverage fuzz bench bench-large bench-page bench-scaling zoo clean
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.10 or newer is needed"; exit 1; }
@@ -57,6 +57,10 @@ test-lowest: $(VENV)/.installed
 	$(BIN)/python -m tests.floors > .venvs/lowest/constraints.txt; \
 	.venvs/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venvs/lowest/constraints.txt -e '.[dev]'; \
 	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime and not processors"
+
+# On a processor with VNNI: what onnxruntime computes without it. Runtimes of devices have kernels of their own.
+test-without-vnni: $(VENV)/.installed
+	$(BIN)/python -m bench.without_vnni -m pytest -n auto -m "not slow and not runtime"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

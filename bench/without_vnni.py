@@ -77,7 +77,7 @@ def _made() -> Path:
 def _make(folder: Path) -> None:
     package = Path(ort.__file__).parent
     shutil.copytree(package, folder / package.name)
-    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", folder / "answers.so", ANSWERS], check=True)
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", folder / "answers.so", ANSWERS, "-ldl"], check=True)
     for library in (folder / package.name / "capi").glob("onnxruntime_pybind11_state*.so"):
         _replace_cpuid(library)
 

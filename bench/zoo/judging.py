@@ -1,4 +1,7 @@
-"""``python -m bench.zoo.judging FLOAT FILE PROOF.npz``: cosines of an ONNX file's outputs, and its speed, as a line of JSON."""
+"""Cosines of an ONNX file's outputs, and its speed, as a line of JSON: ``python -m bench.zoo.judging FLOAT FILE PROOF.npz``.
+
+With ``--times`` behind them, its speed only.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.accuracy import Outputs, as_it_is, exact, flat
+from bench.accuracy import Outputs, Run, as_it_is, exact, flat
+from bench.samples import Feed
 from bench.turns import Timed
 
 ROUNDS = 7
@@ -20,7 +24,7 @@ ROUNDS = 7
 
 def main() -> None:
     """Print the figures."""
-    model, written, proof = map(Path, sys.argv[1:])
+    model, written, proof = map(Path, sys.argv[1:4])
     with np.load(proof) as arrays:
         stacked = {name: arrays[name] for name in arrays.files}
     feeds = [
@@ -28,16 +32,26 @@ def main() -> None:
         for i in range(len(next(iter(stacked.values()))))
     ]
     before, after = as_it_is(model), as_it_is(written)
+    found = _times(before, after, feeds)
+    if "--times" not in sys.argv:
+        found |= _cosines(before, after, exact(written) or after, feeds)
+    print(json.dumps({name: round(value, 6) for name, value in found.items()}))
+
+
+def _cosines(before: Run, after: Run, exactly: Run, feeds: list[Feed]) -> dict[str, float]:
     reference = [flat(before(feed)) for feed in feeds]
     found = {}
-    for name, run in (("native", after), ("exact", exact(written) or after)):
+    for name, run in (("native", after), ("exact", exactly)):
         outputs = [flat(run(feed)) for feed in feeds]
         found |= {name: cosine(reference, outputs), f"{name}_centred": cosine(*_centred(reference, outputs))}
+    return found
+
+
+def _times(before: Run, after: Run, feeds: list[Feed]) -> dict[str, float]:
     timed = [Timed(run, feeds, time.thread_time) for run in (before, after)]
     turns = [[one.turn() for one in timed] for _ in range(ROUNDS)]
-    found |= {"float_ms": statistics.median(turn[0] for turn in turns)}
-    found |= {"speedup": statistics.median(turn[0] / turn[1] for turn in turns)}
-    print(json.dumps({name: round(value, 6) for name, value in found.items()}))
+    speeds = (turn[0] / turn[1] for turn in turns)
+    return {"float_ms": statistics.median(turn[0] for turn in turns), "speedup": statistics.median(speeds)}
 
 
 def cosine(reference: list[Outputs], found: list[Outputs]) -> float:

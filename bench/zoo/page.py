@@ -21,6 +21,9 @@ MIB = 1 << 20
 WORSE_BY, SLOWER = 0.002, 0.95
 """Cosine below onnxruntime's, and speed against float, from which a network is listed."""
 
+SPEEDS = ("speed", "without")
+"""Columns: with what the processor has, and without VNNI."""
+
 MANY = 12
 """Networks with the same reason from which they are counted, not named."""
 
@@ -40,8 +43,9 @@ the mean over 4 others of the least of any output, *exact* in arithmetic that no
 computes here; *nearest* are weights rounded to nearest, each channel between its extremes. *Centred* (exact) is after the mean
 of the float model's outputs over the samples is taken away: a network that was not trained says nearly the same to every sample.
 For `.ms` and `.nb` it is the cosine of the proof, which is on random inputs where there are no samples. *Speed*: processor time
-of the float model divided by that of the file, one thread, in turns. *Size* is that of the file divided by the float model's. A
-dash: not run yet, or no such figure. *Seconds* are processor time of the whole command, *MiB* its peak memory.
+of the float model divided by that of the file, one thread, in turns; *without* VNNI, by an onnxruntime that is told of none.
+*Size* is that of the file divided by the float model's. A dash: not run yet, or no such figure. *Seconds* are processor time of
+the whole command, *MiB* its peak memory.
 """
 
 Found = Mapping[tuple[str, str], Result]
@@ -73,14 +77,14 @@ def summary(made: list[Made], found: Found) -> str:
             verdicts = Counter(result["verdict"] for result in own)
             counts = [str(verdicts[verdict]) for verdict in ("ok", "refused", "defect")]
             rows.append([case.name, str(len(own)), *counts, *_medians(own)])
-    header = ("case", "tried", "ok", "refused", "defect", "cosine", "centred", "speed", "size", "seconds", "MiB")
+    header = ("case", "tried", "ok", "refused", "defect", "cosine", "centred", *SPEEDS, "size", "seconds", "MiB")
     return f"{len(made)} networks. Figures are medians.\n\n" + markdown_table(header, rows)
 
 
 def _medians(own: list[Result]) -> list[str]:
     columns = zip(*(_figures(result) for result in own if result["verdict"] == "ok"), strict=True)
     known = [[value for value in values if value is not None] for values in columns]
-    formats = ("{:.5f}", "{:.4f}", "{:.2f}", "{:.2f}", "{:.1f}", "{:.0f}")
+    formats = ("{:.5f}", "{:.4f}", "{:.2f}", "{:.2f}", "{:.2f}", "{:.1f}", "{:.0f}")
     return [
         text.format(statistics.median(values)) if values else ABSENT
         for text, values in zip(formats, known or [[]] * len(formats), strict=True)
@@ -88,11 +92,12 @@ def _medians(own: list[Result]) -> list[str]:
 
 
 def _figures(result: Result) -> tuple[float | None, ...]:
-    """Cosine, centred cosine, speed, size, seconds, MiB."""
+    """Cosine, centred cosine, speed, speed without VNNI, size, seconds, MiB."""
     size = result["bytes"] / result["float_bytes"] if "bytes" in result else None
     cosine = result.get("exact", result.get("proof"))
     peak = result["peak"] / MIB
-    return cosine, result.get("exact_centred"), result.get("speedup"), size, result["processor_seconds"], peak
+    speeds = result.get("speedup"), result.get("speedup_without")
+    return cosine, result.get("exact_centred"), *speeds, size, result["processor_seconds"], peak
 
 
 def families(made: list[Made], found: Found) -> Iterator[str]:
@@ -106,7 +111,7 @@ def families(made: list[Made], found: Found) -> Iterator[str]:
         rows = [[one.folder.name, one.about["form"], *(_told(one, mode, found) for mode in modes)] for one in own]
         yield markdown_table(("network", "form", *(f"{mode}: {', '.join(FORMATS)}" for mode in modes)), rows)
         figures = [_row(one, case, found) for one in own for case in CASES if _has_figures(one, case, found)]
-        header = ("network", "case", "exact", "native", "centred", "speed", "size", "seconds", "MiB")
+        header = ("network", "case", "exact", "native", "centred", *SPEEDS, "size", "seconds", "MiB")
         yield markdown_table(header, figures)
 
 
@@ -122,10 +127,10 @@ def _has_figures(one: Made, case: Case, found: Found) -> bool:
 
 def _row(one: Made, case: Case, found: Found) -> list[str]:
     result = found[one.folder.name, case.name]
-    cosine, centred, speed, size, seconds, peak = _figures(result)
+    cosine, *others = _figures(result)
     texts = zip(
-        ("{:.5f}", "{:.5f}", "{:.4f}", "{:.2f}", "{:.2f}", "{:.1f}", "{:.0f}"),
-        (cosine, result.get("native"), centred, speed, size, seconds, peak),
+        ("{:.5f}", "{:.5f}", "{:.4f}", "{:.2f}", "{:.2f}", "{:.2f}", "{:.1f}", "{:.0f}"),
+        (cosine, result.get("native"), *others),
         strict=True,
     )
     return [one.folder.name, case.name, *(ABSENT if value is None else text.format(value) for text, value in texts)]
@@ -141,8 +146,9 @@ def lists(found: Found) -> Iterator[str]:
         f"Cosine lower than that of onnxruntime or of plain rounding by more than {WORSE_BY}, of {compared} compared",
         _worse(found),
     )
-    lines = (f"{n}, {c}: {r['speedup']:.2f}" for (n, c), r in ours.items() if r.get("speedup", 1) < SLOWER)
-    yield _list("Slower than float", lines)
+    for title, key in (("Slower than float", "speedup"), ("Slower than float without VNNI", "speedup_without")):
+        lines = (f"{n}, {c}: {r[key]:.2f}" for (n, c), r in ours.items() if (r.get(key) or 1) < SLOWER)
+        yield _list(title, lines)
     lines = (f"{n}, {c}: {r['bytes']:,} against {r['float_bytes']:,}" for (n, c), r in ours.items() if _grows(r))
     yield _list("Larger than the float model", lines)
 

@@ -18,8 +18,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from bench import without_vnni
+from bench.figures import json_lines
 from bench.process import ProcessRun, failure_reason, measure
 from bench.zoo.cases import CASES, FORMATS, PEERS, SIZELESS, Case, configuration
+from converter_lite.execution.processor import processor_kind
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS, BYTES = 300, 12 << 30
@@ -28,7 +31,8 @@ SECONDS, BYTES = 300, 12 << 30
 REFUSED = (1, 2)
 """Exit statuses of a conversion that says why it is not done: for the model, and for what was asked."""
 
-TIMES = ("float_ms", "speedup")
+TIMES = ("float_ms", "speedup", "speedup_without")
+"""The last one: without VNNI, where that can be tried here."""
 
 Result = dict[str, Any]
 
@@ -187,7 +191,12 @@ def _judged(made: Made, written: Path, work: Path) -> Result:
     took = measure(_limited(line), cwd=work, env=_environment(), timeout=SECONDS)
     if took.status:
         return {"judge": failure_reason(took)}
-    return json.loads(took.output.splitlines()[-1])
+    found: Result = json_lines(took.output)[-1]
+    if processor_kind() != "VNNI" or without_vnni.missing():
+        return found
+    environment = {**_environment(), **without_vnni.environment(ROOT)}
+    again = measure(_limited([*line, "--times"]), cwd=work, env=environment, timeout=SECONDS)
+    return found | {"speedup_without": None if again.status else json_lines(again.output)[-1]["speedup"]}
 
 
 def _verdict(found: Result, took: ProcessRun, case: Case) -> Result:
