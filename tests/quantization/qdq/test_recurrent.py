@@ -111,7 +111,9 @@ def test_no_pair_of_its_weights_saturates_a_kernel() -> None:
     assert saturating_weights(written(quantized)) == []
     free = dynamic(model, portable=False)
     assert len(saturating_weights(written(free))) == 2
-    assert sqnr(model, written(free), samples_of(model)) > sqnr(model, written(quantized), samples_of(model))
+    for name, params in quantized.plan.weights.items():  # its numbers would depend on the processor
+        assert np.all(free.plan.weights[name].scale <= params.scale)
+        assert np.any(free.plan.weights[name].scale < params.scale)
 
 
 FORMS = {
@@ -244,7 +246,7 @@ def test_files_of_other_tools(form: str) -> None:
     shape = (directions,) if form == "a scale per direction" else (directions, 4 * UNITS)
     arrays = {}
     for name, columns in (("w", COLUMNS), ("r", UNITS)):
-        integers = rng.integers(-100, 100, (directions, columns, 4 * UNITS)) + (128 if unsigned else 0)
+        integers = rng.integers(-64, 65, (directions, columns, 4 * UNITS)) + (128 if unsigned else 0)
         scale = rng.uniform(0.001, 0.002, shape) if form != "uint8" else np.full(shape, 0.001)
         zero = np.full(shape, 128 if unsigned else 0)
         arrays |= {name: integers.astype(dtype), f"{name}s": scale.astype(np.float32), f"{name}z": zero.astype(dtype)}
