@@ -8,7 +8,7 @@ is less than what they cost; their weights stay integers, which a runtime dequan
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import onnx_ir as ir
 
@@ -57,12 +57,16 @@ class Regions:
             g.static_shape(result) is None for result in results
         ):
             return 0  # an open axis may hold more than samples: tokens, windows
-        call, million = self._costs.floats
-        products = sum(_multiplications(node) for node in integer if _is_weighted(node))
-        if call * len(self._model.graph) + million * products / 1e6 < self._costs.shortest:
+        if self._float_time(integer) < self._costs.shortest:
             return 0
         changed = sum(self._leave([node]) for node in self._integer() if _is_weighted(node))
         return changed + sum(self._leave(region) for region in self._regions())
+
+    def _float_time(self, weighted: Iterable[ir.Node]) -> float:
+        """Time of the float network; its multiplications are those of the given nodes."""
+        call, million = self._costs.floats
+        products = sum(_multiplications(node) for node in weighted if _is_weighted(node))
+        return call * len(self._model.graph) + million * products / 1e6
 
     def _integer(self) -> list[ir.Node]:
         return [node for node in self._model.graph if self._plan.mode(node) is NodeMode.INTEGER]
@@ -119,23 +123,17 @@ class Regions:
         """Integer nodes without weights that nothing else reads: they become float with their readers."""
         found, waiting = dict.fromkeys(nodes), list(nodes)
         while waiting:
-            for value in data_inputs(waiting.pop()):
-                before = value.producer()
-                if (
-                    before is None
-                    or before in found
-                    or _is_weighted(before)
-                    or self._plan.mode(before) is not NodeMode.INTEGER
-                ):
-                    continue
-                results = before.outputs
-                if any(r.is_graph_output() for r in results) or any(
-                    u not in found for r in results for u, _ in r.uses()
-                ):
-                    continue
-                found[before] = None
-                waiting.append(before)
+            for before in (value.producer() for value in data_inputs(waiting.pop())):
+                if before is not None and before not in found and self._serves_only(before, found):
+                    found[before] = None
+                    waiting.append(before)
         return list(found)[len(nodes) :]
+
+    def _serves_only(self, node: ir.Node, readers: Container[ir.Node]) -> bool:
+        if _is_weighted(node) or self._plan.mode(node) is not NodeMode.INTEGER:
+            return False
+        results = node.outputs
+        return not any(r.is_graph_output() or any(user not in readers for user, _ in r.uses()) for r in results)
 
     def _conversions(self, values: Iterable[ir.Value]) -> float:
         return sum(self._conversion(value) for value in values)
