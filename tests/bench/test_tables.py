@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.cases import CASES, IN_OPENVINO, OURS, TASKS, Case
-from bench.figures import EXACT, FLOAT, PRECISION, Figures
+from bench.figures import EXACT, FLOAT, MASKED, PRECISION, Figures
 from bench.goals import GOALS, Goal
 from bench.programs import PROGRAMS, Places, config_text
 from bench.tables import failure_list, format_figure, goal_tables, noise_line, openvino_table, task_tables, twin_list
@@ -144,6 +144,10 @@ def test_only_evaluated_models_are_listed() -> None:
     table = task_tables(figures, cases)
     assert "| **first** |" in table
     assert "second" not in table
+    figures.add("a", MASKED, 12.5)
+    lines = [line.split(" | ") for line in task_tables(figures, cases).splitlines() if line.startswith("| ")]
+    header, first = lines[0], next(line for line in lines if "**first**" in line[0])
+    assert first[header.index("without VNNI")] == "12.50 ms"
 
 
 def test_what_failed_is_listed_with_its_reason() -> None:
