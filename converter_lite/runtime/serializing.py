@@ -193,8 +193,9 @@ def _emptied(model: ir.Model, tensors: Mapping[str, ir.TensorProtocol]) -> Itera
 
 
 def _declare_external(message: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
+    name = message.name  # the value's; a tensor that was a node's attribute has none, or another
     message.Clear()
-    message.name = tensor.name or ""
+    message.name = name
     message.data_type = int(tensor.dtype)
     message.dims.extend(tensor.shape.numpy())
     message.data_location = onnx.TensorProto.EXTERNAL

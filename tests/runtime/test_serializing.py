@@ -58,6 +58,18 @@ def test_a_large_graph_computes_what_it_would_as_one_message(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("name", ["", None, "value"])
+def test_constants_go_by_the_names_of_their_values(name: str | None) -> None:
+    """A tensor that was the attribute of a Constant node has no name of its own, or that of the attribute."""
+    large = model()
+    for value in large.graph.initializers.values():
+        value.const_value = ir.Tensor(g.constant(value), name=name)
+    feed = random_feed(large)
+    found = open_session(DEFAULT_ENGINE, large).run(feed)["y"]
+    np.testing.assert_array_equal(found, open_session(DEFAULT_ENGINE, model()).run(feed)["y"])
+
+
+@pytest.mark.usefixtures("small_limits")
 def test_constants_that_nothing_reads_are_left_out() -> None:
     large = model()
     first, *others = large.graph
