@@ -30,6 +30,9 @@ FOLDER = Path(__file__).resolve().parents[1] / ".runtimes" / "without_vnni"
 CPUID, UNDEFINED = b"\x0f\xa2", b"\x0f\x0b"
 """Two bytes each."""
 
+INSTRUCTION = re.compile(r"\s*([0-9a-f]+):\s+cpuid\b")
+"""As objdump shows it."""
+
 
 def missing() -> str:
     """Why it cannot be made here; empty if it can."""
@@ -90,14 +93,17 @@ def _replace_cpuid(library: Path) -> None:
         for fields in map(str.split, headers.splitlines())
         if fields[1:2] == [".text"]
     )
-    text = subprocess.run(
-        ["objdump", "-d", "--no-show-raw-insn", library], check=True, capture_output=True, text=True
-    ).stdout
     content = bytearray(library.read_bytes())
-    for found in re.finditer(r"^\s*([0-9a-f]+):\s+cpuid", text, re.MULTILINE):
-        at = int(found[1], 16) - address + offset
-        assert content[at : at + 2] == CPUID, f"{library.name}: no CPUID at {at:#x}"
-        content[at : at + 2] = UNDEFINED
+    command = ["objdump", "-d", "--no-show-raw-insn", str(library)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for line in child.stdout:  # hundreds of megabytes
+            if found := INSTRUCTION.match(line):
+                at = int(found[1], 16) - address + offset
+                assert content[at : at + 2] == CPUID, f"{library.name}: no CPUID at {at:#x}"
+                content[at : at + 2] = UNDEFINED
+    if child.returncode:
+        raise RuntimeError(f"objdump cannot read {library.name}")
     library.write_bytes(content)
 
 
