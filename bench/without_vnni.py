@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,8 @@ def _made() -> Path:
     """The folder of the library's copy (70 MB), which the first call makes."""
     if reason := missing():
         raise RuntimeError(reason)
-    folder = FOLDER / ort.__version__
+    sources = ANSWERS.read_bytes() + Path(__file__).read_bytes()
+    folder = FOLDER / f"{ort.__version__}-{zlib.crc32(sources):08x}"
     if not folder.is_dir():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as name:
