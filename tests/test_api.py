@@ -304,7 +304,7 @@ def test_static_quantization_takes_the_paddle_models_that_its_parameters_come_fr
         **files,
     )
     assert [artefact.path.name for artefact in result.artefacts] == ["static.onnx", "static.nb"]
-    modes = {node.op_type: node.mode.value for node in result.plans["NAIVE_BUFFER"].nodes.values()}
+    modes = {node.op_type: node.mode.value for node in result.plans["ONNX"].nodes.values()}
     assert (modes["Conv"], modes["Gemm"]) == ("integer", "float")
 
 
