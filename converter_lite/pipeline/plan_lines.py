@@ -13,8 +13,11 @@ from converter_lite.quantization.weight_only import left_by_filters
 SHOWN = 5
 """Reasons and notes per format in the log; all of them with ``-v``."""
 
-OF_INTEGERS = ("activation_quant_method", "activation_bits", "bias_correction", "rounding")
-"""Keys of FULL_QUANT that change nothing without nodes that compute with integers."""
+OF_INTEGERS = (
+    *("activation_quant_method", "activation_bits", "bias_correction", "rounding"),
+    *("target_cosine", "target_error", "max_float_nodes", "portable", "--cache"),
+)
+"""Keys and flags of FULL_QUANT that change nothing without nodes that compute with integers."""
 
 
 def report_plan(plan: QuantPlan, name: str, model: ir.Model, settings: Settings | None, log: Log) -> None:

@@ -57,6 +57,8 @@ def test_a_saved_plan_of_a_network_that_stays_float_by_its_costs_gives_the_same_
     onnx.save(model_proto(text, w=normal(8, 3, 1, 1), **weights), "model.onnx")
     said = workshop.succeed("--savePlan=plan.json", config=FULL)
     assert "all nodes compute with floats" in said.err
+    for key in ("activation_quant_method", "rounding", "target_cosine", "max_float_nodes", "portable", "--cache"):
+        assert key in said.err  # without effect, and not without a word
     workshop.succeed("--plan=plan.json", config=FULL, output="second")
     assert Path("second.onnx").read_bytes() == Path("out.onnx").read_bytes()
 
