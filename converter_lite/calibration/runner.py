@@ -113,7 +113,7 @@ def collect(
     unknown = [name for name in names if name not in stats.tensors]
     if first is not None and first.names and context.executor is None and cache is None and need is Need.MINMAX:
         _collect_first(model, unknown, stats, first, context)
-        if len(first.feeds) >= len(samples):
+        if not unknown or len(first.feeds) >= len(samples):
             return stats
         observer = ShardObserver(message(_observed(model, unknown, need)), unknown, need, context.engine)
         for shard in _observe_here(observer, samples, len(first.feeds), context):

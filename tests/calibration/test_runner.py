@@ -138,11 +138,14 @@ def test_unused_samples_of_other_inputs_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 5])
-def test_a_calibration_finds_the_means_of_the_first_samples_along_with_its_statistics(count: int) -> None:
+@pytest.mark.parametrize("names", [["x", "y"], []], ids=["observed", "nothing to observe"])
+def test_a_calibration_finds_the_means_of_the_first_samples_along_with_its_statistics(
+    names: list[str], count: int
+) -> None:
     model, samples = net(), samples_of(net(), 5)
     first = FirstMeans(["a", "y"], samples.head(count))
-    stats = collect(model, ["x", "y"], Need.MINMAX, samples, CalibrationContext(threads=2), first=first)
-    assert stats == collect(model, ["x", "y"], Need.MINMAX, samples, CalibrationContext())
+    stats = collect(model, names, Need.MINMAX, samples, CalibrationContext(threads=2), first=first)
+    assert stats == collect(model, names, Need.MINMAX, samples, CalibrationContext())
     assert first.found is not None
     for mean, known in zip(first.found, sample_means(model, ["a", "y"], first.feeds, RunContext()), strict=True):
         np.testing.assert_array_equal(mean, known)
