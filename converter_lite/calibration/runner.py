@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -20,7 +19,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.cache import identity
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.shards import SHARD, Shard, ShardObserver
-from converter_lite.calibration.statistics import CalibrationStats, Need, TensorStatistics
+from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.errors import ConverterError
 from converter_lite.execution.executor import Executor
 from converter_lite.execution.ordered import map_ordered
@@ -65,29 +64,12 @@ class Samples(Protocol):
         """The first samples, held in memory; fewer than ``count`` if memory is short."""
 
 
-@dataclass(slots=True)
-class FirstMeans:
-    """Means per channel that a calibration may find along with its statistics, so that these samples run once.
-
-    Attributes:
-        names: Tensors.
-        feeds: The first samples of the calibration.
-        found: As :func:`sample_means` gives them; ``None`` where they have to be computed apart.
-    """
-
-    names: list[str]
-    feeds: Sequence[Feed]
-    found: list[NDArray[np.float64]] | None = None
-
-
 def collect(
     model: ir.Model,
     names: list[str],
     need: Need,
     samples: Samples,
     context: CalibrationContext,
-    *,
-    first: FirstMeans | None = None,
 ) -> CalibrationStats:
     """Statistics of the named tensors over all samples.
 
@@ -97,7 +79,6 @@ def collect(
         need: What to collect.
         samples: Feeds by input name; iterated once per group of ``GROUP`` tensors when distributions are needed.
         context: What observes them, and what is known already; samples run with one thread each.
-        first: Means of the first samples, which are found here if all is observed in this process and nothing is known.
 
     Raises:
         CalibrationError: A tensor is NaN or infinite.
@@ -111,14 +92,6 @@ def collect(
         for name, part in cache.known(graph, names, need).items():
             stats.add(name, part)
     unknown = [name for name in names if name not in stats.tensors]
-    if first is not None and first.names and context.executor is None and cache is None and need is Need.MINMAX:
-        _collect_first(model, unknown, stats, first, context)
-        if not unknown or len(first.feeds) >= len(samples):
-            return stats
-        observer = ShardObserver(message(_observed(model, unknown, need)), unknown, need, context.engine)
-        for shard in _observe_here(observer, samples, len(first.feeds), context):
-            stats.merge(shard)
-        return stats
     size = GROUP if Need.HISTOGRAM in need else max(len(unknown), 1)
     for start in range(0, len(unknown), size):
         group = unknown[start : start + size]
@@ -127,27 +100,6 @@ def collect(
     if cache is not None:
         cache.remember(graph, {name: stats[name] for name in unknown}, need)
     return stats
-
-
-def _collect_first(
-    model: ir.Model, names: list[str], stats: CalibrationStats, first: FirstMeans, context: RunContext
-) -> None:
-    """Extremes of ``names`` over the first samples, and the means of these; extremes do not depend on the order of samples."""
-    observed = _observed(model, names, Need.MINMAX, means=first.names)
-    observer = ShardObserver(message(observed), names, Need.MINMAX, context.engine)
-    means: list[list[NDArray[np.float64]]] = []
-
-    def run(feed: Feed) -> tuple[list[TensorStatistics], list[NDArray[np.float64]]]:
-        outputs = observer.run(feed)
-        rows = [outputs[g.observation("mean", i)].astype(np.float64) for i in range(len(first.names))]
-        return observer.parts(outputs), rows
-
-    found = map_ordered(run, context.log.track(first.feeds, "calibrating", len(first.feeds)), context.threads)
-    for number, (parts, rows) in enumerate(found, 1):
-        means.append(rows)
-        for name, part in zip(names, parts, strict=True):
-            stats.add(name, part, sample=number)
-    first.found = [np.stack(rows) for rows in zip(*means, strict=True)]
 
 
 def _collect_group(
@@ -304,8 +256,8 @@ def insert_behind(graph: ir.Graph, producer: ir.Node | None, node: ir.Node) -> N
         graph.insert_after(producer, node)
 
 
-def _observed(model: ir.Model, names: list[str], need: Need, *, means: Sequence[str] = ()) -> ir.Model:
-    """The float graph with reductions of the named tensors, and means per channel of others, as its only outputs."""
+def _observed(model: ir.Model, names: list[str], need: Need) -> ir.Model:
+    """The float graph with reductions of the named tensors as its only outputs."""
     observed = model.clone()
     graph = observed.graph
     values = {v.name: v for v in (*graph.inputs, *(o for n in graph for o in n.outputs))}
@@ -331,9 +283,6 @@ def _observed(model: ir.Model, names: list[str], need: Need, *, means: Sequence[
             build.output(g.observation("high", i), _extreme(build, flat, size, largest=True))
         if Need.HISTOGRAM in need:
             build.output(g.observation("values", i), _subset(build, flat, size))
-    axes: dict[tuple[int, ...], ir.Value] = {}
-    for i, name in enumerate(means):
-        build.output(g.observation("mean", i), channel_node(graph, values[name], "ReduceMean", known=axes))
     remove_unread(graph)
     return observed
 

@@ -90,8 +90,6 @@ def fit_layers(
     feeds: Sequence[Feed],
     wanted: LayerFit,
     context: RunContext,
-    *,
-    float_means: Sequence[NDArray[np.float64]] | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
 
@@ -103,7 +101,6 @@ def fit_layers(
         feeds: Calibration samples.
         wanted: What is fitted.
         context: Runs the graphs; its log receives seconds per layer as details.
-        float_means: Means of :func:`corrected_outputs` for each sample, if they are known.
 
     Returns:
         node name -> shift of the bias per output channel, real units.
@@ -113,9 +110,8 @@ def fit_layers(
     if not nodes or not feeds:
         return {}
     names = corrected_outputs(quantized) if wanted.biases else []
-    if names and float_means is None:
-        float_means = sample_means(quantized.model, names, feeds, context)
-    goals = dict(zip(names, float_means or (), strict=True))
+    means = sample_means(quantized.model, names, feeds, context) if names else []
+    goals = dict(zip(names, means, strict=True))
     activations = {**quantized.plan.activations, **wanted.computed}
     working = materialize(replace(quantized, plan=replace(quantized.plan, activations=activations)))
     by_name = {node.name: node for node in working.graph}

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.calibration.observers import METHODS
-from converter_lite.calibration.runner import FirstMeans, Samples, collect
+from converter_lite.calibration.runner import Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.pairs import PairRule
@@ -24,7 +24,6 @@ from converter_lite.quantization.adaptive import OPERATORS as FITTED_OPERATORS
 from converter_lite.quantization.bias_correction import (
     GRID_BELOW_BITS,
     LayerFit,
-    corrected_outputs,
     fit_layers,
     samples_wanted,
 )
@@ -115,16 +114,15 @@ def quantize_full(
     reference = model.clone()
     quantized = QuantizedModel(model, plan, reference=reference)
     biases = settings.bias_correction and target.bias_correction
-    first = FirstMeans(corrected_outputs(quantized) if biases else [], head)
     if given is None:
-        _find_params(quantized, target, settings, samples, context, first)
+        _find_params(quantized, target, settings, samples, context)
     if settings.bias_correction:
         round_weights(quantized, log)
     if biases or settings.rounding.is_fitted:
         is_free = given is None and settings.per_channel
         wanted = LayerFit(biases, settings.rounding, grids=is_free, computed=computed_grids(model, plan, target))
         with log.stage(wanted.stage):
-            fit_layers(quantized, head, wanted, context, float_means=first.found)
+            fit_layers(quantized, head, wanted, context)
     return quantized
 
 
@@ -134,9 +132,8 @@ def _find_params(
     settings: FullSettings,
     samples: Samples,
     context: CalibrationContext,
-    first: FirstMeans,
 ) -> None:
-    """Fill in the parameters of a plan that has decisions only, and the means of the first samples if they come at no cost."""
+    """Fill in the parameters of a plan that has decisions only."""
     model, plan = quantized.model, quantized.plan
     sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
@@ -144,7 +141,7 @@ def _find_params(
     with context.log.stage("calibration"):
         fixed = _fixed_ranges(model)
         observed = [s for s in dict.fromkeys(sources.values()) if s not in fixed]
-        stats = collect(model, observed, need, samples, context, first=first)
+        stats = collect(model, observed, need, samples, context)
     with context.log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
         per_channel, is_fitted = settings.per_channel, settings.rounding.is_fitted

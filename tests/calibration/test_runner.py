@@ -6,7 +6,7 @@ import pytest
 
 from converter_lite.calibration import runner
 from converter_lite.calibration.context import CalibrationContext
-from converter_lite.calibration.runner import FirstMeans, channel_magnitudes, collect, sample_means
+from converter_lite.calibration.runner import channel_magnitudes, collect, sample_means
 from converter_lite.calibration.statistics import CalibrationStats, Need
 from converter_lite.errors import CalibrationError, ModelError
 from converter_lite.kernels.histogram import histogram
@@ -135,20 +135,6 @@ def test_unused_samples_of_other_inputs_do_no_harm() -> None:
     model = net()
     feed = {**random_feed(model), "extra": np.zeros(3, np.float32)}
     assert statistics(model, Samples([feed]))["x"].samples == 1
-
-
-@pytest.mark.parametrize("count", [2, 5])
-@pytest.mark.parametrize("names", [["x", "y"], []], ids=["observed", "nothing to observe"])
-def test_a_calibration_finds_the_means_of_the_first_samples_along_with_its_statistics(
-    names: list[str], count: int
-) -> None:
-    model, samples = net(), samples_of(net(), 5)
-    first = FirstMeans(["a", "y"], samples.head(count))
-    stats = collect(model, names, Need.MINMAX, samples, CalibrationContext(threads=2), first=first)
-    assert stats == collect(model, names, Need.MINMAX, samples, CalibrationContext())
-    assert first.found is not None
-    for mean, known in zip(first.found, sample_means(model, ["a", "y"], first.feeds, RunContext()), strict=True):
-        np.testing.assert_array_equal(mean, known)
 
 
 def test_largest_magnitudes_are_those_of_both_signs() -> None:

@@ -55,11 +55,14 @@ def test_a_saved_plan_of_a_network_that_stays_float_by_its_costs_gives_the_same_
     weights: dict[str, Any] = {f"v{i}": normal(8, 8, 3, 3, seed=i) for i in range(6)}
     text = f"g (float[1,3,8,8] x) => (float[1,8,8,8] y6) {{ y0 = Conv(x, w) {steps} }}"
     onnx.save(model_proto(text, w=normal(8, 3, 1, 1), **weights), "model.onnx")
-    said = workshop.succeed("--savePlan=plan.json", config=FULL)
+    for index in range(60):  # more than layers are fitted to
+        normal(1, 3, 8, 8, seed=index).tofile(f"bins/{index:02}.bin")
+    config = changed(FULL, data_preprocess_param={"calibrate_size": "60"})
+    said = workshop.succeed("--savePlan=plan.json", config=config)
     assert "all nodes compute with floats" in said.err
     for key in ("activation_quant_method", "rounding", "target_cosine", "max_float_nodes", "portable", "--cache"):
         assert key in said.err  # without effect, and not without a word
-    workshop.succeed("--plan=plan.json", config=FULL, output="second")
+    workshop.succeed("--plan=plan.json", config=config, output="second")
     assert Path("second.onnx").read_bytes() == Path("out.onnx").read_bytes()
 
 
