@@ -7,17 +7,17 @@ import onnx_ir as ir
 from converter_lite.errors import QualityError
 from converter_lite.log import Log, counted
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.quantization.settings import FullSettings, Settings, WeightSettings
+from converter_lite.quantization.settings import DynamicSettings, FullSettings, Settings, WeightSettings
 from converter_lite.quantization.weight_only import left_by_filters
 
 SHOWN = 5
 """Reasons and notes per format in the log; all of them with ``-v``."""
 
-OF_INTEGERS = (
-    *("activation_quant_method", "activation_bits", "bias_correction", "rounding"),
-    *("target_cosine", "target_error", "max_float_nodes", "portable", "--cache"),
-)
-"""Keys and flags of FULL_QUANT that change nothing without nodes that compute with integers."""
+OF_INTEGERS = {
+    FullSettings: ("activation_quant_method", "activation_bits", "portable", "--cache"),
+    DynamicSettings: ("quant_strategy", "smoothing", "portable"),
+}
+"""Keys and flags that change nothing without nodes that compute with integers."""
 
 
 def report_plan(plan: QuantPlan, name: str, model: ir.Model, settings: Settings | None, log: Log) -> None:
@@ -40,11 +40,15 @@ def report_plan(plan: QuantPlan, name: str, model: ir.Model, settings: Settings 
     log.info(f"{name}: " + ", ".join(counts))
     for reason, count in plan.float_reasons()[:SHOWN]:
         log.info(f"  {count} x {reason}")
-    if isinstance(settings, FullSettings) and 0 < stored == len(plan.quantized_nodes):
-        log.warning(
+    if (without_effect := OF_INTEGERS.get(type(settings))) and 0 < stored == len(plan.quantized_nodes):
+        line = (
             f"{name}: all nodes compute with floats, because integers would take longer or have no kernel here; only weights "
-            f"are stored as integers, and {', '.join(OF_INTEGERS)} have no effect. Other values of target_device may do more"
+            f"are stored as integers, and {', '.join(without_effect)} have no effect"
         )
+        if isinstance(settings, FullSettings):
+            log.warning(f"{line}. Other values of target_device may do more")
+        else:
+            log.info(line)
     left = left_by_filters(model, settings) if isinstance(settings, WeightSettings) else ""
     if left:
         log.info(f"  {left}")

@@ -205,7 +205,7 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
     if common.quant_type is QuantType.FULL_QUANT:
         return _choose_full(config, skip)
     if common.quant_type is QuantType.DYNAMIC_QUANT:
-        dynamic = config.dynamic_quant_param
+        dynamic, target = config.dynamic_quant_param, target_spec(TargetDevice.CPU.value)
         per_channel = dynamic.quant_strategy is DynamicQuantStrategy.ALWC
         settings = DynamicSettings(
             per_channel,
@@ -214,8 +214,9 @@ def _choose(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bo
             portable=common.portable,
             rounding=dynamic.rounding or Rounding.ADAPTIVE,
             recurrent=NodeMode.DYNAMIC if dynamic.recurrent_operator else NodeMode.WEIGHT,
+            costs=target.costs,
         )
-        return Choice(settings, target_spec(TargetDevice.CPU.value))
+        return Choice(settings, target)
     return _choose_weights(config, skip, has_samples=has_samples)
 
 

@@ -1,12 +1,13 @@
 """Dynamic quantization: integer weights now, activations quantized at run time.
 
-For matrix products with constant weights, and LSTMs where a runtime has an operator for them. Weights of other recurrent layers
-and embedding tables are stored as integers, and computed with as floats.
+For matrix products with constant weights, and LSTMs where a runtime has an operator for them. Weights of other recurrent layers,
+of products that would take longer with integers, and embedding tables are stored as integers, and computed with as floats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,12 +18,14 @@ from converter_lite.calibration.runner import Samples
 from converter_lite.config.names import Rounding
 from converter_lite.errors import CalibrationError, ConfigError
 from converter_lite.kernels.params import QuantSpec, weight_params
+from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization.bias_correction import LayerFit, fit_layers
 from converter_lite.quantization.bodies import decide_inner_nodes
 from converter_lite.quantization.constants import refuse_broken_constants
 from converter_lite.quantization.full import avoid_saturation, check_saturation
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.recurrent import has_integer_form, is_faster
+from converter_lite.quantization.regions import TAKES_LONGER, float_time
 from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.rows import LowerBounds
@@ -49,9 +52,12 @@ from converter_lite.targets.operands import (
     stored_weights,
     weight_of,
 )
+from converter_lite.targets.policy import DynamicCosts, KernelCosts
 
 PRODUCTS = ("MatMul", "Gemm")
 """Products of matrices."""
+
+MATRIX_RANK = 2
 
 FITTED_COLUMNS = 4096
 """Most inputs of a product whose weight gets fitted rounding: the time grows with their third power."""
@@ -62,9 +68,7 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
     plan = QuantPlan(target)
     bounds = None if settings.weight_per_channel or not settings.rows else LowerBounds(model.graph)
     for node in model.graph:
-        if node.name in settings.skip:
-            plan.keep_float(node, "named in skip_quant_node")
-        elif node.op_type == "Gather" and _is_table(node):
+        if node.op_type == "Gather" and _is_table(node):
             if is_small(node):
                 plan.keep_float(node, "its table is so small that floats are faster")
             else:
@@ -82,8 +86,55 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
         else:
             zero_point = None if bounds is None else bounds.zero_point(node.inputs[0])
             plan.quantize(node, NodeMode.DYNAMIC, row_zero_point=zero_point)
+    if settings.costs is not None:
+        _only_store_slow_ones(model, plan, settings.costs)
+    for node in model.graph:  # last, so that no other node is decided otherwise without these
+        if node.name in settings.skip:
+            plan.keep_float(node, "named in skip_quant_node")
     decide_inner_nodes(model.graph, plan, settings.skip)
     return plan
+
+
+def _only_store_slow_ones(model: ir.Model, plan: QuantPlan, costs: KernelCosts) -> None:
+    """Products that take longer with integers compute with floats; only their weights are stored as integers, if not small."""
+    batches = {str(s[0]) for value in model.graph.inputs if (s := value.shape) and not isinstance(s[0], int)}
+    products = [node for node in _dynamic_nodes(model, plan) if node.op_type in PRODUCTS]
+    if float_time(model, products, costs) < costs.shortest:
+        return
+    slow = [node for node in products if _gain(node, costs.dynamic, batches) <= 0]
+    for node in slow:
+        if is_small(node):
+            plan.keep_float(node, TAKES_LONGER)
+        else:
+            plan.quantize(node, NodeMode.WEIGHT)
+    if not plan.quantized_nodes:
+        for node in slow:
+            plan.quantize(node, NodeMode.WEIGHT)
+
+
+def _gain(product: ir.Node, costs: DynamicCosts, batches: Container[str]) -> float:
+    """Microseconds that a product saves with integers; ``batches`` are the names of open axes that hold samples."""
+    weight = g.static_shape(weight_of(product))
+    assert weight is not None
+    return costs.gain(_rows(product.outputs[0], batches), *weight, is_added=_adds_apart(product))
+
+
+def _rows(result: ir.Value, batches: Container[str]) -> int | None:
+    """Rows of a product for one sample, ``None`` if another axis is open."""
+    if result.shape is None:
+        return None
+    sizes = list(result.shape[:-1])
+    if sizes and str(sizes[0]) in batches:
+        sizes[0] = 1
+    known = [size for size in sizes if isinstance(size, int)]
+    return math.prod(known) if len(known) == len(sizes) else None
+
+
+def _adds_apart(product: ir.Node) -> bool:
+    """Whether the bias of a product is an operator of its own: onnxruntime makes one of both for matrices alone."""
+    result, reader = product.outputs[0], g.single_consumer(product.outputs[0])
+    is_stack = result.shape is not None and len(result.shape) > MATRIX_RANK
+    return is_stack and reader is not None and is_op(reader, "Add") and any(map(g.is_constant, reader.inputs))
 
 
 def quantize_dynamic(
@@ -127,7 +178,9 @@ def quantize_dynamic(
         elif smoothing and not is_larger_than_memory(model):
             smooth_expected_products(model, plan, context.log)
     is_portable = settings.portable if given is None else given.cannot_saturate
-    if is_portable and settings.weight_per_channel:  # scales in a plan are in this order too
+    if (
+        is_portable and settings.weight_per_channel and _dynamic_nodes(model, plan)
+    ):  # scales in a plan are in this order too
         reorder_channels(model, per_channel=True, threads=context.threads)
     if given is None:
         _find_params(model, plan, settings)

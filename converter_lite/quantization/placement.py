@@ -59,11 +59,15 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
     ):  # rule 6
         _follow_clamps(model, plan)
         _drop_islands(model, plan)
-    if not plan.quantized_nodes:
+    if not plan.quantized_nodes and (not skip or not _computes_with_integers(decide_nodes(model, target, frozenset()))):
         _store_small_weights(model, plan, kept)
     if target.float_addend:
         _mark_float_addends(model, plan)
     return plan
+
+
+def _computes_with_integers(plan: QuantPlan) -> bool:
+    return any(node.mode is NodeMode.INTEGER for node in plan.nodes.values())
 
 
 def _store_small_weights(model: ir.Model, plan: QuantPlan, kept: dict[str, NodePlan]) -> None:

@@ -57,16 +57,10 @@ class Regions:
             g.static_shape(result) is None for result in results
         ):
             return 0  # an open axis may hold more than samples: tokens, windows
-        if self._float_time(integer) < self._costs.shortest:
+        if float_time(self._model, filter(_is_weighted, integer), self._costs) < self._costs.shortest:
             return 0
         changed = sum(self._leave([node]) for node in self._integer() if _is_weighted(node))
         return changed + sum(self._leave(region) for region in self._regions())
-
-    def _float_time(self, weighted: Iterable[ir.Node]) -> float:
-        """Time of the float network; its multiplications are those of the given nodes."""
-        call, million = self._costs.floats
-        products = sum(_multiplications(node) for node in weighted if _is_weighted(node))
-        return call * len(self._model.graph) + million * products / 1e6
 
     def _integer(self) -> list[ir.Node]:
         return [node for node in self._model.graph if self._plan.mode(node) is NodeMode.INTEGER]
@@ -193,6 +187,12 @@ class Regions:
     def _dense(self, millions: float, shape: tuple[int, ...] | None) -> float:
         fetched = math.prod(shape) / 1e3 if shape is not None else 0.0
         return self._costs.saved * millions + self._costs.fetched * fetched - self._costs.call
+
+
+def float_time(model: ir.Model, weighted: Iterable[ir.Node], costs: KernelCosts) -> float:
+    """Time of the float network in microseconds; its multiplications are those of the given nodes."""
+    call, million = costs.floats
+    return call * len(model.graph) + million * sum(map(_multiplications, weighted)) / 1e6
 
 
 def _multiplications(node: ir.Node) -> float:

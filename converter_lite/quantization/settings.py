@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from converter_lite.config.names import Rounding
 from converter_lite.quantization.plan import NodeMode
 from converter_lite.quantization.storage import ONNX_STORAGE, Storage
+from converter_lite.targets.policy import KernelCosts
 
 if TYPE_CHECKING:
     from converter_lite.quantization.score import Score
@@ -141,6 +142,7 @@ class DynamicSettings:
         recurrent: DYNAMIC: LSTMs compute with integers where that is faster, WEIGHT: weights of recurrent layers are only stored
             as integers (as all others are with DYNAMIC).
         recurrent_per_channel: Weights of recurrent layers have a scale per row; otherwise each has one.
+        costs: Products are only stored as integers where computing with them would take longer; ``None``: that was not measured.
     """
 
     weight_per_channel: bool = True
@@ -151,6 +153,7 @@ class DynamicSettings:
     rows: bool = True
     recurrent: NodeMode = NodeMode.DYNAMIC
     recurrent_per_channel: bool = True
+    costs: KernelCosts | None = None
 
 
 @dataclass(frozen=True, slots=True)

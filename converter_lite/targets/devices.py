@@ -9,7 +9,7 @@ from converter_lite.errors import TargetError
 from converter_lite.kernels.params import QuantSpec
 from converter_lite.targets.operands import RECURRENT
 from converter_lite.targets.operators import OPERATORS
-from converter_lite.targets.policy import KernelCosts, StemLimits
+from converter_lite.targets.policy import DynamicCosts, KernelCosts, StemLimits
 from converter_lite.targets.spec import TargetSpec
 
 INT8_ACTIVATION = QuantSpec(bits=8, signed=True)
@@ -51,6 +51,7 @@ CPU = TargetSpec(
         gate=(0.5, 0.3),
         floats=(0.3, 9.0),
         shortest=2,
+        dynamic=DynamicCosts(call=2.0, saved=9.8, fetched=0.08, converted=0.35, added=(1.9, 0.3), rows=64),
     ),
     pairs_saturate=True,
     note="integer kernels of onnxruntime's CPU provider",
@@ -60,8 +61,8 @@ CPU = TargetSpec(
 Source: optimized graphs of onnxruntime 1.31 for one-operator Q/DQ models; operators that keep their float kernel between
 DequantizeLinear and QuantizeLinear (Sub, Div, Tanh, HardSwish, PRelu, linear Resize, Pad, ConvTranspose, ReduceMean, ...)
 would only become slower and are left out; so would Softmax, whose integer kernel takes six times as long as the float one.
-Costs: fitted to the profiles of twelve networks' layers, the less favourable of the figures with and without VNNI (fastest of
-twelve runs, one thread).
+Costs: fitted to whole runs of chains of six layers and to the profiles of twelve networks' layers, the less favourable of the
+figures with and without VNNI (fastest of twelve runs, one thread; those of dynamic products with onnxruntime 1.32).
 
 Activations are uint8 (the same 256 levels as the original's int8): on x86 onnxruntime turns int8 tensors with one reader
 into uint8 and leaves those with several, and kernels between the two stay float (19 of 52 convolutions of a detector, 6 of

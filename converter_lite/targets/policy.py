@@ -45,6 +45,35 @@ DEVICE_STEM = StemLimits()
 
 
 @dataclass(frozen=True, slots=True)
+class DynamicCosts:
+    """What a product of matrices with quantized activations costs and saves beside a float one, in microseconds of one thread.
+
+    Attributes:
+        call: Lost by a product before it saves anything.
+        saved: Saved for each million multiplications.
+        fetched: Saved for each thousand elements of the weight, which are read from memory.
+        converted: Lost for each thousand inputs, which are quantized, and for each thousand results, which are scaled.
+        added: Saved where a float network adds the bias in an operator of its own, and for each thousand results.
+        rows: Rows that are reckoned with where their number is open.
+    """
+
+    call: float
+    saved: float
+    fetched: float
+    converted: float
+    added: tuple[float, float]
+    rows: int
+
+    def gain(self, rows: int | None, inputs: int, results: int, *, is_added: bool) -> float:
+        """What a product saves, for its number of rows (``None``: open), of inputs and of results in a row."""
+        count, weight = self.rows if rows is None else rows, inputs * results / 1e3
+        saved = self.saved * count * weight / 1e3 + self.fetched * weight
+        if is_added:
+            saved += self.added[0] + self.added[1] * count * results / 1e3
+        return saved - self.call - self.converted * count * (inputs + results) / 1e3
+
+
+@dataclass(frozen=True, slots=True)
 class KernelCosts:
     """What integer kernels cost and save beside float ones, in microseconds of one thread.
 
@@ -64,6 +93,7 @@ class KernelCosts:
         gate: Sigmoid and Mul behind a convolution (SiLU), which a float network computes as one: the same.
         floats: Of a float node, and for each million of its multiplications.
         shortest: Time of a float network from which it matters; shorter runs are the call of the runtime.
+        dynamic: Of products whose activations are quantized while the network runs.
     """
 
     call: float
@@ -82,6 +112,7 @@ class KernelCosts:
     gate: tuple[float, float]
     floats: tuple[float, float]
     shortest: float
+    dynamic: DynamicCosts
 
 
 class Policy(Protocol):

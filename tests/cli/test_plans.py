@@ -60,10 +60,42 @@ def test_a_saved_plan_of_a_network_that_stays_float_by_its_costs_gives_the_same_
     config = changed(FULL, data_preprocess_param={"calibrate_size": "60"})
     said = workshop.succeed("--savePlan=plan.json", config=config)
     assert "all nodes compute with floats" in said.err
-    for key in ("activation_quant_method", "rounding", "target_cosine", "max_float_nodes", "portable", "--cache"):
+    for key in ("activation_quant_method", "activation_bits", "portable", "--cache"):
         assert key in said.err  # without effect, and not without a word
     workshop.succeed("--plan=plan.json", config=config, output="second")
     assert Path("second.onnx").read_bytes() == Path("out.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("config", [FULL, DYNAMIC], ids=["full", "dynamic"])
+def test_keys_that_are_said_to_have_no_effect_have_none(workshop: Workshop, config: Config) -> None:
+    steps = "".join(f"r{i} = Relu(y{i}) y{i + 1} = MatMul(r{i}, v{i})" for i in range(6))
+    weights: dict[str, Any] = {f"v{i}": normal(64, 64, seed=i) for i in range(6)}
+    onnx.save(
+        model_proto(
+            f"g (float[3,64] x) => (float[3,64] y6) {{ y0 = MatMul(x, w) {steps} }}", w=normal(64, 64), **weights
+        ),
+        "model.onnx",
+    )
+    for path in (workshop.folder / "bins").iterdir():
+        np.random.default_rng(1).normal(size=(3, 64)).astype(np.float32).tofile(path)
+    data = changed(config, data_preprocess_param={**FULL["data_preprocess_param"]})
+    said = workshop.succeed("--savePlan=plan.json", config=data).said
+    line = next(line for line in said.splitlines() if "all nodes compute with floats" in line)
+    values = {
+        "activation_quant_method": ("full_quant_param", "KL"),
+        "activation_bits": ("full_quant_param", "4"),
+        "portable": ("common_quant_param", "false"),
+        "quant_strategy": ("dynamic_quant_param", "ACWL"),
+        "smoothing": ("dynamic_quant_param", "false"),
+    }
+    named = [key for key in values if key in line]
+    assert len(named) > 2
+    for key in named:
+        section, value = values[key]
+        workshop.succeed(config=changed(data, **{section: {key: value}}), output="other")
+        assert Path("other.onnx").read_bytes() == Path("out.onnx").read_bytes(), key
+    workshop.succeed("--plan=plan.json", config=data, output="again")
+    assert Path("again.onnx").read_bytes() == Path("out.onnx").read_bytes()
 
 
 @pytest.mark.parametrize("config", [FULL, WEIGHT], ids=["full", "weight"])

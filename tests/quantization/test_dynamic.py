@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError
 from converter_lite.formats.onnx.format import OnnxFormat
-from converter_lite.quantization.dynamic import quantize_dynamic
+from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.runtime.context import RunContext
+from converter_lite.targets.devices import CPU
 from tests.support import build, clone, full, normal, operators, optimized, random_feed, run, samples_of, sqnr, written
 
 Array = NDArray[np.float32]
@@ -248,3 +250,58 @@ def test_a_given_plan_is_used_as_it_is() -> None:
         clone(model), DynamicSettings(weight_per_channel=False), target="CPU", plan=plan, context=RunContext()
     )
     assert again.plan is plan
+
+
+def perceptron(rows: int | str, *widths: int) -> ir.Model:
+    """Products p0, p1, ... of these widths, each behind a Relu."""
+    steps = "".join(f"r{i} = Relu(p{i - 1}) p{i} = MatMul(r{i}, w{i}) " for i in range(1, len(widths) - 1))
+    last = len(widths) - 2
+    weights = {f"w{i}": normal(*size, seed=i) for i, size in enumerate(pairwise(widths))}
+    text = f"g (float[{rows},{widths[0]}] x) => (float[{rows},{widths[-1]}] p{last}) {{ p0 = MatMul(x, w0) {steps} }}"
+    return build(text, **weights)
+
+
+def by_costs(model: ir.Model, skip: frozenset[str] = frozenset()) -> dict[str, NodeMode]:
+    plan = decide_dynamic(clone(model), DynamicSettings(skip=skip, costs=CPU.costs), target="CPU")
+    return {name: node.mode for name, node in plan.nodes.items() if node.op_type == "MatMul"}
+
+
+@pytest.mark.parametrize("rows", [1, 64, "N"])
+def test_small_products_are_only_stored_as_integers_where_computing_with_them_takes_longer(rows: int | str) -> None:
+    modes = by_costs(perceptron(rows, 512, 512, 48, 48, 16))
+    assert list(modes.values()) == [NodeMode.DYNAMIC, NodeMode.DYNAMIC, NodeMode.WEIGHT, NodeMode.FLOAT]
+
+
+def test_how_many_rows_a_product_has_decides_with_its_weight() -> None:
+    assert set(by_costs(perceptron(1, 64, 256, 64, 256, 64)).values()) == {NodeMode.WEIGHT}
+    assert set(by_costs(perceptron(64, 64, 256, 64, 256, 64)).values()) == {NodeMode.DYNAMIC}
+
+
+@pytest.mark.parametrize(
+    ("axes", "mode"), [("N,1", NodeMode.WEIGHT), ("1,T", NodeMode.DYNAMIC), ("N,T", NodeMode.DYNAMIC)]
+)
+def test_an_open_axis_holds_one_sample_if_it_is_the_first_and_many_rows_otherwise(axes: str, mode: NodeMode) -> None:
+    assert set(by_costs(perceptron(axes, 64, 256, 64, 256, 64)).values()) == {mode}
+
+
+@pytest.mark.parametrize(("axes", "mode"), [("16", NodeMode.WEIGHT), ("1,16", NodeMode.DYNAMIC)])
+def test_a_bias_that_floats_add_with_an_operator_of_its_own_counts(axes: str, mode: NodeMode) -> None:
+    steps = "".join(f"p{i} = MatMul(r{i}, w) s{i} = Add(p{i}, b) r{i + 1} = Relu(s{i}) " for i in range(4))
+    text = f"g (float[{axes},64] x) => (float[{axes},64] r4) {{ r0 = Relu(x) {steps} }}"
+    assert set(by_costs(build(text, w=normal(64, 64), b=normal(64))).values()) == {mode}
+
+
+def test_where_all_products_are_small_even_the_smallest_are_stored() -> None:
+    assert set(by_costs(perceptron(4, *[24] * 8)).values()) == {NodeMode.WEIGHT}
+
+
+def test_a_network_as_short_as_the_call_of_a_runtime_gets_what_was_asked_for() -> None:
+    assert set(by_costs(perceptron(4, 24, 24)).values()) == {NodeMode.DYNAMIC}
+
+
+@pytest.mark.parametrize("widths", [(512, 512, 48, 16), [24] * 8], ids=["some", "all small"])
+def test_a_node_that_is_left_out_decides_no_other_one(widths: tuple[int, ...]) -> None:
+    model = perceptron(4, *widths)
+    before = by_costs(model)
+    for name in before:
+        assert by_costs(model, frozenset({name})) == {**before, name: NodeMode.FLOAT}

@@ -29,10 +29,12 @@ MANY: dict[str, Any] = {"w1": normal(64, 64, 3, 3), "w2": normal(128, 1, 3, 3), 
 WIDE: dict[str, Any] = {"w1": normal(64, 64, 1, 1), "w3": normal(64, 64, 1, 1)}
 
 
-def planned(text: str, target: TargetSpec = ALWAYS, **constants: Any) -> tuple[dict[str, str], QuantPlan]:
+def planned(
+    text: str, target: TargetSpec = ALWAYS, skip: frozenset[str] = frozenset(), **constants: Any
+) -> tuple[dict[str, str], QuantPlan]:
     """Result -> mode of the node that makes it."""
     model = build(text, opset=14, **constants)
-    plan = decide_nodes(model, target, frozenset())
+    plan = decide_nodes(model, target, skip)
     return {str(node.outputs[0].name): plan.mode(node).name for node in model.graph}, plan
 
 
@@ -50,6 +52,17 @@ def test_a_network_in_which_all_would_stay_float_stores_its_small_weights() -> N
     text = "g (float[1,4,4,4] x) => (float[1,4,4,4] y) { a = Conv(x, w1) r = Relu(a) y = Conv(r, w3) }"
     modes, _ = planned(text, w1=normal(4, 4, 1, 1), w3=normal(4, 4, 1, 1))
     assert modes == {"a": "WEIGHT", "r": "FLOAT", "y": "WEIGHT"}
+
+
+@pytest.mark.parametrize(("channels", "mode"), [(4, "WEIGHT"), (128, "FLOAT")])
+def test_small_weights_are_stored_whatever_is_left_out(channels: int, mode: str) -> None:
+    steps = "a = Conv(x, w1) r = Relu(a) y = Conv<pads=[1,1,1,1]>(r, w3)"
+    text = f"g (float[1,4,9,9] x) => (float[1,{channels},9,9] y) {{ {steps} }}"
+    weights = {"w1": normal(channels, 4, 1, 1), "w3": normal(channels, channels, 3, 3)}
+    before, _ = planned(text, **weights)
+    assert before["y"] == ("WEIGHT" if channels == 4 else "INTEGER")
+    modes, _ = planned(text, skip=frozenset({"Conv_2"}), **weights)
+    assert modes == {"a": mode, "r": "FLOAT", "y": "FLOAT"}
 
 
 def test_a_run_that_is_the_call_of_the_runtime_is_quantized_as_it_was_asked() -> None:

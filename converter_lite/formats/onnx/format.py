@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.config.names import BLOCK_BITS, DequantStrategy
+from converter_lite.config.names import BLOCK_BITS, DequantStrategy, QuantType
 from converter_lite.errors import ConfigError, ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
@@ -135,6 +135,14 @@ class OnnxFormat:
         activations = {name: _as_uint8(params) for name, params in plan.activations.items()}
         return replace(quantized, plan=replace(plan, activations=activations))
 
+    def _writes_attention(self, plan: QuantPlan) -> bool:
+        """Whether attentions become one operator: in dynamic quantization, which is for speed, unless the user says no."""
+        config = self.options.config
+        if config is not None and not config.dynamic_quant_param.attention_operator:
+            return False
+        is_dynamic = config is not None and config.common_quant_param.quant_type is QuantType.DYNAMIC_QUANT
+        return is_dynamic or any(node.mode is NodeMode.DYNAMIC for node in plan.nodes.values())
+
     def write(self, quantized: QuantizedModel, path: Path, *, log: Log | None = None) -> Written:
         """See :class:`~converter_lite.formats.base.OutputFormat`."""
         from converter_lite.formats.onnx import writer
@@ -142,9 +150,7 @@ class OnnxFormat:
         from converter_lite.formats.onnx.residual import keep_additions_apart
         from converter_lite.passes.half import store_constants_as_float16
 
-        config = self.options.config
-        attention = config is None or config.dynamic_quant_param.attention_operator
-        model, notes = _built(quantized, attention=attention)
+        model, notes = _built(quantized, attention=self._writes_attention(quantized.plan))
         if self._stores_exactly(quantized.plan):
             changed = {weight.weight for weight in saturating_weights(model)}
             model = without_saturation(model)
@@ -242,8 +248,8 @@ def _as_uint8(params: QuantParams) -> QuantParams:
 def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tuple[str, ...]]:
     """The graph, and the notes about it.
 
-    Integers of one or two bits take two, those of five or six are stored in two parts, and attentions of dynamic quantization
-    (which is for speed) become one operator, where everything here can read that.
+    Integers of one or two bits take two, those of five or six are stored in two parts, and attentions become one operator where
+    that is wanted and everything here can read it.
     """
     from converter_lite.formats.onnx.narrow import narrowest_width
 
@@ -255,7 +261,7 @@ def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tup
             return qdq_model(quantized, narrowest=2), (TWO_BITS_NOTE.format(stored),)
         except ModelError as error:
             return qdq_model(quantized), (WIDER_NOTE.format(error.message),)
-    if attention and any(node.mode is NodeMode.DYNAMIC for node in quantized.plan.nodes.values()):
+    if attention:
         return _with_attention(quantized)
     return qdq_model(quantized), ()
 
