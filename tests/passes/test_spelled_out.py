@@ -21,7 +21,7 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_scatter,
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
-from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths
+from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_sign
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
@@ -209,6 +209,23 @@ def test_a_picture_that_goes_round_is_gathered() -> None:
     assert_applies(spell_out_padding, build(text, opset=19, pads=np.array([0, 0, 1, 2, 0, 0, 1, 0])), 1)
 
 
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+@pytest.mark.parametrize("pads", [[0, 0, -1, 2, 0, 0, 1, -2], [0, -1, 0, 0, 0, 0, 0, 0], [0, 0, -2, 0, 0, -1, 1, 0]])
+def test_what_negative_pads_cut_off_is_a_slice(mode: str, pads: list[int]) -> None:
+    text = f'g (float[1,4,6,5] x) => (float[n,c,h,w] y) {{ y = Pad<mode="{mode}">(x, pads) }}'
+    model = build(text, opset=19, pads=np.array(pads))
+    cut = clone(model)
+    while spell_out_padding(cut):
+        assert "Slice" in operators(cut)
+    assert operators(cut)["Pad"] == int(max(pads) > 0 and mode != "wrap")
+    assert_same_outputs(model, cut, random_feed(model))
+
+
+def test_a_pad_that_cuts_everything_off_stays() -> None:
+    text = "g (float[1,4,6,5] x) => (float[n,c,h,w] y) { y = Pad(x, pads) }"
+    assert_refuses(spell_out_padding, build(text, opset=19, pads=np.array([0, 0, -3, 0, 0, 0, -3, 0])))
+
+
 @pytest.mark.parametrize(
     ("mode", "pads"), [("reflect", [0, 0, 1, 2, 0, 0, 1, 0]), ("constant", [0, 1, 0, 0, 0, 1, 0, 0])]
 )
@@ -386,9 +403,40 @@ def test_a_pool_of_volumes_is_one_of_pictures_and_one_along_the_depth(node: str)
     assert operators(model)[node.partition("<")[0]] == 2
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "strides=[2,2,2]",
+        "strides=[2,1,2], pads=[1,1,0,0,1,1], output_padding=[1,0,0]",
+        "strides=[3,2,2], dilations=[2,1,1]",
+        "pads=[1,0,0,2,0,0], group=2",
+        "strides=[4,2,2], group=2",
+    ],
+)
+@pytest.mark.parametrize("bias", ["", ", b"])
+def test_a_transposed_convolution_of_volumes_is_one_of_each_layer(attributes: str, bias: str) -> None:
+    text = f"g (float[2,4,3,5,4] x) => (float[2,6,D,H,W] y) {{ y = ConvTranspose<{attributes}>(x, w{bias}) }}"
+    model = build(text, w=normal(4, 3 if "group" in attributes else 6, 3, 2, 3), b=normal(6))
+    assert_applies(spell_out_volumes, model, 1)
+    (layer,) = (node for node in model.graph if node.op_type == "ConvTranspose")
+    assert len(layer.inputs[0].shape) == 4
+
+
+@pytest.mark.parametrize("node", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_a_pool_of_whole_volumes_is_one_of_pictures(node: str) -> None:
+    model = build(f"g (float[2,3,6,5,7] x) => (float[2,3,1,1,1] y) {{ n = Neg(x) y = {node}(n) }}")
+    assert_applies(spell_out_deep_pools, model, 1)
+
+
 def test_places_of_maxima_in_volumes_stay() -> None:
     text = "g (float[1,1,4,4,4] x) => (float[1,1,2,2,2] y, int64[1,1,2,2,2] i) "
     assert_refuses(spell_out_deep_pools, build(text + "{ y, i = MaxPool<kernel_shape=[2,2,2], strides=[2,2,2]>(x) }"))
+
+
+@pytest.mark.parametrize("kind", ["float", "int32"])
+def test_a_sign_is_a_difference_of_comparisons(kind: str) -> None:
+    x = np.array([-3, 0, 2, 1], np.float32 if kind == "float" else np.int32)
+    assert_applies(spell_out_sign, build(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = Sign(x) }}"), 1, {"x": x})
 
 
 @pytest.mark.parametrize("node", ["Celu", "Celu<alpha=0.4>", "Selu", "Selu<alpha=1.2, gamma=2.0>"])

@@ -106,6 +106,9 @@ def volumes() -> Iterator[Case]:
     x = values((2, 4, 6, 5, 7))
     yield case("conv_3d", "Conv", x, const((6, 4, 3, 2, 3)), const((6,)), pads=[1, 0, 1, 1, 0, 1])
     yield case("conv_3d_groups", "Conv", x, const((6, 2, 3, 2, 3)), group=2, strides=[2, 1, 2], dilations=[2, 1, 1])
+    yield case("deconv_3d", "ConvTranspose", x, const((4, 6, 3, 2, 3)), const((6,)), strides=[2, 2, 2])
+    padded = {"strides": [2, 1, 2], "pads": [1, 1, 0, 0, 1, 1], "output_padding": [1, 0, 0]}
+    yield case("deconv_3d_padded", "ConvTranspose", x, const((4, 6, 3, 2, 3)), **padded)
 
 
 def pools() -> Iterator[Case]:

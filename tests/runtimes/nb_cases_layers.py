@@ -50,6 +50,22 @@ def convolutions(c: Cases) -> None:
         "Conv over three dimensions", "Conv", (2, 4, 6, 5, 7), consts={1: (6, 4, 3, 2, 3), 2: (6,)}, pads=[1, 0, 1] * 2
     )
     deep: dict[str, Any] = {"strides": [2, 1, 2], "dilations": [2, 1, 1], "group": 2}
+    spread: dict[str, Any] = {"strides": [2, 2, 2]}
+    c.add(
+        "ConvTranspose over three dimensions",
+        "ConvTranspose",
+        (2, 4, 3, 5, 4),
+        consts={1: (4, 6, 3, 2, 3), 2: (6,)},
+        **spread,
+    )
+    spread |= {"pads": [1, 1, 0, 0, 1, 1], "group": 2}
+    c.add(
+        "ConvTranspose over three dimensions in groups",
+        "ConvTranspose",
+        (1, 4, 3, 5, 4),
+        consts={1: (4, 3, 3, 2, 3)},
+        **spread,
+    )
     c.add("Conv over three dimensions in groups", "Conv", (1, 4, 6, 5, 7), consts={1: (6, 2, 3, 2, 3)}, **deep)
     rows, padded = {1: (6, 4, 4), 2: (4,)}, {"pads": [1, 0], "output_padding": [1]}
     c.add("ConvTranspose of rows", "ConvTranspose", (1, 6, 9), consts=rows, strides=[2], pads=[1, 1])
@@ -164,6 +180,8 @@ def pooling(c: Cases) -> None:
     padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
     c.add("AveragePool count padding", "AveragePool", IMAGE, **padded)
     c.add("GlobalAveragePool", "GlobalAveragePool", (2, 4, 5, 6))
+    c.add("GlobalAveragePool of volumes", "GlobalAveragePool", (2, 4, 3, 5, 6))
+    c.add("GlobalMaxPool of volumes", "GlobalMaxPool", (2, 4, 3, 5, 6))
     c.add("GlobalMaxPool", "GlobalMaxPool", (2, 4, 5, 6))
     if is_since("onnxruntime", 1, 25):  # 1.19 to 1.24 compute what follows otherwise, and not all of them alike
         pooling_beyond_the_picture(c)

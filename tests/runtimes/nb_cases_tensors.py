@@ -14,7 +14,21 @@ SHAPE = (2, 3, 4, 5)
 
 def functions(c: Cases) -> None:
     positive = np.abs(c.data(SHAPE)) + 0.1
-    for op in ("Relu", "Sigmoid", "Tanh", "Exp", "Abs", "Floor", "Ceil", "Sin", "Cos", "Softsign", "Neg", "HardSwish"):
+    for op in (
+        "Relu",
+        "Sigmoid",
+        "Tanh",
+        "Exp",
+        "Abs",
+        "Floor",
+        "Ceil",
+        "Sin",
+        "Cos",
+        "Softsign",
+        "Neg",
+        "Sign",
+        "HardSwish",
+    ):
         c.add(op, op, c.data(SHAPE) * 3)
     for op in ("Log", "Sqrt", "Reciprocal"):
         c.add(op, op, positive)
@@ -169,6 +183,9 @@ def movement(c: Cases) -> None:
     c.add("Pad edge", "Pad", SHAPE, consts={1: pads}, mode="edge")
     c.add("Pad round a picture", "Pad", (1, 2, 6, 7), consts={1: pads}, opset=19, mode="wrap")
     c.add("Pad channels", "Pad", SHAPE, consts={1: ints(0, 1, 0, 0, 0, 2, 0, 0)})
+    c.add("Pad cuts", "Pad", SHAPE, consts={1: ints(0, -1, 0, 0, 0, 0, -2, -1), 2: scalar(1.5)})
+    c.add("Pad cuts and pads", "Pad", SHAPE, consts={1: ints(0, 0, -1, 2, 0, 1, 1, -1), 2: scalar(1.5)})
+    c.add("Pad cuts and repeats", "Pad", (1, 2, 6, 7), consts={1: ints(0, 0, -1, 2, 0, 0, 1, -1)}, mode="reflect")
     c.add("Pad 3-D tensor", "Pad", (2, 3, 4), consts={1: ints(0, 1, 2, 0, 0, 1), 2: scalar(-2)})
     deep = ints(0, 0, 1, 1, 2, 0, 0, 0, 2, 1)
     c.add("Pad depth", "Pad", (1, 2, 3, 4, 5), consts={1: deep})

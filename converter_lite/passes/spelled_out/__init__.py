@@ -33,7 +33,12 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_scatter,
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
-from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_round
+from converter_lite.passes.spelled_out.logic import (
+    spell_out_is_nan,
+    spell_out_moved_truths,
+    spell_out_round,
+    spell_out_sign,
+)
 from converter_lite.passes.spelled_out.loops import spell_out_loops
 from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
@@ -71,6 +76,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Round": spell_out_round,
         "ScatterND": spell_out_scatter,
         "Selu": spell_out_selu,
+        "Sign": spell_out_sign,
         "Softmax": spell_out_empty_rows,
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -157,7 +158,9 @@ def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
 
 
 def spell_out_padding(model: ir.Model) -> int:
-    """Replace a Pad that repeats elements by a Gather for each axis; one of the sides of a picture stays, unless it goes round.
+    """Replace a Pad that repeats elements by a Gather for each axis, and what negative pads cut off by a Slice.
+
+    A Pad that repeats elements at the sides of a picture stays, unless it goes round.
 
     Refused: unknown sizes, pads or axes that are not constant.
     """
@@ -168,15 +171,18 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
     mode = g.attribute(node, "mode", "constant")
     name = mode.decode() if isinstance(mode, bytes) else str(mode)
     shape, found = g.static_shape(node.inputs[0]), g.constant(g.input_at(node, 1))
-    if name == "constant" or shape is None or found is None or node.inputs[0] is None:
+    if shape is None or found is None or node.inputs[0] is None:
         return False
     axes = g.constant(g.input_at(node, 3)) if g.input_at(node, 3) is not None else np.arange(len(shape))
     if axes is None:
         return False
     begins, ends = found[: len(axes)], found[len(axes) :]
     pads = {int(axis) % len(shape): (int(b), int(e)) for axis, b, e in zip(axes, begins, ends, strict=True) if b or e}
+    cuts = {axis: both for axis, both in pads.items() if min(both) < 0}
+    if cuts:
+        return _cut(graph, node, found, shape, cuts)
     is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap"
-    if is_picture or min((min(both) for both in pads.values()), default=0) < 0:
+    if is_picture or name == "constant":
         return False
     value, sizes = node.inputs[0], list(shape)
     for axis, both in pads.items():
@@ -185,4 +191,26 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
         picks = g.add_initializer(graph, f"{node.name}_axis_{axis}", index.astype(np.int64))
         value = insert(graph, node, "Gather", [value, picks], tuple(sizes), axis=axis)
     replace([node], ir.node("Identity", [value]))
+    return True
+
+
+def _cut(
+    graph: ir.Graph, node: ir.Node, pads: NDArray[np.int64], shape: tuple[int, ...], cuts: Mapping[int, tuple[int, int]]
+) -> bool:
+    """Put a Slice for negative pads in front of a Pad, which keeps the others and repeats what is left (as onnxruntime does)."""
+    sizes, starts, stops = list(shape), [], []
+    for axis, (begin, end) in cuts.items():
+        starts.append(max(-begin, 0))
+        stops.append(shape[axis] - max(-end, 0))
+        sizes[axis] = stops[-1] - starts[-1]
+    if node.inputs[0] is None or min(sizes) <= 0:
+        return False
+    bounds = {"starts": starts, "stops": stops, "axes": list(cuts)}
+    stored = [g.add_initializer(graph, f"{node.name}_{n}", np.array(b, np.int64)) for n, b in bounds.items()]
+    value, left = insert(graph, node, "Slice", [node.inputs[0], *stored], tuple(sizes)), np.maximum(pads, 0)
+    if left.any():
+        node.replace_input_with(0, value)
+        node.replace_input_with(1, g.add_initializer(graph, f"{node.name}_pads", left))
+    else:
+        replace([node], ir.node("Identity", [value]))
     return True

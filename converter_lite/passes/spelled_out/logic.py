@@ -39,6 +39,29 @@ def _is_nan(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
+def spell_out_sign(model: ir.Model) -> int:
+    """Replace Sign by the difference of what is positive and what is negative."""
+    return sum(_sign(model.graph, node) for node in list(model.graph) if is_op(node, "Sign"))
+
+
+def _sign(graph: ir.Graph, node: ir.Node) -> bool:
+    x = node.inputs[0]
+    if x is None or x.dtype is None:
+        return False
+    zero = g.add_initializer(graph, f"{node.name}_zero", np.zeros((), x.dtype.numpy()))
+    positive, negative = (_holds(graph, node, op_type, x, zero) for op_type in ("Greater", "Less"))
+    replace([node], ir.node("Sub", [positive, negative]))
+    return True
+
+
+def _holds(graph: ir.Graph, node: ir.Node, op_type: str, first: ir.Value, second: ir.Value) -> ir.Value:
+    """1 where a comparison with a number holds, else 0, in the type of the node's result."""
+    shape, kind = g.static_shape(first), node.outputs[0].dtype or ir.DataType.FLOAT
+    compared = insert(graph, node, op_type, [first, second], shape)
+    compared.type = ir.TensorType(ir.DataType.BOOL)
+    return insert(graph, node, "Cast", [compared], shape, to=kind.value)
+
+
 def spell_out_round(model: ir.Model) -> int:
     """Replace Round, whose ties go to the even neighbour, by Floor and what is added; runtimes round ties away from zero."""
     return sum(_round(model.graph, node) for node in list(model.graph) if is_op(node, "Round"))
@@ -56,11 +79,8 @@ def _round(graph: ir.Graph, node: ir.Node) -> bool:
     def put(op_type: str, *inputs: ir.Value) -> ir.Value:
         return insert(graph, node, op_type, inputs, shape)
 
-    def holds(op_type: str, *inputs: ir.Value) -> ir.Value:
-        """1 where a comparison holds, else 0."""
-        compared = put(op_type, *inputs)
-        compared.type = ir.TensorType(ir.DataType.BOOL)
-        return insert(graph, node, "Cast", [compared], shape, to=kind.value)
+    def holds(op_type: str, first: ir.Value, second: ir.Value) -> ir.Value:
+        return _holds(graph, node, op_type, first, second)
 
     half, two = constant("half", 0.5), constant("two", 2)
     floor = put("Floor", x)

@@ -34,6 +34,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "ReverseSequence",
             "ScatterND",
             "Selu",
+            "Sign",
         }
     ),
 )
