@@ -103,8 +103,9 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
     if wanted in _QUANTIZED:
         quantize = readers[0] if len(readers) == 1 and readers[0].op_type == "QuantizeLinear" else None
         zero_point = g.constant(quantize.inputs[2]) if quantize is not None and len(quantize.inputs) > 2 else None
-        if quantize is None or zero_point is None or ir.DataType.from_numpy(zero_point.dtype) != wanted:
-            _refuse("input", value, wanted)
+        found = None if zero_point is None else ir.DataType.from_numpy(zero_point.dtype)
+        if quantize is None or zero_point is None or found != wanted:
+            _refuse("input", value, wanted, found)
             return
         scale = g.constant(quantize.inputs[1])
         quantize.outputs[0].replace_all_uses_with(value)
@@ -134,7 +135,7 @@ def _change_output(graph: ir.Graph, index: int, value: ir.Value, wanted: ir.Data
     if wanted in _QUANTIZED:
         source = producer.inputs[0] if producer is not None and producer.op_type == "DequantizeLinear" else None
         if producer is None or source is None or source.dtype != wanted:
-            _refuse("output", value, wanted)
+            _refuse("output", value, wanted, None if source is None else source.dtype)
             return
         source.meta["grid"] = (g.constant(producer.inputs[1]), g.constant(producer.inputs[2]))
         value.name = f"{name}_dequantized"
@@ -158,10 +159,11 @@ def _is_sensible(have: ir.DataType | None, wanted: ir.DataType) -> bool:
     return have in integers and wanted in integers
 
 
-def _refuse(kind: str, value: ir.Value, wanted: ir.DataType) -> None:
-    what = "it is not quantized to this type" if wanted in _QUANTIZED else f"it has type {value.dtype}"
-    raise TargetError(
-        f"the {kind} cannot have type {wanted.name}: {what}",
-        where=f"{kind} {value.name}",
-        hint=f"leave --{kind}DataType at DEFAULT, or use FLOAT or FLOAT16",
-    )
+def _refuse(kind: str, value: ir.Value, wanted: ir.DataType, found: ir.DataType | None = None) -> None:
+    """Refuse a type; ``found`` is that to which the tensor is quantized, if it is."""
+    what, hint = f"it has type {value.dtype}", f"leave --{kind}DataType at DEFAULT, or use FLOAT or FLOAT16"
+    if found in _QUANTIZED and found is not None:
+        what, hint = f"it is quantized to {found.name}", f"use --{kind}DataType={found.name}, or leave it at DEFAULT"
+    elif wanted in _QUANTIZED:
+        what = "it is not quantized"
+    raise TargetError(f"the {kind} cannot have type {wanted.name}: {what}", where=f"{kind} {value.name}", hint=hint)

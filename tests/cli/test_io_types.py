@@ -84,6 +84,40 @@ def test_an_integer_output_gives_the_integers_of_the_plan(
     assert float(np.abs(real - expected).max()) <= proof["max_error"] + 1e-4
 
 
+STEM = "a = Conv<strides=[2,2]>(x, w) r = Relu(a) b = Conv(r, v) s = Relu(b) "
+"""A network that reads a picture, with a layer behind it that is worth computing with integers."""
+
+
+def test_layers_that_read_a_picture_compute_with_integers_where_the_input_is_to_be_integers(workshop: Workshop) -> None:
+    text = f"g (float[1,3,64,64] x) => (float[1,256,32,32] y) {{ {STEM} y = Conv(s, u) }}"
+    weights = {"w": normal(16, 3, 1, 1), "v": normal(256, 16, 1, 1), "u": normal(256, 256, 1, 1)}
+    onnx.save(model_proto(text, **weights), workshop.model)
+    for index in range(4):
+        normal(1, 3, 64, 64, seed=index).tofile(f"bins/{index:03}.bin")
+    said = workshop.succeed("--savePlan=plan.json", config=FULL).out
+    assert "x" not in json.loads(Path("plan.json").read_text(encoding="utf-8"))["ONNX"]["activations"], said
+    said = workshop.succeed("--inputDataType=UINT8", config=FULL).said
+    assert "--inputDataType=UINT8: layers at the interface compute with integers" in said
+    assert onnx.load("out.onnx").graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
+
+
+def test_layers_that_take_longer_compute_with_integers_where_the_input_is_to_be_integers(workshop: Workshop) -> None:
+    steps = "".join(f"r{i} = Relu(y{i}) y{i + 1} = MatMul(r{i}, v)" for i in range(6))
+    text = f"g (float[3,64] x) => (float[3,64] y6) {{ y0 = MatMul(x, v) {steps} }}"
+    onnx.save(model_proto(text, v=normal(64, 64)), workshop.model)
+    for index in range(4):
+        normal(3, 64, seed=index).tofile(f"bins/{index:03}.bin")
+    assert "all nodes compute with floats" in workshop.succeed(config=FULL).said
+    assert "faster or more accurate in float" in workshop.succeed("--inputDataType=UINT8", config=FULL).said
+    assert onnx.load("out.onnx").graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
+
+
+def test_integers_of_the_other_sign_are_refused_with_the_right_type(workshop: Workshop) -> None:
+    said = workshop.fail(1, "--inputDataType=INT8", config=FULL)
+    assert "it is quantized to UINT8" in said
+    assert "use --inputDataType=UINT8" in said
+
+
 def test_an_integer_interface_leaves_no_node_without_reader(workshop: Workshop) -> None:
     onnx.save(model_proto(CONV), workshop.model)
     workshop.succeed("--inputDataType=UINT8", "--outputDataType=UINT8", config=FULL)

@@ -56,7 +56,7 @@ def test_a_saved_plan_of_a_network_that_stays_float_by_its_costs_gives_the_same_
     text = f"g (float[1,3,8,8] x) => (float[1,8,8,8] y6) {{ y0 = Conv(x, w) {steps} }}"
     onnx.save(model_proto(text, w=normal(8, 3, 1, 1), **weights), "model.onnx")
     for index in range(60):  # more than layers are fitted to
-        normal(1, 3, 8, 8, seed=index).tofile(f"bins/{index:02}.bin")
+        normal(1, 3, 8, 8, seed=index).tofile(f"bins/{index:03}.bin")
     config = changed(FULL, data_preprocess_param={"calibrate_size": "60"})
     said = workshop.succeed("--savePlan=plan.json", config=config)
     assert "all nodes compute with floats" in said.err

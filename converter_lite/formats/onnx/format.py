@@ -91,12 +91,12 @@ class OnnxFormat:
 
     def restrict(self, choice: Choice, model: ir.Model) -> Choice:
         """Every device table can be expressed; weights may have scales per input channel, and be stored in two parts."""
+        from converter_lite.formats.onnx.interface import with_integer_interface
         from converter_lite.formats.onnx.narrow import narrowest_width
 
-        del model
         settings = choice.settings
         if not isinstance(settings, WeightSettings):
-            return choice
+            return with_integer_interface(choice, model, self.options.io_types)
         if settings.blocks is not None:
             _refuse_unknown_blocks(settings.blocks, settings.bits)
         is_newer = settings.mixed is not None and narrowest_width() == 2

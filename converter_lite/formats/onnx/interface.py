@@ -1,0 +1,64 @@
+"""Device tables for a network whose inputs or outputs are to be integers.
+
+The table for the CPU leaves layers that read a picture in float, and whatever takes longer in integers. Where the user asks for
+integers at the interface, as cameras and accelerators have them, these rules give way, one after the other and only as far as
+it takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from converter_lite.passes.io_types import IoTypes
+from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.placement import decide_nodes, quantized_tensors
+from converter_lite.quantization.settings import FullSettings
+from converter_lite.targets.operands import FLOAT_TYPES
+from converter_lite.targets.spec import TargetSpec
+
+INTEGERS = {"INT8": True, "UINT8": False}
+"""Types of integers -> whether they have a sign."""
+
+NOTE = (
+    "{}: layers at the interface compute with integers that would be {} in float; without the flag they stay float, and the "
+    "inputs or outputs with them"
+)
+
+
+def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> Choice:
+    """The choice with a device table under which what is asked for is quantized; the same where none does that.
+
+    Args:
+        choice: Full quantization for a device of the tables; others are returned as they are.
+        model: The graph that will be quantized.
+        asked: Types of inputs and outputs.
+    """
+    target, settings = choice.target, choice.settings
+    flags = {"inputDataType": asked.inputs, "outputDataType": asked.outputs}
+    wanted = [f"--{flag}={kind}" for flag, kind in flags.items() if kind in INTEGERS]
+    if not wanted or not isinstance(settings, FullSettings) or not isinstance(target, TargetSpec):
+        return choice
+    if any(INTEGERS.get(kind, target.activation.signed) is not target.activation.signed for kind in flags.values()):
+        return choice  # refused with the type that would be right
+    without_stem = replace(target, float_stem=None)
+    candidates = {
+        "": target,
+        "as fast and more accurate": without_stem,
+        "faster or more accurate": replace(without_stem, costs=None),
+    }
+    for why, candidate in candidates.items():
+        plan = decide_nodes(model, candidate, settings.skip)
+        quantized = quantized_tensors(model, plan, candidate)
+        if all(name in quantized for name in _names(model, asked)):
+            notes = (NOTE.format(", ".join(wanted), why),) if why else ()
+            return replace(choice, target=candidate, notes=(*choice.notes, *notes))
+    return choice
+
+
+def _names(model: ir.Model, asked: IoTypes) -> list[str]:
+    """Inputs and outputs that are to be integers."""
+    sides = ((asked.inputs, model.graph.inputs), (asked.outputs, model.graph.outputs))
+    values = [value for kind, values in sides if kind in INTEGERS for value in values]
+    return [str(value.name) for value in values if value.dtype in FLOAT_TYPES]
