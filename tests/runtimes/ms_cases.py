@@ -90,6 +90,7 @@ def products() -> Iterator[Case]:
     yield case("matmul_constant", "MatMul", x, const((8, 5)))
     yield case("matmul_variable", "MatMul", x, values((8, 5), 1))
     yield case("matmul_3d", "MatMul", values((2, 3, 8)), const((8, 5)))
+    yield case("matmul_5d", "MatMul", values((1, 2, 2, 3, 8)), const((8, 5)))
     yield case("matmul_batched", "MatMul", values((2, 3, 4, 8)), values((2, 3, 8, 5), 1))
     yield case("matmul_constant_batch", "MatMul", values((2, 4, 8)), const((2, 8, 5)))
     yield case("matmul_constant_left", "MatMul", const((4, 8)), values((8, 5)))
@@ -134,6 +135,7 @@ def activations() -> Iterator[Case]:
         yield case(op.lower(), op, x)
     for op in ("Selu", "Softsign", "ThresholdedRelu"):
         yield case(op.lower(), op, x)
+    yield case("softplus_of_large_numbers", "Softplus", np.array([-200.0, 0.0, 87.5, 88.5, 130.0], np.float32))
     yield case("mish", "Mish", x, opset=18, tolerance=2e-4)
     yield case("gelu", "Gelu", x, opset=20, tolerance=1e-4)
     yield case("gelu_tanh", "Gelu", x, opset=20, approximate="tanh", tolerance=1e-3)
@@ -157,6 +159,22 @@ def activations() -> Iterator[Case]:
     yield case("prelu_channels", "PRelu", x, const((4, 1, 1)))
     yield case("prelu_one", "PRelu", x, const((1,)))
     yield case("prelu_matrix", "PRelu", values((3, 5)), const((5,)))
+
+
+def followed() -> Iterator[Case]:
+    """An operator and the activation behind it, which the file may give to the operator."""
+    x, limits = values((2, 4, 7, 6), low=-9.0, high=9.0), {"low": np.float32(0), "six": np.float32(6)}
+    for op, shape in itertools.product(("Add", "Sub", "Mul", "Div"), ((2, 4, 7, 6), (4, 1, 1))):
+        other = {"o": values(shape, 1, low=0.5)}
+        feed = {"x": x} if len(shape) < 4 else {"x": x, **other}
+        constants = {**limits, **other} if len(shape) < 4 else limits
+        for behind, bounds in (("Relu", []), ("Clip", ["low", "six"])):
+            nodes = [
+                helper.make_node(op, ["x", "o"], ["m"], name="first"),
+                helper.make_node(behind, ["m", *bounds], ["y0"], name="second"),
+            ]
+            model = build(nodes, feed, {name: np.asarray(array) for name, array in constants.items()})
+            yield Case(f"{op.lower()}_{len(shape)}_{behind.lower()}", model, feed)
 
 
 def arithmetic() -> Iterator[Case]:
@@ -446,6 +464,7 @@ FAMILIES = (
     volumes,
     pools,
     activations,
+    followed,
     arithmetic,
     comparisons,
     reductions,

@@ -26,6 +26,7 @@ from tests.formats.mindspore_lite.models import (
     weights_quantized,
 )
 from tests.formats.mindspore_lite.test_writer import RANGES
+from tests.support import normal
 
 
 def test_a_written_file_runs_on_the_samples_of_the_model(tmp_path: Path) -> None:
@@ -40,6 +41,17 @@ def test_a_written_file_runs_on_the_samples_of_the_model(tmp_path: Path) -> None
         (path,) = fmt.write(quantized, tmp_path / "model.ms").files
         got = DEFAULT_ENGINE.session(fmt.runnable(path, like=model)).run(image())["y"]
         assert np.abs(got - expected).max() <= allowed
+
+
+@pytest.mark.parametrize("nchw", [True, False])
+def test_channels_of_a_cube_are_found_by_the_label_of_the_input(nchw: bool, tmp_path: Path) -> None:
+    model = from_nodes(
+        [helper.make_node("Conv", ["x", "w"], ["y"])], {"x": (1, 5, 5, 5)}, {"w": normal(3, 5, 3, 3)}, ["y"]
+    )
+    feed, fmt = {"x": normal(1, 5, 5, 5, seed=1)}, MsFormat(MsOptions(nchw_inputs=nchw))
+    (path,) = fmt.write(floating(model), tmp_path / "model.ms").files
+    got = DEFAULT_ENGINE.session(fmt.runnable(path, like=model)).run(feed)["y"]
+    np.testing.assert_allclose(got, DEFAULT_ENGINE.session(proto(model)).run(feed)["y"], atol=1e-5)
 
 
 def test_indices_stay_64_bits_wide_outside(tmp_path: Path) -> None:

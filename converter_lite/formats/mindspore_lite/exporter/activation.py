@@ -141,6 +141,15 @@ def _mish(ctx: Lowering, node: ir.Node) -> None:
     ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
 
 
+def _softplus(ctx: Lowering, node: ir.Node) -> None:
+    """The runtime's result stays at 88 above 88, where Softplus is its input."""
+    x = required(node, 0)
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
+    soft = ctx.emit("Activation", [source], dims, activation_type=int(Kind.SOFTPLUS))
+    ctx.bind(node.outputs[0], ctx.emit("Maximum", [soft, source], dims), perm)
+
+
 def _thresholded(ctx: Lowering, node: ir.Node) -> None:
     alpha = float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
     x = required(node, 0)
@@ -155,7 +164,7 @@ TABLE: dict[str, Lower] = {
     "Relu": _plain(Kind.RELU),
     "Sigmoid": _plain(Kind.SIGMOID),
     "Tanh": _plain(Kind.TANH),
-    "Softplus": _plain(Kind.SOFTPLUS),
+    "Softplus": _softplus,
     "HardSwish": _plain(Kind.HSWISH),
     "Swish": _swish_like(Kind.SIGMOID),
     "HardSigmoid": _hard_sigmoid,

@@ -174,10 +174,13 @@ def expanded(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
 
 
 def _div(ctx: Lowering, node: ir.Node) -> None:
-    """The runtime does not divide integers: the truncated quotient of the floats is the same below 2^23."""
+    """The runtime does not divide integers: the truncated quotient of the floats is the same below 2^23.
+
+    Neither DivFusion nor SubFusion applies the activation that the format gives them; AddFusion and MulFusion do.
+    """
     out = node.outputs[0]
     if ctx.dtype(out) is DataType.FLOAT32:
-        broadcast(ctx, node, "DivFusion", activation=True)
+        broadcast(ctx, node, "DivFusion")
         return
     values, shape = [required(node, 0), required(node, 1)], ctx.shape(out)
     perm = ctx.best_perm(values, len(shape))
@@ -241,7 +244,7 @@ TABLE: dict[str, Lower] = {
     "Sign": _sign,
     "Not": _not,
     "Add": _binary("AddFusion", activation=True),
-    "Sub": _binary("SubFusion", activation=True),
+    "Sub": _binary("SubFusion"),
     "Mul": _binary("MulFusion", activation=True),
     "Div": _div,
     "Pow": _pow,

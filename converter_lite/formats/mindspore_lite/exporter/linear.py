@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Un
 from converter_lite.formats.mindspore_lite.exporter.weights import Weight, int8_weight, int32_bias, scaled, weight
 from converter_lite.graph import attribute, constant, input_at, int_attribute, is_constant, label, single_consumer
 from converter_lite.quantization.plan import NodeMode
+
+DYNAMIC_RANK = 4
+"""Most axes of an operand that is quantized while the model runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,11 @@ def _product(ctx: Lowering, product: _Product) -> None:
         stored = weight(ctx, node, b, pm.identity(rank), axis=axis, shared=True)
     else:
         stored = Weight(ctx.use(b))
-    left = ctx.use(a)
+    left, dims = ctx.use(a), ctx.shape(out)
     if stored.mark is QuantType.DYNAMIC:
+        if len(dims) > DYNAMIC_RANK:  # its kernel ends the process then
+            rows = math.prod(dims[:-1])
+            left, dims = ctx.reshape(left, (rows, ctx.shape(a)[-1])), (rows, dims[-1])
         (left,) = ctx.emit_many(
             "DynamicQuant",
             [left],
@@ -131,13 +138,18 @@ def _product(ctx: Lowering, product: _Product) -> None:
         )
     inputs = [left, stored.index]
     if stored.channel_scale is not None:
-        index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), **{**flags, "activation_type": 0})
-        ctx.bind(out, scaled(ctx, index, stored, product.bias, kind))
+        index = ctx.emit("MatMulFusion", inputs, dims, **{**flags, "activation_type": 0})
+        ctx.bind(out, _as_stack(ctx, scaled(ctx, index, stored, product.bias, kind), ctx.shape(out)))
         return
     inputs += [] if product.bias is None else [ctx.add_constant(product.bias, f"{node.name}_bias")]
     mark = stored.mark
-    index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), dtype=DataType.FLOAT32, quant_type=mark, **flags)
-    ctx.bind(out, index)
+    index = ctx.emit("MatMulFusion", inputs, dims, dtype=DataType.FLOAT32, quant_type=mark, **flags)
+    ctx.bind(out, _as_stack(ctx, index, ctx.shape(out)))
+
+
+def _as_stack(ctx: Lowering, index: int, dims: tuple[int, ...]) -> int:
+    """A result with the dimensions that the graph gives it."""
+    return index if ctx.ms.tensors[index].dims == dims else ctx.reshape(index, dims)
 
 
 def _computes_integers(ctx: Lowering, product: _Product) -> bool:
