@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.calibration.context import CalibrationContext
-from converter_lite.calibration.observers import METHODS
+from converter_lite.calibration.observers import METHODS, max_min
 from converter_lite.calibration.runner import Samples, collect
 from converter_lite.calibration.statistics import CalibrationStats
 from converter_lite.errors import CalibrationError, ConfigError
@@ -55,6 +55,9 @@ from converter_lite.targets.spec import TargetSpec
 
 SMOOTH_ALPHAS = (0.4, 0.5, 0.6)
 """Exponents that are tried for them, up to ``smooth_alpha`` (MiniLM: cosine 0.9905 at 0.6, 0.960 at 0.7)."""
+
+SHARES_MARGIN = 2.0
+"""Largest share of a Softmax that a grid holds, as a multiple of the largest one seen: larger ones decide what is attended to."""
 
 
 def decide_full(model: ir.Model, target: Policy, settings: FullSettings) -> QuantPlan:
@@ -139,7 +142,7 @@ def _find_params(
     need, _ = METHODS[settings.method]
     context.begins()
     with context.log.stage("calibration"):
-        fixed = _fixed_ranges(model)
+        fixed = _fixed_ranges(model, plan)
         observed = [s for s in dict.fromkeys(sources.values()) if s not in fixed]
         stats = collect(model, observed, need, samples, context)
     with context.log.stage("quantization"):
@@ -190,12 +193,17 @@ def activation_params(
     """
     _, observe = METHODS[method]
     producers = {output.name: node for node in model.graph for output in node.outputs}
-    grids, fixed = activation_grids(model, plan, target, sources), _fixed_ranges(model)
+    grids, fixed = activation_grids(model, plan, target, sources), _fixed_ranges(model, plan)
     found: dict[str, QuantParams] = {}
     for source in dict.fromkeys(sources.values()):
         spec = grids.get(source, target.activation)
-        low, high = fixed[source] if source in fixed else observe(stats[source], spec.bits)
         producer = producers.get(source)
+        if source in fixed:
+            low, high = fixed[source]
+        elif _gives_shares(producer):
+            low, high = 0.0, min(SHARES_MARGIN * max_min(stats[source], spec.bits)[1], 1.0)
+        else:
+            low, high = observe(stats[source], spec.bits)
         if producer is not None and is_fused_clamp(producer, plan):
             bounds = g.clamp_bounds(producer) or (low, high)
             low, high = max(low, bounds[0]), min(high, bounds[1])
@@ -322,11 +330,21 @@ def _constant_grid(value: ir.Value, spec: QuantSpec, *, clip: bool = False) -> Q
     return params.clipped(weight) if clip and spec.axis is None and spec.symmetric else params
 
 
-def _fixed_ranges(model: ir.Model) -> dict[str, tuple[float, float]]:
-    """Tensors whose range follows from their operator (Sigmoid, Softmax), with that range."""
+def _fixed_ranges(model: ir.Model, plan: QuantPlan) -> dict[str, tuple[float, float]]:
+    """Tensors whose range follows from their operator (Sigmoid, Softmax), with that range.
+
+    A Softmax that computes with floats is left out: of its hundreds of shares each may be so small that 256 steps up to 1 are a
+    handful for all of them.
+    """
     found = {}
     for node in model.graph:
         entry = operator(node)
-        if entry is not None and entry.role is Role.FIXED and entry.fixed_range is not None:
+        if entry is None or entry.role is not Role.FIXED or entry.fixed_range is None:
+            continue
+        if not _gives_shares(node) or plan.mode(node) is NodeMode.INTEGER:
             found.update({output.name or "": entry.fixed_range for output in node.outputs})
     return found
+
+
+def _gives_shares(node: ir.Node | None) -> bool:
+    return node is not None and node.op_type == "Softmax"

@@ -108,8 +108,16 @@ def test_operands_of_a_concat_keep_their_own_scales() -> None:
     assert activations["a"].scale != activations["c"].scale
 
 
+@pytest.mark.parametrize(("keys", "low", "high"), [(400, 0.01, 0.3), (2, 1.0, 1.0)])
+def test_shares_of_a_float_softmax_get_a_grid_of_their_size(keys: int, low: float, high: float) -> None:
+    text = f"g (float[1,8,{keys}] x) => (float[1,8,64] y) {{ s = Softmax<axis=-1>(x) y = MatMul(s, w) }}"
+    plan = full(build(text, w=normal(keys, 64))).plan
+    assert plan.nodes["Softmax_0"].mode is NodeMode.FLOAT
+    assert low - 1e-6 <= 255 * float(plan.activations["s"].scale) <= high + 1e-6
+
+
 def test_a_fixed_range_needs_no_calibration() -> None:
-    activations = full(CASES["Softmax"].model()).plan.activations
+    activations = full(CASES["Softmax"].model(), "DSP").plan.activations
     assert activations["z"].scale == np.float32(1 / 255)
     activations = full(CASES["Tanh"].model(), "DSP").plan.activations
     assert activations["z"].scale == np.float32(2 / 255)
