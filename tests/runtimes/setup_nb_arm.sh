@@ -13,4 +13,6 @@ make_one() { # folder, kind of library
   [ -x "$1/run_nb_arm64" ] || bash "$library/setup.sh" "$1" ${2:+"$2"} >/dev/null \
     || { echo "the runner of Paddle-Lite for ARM64 could not be compiled" >&2; return 1; }
 }
-make_one "$to/pd212-arm64" && make_one "$to/pd212-arm64/fp16" fp16
+make_one "$to/pd212-arm64" && make_one "$to/pd212-arm64/fp16" fp16 || exit 1
+aarch64-linux-gnu-g++ -x c -shared -fPIC -O2 "$(dirname "$0")/fork_server.c" -o "$to/pd212-arm64/fork_server.so" -ldl \
+  || { echo "the fork server of the runner could not be compiled" >&2; exit 1; }
