@@ -47,7 +47,7 @@ test-all:
 	  .venvs/$$v/bin/python -m pytest -n auto -m "not slow" || exit 1; \
 	done
 
-# Everything at the floor that pyproject.toml names, under the oldest Python; runtimes and other processors do not depend on it.
+# Everything at the floor that pyproject.toml names, under the oldest Python; runtimes, other processors and real models do not depend on it.
 OLDEST := 3.10
 test-lowest: $(VENV)/.installed
 	@set -e; py=; for c in python$(OLDEST) "$$(pyenv root 2>/dev/null)"/versions/$(OLDEST).*/bin/python; do \
@@ -56,11 +56,11 @@ test-lowest: $(VENV)/.installed
 	"$$py" -m venv --clear .venvs/lowest; \
 	$(BIN)/python -m tests.floors > .venvs/lowest/constraints.txt; \
 	.venvs/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venvs/lowest/constraints.txt -e '.[dev]'; \
-	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime and not processors"
+	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime and not processors and not once and not shared"
 
 # On a processor with VNNI: what onnxruntime computes without it. Runtimes of devices have kernels of their own.
 test-without-vnni: $(VENV)/.installed
-	$(BIN)/python -m bench.without_vnni -m pytest -n auto -m "not slow and not runtime"
+	$(BIN)/python -m bench.without_vnni -m pytest -n auto -m "not slow and not runtime and not once"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -31,6 +31,8 @@ from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.quantization.qdq.attention import knows_attention
 from tests.support import SCORES, build, normal
 
+pytestmark = pytest.mark.once
+
 Sections = dict[str, dict[str, str]]
 
 GRAPH = f"""g (float[1,3,8,8] x) => (float[1,8,16] y, float[1,8,16] z, float[1,1,8,64] states) {{

@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.workshop import environment
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/tutorials/*.md")), *sorted(ROOT.glob("docs/how_to/*.md"))]
 

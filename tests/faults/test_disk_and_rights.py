@@ -29,6 +29,8 @@ from tests.faults.forking import Forker, drop_capabilities
 from tests.formats.paddle.inference_models import float_model, save
 from tests.support import normal
 
+pytestmark = pytest.mark.once
+
 CONVERT = ["converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX"]
 CONFIGURED = [*CONVERT, "--configFile=quant.cfg"]
 

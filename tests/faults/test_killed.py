@@ -17,6 +17,8 @@ import pytest
 from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, environment, ini, model_proto, write_bins
 from tests.faults.forking import Forker
 
+pytestmark = pytest.mark.once
+
 RUNS = 20
 SAMPLES = 40
 """More than the statistics that one state of the cache covers, so that kills fall between two states."""

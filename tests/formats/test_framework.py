@@ -23,6 +23,8 @@ from converter_lite.formats.framework import Framework, describe_with, read_with
 from converter_lite.formats.source import ModelFiles
 from tests.support import build_proto, run
 
+pytestmark = pytest.mark.once
+
 FAKE = Framework("Fake", "FAKE", extra="fake", program="none", environment=MappingProxyType({"FAKE_SAYS": "hello"}))
 
 WRITE = f"""

@@ -12,6 +12,8 @@ from converter_lite.errors import ConverterError
 from tests.cli.workshop import ROOT
 from tests.fuzz.readers import READERS
 
+pytestmark = pytest.mark.once
+
 FINDINGS = sorted((Path(__file__).parent / "findings").iterdir())
 """Files that fuzzing found, ``READER-*.bin``; each raised something that is no ConverterError."""
 

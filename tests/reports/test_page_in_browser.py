@@ -19,6 +19,8 @@ from tests.reports.browser import Browser
 from tests.reports.pages import chain_figures, content, renamed, write_page
 from tests.reports.test_page import EVIL
 
+pytestmark = pytest.mark.once
+
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "screenshots"
 
 SHOWS_NAME = """function find(root) {

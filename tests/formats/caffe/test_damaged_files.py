@@ -16,6 +16,8 @@ from tests.formats.caffe.networks import caffemodel, layer, net, read, varint
 from tests.mutation import mutations
 from tests.support import assert_peak, normal, reading_limit
 
+pytestmark = pytest.mark.once
+
 CASES = int(os.environ.get("FUZZ_CASES", "1000"))
 """Mutated files per seed; the full run has 10,000."""
 

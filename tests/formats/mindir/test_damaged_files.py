@@ -16,6 +16,8 @@ from tests.formats.mindir.test_structure import PROGRAMS
 from tests.mutation import mutations
 from tests.support import assert_peak, normal, reading_limit
 
+pytestmark = pytest.mark.once
+
 COUNT = int(os.environ.get("FUZZ_CASES", "60"))
 """Mutated files per seed; the full run has 10,000."""
 

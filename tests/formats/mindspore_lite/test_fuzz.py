@@ -15,6 +15,8 @@ from tests.formats.mindspore_lite.models import convolutional, floating, fully_q
 from tests.formats.mindspore_lite.test_writer import RANGES
 from tests.support import assert_peak, reading_limit
 
+pytestmark = pytest.mark.once
+
 BATCHES, BATCH = 20, 500
 
 WORDS = (b"\xff\xff\xff\xff", b"\0\0\0\0", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\x01\0\0\0")

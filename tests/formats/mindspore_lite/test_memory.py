@@ -17,6 +17,8 @@ from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_m
 from tests.mutation import mutations
 from tests.support import assert_peak, reading_limit
 
+pytestmark = pytest.mark.once
+
 SHAPE = (128, 1024)
 DAMAGED = 8
 """Damaged files of each sound one."""

@@ -21,6 +21,8 @@ from tests.formats.paddle.writing import write
 from tests.mutation import mutations
 from tests.support import assert_peak, build, normal, reading_limit
 
+pytestmark = pytest.mark.once
+
 CASES = int(os.environ.get("FUZZ_CASES", "1000"))
 """Mutated files per seed; the full run has 10,000."""
 

@@ -27,6 +27,8 @@ from tests.formats.paddle.pir_models import PirProgram, pir_twin
 from tests.mutation import mutations
 from tests.support import assert_peak, reading_limit
 
+pytestmark = pytest.mark.once
+
 CASES = int(os.environ.get("FUZZ_CASES", "1000"))
 OPERATORS = [
     *CASES_OF_FUNCTIONS.values(),

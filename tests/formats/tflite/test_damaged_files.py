@@ -15,6 +15,8 @@ from tests.formats.tflite.models import seeds
 from tests.mutation import mutations
 from tests.support import assert_peak, reading_limit, shared_model
 
+pytestmark = pytest.mark.once
+
 CASES = int(os.environ.get("FUZZ_CASES", "200"))
 """Mutated files per seed; the full run has 2,000 of each of five."""
 
