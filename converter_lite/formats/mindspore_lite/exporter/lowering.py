@@ -382,7 +382,13 @@ class Lowering:
         return False
 
     def bind_same_grid(self, value: ir.Value, index: int, perm: Perm, source: ir.Value) -> None:
-        """Bind an int8 result that has the parameters of ``source``; other parameters of the plan are cast to."""
+        """Bind an int8 result that has the parameters of ``source``; other parameters of the plan are cast to.
+
+        A result that the plan leaves inside a node, in front of its Relu, keeps them.
+        """
+        params = self._params(source)
+        if params is not None and not self.has_params(value):
+            self._lent[value] = params
         wanted, given = self.activation_quant(value), self.activation_quant(source)
         if wanted.scale[0] == given.scale[0] and wanted.zero_point[0] == given.zero_point[0]:
             self.bind(value, index, perm, integer=True)
@@ -408,6 +414,18 @@ class Lowering:
             return 0, value
         self.done.add(consumer)
         return int(kind), consumer.outputs[0]
+
+    def saturated(self, value: ir.Value) -> ir.Value:
+        """What an integer node gives whose kernel saturates, but has no activation: ``value``, or what a clamp makes of it."""
+        consumer = single_consumer(value)
+        params = None if consumer is None or self.has_params(value) else self._params(consumer.outputs[0])
+        if consumer is None or params is None:
+            return value
+        if not saturation_clamps(consumer, params):
+            self._lent[value] = params
+            return value
+        self.done.add(consumer)
+        return consumer.outputs[0]
 
     def run(self, lower: Callable[[Lowering, ir.Node], None], node: ir.Node) -> None:
         """Lower one node; nodes that it emits carry its name."""

@@ -76,6 +76,7 @@ def _concat(ctx: Lowering, node: ir.Node) -> None:
     axis = axis_of(node, len(shape), 0)
     perm = ctx.best_perm(values, len(shape))
     integer = not any(is_constant(v) for v in values) and ctx.computes_integers(node, values, out)
+    out = ctx.saturated(out) if integer else out
     index = ctx.emit(
         "Concat",
         [ctx.use(v, perm, integer=integer) for v in values],
