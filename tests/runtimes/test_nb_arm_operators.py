@@ -9,11 +9,10 @@ import pytest
 from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.paddle_arm import ARM64, run_on_arm
-from tests.runtimes.test_nb_operators import CASES, NO_ARM_KERNEL, expected, mismatch, written
+from tests.runtimes.test_nb_operators import CASES, expected, mismatch, written
 
 pytestmark = [pytest.mark.runtime, pytest.mark.usefixtures("nb_arm")]
 
-ON_ARM = [case for case in CASES if case.name not in NO_ARM_KERNEL]
 SIBLINGS = ("ReduceSum", "ReduceMin", "ReduceProd")
 """Operators that are written like ReduceMean and ReduceMax; their cases about axes are for ``make conformance``."""
 
@@ -24,7 +23,7 @@ def takes_part_always(case: NbCase) -> bool:
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(c, marks=() if takes_part_always(c) else pytest.mark.slow, id=c.name) for c in ON_ARM],
+    [pytest.param(c, marks=() if takes_part_always(c) else pytest.mark.slow, id=c.name) for c in CASES],
 )
 def test_every_operator_gives_the_float_models_numbers_on_arm(case: NbCase, tally: Tally, tmp_path: Path) -> None:
     tally(ARM64, "operators, float")

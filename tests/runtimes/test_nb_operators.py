@@ -24,7 +24,6 @@ from tests.runtimes.paddle import RELEASES as ENVIRONMENTS
 from tests.runtimes.paddle import Case, require, run_cases
 
 CASES = [*layers().made, *tensors().made]
-NO_ARM_KERNEL = ("Softsign",)
 
 
 def expected(case: NbCase) -> list[NDArray[Any]]:
@@ -87,9 +86,6 @@ def test_a_written_file_reads_back_as_the_same_function(case: NbCase) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_an_arm_file_asks_only_for_kernels_that_release_2_12_has(case: NbCase) -> None:
-    if case.name in NO_ARM_KERNEL:
-        assert "no kernel" in check(case.model, "arm")[0].reason
-        return
     file = build(QuantizedModel(case.model, QuantPlan("arm")), options=NbOptions("arm"))
     mark = next(mark for mark, release in RELEASES.items() if release == "2.12")
     keys = [(op.type, str(op.get(KERNEL_ATTRIBUTE))) for op in file.program.main.operators]

@@ -21,7 +21,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
 )
 from converter_lite.formats.paddle.exporter.movement import transpose
 from converter_lite.formats.paddle.exporter.reshaping import reshape
-from converter_lite.formats.paddle.kernels import Target
+from converter_lite.formats.paddle.kernels import Target, choose
 from converter_lite.formats.paddle.program import Attribute, attr
 
 
@@ -46,7 +46,6 @@ PLAIN = {
     "Sqrt": "sqrt",
     "Sin": "sin",
     "Cos": "cos",
-    "Softsign": "softsign",
 }
 """ONNX operator -> Paddle operator without attributes."""
 
@@ -167,6 +166,19 @@ def _erf(lowering: Lowering, node: ir.Node) -> None:
     unary(lowering, node, "erf")
 
 
+def _softsign(lowering: Lowering, node: ir.Node) -> None:
+    """``x / (1 + |x|)`` where there is no such kernel: on ARM."""
+    if choose("softsign", lowering.target, dtype="float32") is not None:
+        unary(lowering, node, "softsign")
+        return
+    name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
+    size, divisor = (lowering.temporary(f"{value.name}.{part}", dims(value)) for part in ("size", "divisor"))
+    lowering.emit("abs", {"X": [name]}, {"Out": [size]})
+    affine(lowering, size, divisor, scale=1.0, bias=1.0)
+    outputs = {"Out": [lowering.result(value)]}
+    lowering.emit("elementwise_div", {"X": [name], "Y": [divisor]}, outputs, {"axis": attr(-1)})
+
+
 def _softplus(lowering: Lowering, node: ir.Node) -> None:
     unary(lowering, node, "softplus", {"beta": attr(1.0), "threshold": attr(20.0)})
 
@@ -216,6 +228,7 @@ def _along_last_axis(lowering: Lowering, operator: str, name: str, final: str, a
 
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(PLAIN, _plain),
+    "Softsign": _softsign,
     "LeakyRelu": _leaky_relu,
     "Elu": _elu,
     "ThresholdedRelu": _thresholded_relu,

@@ -77,17 +77,35 @@ def _slice(lowering: Lowering, node: ir.Node) -> None:
 def _reverse(
     lowering: Lowering, node: ir.Node, axes: list[int], starts: list[int], ends: list[int], steps: list[int]
 ) -> None:
-    whole = all(
-        step == -1 and start in (-1, INT32_MAX, 2**63 - 1) and end <= -INT32_MAX
-        for start, end, step in zip(starts, ends, steps, strict=True)
-    )
-    if not whole:
-        raise Unsupported("a slice with a negative step that is not the reversal of a whole axis")
-    dimensions = rank(node.inputs[0])
-    inputs = {"X": [lowering.tensor(node.inputs[0])]}
-    outputs = {"Out": [lowering.result(node.outputs[0])]}
-    reversed_axes = {"axis": ints([axis % dimensions for axis in axes])}
-    lowering.emit("flip", inputs, outputs, reversed_axes, dtype=dtype_name(node.inputs[0]))
+    """The same elements in rising order, and their axes turned round: there is no kernel for steps back."""
+    source, value, dimensions = node.inputs[0], node.outputs[0], rank(node.inputs[0])
+    assert source is not None
+    sizes = [dims(source)[axis] for axis in axes]
+    whole = [
+        s == -1 and a in (-1, INT32_MAX, 2**63 - 1) and e <= -INT32_MAX
+        for a, e, s in zip(starts, ends, steps, strict=True)
+    ]
+    name = lowering.tensor(source)
+    if not all(whole):
+        if any(size < 0 for size in sizes):
+            raise Unsupported("a slice with a negative step of an axis of unknown size", "give --inputShape")
+        taken = [range(*slice(a, e, s).indices(n)) for a, e, s, n in zip(starts, ends, steps, sizes, strict=True)]
+        if any(len(places) == 0 for places in taken):
+            raise Unsupported("a slice with a negative step that takes nothing")
+        rising = [places if places.step > 0 else places[::-1] for places in taken]
+        attributes = {
+            "axes": ints([axis % dimensions for axis in axes]),
+            "starts": ints([places.start for places in rising]),
+            "ends": ints([places[-1] + 1 for places in rising]),
+            "strides": ints([places.step for places in rising]),
+            "infer_flags": ints([1] * len(axes)),
+            "decrease_axis": ints(()),
+        }
+        part = lowering.temporary(f"{value.name}.rising", dims(value), dtype=element_type(source))
+        lowering.emit("strided_slice", {"Input": [name]}, {"Out": [part]}, attributes, dtype=dtype_name(source))
+        name = part
+    turned = {"axis": ints([axis % dimensions for axis, step in zip(axes, steps, strict=True) if step < 0])}
+    lowering.emit("flip", {"X": [name]}, {"Out": [lowering.result(value)]}, turned, dtype=dtype_name(source))
 
 
 def _clamp(value: int) -> int:
