@@ -83,6 +83,10 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
             plan.keep_float(node, "is neither a matrix product nor a table")
         elif reason := _refusal(node):
             plan.keep_float(node, reason)
+        elif g.is_constant(node.inputs[0]) and is_small(node):
+            plan.keep_float(node, "it multiplies constants")
+        elif g.is_constant(node.inputs[0]):
+            plan.quantize(node, NodeMode.WEIGHT)
         else:
             zero_point = None if bounds is None else bounds.zero_point(node.inputs[0])
             plan.quantize(node, NodeMode.DYNAMIC, row_zero_point=zero_point)

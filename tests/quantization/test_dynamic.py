@@ -9,6 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.errors import CalibrationError
+from converter_lite.formats.mindspore_lite.exporter.writer import write
+from converter_lite.formats.mindspore_lite.format import rebuild
 from converter_lite.formats.onnx.format import OnnxFormat
 from converter_lite.quantization.dynamic import decide_dynamic, quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
@@ -219,6 +221,21 @@ def test_every_refusal_has_its_reason(reason: str) -> None:
     plan = dynamic(model).plan
     assert plan.quantized_nodes == []
     assert plan.float_reasons() == [(reason, 1)]
+
+
+def test_a_product_of_constants_is_only_stored_as_integers() -> None:
+    text = """g (float[1,300,64] x) => (float[1,300,64] y, float[300,4] t) {
+        y = MatMul(x, w)
+        b = MatMul(table, v)
+        r = Relu(b)
+        t = MatMul(r, u)
+    }"""
+    weights = {"w": normal(64, 64), "table": normal(300, 2), "v": normal(2, 1024), "u": normal(1024, 4)}
+    quantized = dynamic(build(text, **weights))
+    assert [quantized.plan.mode(node) for node in quantized.model.graph] == [
+        *(NodeMode.DYNAMIC, NodeMode.WEIGHT, NodeMode.FLOAT, NodeMode.DYNAMIC)
+    ]
+    rebuild(write(quantized), like=quantized.model)
 
 
 def test_a_node_named_in_skip_quant_node_stays_float() -> None:
