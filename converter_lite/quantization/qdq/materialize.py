@@ -17,6 +17,8 @@ Rules:
    seventy times as long as the float one (1.32).
 7. A bias added to the float result of an integer MatMul has the rank of that result. With a bias of one axis, onnxruntime (1.31,
    where shapes are known) turns MatMul and Add into a Gemm, for which there is no integer kernel with a float bias.
+8. A Relu or Clip behind an integer MatMul or Gemm that is not dropped is written as Max and Min. With a Relu or Clip behind it,
+   onnxruntime (1.32) computes the product with floats, and dequantizes its weight at every run.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -48,6 +50,7 @@ from converter_lite.quantization.qdq.parts import (
     parts_of,
     upper,
 )
+from converter_lite.quantization.qdq.products import keep_bias_apart, spell_out_clamp
 from converter_lite.quantization.qdq.recurrent import write_lstm
 from converter_lite.targets.operands import is_recurrent, operator, weight_of
 from converter_lite.targets.operators import Role
@@ -150,8 +153,9 @@ class _Materializer:
         for node in clamps:
             self._drop(node)
         for node in list(self.graph):
-            if node.op_type == "MatMul" and self.plan.mode(node) is NodeMode.INTEGER:
-                self._keep_bias_apart(node)
+            if node.op_type in ("MatMul", "Gemm") and self.plan.mode(node) is NodeMode.INTEGER:
+                keep_bias_apart(self.graph, node, self.names)
+                spell_out_clamp(self.graph, node, self.names)
         used = {value for node in g.all_nodes(self.graph) for value in node.inputs}
         for name, value in list(self.graph.initializers.items()):
             if value not in used and not value.is_graph_output():
@@ -254,19 +258,6 @@ class _Materializer:
             for i, output in enumerate(self.graph.outputs):
                 if output is value:
                     self.graph.outputs[i] = dequantize.outputs[0]
-
-    def _keep_bias_apart(self, matmul: ir.Node) -> None:
-        result = matmul.outputs[0]
-        add = g.single_consumer(result)
-        if add is None or add.op_type != "Add" or result.shape is None or len(result.shape) < 3:
-            return
-        position = 1 if add.inputs[0] is result else 0
-        bias = add.inputs[position]
-        array = g.constant(bias)
-        if bias is not None and array is not None and array.ndim < len(result.shape):
-            wide = array.reshape((1,) * (len(result.shape) - array.ndim) + array.shape)
-            name = f"{bias.name}_of_rank_{wide.ndim}"
-            add.replace_input_with(position, g.add_initializer(self.graph, name, wide, names=self.names))
 
     def _guard(self, value: ir.Value) -> ir.Node:
         """A node that returns its input unchanged, which graph optimizers do not recognize (rule 6)."""

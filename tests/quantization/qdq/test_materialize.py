@@ -225,3 +225,31 @@ def test_a_bias_of_a_product_whose_rank_is_not_known_keeps_its_own() -> None:
     made = written(full(model))
     assert [static_shape(v) for v in made.graph.initializers.values()].count((8,)) >= 1
     assert sqnr(model, made, samples_of(model)) > 30
+
+
+CLAMPS = {
+    "a Relu": ("c = Relu(m)", {}),
+    "both bounds": ("c = Clip(m, low, high)", {"low": np.float32(-0.5), "high": np.float32(0.75)}),
+    "an upper bound": ("c = Clip(m, , high)", {"high": np.float32(0.75)}),
+}
+PRODUCTS = {"MatMul": "m = MatMul(x, w)", "Gemm": "m = Gemm(x, w, b)"}
+BEHIND = {"a float node": "y = Pow(c, two)", "an output": "y = Identity(c)"}
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("clamp", CLAMPS)
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_a_clamp_in_floats_leaves_a_product_its_integer_kernel(
+    product: str, clamp: str, behind: str, tmp_path: Path
+) -> None:
+    text, bounds = CLAMPS[clamp]
+    weights = {"w": normal(16, 8), "b": normal(8), "two": np.float32(2), **bounds}
+    lines = f"{PRODUCTS[product]} {text} {BEHIND[behind]}"
+    used = {
+        name: np.asarray(array) for name, array in weights.items() if name in lines.replace("(", " ").replace(",", " ")
+    }
+    model = build(f"g (float[5,16] x) => (float[5,8] y) {{ {lines} }}", **used)
+    made = written(full(model))
+    assert sqnr(model, made, samples_of(model)) > 30
+    kernels = optimized(made, tmp_path)
+    assert kernels["MatMulIntegerToFloat"] + kernels["QGemm"] == 1, kernels
