@@ -20,13 +20,13 @@ from tests.formats.paddle.plans import plan_full, plan_weights
 from tests.formats.paddle.test_quantized import full_network
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.test_nb_models import MODELS, feed_of, graph_of
-from tests.runtimes.test_nb_operators import CASES, NO_ARM_KERNEL
+from tests.runtimes.test_nb_operators import CASES
 from tests.support import build as graph
 
 ARM = NbOptions("arm")
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name not in NO_ARM_KERNEL], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_operator_keeps_the_rules_of_the_device(case: NbCase) -> None:
     assert violations(build(QuantizedModel(case.model, QuantPlan("arm")), options=ARM)) == []
     assert violations(build(plan_weights(case.model, target="arm", bits=8), options=ARM)) == []

@@ -23,11 +23,10 @@ from tests.formats.paddle.half_rules import precision_violations
 from tests.formats.paddle.models import random, small_network
 from tests.formats.paddle.plans import plan_weights
 from tests.runtimes.nb_cases import NbCase
-from tests.runtimes.test_nb_operators import CASES, NO_ARM_KERNEL, run
+from tests.runtimes.test_nb_operators import CASES, run
 from tests.support import build as graph
 
 ARM = NbOptions("arm")
-ON_ARM = [case for case in CASES if case.name not in NO_ARM_KERNEL]
 
 
 def float_file(model: ir.Model) -> NbFile:
@@ -67,7 +66,7 @@ def between_halves(file: NbFile) -> NbFile:
     return file
 
 
-@pytest.mark.parametrize("case", ON_ARM, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_operator_alone_and_between_float16_operators_keeps_the_rules_of_the_device(case: NbCase) -> None:
     file = float_file(case.model)
     assert violations(to_half(file)[0]) == []
@@ -88,7 +87,7 @@ def content(model: ir.Model) -> list[object]:
     return [sorted(part.SerializeToString() for part in parts) for parts in (proto.initializer, ends, proto.node)]
 
 
-@pytest.mark.parametrize("case", ON_ARM, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_float16_file_reads_back_as_the_graph_and_the_plan_of_the_float_file(case: NbCase) -> None:
     for quantized in (QuantizedModel(case.model, QuantPlan("arm")), plan_weights(case.model, target="arm", bits=8)):
         file = build(quantized, options=ARM)
