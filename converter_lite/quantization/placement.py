@@ -3,7 +3,8 @@
 Rules, in this order (numbers are cited in the code):
 
 1. A node named in ``skip_quant_node`` stays float.
-2. A node the device has no integer kernel for stays float (or keeps only its weights as integers).
+2. A node the device has no integer kernel for stays float (or keeps only its weights as integers), and so does a
+   division by what is not constant, and what computes the divisor (:mod:`.divisors`), unless the device has integers only.
 3. Relu and Clip behind an integer node that nobody else reads become part of it.
 4. Where the device gains nothing from isolated integer operators, an operator without weights is quantized only
    between quantized neighbours. Repeat until nothing changes.
@@ -21,6 +22,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.quantization.divisors import DIVIDES, divisor_nodes
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.quantization.regions import Regions
 from converter_lite.quantization.stem import stem
@@ -36,17 +38,18 @@ READS_PICTURE = "reads a picture: integers would cost accuracy and save no time"
 def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> QuantPlan:
     """A plan with a mode or a reason for every node of the main graph; no parameters yet."""
     plan = QuantPlan(target.name)
+    divisors = set(divisor_nodes(model.graph)) if target.float_divisors else set()
     for node in model.graph:
         if node.name in skip:  # rule 1
             plan.keep_float(node, "named in skip_quant_node")
             continue
         found = target.capability(node)  # rule 2
-        if not found.integer:
+        if not found.integer and node not in divisors:
             plan.quantize(node, NodeMode.INTEGER)
         elif not found.stored:
             plan.quantize(node, NodeMode.WEIGHT)
         else:
-            plan.keep_float(node, found.integer)
+            plan.keep_float(node, found.integer or DIVIDES)
     if target.float_stem is not None:
         for node in stem(model, target.float_stem):  # rule 5
             plan.keep_float(node, READS_PICTURE)

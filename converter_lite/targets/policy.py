@@ -151,6 +151,10 @@ class Policy(Protocol):
         """Operators without weights are quantized only between quantized neighbours."""
 
     @property
+    def float_divisors(self) -> bool:
+        """Divisions and what computes their divisors stay float (:mod:`converter_lite.quantization.divisors`)."""
+
+    @property
     def float_stem(self) -> StemLimits | None:
         """The layers that read a picture stay float within these limits; ``None``: they are treated like others."""
 
