@@ -18,7 +18,8 @@ def fold_scale_shift(model: ir.Model) -> int:
         x ─ Conv | ConvTranspose | Gemm ─ Mul | Div | Add | Sub (constant per channel) ─ y   becomes   x ─ Conv' ─ y
 
     Refused: another reader of the layer's output, a constant that varies along another axis than the channels or adds
-    axes, a constant divided by the output, a result that is not finite. Arithmetic *before* a layer is never folded:
+    axes, a constant divided by the output, a factor of a weight that other nodes read too (a file would hold it once for each),
+    a result that is not finite. Arithmetic *before* a layer is never folded:
     zero padding would see the shifted values.
     """
     return sum(_fold(node) for node in list(model.graph) if is_op(node, "Mul", "Div", "Add", "Sub"))
@@ -38,7 +39,11 @@ def _fold(node: ir.Node) -> bool:
     vector = _per_channel(operand, layer)
     if vector is None or (node.op_type == "Div" and np.any(vector == 0)):
         return False
-    folded = scale_and_shift(layer, *_scale_and_shift_of(node.op_type, vector, constant_first))
+    scale, shift = _scale_and_shift_of(node.op_type, vector, constant_first)
+    weight = producer.inputs[1]
+    if weight is not None and len(weight.uses()) > 1 and not np.all(scale == 1.0):
+        return False
+    folded = scale_and_shift(layer, scale, shift)
     if folded is None:
         return False
     merge_into_producer(folded, node)

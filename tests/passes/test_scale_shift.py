@@ -109,6 +109,17 @@ def test_a_layer_with_another_reader_stays() -> None:
     assert_refuses(fold_scale_shift, model)
 
 
+@pytest.mark.parametrize("node", ["Mul", "Div"])
+def test_a_factor_of_a_shared_weight_stays(node: str) -> None:
+    text = f"g (float[1,4] x) => (float[1,4] y) {{ a = Gemm(x, w) b = {node}(a, k) t = Tanh(b) y = Gemm(t, w) }}"
+    assert_refuses(fold_scale_shift, build(text, w=normal(4, 4), k=np.float32(0.5)))
+
+
+def test_an_offset_behind_a_shared_weight_folds() -> None:
+    text = "g (float[1,4] x) => (float[1,4] y) { a = Gemm(x, w) b = Add(a, k) t = Tanh(b) y = Gemm(t, w) }"
+    assert_applies(fold_scale_shift, build(text, w=normal(4, 4), k=normal(4)), 1)
+
+
 def test_a_computed_gemm_bias_keeps_its_scale_outside() -> None:
     model = build(
         "g (float[2,3] x, float[4] b) => (float[2,4] y) { c = Gemm(x, w, b) y = Mul(c, k) }",
