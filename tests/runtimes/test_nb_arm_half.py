@@ -11,11 +11,11 @@ from converter_lite.formats.paddle.exporter.half import to_half
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.program import NbFile
-from tests.formats.paddle.test_half import ON_ARM, float_file
+from tests.formats.paddle.test_half import float_file
 from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import Cases, NbCase
 from tests.runtimes.paddle_arm import ARM64, require_arm, run_on_arm
-from tests.runtimes.test_nb_operators import expected
+from tests.runtimes.test_nb_operators import CASES, expected
 
 pytestmark = [pytest.mark.runtime]
 
@@ -40,11 +40,11 @@ def distorted() -> list[NbCase]:
     return cases.made
 
 
-@pytest.mark.parametrize("case", [*ON_ARM[::3], *distorted()], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES[::3], *distorted()], ids=lambda case: case.name)
 def test_float16_files_give_the_float_models_numbers_on_arm(case: NbCase, tally: Tally, tmp_path: Path) -> None:
     tally(ARM64, "operators, float16")
     made = to_half(float_file(case.model))[0]
-    if not computes_in_half(made) and case in ON_ARM:
+    if not computes_in_half(made) and case in CASES:
         return  # the same file as without float16
     found = run_on_arm(serialize(made), case.feed, tmp_path, half=True)
     assert not isinstance(found, str), found

@@ -21,10 +21,11 @@ from converter_lite.formats.paddle.nb.reader import to_graph
 from converter_lite.formats.paddle.nb.serialize import serialize
 from converter_lite.formats.paddle.program import NbFile
 from tests.formats.paddle.plans import convert_to_nb
-from tests.formats.paddle.test_half import ON_ARM, between_halves, float_file
+from tests.formats.paddle.test_half import between_halves, float_file
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.paddle import PADDLE_MODELS, RELEASES, Case, require, run_cases
 from tests.runtimes.test_nb_models import run
+from tests.runtimes.test_nb_operators import CASES
 from tests.runtimes.test_nb_original import differences, in_float16, kernels, original, ours, source
 from tests.support import build as graph
 from tests.support import shared_model
@@ -91,7 +92,7 @@ def is_equal_to_the_originals(case: NbCase) -> bool:
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=() if case.name in QUICK else pytest.mark.slow, id=case.name) for case in ON_ARM],
+    [pytest.param(case, marks=() if case.name in QUICK else pytest.mark.slow, id=case.name) for case in CASES],
 )
 def test_every_operator_between_float16_operators_has_the_kernels_and_borders_of_the_original(
     case: NbCase, folder: Path, tmp_path: Path
