@@ -27,24 +27,22 @@ def divisor_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     Those are behind constants that are added and changes of order only. Where one is a product of two tensors, so are products
     that it multiplies.
     """
-    found = dict[ir.Node, None]()
-    for node in graph:
-        if is_op(node, "Div") and not g.is_constant(node.inputs[1]):
-            found[node] = None
-            _collect(node.inputs[1], found, products_only=False)
-    yield from found
-
-
-def _collect(value: ir.Value | None, found: dict[ir.Node, None], *, products_only: bool) -> None:
-    node = value.producer() if value is not None else None
-    entry = operator(node) if node is not None else None
-    if node is None or entry is None or node in found:
-        return
-    if entry.role is Role.SAME or (is_op(node, *SHIFTED) and any(map(g.is_constant, node.inputs))):
-        _collect(next(v for v in node.inputs if not g.is_constant(v)), found, products_only=products_only)
-        return
-    is_product = is_op(node, "MatMul") and not any(map(g.is_constant, node.inputs))
-    if is_product or (not products_only and entry.role in (Role.WEIGHTED, Role.ARITHMETIC)):
-        found[node] = None
-    for operand in node.inputs if is_product else ():
-        _collect(operand, found, products_only=True)
+    divisions = [node for node in graph if is_op(node, "Div") and not g.is_constant(node.inputs[1])]
+    yield from divisions
+    waiting = [(node.inputs[1], False) for node in divisions]
+    seen = set[tuple[ir.Node, bool]]()
+    while waiting:
+        value, products_only = waiting.pop()
+        node = value.producer() if value is not None else None
+        entry = operator(node) if node is not None else None
+        if node is None or entry is None or (node, products_only) in seen:
+            continue
+        seen.add((node, products_only))
+        is_product = is_op(node, "MatMul") and not any(map(g.is_constant, node.inputs))
+        if entry.role is Role.SAME or (is_op(node, *SHIFTED) and any(map(g.is_constant, node.inputs))):
+            waiting.extend((operand, products_only) for operand in node.inputs)
+        elif is_product:
+            yield node
+            waiting.extend((operand, True) for operand in node.inputs)
+        elif not products_only and entry.role in (Role.WEIGHTED, Role.ARITHMETIC):
+            yield node

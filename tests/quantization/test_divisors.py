@@ -76,3 +76,16 @@ def test_a_device_with_integers_only_computes_all_with_them() -> None:
     model = linear_attention()
     plan = decide_nodes(model, DSP, frozenset())
     assert all(plan.mode(node) is NodeMode.INTEGER for node in model.graph)
+
+
+def test_a_divisor_made_of_constants_only_is_no_node_to_decide() -> None:
+    text = "g (float[1,4,8,8] x) => (float[1,4,8,8] y) { c = Conv(x, w) d = Expand(k, shape) y = Div(c, d) }"
+    model = build(text, w=normal(4, 4, 1, 1), k=normal(1, 1, 1, 1), shape=np.array([1, 4, 8, 8]))
+    plan = decide_nodes(model, DEVICE, frozenset())
+    assert plan.mode(next(iter(model.graph))) is NodeMode.INTEGER
+
+
+def test_long_ways_to_a_divisor_end() -> None:
+    lines = " ".join(f"v{i + 1} = Transpose <perm=[1,0]> (v{i})" for i in range(3000))
+    model = build(f"g (float[8,8] x) => (float[8,8] y) {{ v0 = MatMul(x, x) {lines} y = Div(x, v3000) }}")
+    assert decide_nodes(model, DEVICE, frozenset()).mode(next(iter(model.graph))) is NodeMode.FLOAT
