@@ -56,8 +56,8 @@ class Made:
 
     @property
     def shapes(self) -> str:
-        """As ``--inputShape`` takes them."""
-        return ";".join(f"{name}:{','.join(map(str, shape))}" for name, shape in self.about["shapes"].items())
+        """As ``--inputShape`` takes them; single numbers have none."""
+        return ";".join(f"{name}:{','.join(map(str, shape))}" for name, shape in self.about["shapes"].items() if shape)
 
 
 def main() -> None:

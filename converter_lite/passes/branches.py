@@ -22,6 +22,18 @@ def _inline(graph: ir.Graph, node: ir.Node) -> bool:
     if condition is None:
         return False
     branch = node.attributes["then_branch" if condition else "else_branch"].as_graph()
+    results = lift_branch(graph, node, branch)
+    for output, result in zip(node.outputs, results, strict=True):
+        passed = ir.node("Identity", [result], name=f"{node.name}_{output.name}")
+        graph.insert_before(node, passed)
+        take_over(passed.outputs[0], output)
+    graph.remove(node, safe=True)
+    forget(node)
+    return True
+
+
+def lift_branch(graph: ir.Graph, node: ir.Node, branch: ir.Graph) -> list[ir.Value]:
+    """Move the nodes and constants of a branch of ``node`` in front of it; returns what the branch gives."""
     results, names = list(branch.outputs), g.Names(graph)
     branch.outputs.clear()
     for name, value in list(branch.initializers.items()):
@@ -34,13 +46,7 @@ def _inline(graph: ir.Graph, node: ir.Node) -> bool:
         for value in inner.outputs:
             value.name = names.unique(value.name or "branch")
     graph.insert_before(node, nodes)
-    for output, result in zip(node.outputs, results, strict=True):
-        passed = ir.node("Identity", [result], name=f"{node.name}_{output.name}")
-        graph.insert_before(node, passed)
-        take_over(passed.outputs[0], output)
-    graph.remove(node, safe=True)
-    forget(node)
-    return True
+    return results
 
 
 def forget(node: ir.Node) -> None:

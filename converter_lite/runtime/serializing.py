@@ -90,7 +90,8 @@ def message(model: ir.Model, *, beside_from: int | None = None) -> Message:
         _forget_computed_sizes(proto.graph)
         return Message(proto.SerializeToString(), nodes=len(model.graph))
     values = model.graph.initializers
-    detached = {n: v.const_value for n, v in values.items() if v.const_value is not None and _is_shared(v.const_value)}
+    shared = ((n, v, v.const_value) for n, v in values.items() if v.const_value is not None)
+    detached = {n: tensor for n, v, tensor in shared if _is_shared(tensor) and not _is_of_bodies(model.graph, v)}
     with _emptied(model, detached):
         g.load_constants(model)
         proto = ir.to_proto(model)
@@ -177,6 +178,13 @@ def _is_shared(tensor: ir.TensorProtocol) -> bool:
     if tensor.nbytes < DETACHED_FROM or tensor.dtype.is_string():
         return False
     return np.dtype(tensor.dtype.numpy()).char in _SHARED_TYPES
+
+
+def _is_of_bodies(graph: ir.Graph, value: ir.Value) -> bool:
+    """Whether only branches and bodies read a constant; onnxruntime looks in vain for those that are handed over."""
+    return (
+        bool(value.uses()) and not value.is_graph_output() and all(use.node.graph is not graph for use in value.uses())
+    )
 
 
 @contextmanager

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from converter_lite.passes.spelled_out.functions import (
     spell_out_log_sum_exp,
     spell_out_selu,
 )
-from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
+from converter_lite.passes.spelled_out.images import spell_out_blocks, spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
     spell_out_gather_elements,
@@ -23,7 +24,7 @@ from converter_lite.passes.spelled_out.indexing import (
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_sign
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
-from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
+from converter_lite.passes.spelled_out.recurrent import spell_out_peepholes, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
 from tests.support import (
     assert_applies,
@@ -329,6 +330,16 @@ def test_an_lstm_whose_cell_state_nobody_reads_stays() -> None:
     assert_refuses(spell_out_recurrent, build(text, opset=14, w=normal(1, 20, 6), r=normal(1, 20, 5)))
 
 
+@pytest.mark.parametrize("rule", [spell_out_recurrent, spell_out_peepholes])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_peepholes_are_written_out(rule: Callable[[ir.Model], int], direction: str) -> None:
+    directions = 2 if direction == "bidirectional" else 1
+    text = f"g (float[4,2,6] x) => (float[4,{directions},2,5] y) "
+    text += f'{{ y, h, c = LSTM<hidden_size=5, direction="{direction}">(x, w, r, , , , , p) }}'
+    weights = {"w": normal(directions, 20, 6), "r": normal(directions, 20, 5), "p": normal(directions, 15)}
+    assert_applies(rule, build(text, opset=14, **weights), 1)
+
+
 @pytest.mark.parametrize("steps", [64, 65])
 def test_long_sequences_stay(steps: int) -> None:
     text = f"g (float[{steps},1,3] x) => (float[1,1,2] h) {{ y, h = GRU<hidden_size=2>(x, w, r) }}"
@@ -449,3 +460,24 @@ def test_sequences_of_other_lengths_stay() -> None:
     lengths = np.array([4, 2, 4], np.int64)
     assert_refuses(spell_out_reversal, build(text.format(""), lengths=lengths))
     assert_refuses(spell_out_reversal, build(text.format(", int64[3] lengths")))
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("dilations", [(1, 1), (1, 2)])
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 2, 1)])
+def test_blocks_are_put_together_by_filters(
+    strides: tuple[int, int], dilations: tuple[int, int], pads: tuple[int, int, int, int]
+) -> None:
+    size, block = (9, 8), (3, 2)
+    blocks = 1
+    for axis in (0, 1):
+        room = size[axis] + pads[axis] + pads[axis + 2] - dilations[axis] * (block[axis] - 1) - 1
+        blocks *= room // strides[axis] + 1
+    attributes = ", ".join(
+        f"{name}=[{','.join(map(str, numbers))}]"
+        for name, numbers in {"strides": strides, "dilations": dilations, "pads": pads}.items()
+    )
+    text = f"g (float[2,24,{blocks}] x) => (float[2,4,9,8] y) {{ y = Col2Im<{attributes}>(x, size, block) }}"
+    model = build(text, opset=18, size=np.array(size), block=np.array(block))
+    assert_applies(spell_out_blocks, model, 1)
+    assert operators(model)["ConvTranspose"] == 1

@@ -81,6 +81,19 @@ def test_constants_that_nothing_reads_are_left_out() -> None:
 
 
 @pytest.mark.usefixtures("small_limits")
+def test_constants_that_only_a_branch_reads_stay_in_the_message() -> None:
+    text = """g (float[2,64] x, bool c) => (float[2,32] y) { h = MatMul(x, w) y = If(c) <
+        then_branch = a () => (float[2,32] t) { t = MatMul(x, v) },
+        else_branch = b () => (float[2,32] e) { e = MatMul(x, w) }> }"""
+    large = build(text, w=normal(64, 32), v=normal(64, 32, seed=1))
+    assert set(message(large).tensors) == {"w"}
+    feed = {"x": normal(2, 64), "c": np.array(True)}
+    np.testing.assert_allclose(
+        open_session(DEFAULT_ENGINE, large).run(feed)["y"], feed["x"] @ normal(64, 32, seed=1), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.usefixtures("small_limits")
 def test_constants_in_a_file_stay_there(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     ir.save(model(), path, external_data="model.data", size_threshold_bytes=0)

@@ -1,4 +1,5 @@
-"""Operators that the formats lack and that are written in others, through the command line, on every device: loops among them."""
+"""Operators that the formats lack and that are written in others, through the command line, on every device: loops, branches and
+single numbers among them."""
 
 from __future__ import annotations
 
@@ -63,6 +64,34 @@ def _grouped(kernel: int, dilation: int, groups: int) -> ir.Model:
     return build(PICTURE.format(6, 5, 7, conv), w=normal(6, 6 // groups, kernel, kernel))
 
 
+CHOICE = """
+    g (float[2,4] x) => (float[2,4] y) {{
+        total = ReduceSum<keepdims={0}>(x) positive = {1}(total, zero)
+        y = If(positive) <then_branch = a () => (float[2,4] t) {{ h = Exp(x) t = Add(h, w) }},
+                          else_branch = b () => (float[2,4] e) {{ e = Mul(x, w) }}>
+    }}
+"""
+NUMBERS = {
+    "Mul": "m = ReduceMean<keepdims=0>(x) y = Mul(m, half)",
+    "Sigmoid": "m = ReduceMax<keepdims=0>(x) y = Sigmoid(m)",
+    "Squeeze": "m = ReduceSum(x) s = Squeeze(m) a = Add(s, half) y = Tanh(a)",
+}
+"""What ends in a single number, which devices have as a row of one."""
+
+BLOCKS = "g (float[2,{0},{1}] x) => (float[2,3,9,7] y) {{ y = Col2Im{2}(x, size, block) }}"
+PEEPHOLES = "g (float[4,2,6] x) => (float[4,{0},2,5] y) {{ y, h, c = LSTM<hidden_size=5{1}>(x, w, r, b, , , , p) }}"
+
+
+def _blocks(rows: int, columns: int, attributes: str, block: tuple[int, int]) -> ir.Model:
+    text = BLOCKS.format(3 * block[0] * block[1], rows * columns, attributes)
+    return build(text, opset=18, size=np.array([9, 7]), block=np.array(block))
+
+
+def _peepholes(directions: int, attributes: str = "") -> ir.Model:
+    weights = {"w": normal(directions, 20, 6), "r": normal(directions, 20, 5), "b": normal(directions, 40)}
+    return build(PEEPHOLES.format(directions, attributes), opset=14, p=normal(directions, 15, seed=3), **weights)
+
+
 CASES: dict[str, ir.Model] = {
     "a loop": build(
         CELL, w=normal(6, 5), r=normal(5, 5, seed=2) / 3, start=normal(2, 5, seed=3), two=np.array(2), **COUNT
@@ -89,6 +118,24 @@ CASES: dict[str, ir.Model] = {
         f"{groups} groups of {kernel} apart {dilation}": _grouped(kernel, dilation, groups)
         for kernel, dilation, groups in ((7, 2, 6), (7, 2, 3), (7, 2, 2), (7, 2, 1), (5, 3, 6), (5, 3, 3), (3, 5, 2))
     },
+    **{
+        f"a branch by {kept} of {test}": build(CHOICE.format(kept, test), zero=np.float32(0), w=normal(2, 4))
+        for kept, test in ((0, "Greater"), (1, "Less"))
+    },
+    "a Clip with computed bounds": build(
+        "g (float[2,6] x) => (float[2,6] y) { most = ReduceMax<keepdims=0>(x) b = Sub(most, half) y = Clip(x, , b) }",
+        **FACTORS,
+    ),
+    **{
+        f"a single number of {end}": build(f"g (float[2,3] x) => (float y) {{ {nodes} }}", half=np.float32(0.5))
+        for end, nodes in NUMBERS.items()
+    },
+    "blocks side by side": _blocks(3, 1, "<strides=[3,7]>", (3, 7)),
+    "blocks that overlap": _blocks(5, 4, "<strides=[2,2], pads=[1,1,1,1]>", (3, 3)),
+    "blocks with gaps": _blocks(5, 5, "<dilations=[2,1]>", (3, 3)),
+    "blocks with a rest": _blocks(4, 3, "<strides=[2,2]>", (2, 2)),
+    "an LSTM with peepholes": _peepholes(1),
+    "an LSTM with peepholes both ways": _peepholes(2, ', direction="bidirectional"'),
 }
 
 

@@ -21,6 +21,7 @@ from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_INLINED, DE
 from converter_lite.graph import static_shape
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
+from converter_lite.passes.scalars import take_scalars
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placeholders import with_placeholders
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
@@ -36,12 +37,15 @@ MS_REQUIREMENTS = GraphRequirements(
         {
             "AffineGrid",
             "Celu",
+            "Col2Im",
             "Conv",
             "ConvTranspose",
             "Einsum",
             "Expand",
             "GatherND",
             "GridSample",
+            "If",
+            "LSTM with peepholes",
             "Loop",
             "MaxPool of volumes",
             "ReduceLogSumExp",
@@ -154,6 +158,7 @@ class MsFormat:
         rebuilt = rebuild(data, like=like)
         computes = any(node.mode in (NodeMode.INTEGER, NodeMode.DYNAMIC) for node in rebuilt.plan.nodes.values())
         model = qdq_model(rebuilt) if computes else rebuilt.model
+        take_scalars(model, like)
         return ir.serde.serialize_model(model).SerializeToString()
 
 

@@ -75,8 +75,11 @@ def is_quantized(model: ir.Model) -> bool:
     return any(node.op_type in QUANTIZED_OPERATORS for node in all_nodes(model.graph))
 
 
-def _is_negative(dim: int | ir.SymbolicDim) -> bool:
-    return isinstance(dim, int) and dim < 0
+def _is_unknown(dim: int | ir.SymbolicDim) -> bool:
+    """Whether this is how an exporter writes a size of which it knows nothing: -1, or ``?``, which is no name of a size."""
+    if isinstance(dim, int):
+        return dim < 0
+    return dim.value is not None and not any(letter.isalpha() for letter in dim.value)
 
 
 def _load(path: Path) -> ir.Model:
@@ -111,8 +114,8 @@ def _normalize(model: ir.Model) -> None:
         _log.debug("%d inputs with a default value are constants from here on", overridable)
         library.RemoveInitializersFromInputsPass()(model)
     for value in inputs_and_results(model.graph):
-        if value.shape is not None:  # some exporters write -1 where they mean an unknown size
-            value.shape = ir.Shape([ir.SymbolicDim(None) if _is_negative(dim) else dim for dim in value.shape])
+        if value.shape is not None:
+            value.shape = ir.Shape([ir.SymbolicDim(None) if _is_unknown(dim) else dim for dim in value.shape])
     assign_names(model)
     lift_constants(model)
     load_constants(model, largest=skeleton.DETACH_ABOVE)

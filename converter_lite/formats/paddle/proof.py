@@ -8,6 +8,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.program import NbFile
 from converter_lite.graph import Names, add_initializer, constant, input_at
+from converter_lite.passes.scalars import take_scalars
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 
@@ -29,6 +30,7 @@ def proof_model(quantized: QuantizedModel, like: ir.Model, *, ends_at_127: bool 
     if ends_at_127:
         _end_at_127(model, quantized.plan)
     _take_types(model, like)
+    take_scalars(model, like)
     return ir.to_proto(model).SerializeToString()
 
 

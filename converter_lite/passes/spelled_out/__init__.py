@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
+from converter_lite.passes.spelled_out.choices import spell_out_choices, spell_out_computed_bounds
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
 from converter_lite.passes.spelled_out.functions import (
     spell_out_celu,
@@ -23,7 +24,11 @@ from converter_lite.passes.spelled_out.grids import (
     spell_out_grid_sample,
     spell_out_resampling,
 )
-from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
+from converter_lite.passes.spelled_out.images import (
+    spell_out_blocks,
+    spell_out_grouped_deconvolution,
+    spell_out_rows,
+)
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
     spell_out_gather_elements,
@@ -42,7 +47,7 @@ from converter_lite.passes.spelled_out.logic import (
 from converter_lite.passes.spelled_out.loops import spell_out_loops
 from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
-from converter_lite.passes.spelled_out.recurrent import spell_out_recurrent
+from converter_lite.passes.spelled_out.recurrent import spell_out_peepholes, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
 from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 
@@ -50,6 +55,8 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
         "AffineGrid": spell_out_affine_grid,
         "Celu": spell_out_celu,
+        "Clip": spell_out_computed_bounds,
+        "Col2Im": spell_out_blocks,
         "Conv": spell_out_volumes,
         "ConvTranspose": spell_out_grouped_deconvolution,
         "Einsum": spell_out_einsum,
@@ -62,8 +69,10 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Gemm": spell_out_turned_gemm,
         "GridSample": spell_out_grid_sample,
         "GridSample of another size": spell_out_resampling,
+        "If": spell_out_choices,
         "IsNaN": spell_out_is_nan,
         "LRN": spell_out_local_response,
+        "LSTM with peepholes": spell_out_peepholes,
         "Loop": spell_out_loops,
         "LogSoftmax": spell_out_log_softmax,
         "MatMul": spell_out_vector_products,

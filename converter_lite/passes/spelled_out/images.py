@@ -1,4 +1,4 @@
-"""Convolutions and pooling."""
+"""Convolutions, pooling, and pictures that are put together from blocks."""
 
 from __future__ import annotations
 
@@ -111,4 +111,49 @@ def _of_rows(graph: ir.Graph, node: ir.Node) -> bool:
     replace(
         [node], ir.node("Reshape", [made, g.add_initializer(graph, f"{node.name}_rows", np.array(result, np.int64))])
     )
+    return True
+
+
+def spell_out_blocks(model: ir.Model) -> int:
+    """Replace Col2Im, which adds overlapping blocks of a picture, by a ConvTranspose with a filter for each place in a block.
+
+    ::
+
+        (n, c * places, blocks) ─ Reshape (n * c, places, rows, columns) ─ ConvTranspose ─ Reshape (n, c, height, width)
+
+    Refused: unknown sizes, other than two dimensions.
+    """
+    return sum(_joined_blocks(model.graph, node) for node in list(model.graph) if is_op(node, "Col2Im"))
+
+
+def _joined_blocks(graph: ir.Graph, node: ir.Node) -> bool:
+    x, block, result = node.inputs[0], g.constant(node.inputs[2]), g.static_shape(node.outputs[0])
+    if x is None or block is None or block.size != 2 or result is None or x.dtype is not ir.DataType.FLOAT:
+        return False
+    strides, dilations = (g.ints_attribute(node, name, (1, 1)) for name in ("strides", "dilations"))
+    pads = g.ints_attribute(node, "pads", (0, 0, 0, 0))
+    reach = [step * (int(size) - 1) + 1 for step, size in zip(dilations, block, strict=True)]
+    padded = [size + pads[axis] + pads[axis + 2] for axis, size in enumerate(result[2:])]
+    counts = [(whole - part) // step + 1 for whole, part, step in zip(padded, reach, strides, strict=True)]
+    rest = [
+        whole - part - (count - 1) * step
+        for whole, part, count, step in zip(padded, reach, counts, strides, strict=True)
+    ]
+    places, planes = int(block.prod()), result[0] * result[1]
+    filters = np.eye(places, dtype=np.float32).reshape(places, 1, *(int(size) for size in block))
+    image = reshaped(graph, node, x, (planes, places, *counts))
+    made = insert(
+        graph,
+        node,
+        "ConvTranspose",
+        [image, g.add_initializer(graph, f"{node.name}_places", filters)],
+        (planes, 1, *result[2:]),
+        kernel_shape=[int(size) for size in block],
+        strides=list(strides),
+        dilations=list(dilations),
+        pads=list(pads),
+        output_padding=rest,
+    )
+    shape = g.add_initializer(graph, f"{node.name}_shape", np.array(result, np.int64))
+    replace([node], ir.node("Reshape", [made, shape]))
     return True

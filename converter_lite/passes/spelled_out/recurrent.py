@@ -21,16 +21,26 @@ ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], 
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
+PEEPHOLES = 7
+"""The input of an LSTM through which its gates see the cell state."""
+
 
 def spell_out_recurrent(model: ir.Model) -> int:
     """Write out layers step by step where a runtime lacks a variant, and name no activations that are the usual ones.
 
-    Written out: every RNN, a layer that runs backwards only, an LSTM whose cell state is read, a GRU that resets before the
-    product (``linear_before_reset=0``), with at most :data:`MOST_STEPS` steps.
+    Written out: every RNN, a layer that runs backwards only, an LSTM whose cell state is read or that has peepholes, a GRU that
+    resets before the product (``linear_before_reset=0``), with at most :data:`MOST_STEPS` steps.
 
-    Refused: unknown sizes, weights that are not constant, sequence lengths, peepholes, clipping, other activations and layouts.
+    Refused: unknown sizes, weights that are not constant, sequence lengths, clipping, other activations and layouts.
     """
-    return sum(_plain(node) + _written_out(model.graph, node) for node in list(model.graph) if is_op(node, *GATES))
+    nodes = [node for node in model.graph if is_op(node, *GATES)]
+    return sum(_plain(node) + (_is_needed(node) and _written_out(model.graph, node)) for node in nodes)
+
+
+def spell_out_peepholes(model: ir.Model) -> int:
+    """Write out LSTMs with peepholes only, as :func:`spell_out_recurrent` does."""
+    nodes = [node for node in model.graph if is_op(node, "LSTM") and g.input_at(node, PEEPHOLES) is not None]
+    return sum(_plain(node) + _written_out(model.graph, node) for node in nodes)
 
 
 def _plain(node: ir.Node) -> bool:
@@ -50,9 +60,9 @@ def _direction(node: ir.Node) -> str:
 def _is_needed(node: ir.Node) -> bool:
     cell = node.outputs[2] if len(node.outputs) > 2 else None
     resets_before = node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0)
-    return (
-        node.op_type == "RNN" or _direction(node) == "reverse" or resets_before or (cell is not None and _is_read(cell))
-    )
+    is_read = cell is not None and _is_read(cell)
+    has_peepholes = g.input_at(node, PEEPHOLES) is not None
+    return node.op_type == "RNN" or _direction(node) == "reverse" or resets_before or is_read or has_peepholes
 
 
 def _is_read(value: ir.Value) -> bool:
@@ -75,6 +85,7 @@ class _Layer:
         weights: ``(directions, gates * hidden, size)``.
         recurrent: ``(directions, gates * hidden, hidden)``.
         biases: ``(directions, 2 * gates * hidden)``: of the input, then of the state.
+        peepholes: ``(directions, 3 * hidden)``: of the gates for input, output and forgetting; ``None`` without.
         sizes: Steps, batch, hidden.
     """
 
@@ -84,6 +95,7 @@ class _Layer:
     weights: NDArray[np.float32]
     recurrent: NDArray[np.float32]
     biases: NDArray[np.float32]
+    peepholes: NDArray[np.float32] | None
     sizes: tuple[int, int, int]
 
     def put(
@@ -107,22 +119,24 @@ class _Layer:
 
 def _layer(graph: ir.Graph, node: ir.Node) -> _Layer | None:
     x, shape = node.inputs[0], g.static_shape(node.inputs[0])
-    arrays = [g.constant(g.input_at(node, place)) for place in (1, 2, 3)]
+    arrays = [g.constant(g.input_at(node, place)) for place in (1, 2, 3, PEEPHOLES)]
     others = {"clip", "activations", "activation_alpha", "activation_beta"} & set(node.attributes)
     if x is None or shape is None or shape[0] > MOST_STEPS or others or g.int_attribute(node, "layout", 0):
         return None
-    if g.input_at(node, 4) is not None or g.input_at(node, 7) is not None or g.int_attribute(node, "input_forget", 0):
+    if g.input_at(node, 4) is not None or g.int_attribute(node, "input_forget", 0):
         return None
-    weights, recurrent, biases = arrays
+    weights, recurrent, biases, peepholes = arrays
     if weights is None or recurrent is None or (biases is None and g.input_at(node, 3) is not None):
+        return None
+    if peepholes is None and g.input_at(node, PEEPHOLES) is not None:
         return None
     if biases is None:
         biases = np.zeros((len(weights), 2 * weights.shape[1]), np.float32)
-    return _Layer(graph, node, x, weights, recurrent, biases, (shape[0], shape[1], recurrent.shape[2]))
+    return _Layer(graph, node, x, weights, recurrent, biases, peepholes, (shape[0], shape[1], recurrent.shape[2]))
 
 
 def _written_out(graph: ir.Graph, node: ir.Node) -> bool:
-    layer = _layer(graph, node) if _is_needed(node) else None
+    layer = _layer(graph, node)
     if layer is None:
         return False
     steps, batch, hidden = layer.sizes
@@ -209,14 +223,21 @@ def _lstm(layer: _Layer, number: int) -> Step:
     """Gates in ONNX' order: input, output, forget, cell."""
     _, batch, hidden = layer.sizes
     matrix = layer.constant(f"recurrent_{number}", np.ascontiguousarray(layer.recurrent[number].T))
+    seen = [] if layer.peepholes is None else np.split(layer.peepholes[number], 3)
+    factors = [layer.constant(f"peephole_{number}_{gate}", array) for gate, array in enumerate(seen)]
+
+    def opened(gates: list[ir.Value], gate: int, cell: ir.Value) -> ir.Value:
+        total = gates[gate]
+        if factors:
+            total = layer.put("Add", total, layer.put("Mul", cell, factors[gate]))
+        return layer.put("Sigmoid", total)
 
     def advance(row: ir.Value, state: ir.Value, cell: ir.Value) -> States:
         product = layer.put("MatMul", state, matrix, shape=(batch, 4 * hidden))
         gates = layer.parts(layer.put("Add", row, product, shape=(batch, 4 * hidden)), 4)
-        entering, leaving, kept = (layer.put("Sigmoid", gate) for gate in gates[:3])
-        new = layer.put("Mul", entering, layer.put("Tanh", gates[3]))
-        cell = layer.put("Add", layer.put("Mul", kept, cell), new)
-        return layer.put("Mul", leaving, layer.put("Tanh", cell)), cell
+        new = layer.put("Mul", opened(gates, 0, cell), layer.put("Tanh", gates[3]))
+        cell = layer.put("Add", layer.put("Mul", opened(gates, 2, cell), cell), new)
+        return layer.put("Mul", opened(gates, 1, cell), layer.put("Tanh", cell)), cell
 
     return advance
 

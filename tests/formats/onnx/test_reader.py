@@ -322,6 +322,18 @@ def test_a_named_dimension_is_the_same_at_every_input(tmp_path: Path) -> None:
     assert not isinstance(shape[1], int)
 
 
+@pytest.mark.parametrize("unknown", ["?", "-1", ""])
+def test_a_question_mark_is_no_name_of_a_size(unknown: str, tmp_path: Path) -> None:
+    """As converters of PaddlePaddle write it at every open dimension."""
+    proto = build_proto("g (float[N,3,N,N] x) => (float[N,3,N,N] y) { y = Relu(x) }")
+    for value in (*proto.graph.input, *proto.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = unknown
+    model = read_onnx(_save(proto, tmp_path), input_shapes={"x": (1, 3, 48, 320)})
+    assert model.graph.outputs[0].shape == (1, 3, 48, 320)
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [

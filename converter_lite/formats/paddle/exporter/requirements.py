@@ -12,6 +12,8 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
         {
             "AffineGrid",
             "Celu",
+            "Clip",
+            "Col2Im",
             "Conv",
             "Einsum",
             "Equal",
@@ -22,6 +24,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "GatherND",
             "Gemm",
             "GridSample of another size",
+            "If",
             "IsNaN",
             "Loop",
             "LogSoftmax",
