@@ -34,6 +34,12 @@ PICTURE_RANK = 4
 PASS_BLOCKS = frozenset({"Relu", "Clip", "HardSwish", "Add"})
 """Operators behind a float convolution that keep its order of channels."""
 
+KEEPS_ORDER = frozenset({"Add", "AveragePool", "Clip", "Concat", "LeakyRelu", "MaxPool", "Mul", "Relu", "Sigmoid"})
+"""Integer operators that work on whatever order of elements a convolution gives."""
+
+NARROW = ((8, 1.0), (16, 0.2))
+"""Single channels below which an integer convolution fills no vector, and the share of the cost that it has then."""
+
 WIDE_GROUP = 4
 """Input channels of a group from which an integer convolution of groups takes as long as a float one."""
 
@@ -60,7 +66,29 @@ class Regions:
         if float_time(self._model, filter(_is_weighted, integer), self._costs) < self._costs.shortest:
             return 0
         changed = sum(self._leave([node]) for node in self._integer() if _is_weighted(node))
-        return changed + sum(self._leave(region) for region in self._regions())
+        changed += sum(self._leave(region) for region in self._regions())
+        self._leave_pools()
+        return changed
+
+    def _leave_pools(self) -> None:
+        """Make each MaxPool float that no integer convolution feeds: there, it takes thirty times as long as in float."""
+        for node in self._integer():
+            if is_op(node, "MaxPool") and not self._is_channels_last(node):
+                self._plan.nodes[node.name or ""] = _in_float(node)
+
+    def _is_channels_last(self, node: ir.Node) -> bool:
+        """Whether a tensor comes from an integer convolution, whose order of elements has a fast MaxPool."""
+        pending, seen = [node], {node}
+        while pending:
+            for before in (value.producer() for value in data_inputs(pending.pop())):
+                if before is None or before in seen or self._plan.mode(before) is not NodeMode.INTEGER:
+                    continue
+                if is_op(before, "Conv"):
+                    return True
+                if before.op_type in KEEPS_ORDER:
+                    seen.add(before)
+                    pending.append(before)
+        return False
 
     def _integer(self) -> list[ir.Node]:
         return [node for node in self._model.graph if self._plan.mode(node) is NodeMode.INTEGER]
@@ -174,15 +202,20 @@ class Regions:
             lost += costs.volume * thousands / shape[0] * math.prod(shape[2:])
         if len(shape) == SERIES_RANK and shape[2] > 1 and groups == 1:
             lost -= costs.series * thousands / shape[0] * math.prod(shape[1:])
-        if is_depthwise(node):
-            return -lost - (
-                costs.call + costs.single * thousands if shape[0] == groups else costs.multiplied * millions
-            )
+        if is_depthwise(node) or shape[:2] == (1, 1):  # the kernel for single channels computes a single one, too
+            return -lost - self._lost_by_single_channels(shape[0], groups, millions, thousands)
         if groups > 1:
             return -lost - (0.0 if shape[1] >= WIDE_GROUP else costs.call)
         if shape[1] <= PICTURE_CHANNELS and math.prod(shape[2:]) <= PICTURE_KERNEL:
             return -lost - costs.picture * thousands
         return self._dense(millions, shape) - lost
+
+    def _lost_by_single_channels(self, results: int, channels: int, millions: float, thousands: float) -> float:
+        costs = self._costs
+        if results != channels:
+            return costs.multiplied * millions
+        narrow = next((share * costs.narrow for most, share in NARROW if channels < most), 0.0)
+        return costs.call + max(costs.single * thousands, narrow * millions)
 
     def _dense(self, millions: float, shape: tuple[int, ...] | None) -> float:
         fetched = math.prod(shape) / 1e3 if shape is not None else 0.0

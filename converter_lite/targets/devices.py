@@ -39,6 +39,7 @@ CPU = TargetSpec(
         product=0.2,
         fetched=0.02,
         single=0.33,
+        narrow=600,
         multiplied=1500,
         picture=0.3,
         series=0.1,

@@ -83,6 +83,7 @@ class KernelCosts:
         product: Lost by a product of matrices for each thousand results.
         fetched: Saved for each thousand elements of a weight, which are read from memory.
         single: Lost by a convolution of single channels, for each thousand results.
+        narrow: Lost by one of fewer channels than a vector holds, for each million multiplications.
         multiplied: Lost for each million multiplications where single channels have several results.
         picture: Lost by a small kernel over the few channels of a picture, for each thousand results.
         series: Saved by a kernel over one dimension, for each thousand elements of all channels at all places.
@@ -101,6 +102,7 @@ class KernelCosts:
     product: float
     fetched: float
     single: float
+    narrow: float
     multiplied: float
     picture: float
     series: float

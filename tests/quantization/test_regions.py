@@ -179,3 +179,34 @@ def test_a_convolution_of_volumes_copies_what_each_place_reads(channels: int, mo
     )
     modes, _ = planned(text, w=normal(64, channels, 3, 3, 3))
     assert modes["y"] == mode
+
+
+@pytest.mark.parametrize(
+    ("before", "mode"),
+    [
+        ("a = Conv<pads=[1,1,1,1]>(x, w) r = Relu(a)", "INTEGER"),
+        ("a = Conv<pads=[1,1,1,1]>(x, w) b = Conv<pads=[1,1,1,1]>(x, v) r = Add(a, b)", "INTEGER"),
+        ("a = Conv<pads=[1,1,1,1]>(x, w) s = Sigmoid(a) r = Mul(a, s)", "INTEGER"),
+        ("a = Conv<group=64>(x, multiplied) r = Relu(a)", "FLOAT"),
+        ("r = Exp(x)", "FLOAT"),
+    ],
+    ids=["Relu", "Add", "SiLU", "a float convolution", "no convolution"],
+)
+def test_a_max_pool_computes_with_integers_behind_integer_convolutions(before: str, mode: str) -> None:
+    channels = 128 if "multiplied" in before else 64
+    text = f"g (float[1,64,40,40] x) => (float[1,64,38,38] y) {{ {before} "
+    text += "m = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(r) y = Conv(m, u) }"
+    weights = {"w": normal(64, 64, 3, 3), "v": normal(64, 64, 3, 3), "multiplied": normal(128, 1, 1, 1)}
+    weights["u"] = normal(64, channels, 3, 3)
+    modes, _ = planned(text, **{name: array for name, array in weights.items() if f", {name})" in text})
+    assert modes["m"] == mode
+    assert modes["y"] == "INTEGER"
+
+
+@pytest.mark.parametrize(("channels", "kernel"), [(1, 256), (4, 63), (12, 63)])
+def test_few_single_channels_fill_no_vector(channels: int, kernel: int) -> None:
+    """A filter of one channel for one result is computed by the same kernel, whatever its number of groups is called."""
+    text = f"g (float[1,64,1,4000] x) => (float[1,64,1,{4001 - kernel}] y) {{ a = Conv(x, w) b = Conv<group={channels}>(a, v) "
+    weights = {"w": normal(channels, 64, 1, 1), "v": normal(channels, 1, 1, kernel), "u": normal(64, channels, 1, 1)}
+    modes, _ = planned(text + "y = Conv(b, u) }", **weights)
+    assert modes["b"] != "INTEGER"
