@@ -29,10 +29,10 @@ def fuse_gelu(model: ir.Model) -> int:
     return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Erf"))
 
 
-def spelled_out_gelus(graph: ir.Graph) -> set[ir.Value]:
-    """Results of exact Gelus that are spelled out with Erf, at any operator set."""
+def spelled_out_gelus(graph: ir.Graph) -> dict[ir.Value, tuple[ir.Value, list[ir.Node]]]:
+    """Results of exact Gelus that are spelled out with Erf, at any operator set -> the argument, and the nodes."""
     matches = [_match(node) for node in graph if is_op(node, "Erf")]
-    return {nodes[-1].outputs[0] for match in matches if match is not None for _, nodes in [match]}
+    return {match[1][-1].outputs[0]: match for match in matches if match is not None}
 
 
 def _fuse(erf: ir.Node) -> bool:

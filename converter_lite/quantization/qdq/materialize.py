@@ -19,6 +19,8 @@ Rules:
    where shapes are known) turns MatMul and Add into a Gemm, for which there is no integer kernel with a float bias.
 8. A Relu or Clip behind an integer MatMul or Gemm that is not dropped is written as Max and Min. With a Relu or Clip behind it,
    onnxruntime (1.32) computes the product with floats, and dequantizes its weight at every run.
+9. A Gelu that is spelled out with Div and Erf reads what a DequantizeLinear gives through such a Max, too. Without it,
+   onnxruntime (1.32) gives each of the two readers a DequantizeLinear of its own, and does not recognize the Gelu any more.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -34,6 +36,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.passes.gelu import spelled_out_gelus
 from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.clamps import saturation_clamps
 from converter_lite.quantization.placement import is_fused_clamp, reads_integer
@@ -156,10 +159,21 @@ class _Materializer:
             if node.op_type in ("MatMul", "Gemm") and self.plan.mode(node) is NodeMode.INTEGER:
                 keep_bias_apart(self.graph, node, self.names)
                 spell_out_clamp(self.graph, node, self.names)
+        self._join_gelus()
         used = {value for node in g.all_nodes(self.graph) for value in node.inputs}
         for name, value in list(self.graph.initializers.items()):
             if value not in used and not value.is_graph_output():
                 del self.graph.initializers[name]
+
+    def _join_gelus(self) -> None:
+        """Let one node read what is dequantized for a Gelu (rule 9)."""
+        for source, nodes in spelled_out_gelus(self.graph).values():
+            producer = source.producer()
+            if nodes[0].op_type == "Div" and producer is not None and producer.op_type == "DequantizeLinear":
+                guard = self._guard(source)
+                self.graph.insert_after(producer, guard)
+                for user, i in [(user, i) for user, i in source.uses() if user in nodes]:
+                    user.replace_input_with(i, guard.outputs[0])
 
     def _write_dynamic(self) -> None:
         writer = DynamicWriter(self.graph, self.quantized)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -253,3 +255,17 @@ def test_a_clamp_in_floats_leaves_a_product_its_integer_kernel(
     assert sqnr(model, made, samples_of(model)) > 30
     kernels = optimized(made, tmp_path)
     assert kernels["MatMulIntegerToFloat"] + kernels["QGemm"] == 1, kernels
+
+
+def test_a_runtime_recognizes_the_gelu_of_what_integers_give(tmp_path: Path) -> None:
+    text = """g (float[1,64,40,40] x) => (float[1,64,40,40] y) {
+        c = Conv<pads=[1,1,1,1]>(x, w1) d = Div(c, root) e = Erf(d) f = Add(e, one) h = Mul(c, f) k = Mul(h, half)
+        y = Conv(k, w2) }"""
+    constants: dict[str, Any] = {"root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5)}
+    model = build(text, w1=normal(64, 64, 3, 3) / 20, w2=normal(64, 64, 1, 1), **constants)
+    quantized = full(model)
+    assert quantized.plan.mode(next(iter(quantized.model.graph))) is NodeMode.INTEGER
+    optimized(written(quantized), tmp_path)
+    kinds = Counter(node.op_type for node in ir.load(tmp_path / "optimized.onnx").graph)
+    assert kinds["Gelu"] == 1
+    assert kinds["Erf"] == 0
