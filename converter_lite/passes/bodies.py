@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op
+from converter_lite.passes.rewrite import is_op, take_over
 
 MOVED = ("Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that are moved with the constants that they put into order: they cannot fail in a branch that is never taken."""
@@ -29,6 +29,47 @@ def hoist_constants(model: ir.Model) -> int:
         return 0
     hoisting = _Hoisting(model.graph)
     return sum(hoisting.run(inner, node) for node in outer for inner in g.subgraphs(node))
+
+
+def capture_constants(model: ir.Model) -> int:
+    """Let bodies of loops read the constants that every turn passes on unchanged, as Keras does with the weights of a layer.
+
+    ::
+
+        Loop(n, c, s, W) { s' = MatMul(s, W)  W' = W }    becomes    Loop(n, c, s) { s' = MatMul(s, W) }
+    """
+    loops = [node for node in g.all_nodes(model.graph) if is_op(node, "Loop")]
+    return sum(_capture(node) for node in loops)
+
+
+def _capture(node: ir.Node) -> bool:
+    body = node.attributes["body"].as_graph()
+    carried = range(2, len(node.inputs))
+    passed = [place for place in carried if g.is_constant(node.inputs[place]) and _is_passed_on(body, place)]
+    if node.graph is None or not passed or any(node.outputs[place - 2].is_graph_output() for place in passed):
+        return False
+    kept = [place for place in carried if place not in passed]
+    rows = range(len(node.inputs), len(node.inputs) + len(node.outputs) - len(carried))
+    replaced = [(body.inputs[place], node.inputs[place]) for place in passed]
+    replaced += [(node.outputs[place - 2], node.inputs[place]) for place in passed]
+    body.inputs[:] = [body.inputs[place] for place in (0, 1, *kept)]
+    body.outputs[:] = [body.outputs[place - 1] for place in (1, *kept, *rows)]
+    for value, constant in replaced:
+        value.replace_all_uses_with(constant)  # type: ignore[arg-type]
+    inputs = [node.inputs[place] for place in (0, 1, *kept)]
+    made = ir.Node("", "Loop", inputs, [node.attributes.pop("body")], num_outputs=len(kept) + len(rows), name=node.name)
+    node.graph.insert_before(node, made)
+    g.absorb_names(made, [node])
+    for place, value in zip((*kept, *rows), made.outputs, strict=True):
+        take_over(value, node.outputs[place - 2])
+    node.graph.remove(node, safe=True)
+    return True
+
+
+def _is_passed_on(body: ir.Graph, place: int) -> bool:
+    result, given = body.outputs[place - 1], body.inputs[place]
+    maker = result.producer()
+    return result is given or (is_op(maker, "Identity") and maker is not None and maker.inputs[0] is given)
 
 
 class _Hoisting:

@@ -15,7 +15,7 @@ from converter_lite.graph import all_nodes, assign_names, known_names
 from converter_lite.passes import common
 from converter_lite.passes.activation import recognize_relu
 from converter_lite.passes.batchnorm import fold_batchnorm
-from converter_lite.passes.bodies import hoist_constants
+from converter_lite.passes.bodies import capture_constants, hoist_constants
 from converter_lite.passes.branches import inline_branches
 from converter_lite.passes.constant_folding import fold_constants, fold_without_growth
 from converter_lite.passes.gelu import fuse_gelu
@@ -63,6 +63,7 @@ SETTLING: tuple[Pass, ...] = (
 
 RULES: tuple[Pass, ...] = (
     common.lift_constants,
+    capture_constants,
     hoist_constants,
     fold_shapes,
     share_sizes,

@@ -7,9 +7,9 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
 
-from converter_lite.passes.bodies import hoist_constants
+from converter_lite.passes.bodies import capture_constants, hoist_constants
 from converter_lite.passes.pipeline import optimize
-from tests.support import assert_same_outputs, clone, normal, operators
+from tests.support import assert_applies, assert_refuses, assert_same_outputs, build, clone, normal, operators
 
 
 def branch(name: str, rows: list[int]) -> onnx.GraphProto:
@@ -123,3 +123,36 @@ def test_results_of_a_branch_stay() -> None:
     after = clone(before)
     assert hoist_constants(after) == 1
     assert_same_outputs(before, after, *[{"c": np.array(c)} for c in (True, False)])
+
+
+CARRIED = """
+    g (float[2,5] x) => (float[2,5] y, float[N,2,5] all) {{
+        h, v, all = Loop(turns, yes, x, w) <
+            body = b (int64 i, bool c, float[2,5] s, float[5,5] k) => (bool d, float[2,5] n, float[5,5] m, float[2,5] row) {{
+                d = Identity(c) t = MatMul(s, k) n = Tanh(t) m = {0} row = Neg(n)
+            }}
+        >
+        y = MatMul(h, v)
+    }}
+"""
+
+
+def carried(passed: str) -> ir.Model:
+    return build(CARRIED.format(passed), turns=np.array(4, np.int64), yes=np.array(True), w=normal(5, 5) / 3)
+
+
+def test_a_constant_that_every_turn_passes_on_is_read_where_it_is() -> None:
+    model = carried("Identity(k)")
+    assert_applies(capture_constants, model, 1)
+    (loop,) = (node for node in model.graph if node.op_type == "Loop")
+    assert (len(loop.inputs), len(loop.outputs)) == (3, 2)
+    assert loop.name
+
+
+def test_what_a_turn_changes_is_carried_on() -> None:
+    assert_refuses(capture_constants, carried("Neg(k)"))
+
+
+def test_only_products_read_a_weight_of_a_loop() -> None:
+    optimized = optimize(carried("Identity(k)")).model
+    assert {user.op_type for user, _ in optimized.graph.initializers["w"].uses()} == {"MatMul"}
