@@ -16,21 +16,12 @@ from numpy.typing import NDArray
 
 from converter_lite.data.input_roles import Role, index_bound, role_of
 from converter_lite.data.inputs import InputSpec, feed_values, input_specs
-from converter_lite.data.layout import PICTURE_CHANNELS
+from converter_lite.data.open_sizes import USUAL_SIZES, OpenSizes
 from converter_lite.errors import DataError
 from converter_lite.graph import int_attribute
 
 MAX_BYTES = 1 << 30
 """Bytes of one input of a random sample; the largest inputs of known networks (3-D scans) have a quarter of it."""
-
-SEQUENCE_LENGTH = 16
-"""Length of an open dimension that is not a batch, channel or picture side."""
-
-PICTURE_SIDE = 64
-"""Height and width of a picture whose size is open: divisible by the strides of common backbones."""
-
-PICTURE_COLOURS = 3
-"""Channels of a picture whose channel count is open."""
 
 SMALL_INTEGER = 4
 """Integers without a known bound are drawn from 1..SMALL_INTEGER-1: valid as lengths, indices and classes alike."""
@@ -158,30 +149,28 @@ def random_samples(
     *,
     seed: int = 0,
     fixed_shapes: Mapping[str, tuple[int, ...]] | None = None,
-    length: int = SEQUENCE_LENGTH,
-    states: bool = False,
+    sizes: OpenSizes = USUAL_SIZES,
 ) -> RandomDataset:
     """Random samples that the model can run on.
 
     Floats are standard normal; row numbers stay below the rows of what they index; axes, shapes, sizes and lengths are what
     the operator behind them takes (:mod:`converter_lite.data.input_roles`); masks and booleans are one; other integers are
-    small. Open dimensions get one small size per symbolic name: batch 1, pictures 3x64x64, sequences ``length``; a name that
-    is a sum of others gets their sum.
+    small. Open dimensions get one small size per symbolic name: batch 1, pictures 3x64x64, sequences 16; a name that is a sum of
+    others gets their sum.
 
     Args:
         model: The model.
         count: Samples.
         seed: Same seed, same samples.
         fixed_shapes: Shapes that the user fixed, by input name.
-        length: Of open sequences.
-        states: An open size between two fixed ones is a batch (states of recurrent layers), else a length.
+        sizes: Of open dimensions.
 
     Raises:
         ModelError: An input is not a tensor of numbers.
         DataError: A fixed shape names no input or contradicts the model, or a sample would be too large.
     """
     values, specs = feed_values(model), input_specs(model, fixed_shapes)
-    shapes = _shapes(values, specs, _Open(length, states))
+    shapes = _shapes(values, specs, sizes)
     _refuse_huge(specs, shapes)
     draws = (_draw(value, spec, shape) for value, spec, shape in zip(values, specs, shapes, strict=True))
     return RandomDataset(tuple(draws), seed, count)
@@ -227,7 +216,7 @@ def _refuse_huge(specs: Sequence[InputSpec], shapes: Sequence[tuple[int, ...]]) 
             )
 
 
-def _shapes(values: Sequence[ir.Value], specs: Sequence[InputSpec], usual: _Open) -> list[tuple[int, ...]]:
+def _shapes(values: Sequence[ir.Value], specs: Sequence[InputSpec], usual: OpenSizes) -> list[tuple[int, ...]]:
     sizes: dict[str, int] = {}
     for value, spec in zip(values, specs, strict=True):
         for symbol, size in zip(_symbols(value, spec), spec.shape, strict=True):
@@ -271,25 +260,6 @@ def _terms(symbol: str, known: Collection[str]) -> list[str]:
     past = [name for name in known if "past" in name.lower() and "+" not in name]
     new = [name for name in known if name not in past and "seq" in name.lower() and "+" not in name and name != symbol]
     return [past[0], new[0]] if len(past) == len(new) == 1 else []
-
-
-@dataclass(frozen=True)
-class _Open:
-    """Sizes of open dimensions, see :func:`random_samples`."""
-
-    length: int
-    states: bool
-
-    def size(self, shape: tuple[int | None, ...], axis: int) -> int:
-        if axis == 0 and len(shape) > 1:
-            return 1
-        if len(shape) != 4:
-            is_state = self.states and len(shape) == 3 and axis == 1 and shape[0] is not None and shape[2] is not None
-            return 1 if is_state else self.length
-        channels_last = shape[3] in PICTURE_CHANNELS and shape[1] not in PICTURE_CHANNELS
-        if axis == (3 if channels_last else 1):
-            return PICTURE_COLOURS
-        return PICTURE_SIDE
 
 
 def _draw(value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> _Draw:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
-from converter_lite.data.random_samples import SEQUENCE_LENGTH, RandomDataset, random_samples
-from converter_lite.errors import ConverterError, ModelError, QualityError
+from converter_lite.data.open_sizes import OpenSizes, other_sizes
+from converter_lite.data.random_samples import RandomDataset, random_samples
+from converter_lite.errors import ConverterError, DataError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
@@ -40,9 +41,6 @@ LARGE_MODEL = 32 << 20
 
 PROFILED = 3
 """Runs of a profile; the fastest of each kernel counts."""
-
-OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
-"""Lengths of open sequences that are tried where the float model cannot run the usual one: windows of sound, for one."""
 
 OTHER_DEVICES = frozenset(str(device.value) for device in TargetDevice) - {"CPU", "X86"}
 """Devices for which a time on this processor says nothing."""
@@ -248,23 +246,29 @@ class Proof:
         Raises:
             ModelError: It runs on none of them; that of the usual length is given.
         """
-        usual = found = random_samples(model, self.samples, fixed_shapes=shapes)
-        other = random_samples(model, self.samples, fixed_shapes=shapes, length=1, states=True)
-        is_fixed = [draw.shape for draw in usual.draws] == [draw.shape for draw in other.draws]
-        lengths = () if is_fixed or self._is_large else (SEQUENCE_LENGTH, *OTHER_LENGTHS)
-        for states, length in product((False, True), lengths):
-            found = random_samples(model, self.samples, fixed_shapes=shapes, length=length, states=states)
-            try:
-                self._open_reference().run(next(iter(found)))
-            except ModelError:
-                found = usual
-                continue
-            break
+        found = usual = random_samples(model, self.samples, fixed_shapes=shapes)
+        shifted = random_samples(model, 1, fixed_shapes=shapes, sizes=OpenSizes(length=1, side=1, states=True))
+        is_open = [draw.shape for draw in usual.draws] != [draw.shape for draw in shifted.draws]
+        if is_open and not self._is_large and not self._runs(usual):
+            found = next(filter(self._runs, self._drawn(model, shapes)), usual)
         for note in found.notes:
             if note not in self._said:
                 self._said.add(note)
                 self._context.log.info(note)
         return found
+
+    def _drawn(self, model: ir.Model, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[RandomDataset]:
+        """Random samples of other sizes than the usual ones, but for those that would be too large."""
+        for sizes in other_sizes(model):
+            with suppress(DataError):
+                yield random_samples(model, self.samples, fixed_shapes=shapes, sizes=sizes)
+
+    def _runs(self, samples: RandomDataset) -> bool:
+        try:
+            self._open_reference().run(next(iter(samples)))
+        except ModelError:
+            return False
+        return True
 
     def gate(self, proven: list[Proven], log: Log) -> None:
         """Refuse files that are too far from the original.

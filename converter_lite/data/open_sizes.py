@@ -1,0 +1,101 @@
+"""Sizes for dimensions that a model leaves open, where nobody gives samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.data.layout import PICTURE_CHANNELS
+
+SEQUENCE_LENGTH = 16
+"""Length of an open dimension that is not a batch, channel or picture side."""
+
+PICTURE_SIDE = 64
+"""Height and width of a picture whose size is open: divisible by the strides of common backbones."""
+
+PICTURE_COLOURS = 3
+"""Channels of a picture whose channel count is open."""
+
+OTHER_LENGTHS = (64, 256, 512, 1024, 4096)
+"""Lengths that are tried where a model cannot run the usual one: windows of sound, for one."""
+
+OTHER_SIDES = (32, 48, 224, 320)
+"""Sides that are tried where a model cannot run the usual one: lines of text have 32 or 48 rows."""
+
+STEPS = 64
+"""Of a first axis that is no batch, for models that only run on many: convolutions over time."""
+
+MOST_TOLD = 4
+"""Most lengths that are tried because weights have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSizes:
+    """A choice of sizes.
+
+    Attributes:
+        length: Of open sequences.
+        side: Height and width of pictures.
+        states: An open size between two fixed ones is a batch (states of recurrent layers), else a length.
+        first: Of the first axis, usually a batch.
+    """
+
+    length: int = SEQUENCE_LENGTH
+    side: int = PICTURE_SIDE
+    states: bool = False
+    first: int = 1
+
+    def size(self, shape: tuple[int | None, ...], axis: int) -> int:
+        """For the open dimension ``axis`` of an input."""
+        if axis == 0 and len(shape) > 1:
+            return self.first
+        if len(shape) != 4:
+            is_state = self.states and len(shape) == 3 and axis == 1 and shape[0] is not None and shape[2] is not None
+            return 1 if is_state else self.length
+        channels_last = shape[3] in PICTURE_CHANNELS and shape[1] not in PICTURE_CHANNELS
+        return PICTURE_COLOURS if axis == (3 if channels_last else 1) else self.side
+
+
+USUAL_SIZES = OpenSizes()
+
+
+def other_sizes(model: ir.Model) -> Iterator[OpenSizes]:
+    """Choices for a model that cannot run the usual one: what its weights tell first."""
+    lengths = (*told_lengths(model), *OTHER_LENGTHS)
+    for length in lengths:
+        yield OpenSizes(length)
+    for side in OTHER_SIDES:
+        yield OpenSizes(side=side)
+    for length in (SEQUENCE_LENGTH, *lengths):
+        yield OpenSizes(length, states=True)
+    for length in (SEQUENCE_LENGTH, *lengths):
+        yield OpenSizes(length, first=STEPS)
+
+
+def told_lengths(model: ir.Model) -> tuple[int, ...]:
+    """Numbers of features that the first layers with weights read: one of them may be the open size of an input."""
+    found: dict[int, None] = {}
+    for node in model.graph:
+        size = _features(node)
+        if size is not None and size > 1:
+            found[size] = None
+        if len(found) == MOST_TOLD:
+            break
+    return tuple(found)
+
+
+def _features(node: ir.Node) -> int | None:
+    """The size of the axis over which a layer sums."""
+    shape = g.static_shape(g.input_at(node, 1)) if g.is_constant(g.input_at(node, 1)) else None
+    if not shape or len(shape) < 2:
+        return None
+    if node.op_type in ("LSTM", "GRU", "RNN"):
+        return shape[-1]
+    if node.op_type == "MatMul" or (node.op_type == "Gemm" and not g.int_attribute(node, "transB", 0)):
+        return shape[-2]
+    if node.op_type == "Gemm":
+        return shape[-1]
+    return shape[1] * g.int_attribute(node, "group", 1) if node.op_type == "Conv" else None

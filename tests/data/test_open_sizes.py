@@ -1,0 +1,60 @@
+"""Sizes for dimensions that a model leaves open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from converter_lite.data.open_sizes import OpenSizes, other_sizes, told_lengths
+from tests.cli.workshop import SUCCESS, command
+from tests.support import build, build_proto, normal
+
+LSTM = "g (float[T,F] x) => (float[1,1,5] h) { u = Unsqueeze(x, one) s, h = LSTM<hidden_size=5>(u, w, r) }"
+LINE = """g (float[N,3,H,W] x) => (float[N,8,V] y) {
+    c = Conv<strides=[16,8]>(x, w) s = Squeeze(c, two) y = Relu(s) }"""
+LAYERS = "g (float[N,F] x) => (float[N,M] y) {{ {} }}"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "weights", "expected"),
+    [
+        ("y = MatMul(x, w)", {"w": (24, 7)}, (24,)),
+        ("y = Gemm(x, w)", {"w": (24, 7)}, (24,)),
+        ("a = Gemm<transB=1>(x, w) y = Gemm(a, v)", {"w": (7, 24), "v": (9, 2)}, (24, 9)),
+        ("y = Add(x, w)", {"w": (24, 7)}, ()),
+    ],
+)
+def test_weights_tell_how_many_features_they_read(
+    nodes: str, weights: dict[str, tuple[int, ...]], expected: tuple[int, ...]
+) -> None:
+    model = build(LAYERS.format(nodes), **{name: normal(*shape) for name, shape in weights.items()})
+    assert told_lengths(model) == expected
+
+
+def test_each_choice_is_tried_once() -> None:
+    model = build(LAYERS.format("y = MatMul(x, w)"), w=normal(24, 7))
+    choices = list(other_sizes(model))
+    assert choices[0] == OpenSizes(24)
+    assert len(set(choices)) == len(choices)
+
+
+@pytest.mark.parametrize(
+    ("text", "weights", "shape"),
+    [
+        (LSTM, {"w": normal(1, 20, 33), "r": normal(1, 20, 5), "one": np.array([1])}, "x [1, 33]"),
+        (LINE, {"w": normal(8, 3, 48, 8), "two": np.array([2])}, "x [1, 3, 48, 48]"),
+    ],
+    ids=["features", "a line of text"],
+)
+def test_a_model_is_proven_with_sizes_that_it_runs_on(
+    text: str, weights: dict[str, np.ndarray], shape: str, tmp_path: Path
+) -> None:
+    onnx.save(build_proto(text, **weights), tmp_path / "m.onnx")
+    outcome = command(
+        "--fmk=ONNX", f"--modelFile={tmp_path / 'm.onnx'}", f"--outputFile={tmp_path / 'o'}", "--saveType=ONNX"
+    )
+    assert outcome.last_line == SUCCESS, outcome.said
+    assert f"random samples: {shape}" in outcome.said
