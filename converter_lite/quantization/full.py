@@ -37,6 +37,7 @@ from converter_lite.quantization.placement import (
     quantized_tensors,
 )
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.readable import EVERYTHING, cut, readable_ranges
 from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.settings import FullSettings
@@ -194,6 +195,7 @@ def activation_params(
     _, observe = METHODS[method]
     producers = {output.name: node for node in model.graph for output in node.outputs}
     grids, fixed = activation_grids(model, plan, target, sources), _fixed_ranges(model, plan)
+    readable = readable_ranges(model, sources)
     found: dict[str, QuantParams] = {}
     for source in dict.fromkeys(sources.values()):
         spec = grids.get(source, target.activation)
@@ -207,6 +209,7 @@ def activation_params(
         if producer is not None and is_fused_clamp(producer, plan):
             bounds = g.clamp_bounds(producer) or (low, high)
             low, high = max(low, bounds[0]), min(high, bounds[1])
+        low, high = cut(low, high, readable.get(source, EVERYTHING), spec.bits)
         try:
             found[source] = params_from_range(low, high, spec)
         except CalibrationError as error:
