@@ -12,7 +12,7 @@ from converter_lite.passes.spelled_out.functions import (
     spell_out_log_sum_exp,
     spell_out_selu,
 )
-from converter_lite.passes.spelled_out.images import spell_out_blocks, spell_out_grouped_deconvolution, spell_out_rows
+from converter_lite.passes.spelled_out.images import spell_out_grouped_deconvolution, spell_out_rows
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
     spell_out_gather_elements,
@@ -460,24 +460,3 @@ def test_sequences_of_other_lengths_stay() -> None:
     lengths = np.array([4, 2, 4], np.int64)
     assert_refuses(spell_out_reversal, build(text.format(""), lengths=lengths))
     assert_refuses(spell_out_reversal, build(text.format(", int64[3] lengths")))
-
-
-@pytest.mark.parametrize("strides", [(1, 1), (2, 1), (3, 2)])
-@pytest.mark.parametrize("dilations", [(1, 1), (1, 2)])
-@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 2, 1)])
-def test_blocks_are_put_together_by_filters(
-    strides: tuple[int, int], dilations: tuple[int, int], pads: tuple[int, int, int, int]
-) -> None:
-    size, block = (9, 8), (3, 2)
-    blocks = 1
-    for axis in (0, 1):
-        room = size[axis] + pads[axis] + pads[axis + 2] - dilations[axis] * (block[axis] - 1) - 1
-        blocks *= room // strides[axis] + 1
-    attributes = ", ".join(
-        f"{name}=[{','.join(map(str, numbers))}]"
-        for name, numbers in {"strides": strides, "dilations": dilations, "pads": pads}.items()
-    )
-    text = f"g (float[2,24,{blocks}] x) => (float[2,4,9,8] y) {{ y = Col2Im<{attributes}>(x, size, block) }}"
-    model = build(text, opset=18, size=np.array(size), block=np.array(block))
-    assert_applies(spell_out_blocks, model, 1)
-    assert operators(model)["ConvTranspose"] == 1

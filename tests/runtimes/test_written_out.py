@@ -134,6 +134,9 @@ CASES: dict[str, ir.Model] = {
     "blocks that overlap": _blocks(5, 4, "<strides=[2,2], pads=[1,1,1,1]>", (3, 3)),
     "blocks with gaps": _blocks(5, 5, "<dilations=[2,1]>", (3, 3)),
     "blocks with a rest": _blocks(4, 3, "<strides=[2,2]>", (2, 2)),
+    "a convolution of a long row": build(
+        "g (float[1,8,12000] x) => (float[1,3,12000] y) { y = Conv<pads=[3,3]>(x, w) }", w=normal(3, 8, 7) / 8
+    ),
     "an LSTM with peepholes": _peepholes(1),
     "an LSTM with peepholes both ways": _peepholes(2, ', direction="bidirectional"'),
 }

@@ -39,6 +39,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Celu",
             "Col2Im",
             "Conv",
+            "Conv of long rows",
             "ConvTranspose",
             "Einsum",
             "Expand",

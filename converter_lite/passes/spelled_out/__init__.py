@@ -27,6 +27,7 @@ from converter_lite.passes.spelled_out.grids import (
 from converter_lite.passes.spelled_out.images import (
     spell_out_blocks,
     spell_out_grouped_deconvolution,
+    spell_out_long_rows,
     spell_out_rows,
 )
 from converter_lite.passes.spelled_out.indexing import (
@@ -58,6 +59,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Clip": spell_out_computed_bounds,
         "Col2Im": spell_out_blocks,
         "Conv": spell_out_volumes,
+        "Conv of long rows": spell_out_long_rows,
         "ConvTranspose": spell_out_grouped_deconvolution,
         "Einsum": spell_out_einsum,
         "Equal": spell_out_infinite_equals,
