@@ -4,7 +4,8 @@
 
     x ─ DynamicQuantizeLinear ─ MatMulInteger(W) ─ Cast ─ Mul(scale x · scale W) ─ y
 
-becomes ``x ─ MatMul(DequantizeLinear W) ─ y``, whose node is one that quantizes its activations at run time.
+becomes ``x ─ MatMul(DequantizeLinear W) ─ y``, whose node is one that quantizes its activations at run time. Early versions of
+onnxruntime's quantizer round the bias of a convolution at run time, too, and add it to the integers: it is a bias again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from converter_lite.passes.rewrite import is_op, take_over
 FLOAT_OPERATORS = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
 """Product of integers -> product of floats."""
 
+LEFT_OVER = ("DynamicQuantizeLinear", "Mul", "Cast", "Add", "Reshape", "Floor", "Div")
+"""Operators around it that nothing reads any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Product:
@@ -31,14 +35,16 @@ class _Product:
     Attributes:
         node: The product.
         result: The last Mul.
-        operands: Floats of both sides, where DynamicQuantizeLinear reads them.
+        sources: The DynamicQuantizeLinear of both sides, where there is one.
         scale: The constant factor of the last Mul: scales of the weight.
+        bias: Floats that are added to the integers, in units of their scale.
     """
 
     node: ir.Node
     result: ir.Node
-    operands: tuple[ir.Value | None, ir.Value | None]
+    sources: tuple[ir.Node | None, ir.Node | None]
     scale: NDArray[np.float32] | None
+    bias: ir.Value | None = None
 
 
 def spell_out_dynamic_products(model: ir.Model) -> set[str]:
@@ -57,11 +63,14 @@ def spell_out_dynamic_products(model: ir.Model) -> set[str]:
 
 
 def _is_left_over(node: ir.Node) -> bool:
-    return is_op(node, "DynamicQuantizeLinear", "Mul", "Cast", *FLOAT_OPERATORS)
+    return is_op(node, *LEFT_OVER, *FLOAT_OPERATORS)
 
 
 def _match(node: ir.Node) -> _Product | None:
-    cast = g.single_consumer(node.outputs[0])
+    cast, bias = g.single_consumer(node.outputs[0]), None
+    if cast is not None and is_op(node, "ConvInteger") and is_op(cast, "Add"):
+        bias = _rounded_bias(cast.inputs[1] if cast.inputs[0] is node.outputs[0] else cast.inputs[0])
+        cast = g.single_consumer(cast.outputs[0]) if bias is not None else None
     result = g.single_consumer(cast.outputs[0]) if is_op(cast, "Cast") and cast is not None else None
     if result is None or cast is None or not is_op(result, "Mul"):
         return None
@@ -71,10 +80,19 @@ def _match(node: ir.Node) -> _Product | None:
     expected = [source.outputs[1] for source in sources if source is not None]
     if sources[0] is None or scales is None or set(scales[0]) != set(expected):
         return None
-    floats = tuple(source.inputs[0] if source is not None else None for source in sources)
     if sources[1] is None and (scales[1] is None or not g.is_constant(node.inputs[1])):
         return None
-    return _Product(node, result, (floats[0], floats[1]), scales[1])
+    return _Product(node, result, (sources[0], sources[1]), scales[1], bias)
+
+
+def _rounded_bias(value: ir.Value | None) -> ir.Value | None:
+    """The constant that is divided by a scale, rounded down and reshaped, as the bias of an integer convolution."""
+    for op_type in ("Reshape", "Cast", "Floor", "Div"):
+        node = value.producer() if value is not None else None
+        if node is None or not is_op(node, op_type):
+            return None
+        value = node.inputs[0]
+    return value if g.is_constant(value) else None
 
 
 def _dynamic_source(node: ir.Node, position: int) -> ir.Node | None:
@@ -100,17 +118,18 @@ def _factors(value: ir.Value | None) -> tuple[list[ir.Value], NDArray[Any] | Non
 def _rewrite(graph: ir.Graph, product: _Product, names: g.Names) -> str:
     node = product.node
     kind = FLOAT_OPERATORS[node.op_type]
-    data, other = product.operands
+    data, other = (source.inputs[0] if source is not None else None for source in product.sources)
     if other is None:
         other = _weight(graph, product, names)
     if data is None or other is None:
         return ""
-    made = ir.Node("", kind, [data, other], list(node.attributes.values()), name=node.name)
+    inputs = [data, other] if product.bias is None else [data, other, product.bias]
+    made = ir.Node("", kind, inputs, list(node.attributes.values()), name=node.name)
     graph.insert_before(product.result, made)
     made.outputs[0].dtype = ir.DataType.FLOAT
     take_over(made.outputs[0], product.result.outputs[0])
     graph.remove(product.result, safe=True)
-    return str(made.name) if kind == "MatMul" and product.operands[1] is None else ""
+    return str(made.name) if kind == "MatMul" and product.sources[1] is None else ""
 
 
 def _weight(graph: ir.Graph, product: _Product, names: g.Names) -> ir.Value | None:

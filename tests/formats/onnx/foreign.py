@@ -255,6 +255,19 @@ DYNAMIC = {
         "k = Mul(qs, s1) y = Mul(f, k)",
         constants=(("wu", (W + 128.0).astype(np.uint8)), ("s1", np.float32(0.004))),
     ),
+    "convolutions with rounded biases": Case(
+        "q, qs, qz = DynamicQuantizeLinear(x) p = ConvInteger<pads=[1,1,1,1]>(q, wu, qz, middle) "
+        "bstep = Mul(qs, s1) bd = Div(floats, bstep) bf = Floor(bd) bi = Cast<to=6>(bf) br = Reshape(bi, wide) pb = Add(p, br) "
+        "f = Cast<to=1>(pb) k = Mul(qs, s1) first = Mul(f, k) "
+        "v, vs, vz = DynamicQuantizeLinear(first) c = ConvInteger(v, ones, vz) g = Cast<to=1>(c) l = Mul(vs, s1) y = Mul(g, l)",
+        constants=(
+            ("wu", (W + 128.0).astype(np.uint8)),
+            ("s1", np.float32(0.004)),
+            ("floats", np.linspace(-3, 3, len(W), dtype=np.float32)),
+            ("wide", np.array([1, -1, 1, 1])),
+            ("ones", rng.integers(-100, 100, (len(W), len(W), 1, 1)).astype(np.int8)),
+        ),
+    ),
     "activations": Case(
         "t = Transpose<perm=[1,0]>(x) q, qs, qz = DynamicQuantizeLinear(x) r, rs, rz = DynamicQuantizeLinear(t) "
         "p = MatMulInteger(q, r, qz, rz) f = Cast<to=1>(p) k = Mul(qs, rs) y = Mul(f, k)",
