@@ -1,7 +1,8 @@
 """Ranges that the readers of a tensor tell apart: beyond them, a function is flat, and a grid needs no steps there.
 
 HardSwish gives 0 for everything up to -3, so that a grid from -3 on loses nothing where one from -20 on has steps five times as
-large. Sigmoid, Tanh and Gelu are taken as flat where they are within a tenth of a step of 8 bits from their limit.
+large. Sigmoid, Tanh and Gelu are taken as flat where they are within a tenth of a step of 8 bits from their limit; a Sigmoid only
+if its results are factors: as probabilities of rare events, 1e-4 and 3e-4 differ.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ def _clamp(node: ir.Node) -> Range:
     return g.clamp_bounds(node) or EVERYTHING
 
 
+def _is_factor(value: ir.Value) -> bool:
+    return not value.is_graph_output() and all(is_op(node, "Mul") for node in consumers(value))
+
+
 SATURATING: Mapping[str, Callable[[ir.Node], Range]] = MappingProxyType(
     {
         "Clip": _clamp,
@@ -37,7 +42,7 @@ SATURATING: Mapping[str, Callable[[ir.Node], Range]] = MappingProxyType(
         "HardSigmoid": _hard_sigmoid,
         "HardSwish": lambda _: (-3.0, math.inf),
         "Relu": _clamp,
-        "Sigmoid": lambda _: (-8.0, 8.0),
+        "Sigmoid": lambda node: (-8.0, 8.0) if _is_factor(node.outputs[0]) else EVERYTHING,
         "Tanh": lambda _: (-4.0, 4.0),
     }
 )

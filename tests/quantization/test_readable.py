@@ -31,7 +31,7 @@ def ranges(nodes: str, sources: dict[str, str] | None = None) -> dict[str, Range
         ("y = HardSigmoid<alpha=0.166666667>(a)", (-3, 3)),
         ("y = Relu(a)", (0, math.inf)),
         ("y = Clip(a, low, high)", (-2, 5)),
-        ("y = Sigmoid(a)", (-8, 8)),
+        ("s = Sigmoid(a) y = Mul(s, x)", (-8, 8)),
         ("y = Tanh(a)", (-4, 4)),
         ("h = HardSigmoid<alpha=0.166666667>(a) y = Mul(a, h)", (-3, math.inf)),
         ("b = Relu(a) c = HardSwish(a) y = Add(b, c)", (-3, math.inf)),
@@ -45,6 +45,8 @@ def test_a_function_is_flat_beyond_a_bound(nodes: str, expected: Range) -> None:
     "nodes",
     [
         "y = Abs(a)",
+        "y = Sigmoid(a)",
+        "s = Sigmoid(a) y = Add(s, x)",
         "b = HardSwish(a) y = Add(a, b)",
         "s = Sigmoid(a) y = Mul(a, s)",
         "h = HardSigmoid(x) y = Mul(a, h)",
