@@ -187,7 +187,7 @@ def _channel_reductions(
     graph.outputs.clear()
     build = _Builder(graph)
     axes: dict[tuple[int, ...], ir.Value] = {}
-    outputs = [f"{op_type}_{i}" for i, (_, op_type) in enumerate(wanted)]
+    outputs = [g.observation(op_type, i) for i, (_, op_type) in enumerate(wanted)]
     for output, (name, op_type) in zip(outputs, wanted, strict=True):
         value = pooled(graph, values[name], op_type) if op_type == "ReduceMax" else values[name]
         build.output(output, channel_node(graph, value, op_type, known=axes))

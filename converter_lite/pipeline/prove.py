@@ -20,6 +20,7 @@ from converter_lite.data.random_samples import RandomDataset, random_samples
 from converter_lite.errors import ConverterError, DataError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
 from converter_lite.log import Log
+from converter_lite.passes.input_values import HINT as BRANCHES
 from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.pipeline.accuracy import compare
@@ -57,6 +58,9 @@ NO_SAMPLES = (
     "the samples are random, and not every model runs on those: give samples that it runs on with --proofData=FILE.npz"
 )
 """What to do where a model does not run on them."""
+
+FIXED_SIZES = f"it may not allow the sizes of --inputShape; {BRANCHES}"
+"""What to do where a runtime does not load a model whose shapes are given."""
 
 if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
@@ -124,7 +128,8 @@ class Proof:
     def _open_reference(self) -> Session:
         """The float model; a large one is loaded only now, since it takes as much memory as all work before the proof."""
         if self._reference is None:
-            self._reference = _reference(self._original, self._context, self._threads)
+            hint = FIXED_SIZES if self._request.input_shape else ""
+            self._reference = _reference(self._original, self._context, self._threads, hint=hint)
         return self._reference
 
     @property
@@ -312,7 +317,7 @@ def _below(value: float, limit: float) -> str:
     return next((text for text in texts if float(text) < limit), str(value))
 
 
-def _reference(original: ir.Model, context: RunContext, threads: int) -> Session:
+def _reference(original: ir.Model, context: RunContext, threads: int, *, hint: str) -> Session:
     if is_larger_than_memory(original):
         return _in_blocks(original, context)
     try:
@@ -320,7 +325,7 @@ def _reference(original: ir.Model, context: RunContext, threads: int) -> Session
     except ModelError as error:
         foreign = _foreign(original)
         if not foreign:
-            raise
+            raise ModelError(error.message, where=error.where, hint=hint or error.hint) from error
         shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
         raise ModelError(
             error.message,

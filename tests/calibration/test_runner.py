@@ -160,3 +160,13 @@ def test_values_that_are_not_finite_are_found_in_clamped_pictures() -> None:
         samples[1]["x"][0, 1, 2, 3] = bad
         with pytest.raises(CalibrationError, match=r"tensor y, sample 2: .* NaN or infinite"):
             collect(model, ["y"], Need.MINMAX, samples, CalibrationContext())
+
+
+def test_names_of_the_model_are_left_to_it() -> None:
+    """PaddlePaddle's converter to ONNX calls results after their nodes."""
+    text = "g (float[2,3,4,4] x) => (float[2,3,4,4] y) {{ {0}_0 = Neg(x) {0}_1 = Exp({0}_0) y = Sigmoid({0}_1) }}"
+    model = build(text.format("ReduceMean"))
+    (means,) = sample_means(model, ["ReduceMean_1"], samples_of(model, 2), RunContext())
+    assert means.shape == (2, 3)
+    model = build(text.format("ReduceMax"))
+    assert channel_magnitudes(model, ["ReduceMax_0", "y"], samples_of(model, 2), RunContext())["y"].shape == (3,)

@@ -152,3 +152,8 @@ def test_a_bias_that_is_not_finite_is_named(workshop: Workshop, config: Config, 
         b=np.array([1, 2, value, 4, 5, 6, 7, 8], np.float32),
     )
     assert "constant b: it holds NaN or infinite values" in workshop.fail(1, config=config)
+
+
+def test_sizes_that_a_model_does_not_allow_are_blamed_on_the_flag(workshop: Workshop) -> None:
+    put(workshop, "g (float[N,M] x) => (float[N,M] y) { s = Squeeze(x) y = Concat<axis=1>(s, s) }", (1, 4))
+    assert "may not allow the sizes of --inputShape" in workshop.fail(1, "--inputShape=x:1,4")
