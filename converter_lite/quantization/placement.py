@@ -9,7 +9,10 @@ Rules, in this order (numbers are cited in the code):
 4. Where the device gains nothing from isolated integer operators, an operator without weights is quantized only
    between quantized neighbours. Repeat until nothing changes.
 5. Where the device computes them as fast in float, the layers that read a picture stay float (:mod:`.stem`).
-6. Where the device's kernels were measured, nodes and regions that take longer in integers stay float (:mod:`.regions`),
+6. Where the device's kernels were not measured, a depthwise convolution between nodes that compute in float (HardSwish, SiLU)
+   stays float: its short sums save less than it takes to quantize and dequantize what it reads and gives, and the channels
+   that share a grid there are not mixed.
+7. Where the device's kernels were measured, nodes and regions that take longer in integers stay float (:mod:`.regions`),
    where nothing would be quantized then, small weights are stored as integers, too; if there are none, the integers
    stay: they were asked for, and the result says how fast they are.
 """
@@ -26,10 +29,13 @@ from converter_lite.quantization.divisors import DIVIDES, divisor_nodes
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.quantization.regions import Regions
 from converter_lite.quantization.stem import stem
-from converter_lite.targets.operands import FLOAT_TYPES, operator, stored_weight
+from converter_lite.targets.operands import FLOAT_TYPES, is_depthwise, operator, stored_weight
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import Policy
 from converter_lite.targets.rules import data_inputs
+
+STANDS_ALONE = "a depthwise convolution between float nodes: integers would cost accuracy and save no time"
+"""Why one of rule 6 stays float."""
 
 READS_PICTURE = "reads a picture: integers would cost accuracy and save no time"
 """Why a layer of :mod:`.stem` stays float."""
@@ -56,10 +62,12 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:
         _drop_islands(model, plan)  # rule 4
+    if target.costs is None and target.float_divisors:
+        _leave_depthwise_alone(model, plan)  # rule 6
     kept = dict(plan.nodes)
     if (
         target.costs is not None and Regions(model, plan, target, target.costs, reads_integer).leave_slow_ones()
-    ):  # rule 6
+    ):  # rule 7
         _follow_clamps(model, plan)
         _drop_islands(model, plan)
     if not plan.quantized_nodes and (not skip or not _computes_with_integers(decide_nodes(model, target, frozenset()))):
@@ -114,6 +122,32 @@ def _follow_clamps(model: ir.Model, plan: QuantPlan) -> None:
             plan.keep_float(node, "follows a float node")
         elif g.clamp_bounds(node) is None:
             plan.keep_float(node, "its bounds are not constant")
+
+
+def _leave_depthwise_alone(model: ir.Model, plan: QuantPlan) -> None:
+    for node in model.graph:
+        if plan.mode(node) is not NodeMode.INTEGER or not is_depthwise(node):
+            continue
+        before, clamp = _behind_clamps(node.inputs[0]), _clamp_behind(node)
+        readers = [user for user, _ in (clamp or node).outputs[0].uses()]
+        if not any(other is not None and plan.mode(other) is NodeMode.INTEGER for other in (before, *readers)):
+            for alone in (node, clamp):
+                if alone is not None and plan.mode(alone) is NodeMode.INTEGER:
+                    plan.keep_float(alone, STANDS_ALONE)
+
+
+def _behind_clamps(value: ir.Value | None) -> ir.Node | None:
+    """The node that gives a value, or gave it to a Relu or Clip, which runtimes compute as the last step of others."""
+    node = value.producer() if value is not None else None
+    while node is not None and (entry := operator(node)) is not None and entry.role is Role.CLAMP:
+        node = node.inputs[0].producer() if node.inputs[0] is not None else None
+    return node
+
+
+def _clamp_behind(node: ir.Node) -> ir.Node | None:
+    reader = g.single_consumer(node.outputs[0])
+    entry = operator(reader) if reader is not None else None
+    return reader if entry is not None and entry.role is Role.CLAMP else None
 
 
 def _drop_islands(model: ir.Model, plan: QuantPlan) -> None:
