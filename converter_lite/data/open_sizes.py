@@ -28,6 +28,9 @@ OTHER_SIDES = (32, 48, 224, 320)
 STEPS = 64
 """Of a first axis that is no batch, for models that only run on many: convolutions over time."""
 
+MOST_BESIDE_STEPS = 512
+"""Largest length that is tried beside them: two open axes have it each."""
+
 MOST_TOLD = 4
 """Most lengths that are tried because weights have them."""
 
@@ -64,14 +67,15 @@ USUAL_SIZES = OpenSizes()
 
 def other_sizes(model: ir.Model) -> Iterator[OpenSizes]:
     """Choices for a model that cannot run the usual one: what its weights tell first."""
-    lengths = (*told_lengths(model), *OTHER_LENGTHS)
+    told = told_lengths(model)
+    lengths = (*told, *OTHER_LENGTHS)
     for length in lengths:
         yield OpenSizes(length)
     for side in OTHER_SIDES:
         yield OpenSizes(side=side)
     for length in (SEQUENCE_LENGTH, *lengths):
         yield OpenSizes(length, states=True)
-    for length in (SEQUENCE_LENGTH, *lengths):
+    for length in (SEQUENCE_LENGTH, *told, *(length for length in OTHER_LENGTHS if length <= MOST_BESIDE_STEPS)):
         yield OpenSizes(length, first=STEPS)
 
 
@@ -80,7 +84,7 @@ def told_lengths(model: ir.Model) -> tuple[int, ...]:
     found: dict[int, None] = {}
     for node in model.graph:
         size = _features(node)
-        if size is not None and size > 1:
+        if size is not None and 1 < size <= OTHER_LENGTHS[-1]:
             found[size] = None
         if len(found) == MOST_TOLD:
             break

@@ -45,6 +45,8 @@ def capture_constants(model: ir.Model) -> int:
 def _capture(node: ir.Node) -> bool:
     body = node.attributes["body"].as_graph()
     carried = range(2, len(node.inputs))
+    if len(node.outputs) < len(carried):  # the last ones may be left out
+        return False
     passed = [place for place in carried if g.is_constant(node.inputs[place]) and _is_passed_on(body, place)]
     if node.graph is None or not passed or any(node.outputs[place - 2].is_graph_output() for place in passed):
         return False
