@@ -12,7 +12,7 @@ from converter_lite.data.open_sizes import OpenSizes, other_sizes, told_lengths
 from tests.cli.workshop import SUCCESS, command
 from tests.support import build, build_proto, normal
 
-LSTM = "g (float[T,F] x) => (float[1,1,5] h) { u = Unsqueeze(x, one) s, h = LSTM<hidden_size=5>(u, w, r) }"
+PRODUCT = "g (float[T,F] x) => (float[T,5] y) { r = Relu(x) y = MatMul(r, w) }"
 LINE = """g (float[N,3,H,W] x) => (float[N,8,V] y) {
     c = Conv<strides=[16,8]>(x, w) s = Squeeze(c, two) y = Relu(s) }"""
 LAYERS = "g (float[N,F] x) => (float[N,M] y) {{ {} }}"
@@ -44,7 +44,7 @@ def test_each_choice_is_tried_once() -> None:
 @pytest.mark.parametrize(
     ("text", "weights", "shape"),
     [
-        (LSTM, {"w": normal(1, 20, 33), "r": normal(1, 20, 5), "one": np.array([1])}, "x [1, 33]"),
+        (PRODUCT, {"w": normal(33, 5)}, "x [1, 33]"),
         (LINE, {"w": normal(8, 3, 48, 8), "two": np.array([2])}, "x [1, 3, 48, 48]"),
     ],
     ids=["features", "a line of text"],
