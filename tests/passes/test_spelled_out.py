@@ -460,3 +460,14 @@ def test_sequences_of_other_lengths_stay() -> None:
     lengths = np.array([4, 2, 4], np.int64)
     assert_refuses(spell_out_reversal, build(text.format(""), lengths=lengths))
     assert_refuses(spell_out_reversal, build(text.format(", int64[3] lengths")))
+
+
+def test_truth_values_that_another_rule_moves_are_moved_as_floats() -> None:
+    text = "g (float[2,6,3] x) => (bool[2,6,3] y) { t = Greater(x, zero) "
+    text += "r = ReverseSequence<batch_axis=0, time_axis=1>(t, n) y = Not(r) }"
+    model = build(text, n=np.array([4, 4]), zero=np.float32(0))
+    after = optimize(clone(model), spelled_out=frozenset({"ReverseSequence", "Expand"})).model
+    moved = [node for node in after.graph if node.op_type in ("Gather", "Slice", "Transpose")]
+    assert moved
+    assert {node.inputs[0].dtype for node in moved if node.inputs[0] is not None} == {ir.DataType.FLOAT}
+    assert_same_outputs(model, after, random_feed(model))

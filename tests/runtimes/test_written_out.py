@@ -110,6 +110,12 @@ CASES: dict[str, ir.Model] = {
         "g (float[2,6,3] x) => (float[2,6,3] y) { y = ReverseSequence<batch_axis=0, time_axis=1>(x, lengths) }",
         lengths=np.array([4, 4]),
     ),
+    "ReverseSequence of truth values": build(
+        "g (float[2,6,3] x) => (float[2,6,3] y) { t = Greater(x, zero) "
+        "r = ReverseSequence<batch_axis=0, time_axis=1>(t, lengths) y = Where(r, x, zero) }",
+        lengths=np.array([4, 4]),
+        zero=np.float32(0),
+    ),
     "a Gelu of Erfc": build(GELU, **FACTORS),
     **{f"LRN of {size}": build(PICTURE.format(6, 5, 7, f"LRN<size={size}, alpha=0.3>(x)")) for size in (1, 5, 7)},
     "SpaceToDepth by 1": build(PICTURE.format(6, 5, 7, "SpaceToDepth<blocksize=1>(x)")),

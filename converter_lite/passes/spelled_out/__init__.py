@@ -63,7 +63,6 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "ConvTranspose": spell_out_grouped_deconvolution,
         "Einsum": spell_out_einsum,
         "Equal": spell_out_infinite_equals,
-        "Expand": spell_out_moved_truths,
         "GRU": spell_out_recurrent,
         "Gather": spell_out_negative_indices,
         "GatherElements": spell_out_gather_elements,
@@ -89,6 +88,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Selu": spell_out_selu,
         "Sign": spell_out_sign,
         "Softmax": spell_out_empty_rows,
+        "Expand": spell_out_moved_truths,  # the last one: others move truth values, too
     }
 )
 """Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling and

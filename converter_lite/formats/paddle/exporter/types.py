@@ -15,7 +15,14 @@ _GIVEN = {ir.DataType.INT8: _SAME_ORDER, ir.DataType.UINT8: _SAME_ORDER | {"Cast
 _FLOATS_ONLY = frozenset({"TopK"})
 """Operators whose kernel takes integers for floats."""
 
-_NOWHERE: Types = {ir.DataType.INT32: _FLOATS_ONLY, ir.DataType.INT64: _FLOATS_ONLY}
+_NO_TRUTHS = frozenset({"Gather", "Slice", "Transpose"})
+"""Operators whose kernels take truth values for floats; :mod:`~converter_lite.passes.spelled_out.logic` moves them as such."""
+
+_NOWHERE: Types = {
+    ir.DataType.INT32: _FLOATS_ONLY,
+    ir.DataType.INT64: _FLOATS_ONLY,
+    ir.DataType.BOOL: _NO_TRUTHS,
+}
 _ON_X86: Types = {**_NOWHERE, ir.DataType.INT32: _FLOATS_ONLY | {"Gather", "Transpose"}}
 
 
