@@ -81,3 +81,18 @@ def test_equal_bytes_of_another_type_or_shape_are_no_duplicates() -> None:
         c=np.zeros((2, 2), np.int32),
     )
     assert deduplicate_initializers(model) == 0
+
+
+def test_what_only_an_unused_branch_reads_goes_with_it() -> None:
+    text = """g (float[2,4] x, bool c) => (float[2,4] y) {
+        first = Neg(x)
+        inner = If(c) <then_branch = a () => (float[2,4] t) { t = Exp(first) },
+                       else_branch = b () => (float[2,4] e) { e = Abs(first) }>
+        second = Sin(x)
+        outer = If(c) <then_branch = p () => (float[2,4] u) { u = Add(second, inner) },
+                       else_branch = q () => (float[2,4] v) { v = MatMul(second, w) }>
+        y = Relu(x)
+    }"""
+    model = build(text, w=normal(4, 4))
+    assert_applies(remove_unused, model, 5)
+    assert [node.op_type for node in model.graph] == ["Relu"]
