@@ -14,6 +14,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.passes.input_shapes import inputs_and_results
 from converter_lite.passes.rewrite import consumers, is_op
 
 Range = tuple[float, float]
@@ -57,11 +58,10 @@ def readable_ranges(model: ir.Model, sources: Mapping[str, str]) -> dict[str, Ra
         sources: Tensor -> tensor whose grid it takes.
     """
     found: dict[str, Range] = {}
-    for node in model.graph:
-        for value in node.outputs:
-            source = sources.get(value.name or "")
-            if source is not None:
-                found[source] = _union(found.get(source, NOTHING), _readable(value, source, sources))
+    for value in inputs_and_results(model.graph):
+        source = sources.get(value.name or "")
+        if source is not None:
+            found[source] = _union(found.get(source, NOTHING), _readable(value, source, sources))
     return {source: readable for source, readable in found.items() if readable not in (EVERYTHING, NOTHING)}
 
 

@@ -68,6 +68,14 @@ def test_tensors_that_share_a_grid_are_read_together() -> None:
     assert ranges(nodes, {"a": "a", "b": "a"})["a"] == (-4, math.inf)
 
 
+def test_an_input_that_shares_a_grid_is_read_by_its_own_readers_too() -> None:
+    model = build(
+        "g (float[1,8,6,6] x) => (float[1,8,6,6] y) { b = Identity(x) c = HardSwish(b) d = Abs(x) y = Add(c, d) }",
+        opset=14,
+    )
+    assert readable_ranges(model, {"x": "x", "b": "x"}) == {}
+
+
 @pytest.mark.parametrize(
     ("observed", "readable", "expected"),
     [
