@@ -36,6 +36,7 @@ from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.read import read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import ConvertRequest
+from converter_lite.pipeline.rescue import second_choice
 from converter_lite.pipeline.result import ConvertResult, rejected_to_json
 from converter_lite.pipeline.rewrites import chosen_rewrites
 from converter_lite.pipeline.samples import (
@@ -52,15 +53,11 @@ from converter_lite.quantization.quantizer import Resources, decide, quantize
 from converter_lite.quantization.settings import FullSettings, Learning
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
-from converter_lite.runtime.serializing import constant_bytes
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
 from converter_lite.system.memory import MemoryWatch, peak_resident, rare_collections
 
 if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
-
-MANY_NODES, MANY_NODES_BYTES = 500, 256 << 20
-"""Nodes from which the collector of garbage runs rarely, and bytes of constants up to which that is done."""
 
 _Text = Callable[[ConvertResult], str]
 _Other = tuple[Path, Transaction, _Text]
@@ -150,7 +147,7 @@ class _Conversion:
         if request.dry_run:
             return self._dry_run(jobs, result)
         with ExitStack() as stack:
-            stack.enter_context(rare_collections(wanted=_is_all_nodes(jobs[0].prepared.model)))
+            stack.enter_context(rare_collections(wanted=jobs[0].prepared.is_all_nodes))
             settle = self._check_inputs(jobs, dataset)
             resources = self._resources(jobs, dataset, stack, settle)
             files = stack.enter_context(transaction(targets[0].parent))
@@ -158,9 +155,8 @@ class _Conversion:
             proof = Proof(source.model, request=request, dataset=given or dataset, context=self.context)
             proven = []
             for job in jobs:
-                with proof.blaming_the_model():
-                    quantized = self._finished_network(job, resources)
-                proven.append(self._write(job, quantized, files.work, proof))
+                quantized, written = self._written_network(job, resources, files.work, proof)
+                proven.append(written)
                 self.reporting.write_debug(job.format.name, quantized, job.prepared.model, dataset, proof)
                 self.reporting.add(result, job.format.name, quantized, job.prepared.model, dataset, proof)
                 if job.choice is not None or quantized.plan.quantized_nodes:
@@ -407,6 +403,21 @@ class _Conversion:
 
     # -- work -----------------------------------------------------------------------------------------------------
 
+    def _written_network(
+        self, job: _Job, resources: Resources, work: Path, proof: Proof
+    ) -> tuple[QuantizedModel, Proven]:
+        """A network and its file; a second one where the first missed a gate that nobody asked for."""
+        with proof.blaming_the_model():
+            quantized = self._finished_network(job, resources)
+        written = self._write(job, quantized, work, proof)
+        is_decided = self.request.min_cosine is not None or job.plan is not None or self.train is not None
+        choice = None if is_decided else second_choice(proof.missed(written), job.choice, quantized, self.log)
+        if choice is None:
+            return quantized, written
+        again = replace(job, choice=choice)
+        quantized = self._finished_network(again, resources)
+        return quantized, self._write(again, quantized, work, proof)
+
     def _finished_network(self, job: _Job, resources: Resources) -> QuantizedModel:
         quantized = self._quantize(job, resources)
         if self.train is None:
@@ -477,11 +488,6 @@ def _learn(
     from converter_lite.learning.rounding import learn_rounding
 
     return learn_rounding(starts, model, dataset.head(held_out.SAMPLES), learning, context)
-
-
-def _is_all_nodes(model: ir.Model) -> bool:
-    """Whether a graph takes time for its many nodes, and little memory for its constants."""
-    return len(model.graph) >= MANY_NODES and constant_bytes(model) < MANY_NODES_BYTES
 
 
 def _is_full(job: _Job) -> bool:

@@ -18,9 +18,14 @@ from converter_lite.passes.pipeline import ALL_REWRITES, OptimizeResult, Rewrite
 from converter_lite.passes.widening import compute_in_float32, computes_in_halves
 from converter_lite.quantization import forecast
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.runtime.serializing import constant_bytes
 
 if TYPE_CHECKING:
     from converter_lite.formats.source import Source
+
+
+MANY_NODES, MANY_NODES_BYTES = 500, 256 << 20
+"""Nodes from which a graph takes time for their number, and bytes of constants up to which it takes little memory."""
 
 
 @dataclass(slots=True)
@@ -41,6 +46,11 @@ class Prepared:
     def model(self) -> ir.Model:
         """The graph."""
         return self.quantized.model
+
+    @property
+    def is_all_nodes(self) -> bool:
+        """Whether the graph takes time for its many nodes, and little memory for its constants."""
+        return len(self.model.graph) >= MANY_NODES and constant_bytes(self.model) < MANY_NODES_BYTES
 
     def copy(self) -> QuantizedModel:
         """A graph that may be changed."""

@@ -78,6 +78,20 @@ class Proven:
     speed: Speed | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """An output whose mean cosine is below the quality gate."""
+
+    output: str
+    cosine: float
+    gate: float
+
+    def __str__(self) -> str:
+        return (
+            f"cosine {_below(self.cosine, self.gate)} of output {self.output} is below the quality gate {self.gate:g}"
+        )
+
+
 class Proof:
     """Compares written files with the model that was read.
 
@@ -282,14 +296,13 @@ class Proof:
             QualityError: A mean cosine is below the gate.
         """
         for item in proven:
-            limit = self.limit(item.choice)
-            worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
-            if worst is not None and limit is not None and worst.cosine < limit:
+            missed = self.missed(item)
+            if missed is not None:
                 log.info(f"{item.target}: not good enough")
                 for line in accuracy_lines(item.accuracy, samples=self.samples, kind=self.sample_kind):
                     log.info(line)
                 raise QualityError(
-                    f"cosine {_below(worst.cosine, limit)} of output {worst.name} is below the quality gate {limit:g}",
+                    str(missed),
                     where=str(item.target),
                     hint=remedies(item.choice, is_real=self.is_real),
                     details={"accuracy": accuracy_to_json(item.accuracy)},
@@ -303,6 +316,14 @@ class Proof:
                     hint="leave nodes that cost time in float (skip_quant_node; inspect --kernels shows them), or ask for less",
                     details={"speed": speed_to_json(item.speed)},
                 )
+
+    def missed(self, item: Proven) -> Missed | None:
+        """The worst output of a file, if it is below the gate."""
+        gate = self.limit(item.choice)
+        worst = min(item.accuracy, key=lambda output: output.cosine, default=None)
+        if worst is None or gate is None or worst.cosine >= gate:
+            return None
+        return Missed(worst.name, worst.cosine, gate)
 
     def limit(self, choice: Choice | None) -> float | None:
         """Least mean cosine of every output; ``None`` without a gate."""

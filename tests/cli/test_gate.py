@@ -1,5 +1,6 @@
 """The quality gate: when it holds, and what a miss does."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -140,3 +141,67 @@ def test_dynamic_weights_of_one_scale_are_gated_like_others(workshop: Workshop) 
     per_layer = changed(config, dynamic_quant_param={"quant_strategy": "ACWL"})
     assert "quality gate 0.95" in workshop.fail(1, config=per_layer)
     workshop.succeed("--minCosine=0", config=per_layer)
+
+
+CHANNELS = 48
+"""Enough that integers pay on every processor."""
+
+
+def save_chain(workshop: Workshop, layers: int) -> None:
+    """Convolutions of which the first reads a channel that it ignores, and that hides the others on their common grid."""
+    rng = np.random.default_rng(0)
+    shape, names = (CHANNELS, CHANNELS, 3, 3), ["x", *(f"t{i}" for i in range(layers - 1)), "y"]
+    weights = {f"w{i}": rng.normal(size=shape).astype(np.float32) / np.float32(20) for i in range(layers)}
+    weights["w0"][:, 0] = 0.0
+    nodes = " ".join(f"{b} = Conv<pads = [1,1,1,1]>({a}, w{i})" for i, (a, b) in enumerate(itertools.pairwise(names)))
+    graph = f"g (float[N,{CHANNELS},16,16] x) => (float[N,{CHANNELS},16,16] y) {{ {nodes} }}"
+    onnx.save(model_proto(graph, **weights), "model.onnx")
+    for path in (workshop.folder / "bins").iterdir():
+        values = rng.normal(size=(CHANNELS, 16, 16)).astype(np.float32)
+        values[0] *= 1e4
+        values.tofile(path)
+
+
+@pytest.mark.parametrize("save_type", ["ONNX", "MINDIR_LITE", "NAIVE_BUFFER"])
+def test_what_costs_most_stays_float_where_the_default_gate_is_missed(workshop: Workshop, save_type: str) -> None:
+    save_chain(workshop, layers=5)
+    flags = (f"--saveType={save_type}", "--inputDataFormat=NCHW", f"--inputShape=x:1,{CHANNELS},16,16")
+    outcome = workshop.succeed(*flags, "--json=r.json", "--savePlan=p.json", config=FULL)
+    assert (
+        "of output y is below the quality gate 0.95: the layers that cost the most accuracy are left out" in outcome.err
+    )
+    assert "1 node at most" in outcome.err
+    assert "the same again with skip_quant_node=node_t0" in outcome.out
+    (artefact,) = json.loads(Path("r.json").read_text(encoding="utf-8"))["artefacts"]
+    assert artefact["accuracy"][0]["cosine"] > 0.99
+    nodes = json.loads(Path("p.json").read_text(encoding="utf-8"))[save_type]["nodes"]
+    assert {name for name, node in nodes.items() if node["mode"] == "float"} == {"node_t0"}
+    assert "left in float to reach cosine 0.975" in nodes["node_t0"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "keys"),
+    [
+        (("--minCosine=0.95",), {}),  # a demand on the file as it is configured
+        ((), {"full_quant_param": {"target_device": "DSP"}}),  # integers only
+        (("--plan=p.json",), {}),  # the user decided
+    ],
+)
+def test_a_file_is_refused_where_nothing_may_be_left_out(
+    workshop: Workshop, flags: tuple[str, ...], keys: dict[str, dict[str, str]]
+) -> None:
+    save_chain(workshop, layers=5)
+    layout = ("--inputDataFormat=NCHW",)
+    workshop.succeed("--minCosine=0", "--savePlan=p.json", *layout, config=FULL)
+    assert "quality gate 0.95" in workshop.fail(1, *flags, *layout, config=changed(FULL, **keys))
+
+
+def test_a_file_is_refused_where_a_quarter_of_the_nodes_is_none(workshop: Workshop) -> None:
+    save_chain(workshop, layers=3)
+    assert "quality gate 0.95" in workshop.fail(1, "--inputDataFormat=NCHW", config=FULL)
+
+
+def test_without_a_gate_nothing_is_left_out(workshop: Workshop) -> None:
+    save_chain(workshop, layers=5)
+    outcome = workshop.succeed("--minCosine=0", "--inputDataFormat=NCHW", config=FULL)
+    assert "left out" not in outcome.said
