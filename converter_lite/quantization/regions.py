@@ -40,8 +40,8 @@ KEEPS_ORDER = frozenset({"Add", "AveragePool", "Clip", "Concat", "LeakyRelu", "M
 NARROW = ((8, 1.0), (16, 0.2))
 """Single channels below which an integer convolution fills no vector, and the share of the cost that it has then."""
 
-WIDE_GROUP = 4
-"""Input channels of a group from which an integer convolution of groups takes as long as a float one."""
+EVEN_GROUPS = range(8, 24)
+"""Input channels of a group where an integer convolution of groups takes about as long as a float one."""
 
 Reads = Callable[[ir.Node, int, QuantPlan], bool]
 
@@ -204,9 +204,12 @@ class Regions:
             lost -= costs.series * thousands / shape[0] * math.prod(shape[1:])
         if is_depthwise(node) or shape[:2] == (1, 1):  # the kernel for single channels computes a single one, too
             return -lost - self._lost_by_single_channels(shape[0], groups, millions, thousands)
+        if groups > 1 and shape[1] in EVEN_GROUPS:
+            return -lost
         if groups > 1:
-            return -lost - (0.0 if shape[1] >= WIDE_GROUP else costs.call)
-        if shape[1] <= PICTURE_CHANNELS and math.prod(shape[2:]) <= PICTURE_KERNEL:
+            places = thousands / shape[0] * groups
+            lost += (costs.grouped[0] + costs.grouped[1] * math.prod(shape[2:])) * places
+        if groups == 1 and shape[1] <= PICTURE_CHANNELS and math.prod(shape[2:]) <= PICTURE_KERNEL:
             return -lost - costs.picture * thousands
         return self._dense(millions, shape) - lost
 

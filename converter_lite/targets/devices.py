@@ -41,6 +41,7 @@ CPU = TargetSpec(
         single=0.33,
         narrow=600,
         multiplied=1500,
+        grouped=(3.0, 2.0),
         picture=0.3,
         series=0.1,
         volume=5.0,

@@ -48,6 +48,34 @@ def test_single_channels_with_several_results_stay_float_and_their_weights_are_s
     assert modes == {"a": "INTEGER", "b": "WEIGHT", "r": "FLOAT", "y": "INTEGER"}
 
 
+@pytest.mark.parametrize(
+    ("width", "mode"),
+    [
+        (4, "WEIGHT"),  # an integer kernel gathers the places of each group
+        (8, "INTEGER"),  # about as fast, and stays between integers
+        (32, "INTEGER"),
+    ],
+)
+def test_narrow_groups_stay_float(width: int, mode: str) -> None:
+    layers = (
+        f"a = Conv(x, w1) r = Relu(a) b = Conv<group={128 // width}, pads=[1,1,1,1]>(r, w2) s = Relu(b) y = Conv(s, w3)"
+    )
+    weights = {"w1": normal(128, 64, 1, 1), "w2": normal(128, width, 3, 3), "w3": normal(64, 128, 1, 1)}
+    modes, _ = planned(f"g (float[1,64,28,28] x) => (float[1,64,28,28] y) {{ {layers} }}", **weights)
+    assert modes == {"a": "INTEGER", "r": modes["r"], "b": mode, "s": modes["s"], "y": "INTEGER"}
+
+
+@pytest.mark.parametrize(("width", "mode"), [(8, "WEIGHT"), (16, "WEIGHT"), (32, "INTEGER")])
+def test_groups_save_between_float_functions_only_where_they_are_wide(width: int, mode: str) -> None:
+    layers = (
+        f"a = Tanh(x) b = Conv<group={128 // width}, pads=[1,1,1,1]>(a, w2) y = Tanh(b) c = Conv(p, w1) q = Conv(c, w1)"
+    )
+    weights = {"w1": normal(64, 64, 1, 1), "w2": normal(128, width, 3, 3)}
+    graph = "g (float[1,128,28,28] x, float[1,64,40,40] p) => (float[1,128,28,28] y, float[1,64,40,40] q)"
+    modes, _ = planned(f"{graph} {{ {layers} }}", **weights)
+    assert (modes["b"], modes["q"]) == (mode, "INTEGER")
+
+
 def test_a_network_in_which_all_would_stay_float_stores_its_small_weights() -> None:
     text = "g (float[1,4,4,4] x) => (float[1,4,4,4] y) { a = Conv(x, w1) r = Relu(a) y = Conv(r, w3) }"
     modes, _ = planned(text, w1=normal(4, 4, 1, 1), w3=normal(4, 4, 1, 1))
