@@ -58,9 +58,10 @@ def test_single_channels_with_several_results_stay_float_and_their_weights_are_s
 )
 def test_narrow_groups_stay_float(width: int, mode: str) -> None:
     layers = (
-        f"a = Conv(x, w1) r = Relu(a) b = Conv<group={128 // width}, pads=[1,1,1,1]>(r, w2) s = Relu(b) y = Conv(s, w3)"
+        f"a = Conv<pads=[1,1,1,1]>(x, w1) r = Relu(a) b = Conv<group={128 // width}, pads=[1,1,1,1]>(r, w2) s = Relu(b) "
+        "y = Conv<pads=[1,1,1,1]>(s, w3)"
     )
-    weights = {"w1": normal(128, 64, 1, 1), "w2": normal(128, width, 3, 3), "w3": normal(64, 128, 1, 1)}
+    weights = {"w1": normal(128, 64, 3, 3), "w2": normal(128, width, 3, 3), "w3": normal(64, 128, 3, 3)}
     modes, _ = planned(f"g (float[1,64,28,28] x) => (float[1,64,28,28] y) {{ {layers} }}", **weights)
     assert modes == {"a": "INTEGER", "r": modes["r"], "b": mode, "s": modes["s"], "y": "INTEGER"}
 
