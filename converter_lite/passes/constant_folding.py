@@ -160,11 +160,11 @@ def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value], *, limit: int) 
         return False
     if any(_is_exotic(value) for value in inputs):
         return False
-    for value in node.outputs:
-        size = _bytes(value)
-        if value.is_graph_output() or size is None or size > limit:
-            return False
-    return True
+    read = [value for value in node.outputs if value.uses() or value.is_graph_output()]
+    sizes = [_bytes(value) for value in read]
+    return not any(
+        value.is_graph_output() or size is None or size > limit for value, size in zip(read, sizes, strict=True)
+    )
 
 
 def _bytes(value: ir.Value) -> int | None:

@@ -108,6 +108,26 @@ def test_results_that_would_blow_the_model_up_are_computed_at_run_time(operator:
     assert_refuses(fold_constants, model)
 
 
+def test_a_result_that_nobody_reads_may_have_an_unknown_size() -> None:
+    """Weights that are standardized at run time (BiT): up to operator set 13 a BatchNormalization names statistics, too."""
+    model = build(
+        """g (float[N,3,8,8] x) => (float[N,4,6,6] y) {
+            n, o1, o2, o3, o4 = BatchNormalization(rows, scale, shift, m, v) w = Reshape(n, target) y = Conv(x, w) }""",
+        opset=13,
+        rows=normal(1, 4, 27),
+        scale=normal(4),
+        shift=normal(4),
+        m=normal(4),
+        v=np.ones(4, np.float32),
+        target=np.array([4, 3, 3, 3]),
+    )
+    infer_shapes(model)
+    for value in model.graph.node(0).outputs[1:]:
+        value.shape = None
+    assert_applies(fold_constants, model, 2)
+    assert operators(model) == {"Conv": 1}
+
+
 def test_small_expansions_are_folded() -> None:
     model = build(
         "g (float[3,4] x) => (float[3,4] y) { e = Expand(one, size) y = Add(x, e) }",

@@ -124,20 +124,27 @@ def _product(sizes: list[int]) -> int:
 
 
 def _reduce_l2(lowering: Lowering, node: ir.Node) -> None:
-    dimensions = rank(node.inputs[0])
-    axes = _axes(node, dimensions)
+    """The norm over several axes is the norm of norms: one axis at a time, from the last."""
+    sizes, keep = list(dims(node.inputs[0])), bool(g.int_attribute(node, "keepdims", 1))  # type: ignore[arg-type]
+    axes = sorted(_axes(node, len(sizes)), reverse=True)
     name = lowering.tensor(node.inputs[0])
-    if len(axes) == 1:
+    for axis in axes:
+        sizes[axis : axis + 1] = [1] if keep else []
+        is_last = axis == axes[-1]
+        result = (
+            lowering.result(node.outputs[0])
+            if is_last
+            else lowering.temporary(f"{node.outputs[0].name}.norm{axis}", tuple(sizes))
+        )
         attributes = {
-            "axis": attr(axes[0]),
+            "axis": attr(axis),
             "porder": attr(2.0),
             "epsilon": attr(1e-12),
-            "keepdim": attr(bool(g.int_attribute(node, "keepdims", 1))),
+            "keepdim": attr(keep),
             "asvector": attr(False),
         }
-        lowering.emit("p_norm", {"X": [name]}, {"Out": [lowering.result(node.outputs[0])]}, attributes)
-        return
-    raise Unsupported("ReduceL2 over several axes", "write Mul, ReduceSum, Sqrt")
+        lowering.emit("p_norm", {"X": [name]}, {"Out": [result]}, attributes)
+        name = result
 
 
 def _reduce_l1(lowering: Lowering, node: ir.Node) -> None:
