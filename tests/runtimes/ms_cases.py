@@ -41,6 +41,14 @@ def convolutions() -> Iterator[Case]:
         yield case(name, "Conv", values((1, 14, 2, 9)), const((14, 1, kernel, kernel)), const((14,), 2), **around)
     yield case("conv_without_bias", "Conv", x, const((5, 4, 3, 3)), **plain)
     yield case("conv_variable_bias", "Conv", x, const((5, 4, 3, 3)), values((5,), 2), **plain)
+    single = values((1, 4, 9, 8))
+    for name, filters, attributes in (
+        ("correlation", (4, 1, 4, 3), {"group": 4}),
+        ("groups", (6, 2, 3, 2), {"group": 2, "strides": [2, 1], "pads": [1, 0, 1, 1]}),
+        ("pixels", (5, 4, 1, 1), {}),
+    ):
+        yield case(f"conv_computed_filters_{name}", "Conv", single, values(filters, 2), **attributes)
+    yield case("conv_1d_computed_filters", "Conv", values((1, 4, 9)), values((5, 4, 3), 2), const((5,), 2))
     yield case("conv_1d_variable_bias", "Conv", values((2, 4, 9)), const((5, 4, 3)), values((5,), 2))
     yield case("deconv_variable_bias", "ConvTranspose", x, const((4, 5, 3, 3)), values((5,), 2), **plain)
     for name, shape, pads, dilation in (

@@ -44,6 +44,10 @@ def convolutions(c: Cases) -> None:
         )
     c.add("Conv depthwise 5x5", "Conv", IMAGE, consts={1: (4, 1, 5, 5), 2: (4,)}, group=4, pads=[2, 2, 2, 2])
     c.add("Conv depthwise multiplier 2", "Conv", IMAGE, consts={1: (8, 1, 3, 3), 2: (8,)}, group=4)
+    c.add("Conv correlation", "Conv", IMAGE, (4, 1, 4, 3), group=4)
+    c.add("Conv computed filters", "Conv", IMAGE, (6, 2, 3, 2), group=2, strides=[2, 1], pads=[1, 0, 1, 1])
+    c.add("Conv computed pixels", "Conv", IMAGE, (5, 4, 1, 1), consts={2: (5,)})
+    c.add("Conv 1-D computed filters", "Conv", (1, 4, 20), (6, 4, 3))
     c.add("Conv 1-D", "Conv", (1, 4, 20), consts={1: (6, 4, 3), 2: (6,)}, pads=[1, 1])
     c.add("Conv 1-D stride 2", "Conv", (2, 4, 20), consts={1: (6, 2, 3)}, group=2, strides=[2])
     c.add(

@@ -40,6 +40,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Col2Im",
             "Conv",
             "Conv of long rows",
+            "Conv with computed filters",
             "ConvTranspose",
             "Einsum",
             "Expand",

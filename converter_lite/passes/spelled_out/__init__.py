@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from converter_lite.passes.spelled_out.choices import spell_out_choices, spell_out_computed_bounds
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
+from converter_lite.passes.spelled_out.filters import spell_out_computed_filters
 from converter_lite.passes.spelled_out.functions import (
     spell_out_celu,
     spell_out_log_softmax,
@@ -60,6 +61,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Col2Im": spell_out_blocks,
         "Conv": spell_out_volumes,
         "Conv of long rows": spell_out_long_rows,
+        "Conv with computed filters": spell_out_computed_filters,
         "ConvTranspose": spell_out_grouped_deconvolution,
         "Einsum": spell_out_einsum,
         "Equal": spell_out_infinite_equals,

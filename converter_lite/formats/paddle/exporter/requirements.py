@@ -15,6 +15,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Clip",
             "Col2Im",
             "Conv",
+            "Conv with computed filters",
             "Einsum",
             "Equal",
             "Expand",
