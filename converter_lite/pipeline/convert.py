@@ -411,7 +411,11 @@ class _Conversion:
             quantized = self._finished_network(job, resources)
         written = self._write(job, quantized, work, proof)
         is_decided = self.request.min_cosine is not None or job.plan is not None or self.train is not None
-        choice = None if is_decided else second_choice(proof.missed(written), job.choice, quantized, self.log)
+        choice = (
+            None
+            if is_decided or proof.is_large
+            else second_choice(proof.missed(written), job.choice, quantized, self.log)
+        )
         if choice is None:
             return quantized, written
         again = replace(job, choice=choice)

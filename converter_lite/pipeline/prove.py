@@ -153,6 +153,11 @@ class Proof:
         return min(wanted, len(self._dataset)) if self._dataset is not None else wanted
 
     @property
+    def is_large(self) -> bool:
+        """Whether the model is run in blocks, because memory does not hold it."""
+        return self._is_large
+
+    @property
     def is_real(self) -> bool:
         """Whether they are samples of the user."""
         return self._dataset is not None

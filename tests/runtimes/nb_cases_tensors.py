@@ -305,6 +305,8 @@ def reduction(c: Cases) -> None:
             c.add(f"{op} int64", op, numbers, consts={1: ints(1)}, releases=NEW)
             c.add(f"{op} int64 (0, 2) of 3", op, numbers, consts={1: ints(0, 2)}, releases=NEW)
     c.add("ReduceL2", "ReduceL2", SHAPE, consts={1: ints(1)})
+    c.add("ReduceL2 of all", "ReduceL2", SHAPE)
+    c.add("ReduceL2 to a number", "ReduceL2", SHAPE, keepdims=0)
     for axes in ((2, 3), (1, 3), (-1, 0, 1)):  # several axes: the norm of norms
         for keep in (0, 1):
             c.add(f"ReduceL2 {axes} {keep}", "ReduceL2", SHAPE, consts={1: ints(*axes)}, keepdims=keep)

@@ -126,7 +126,10 @@ def _product(sizes: list[int]) -> int:
 def _reduce_l2(lowering: Lowering, node: ir.Node) -> None:
     """The norm over several axes is the norm of norms: one axis at a time, from the last."""
     sizes, keep = list(dims(node.inputs[0])), bool(g.int_attribute(node, "keepdims", 1))  # type: ignore[arg-type]
-    axes = sorted(_axes(node, len(sizes)), reverse=True)
+    named = _axes(node, len(sizes))
+    if not sizes or (not named and g.int_attribute(node, "noop_with_empty_axes", 0)):
+        raise Unsupported("ReduceL2 over no axis", "write Abs")
+    axes = sorted(named or range(len(sizes)), reverse=True)
     name = lowering.tensor(node.inputs[0])
     for axis in axes:
         sizes[axis : axis + 1] = [1] if keep else []
