@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from converter_lite.log import Log, counted
 from converter_lite.pipeline.prove import Missed
+from converter_lite.quantization import fallback
 from converter_lite.quantization.choice import Choice
-from converter_lite.quantization.fallback import candidates
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.settings import Goal
 
@@ -35,7 +35,7 @@ def second_choice(missed: Missed | None, choice: Choice | None, quantized: Quant
     """
     if missed is None or choice is None:
         return None
-    nodes = len(candidates(quantized)) // SHARE
+    nodes = len(fallback.candidates(quantized)) // SHARE
     if choice.measures or not choice.target.float_divisors or not nodes:
         return None
     log.warning(
