@@ -162,7 +162,7 @@ def save_chain(workshop: Workshop, layers: int) -> None:
         values.tofile(path)
 
 
-@pytest.mark.parametrize("save_type", ["ONNX", "MINDIR_LITE", "NAIVE_BUFFER"])
+@pytest.mark.parametrize("save_type", ["ONNX", "MINDIR_LITE", "NAIVE_BUFFER", "PADDLE"])
 def test_what_costs_most_stays_float_where_the_default_gate_is_missed(workshop: Workshop, save_type: str) -> None:
     save_chain(workshop, layers=5)
     flags = (f"--saveType={save_type}", "--inputDataFormat=NCHW", f"--inputShape=x:1,{CHANNELS},16,16")

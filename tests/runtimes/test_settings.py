@@ -71,6 +71,22 @@ g (float[1,12,32] x) => (float[1,12,16] y) {
 """In one row of a hundred, three columns of ``e`` are far larger than all others."""
 
 
+FILTERS = """
+g (float[1,3,16,16] x) => (float[1,8,13,13] y) {
+    a = Conv<pads=[1,1,1,1]>(x, w1, b1)
+    b = Relu(a)
+    t = MaxPool<kernel_shape=[4,4], strides=[4,4]>(b)
+    f = Reshape(t, single)
+    c = Conv<group=24>(b, f)
+    n = ReduceL2(c, rows_and_columns)
+    s = Add(n, one)
+    d = Div(c, s)
+    [last] y = Conv(d, w2, b2)
+}
+"""
+"""A picture correlated with itself, as trackers do, and set off against its norm."""
+
+
 def uneven(*shape: int, seed: int) -> Array:
     """Weights whose output channels differ by ten: what one step per layer costs shows."""
     spread = np.geomspace(0.3, 3, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
@@ -108,6 +124,20 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
             "scale": np.geomspace(0.1, 4, 32).astype(np.float32),
             "offset": normal(32, seed=4),
             "bo": normal(16),
+        },
+    ),
+    "filters": (
+        FILTERS,
+        18,
+        (1, 3, 16, 16),
+        {
+            "w1": uneven(24, 3, 3, 3, seed=1),
+            "b1": normal(24, seed=2),
+            "single": np.array([24, 1, 4, 4]),
+            "rows_and_columns": np.array([2, 3]),
+            "one": np.array(1, np.float32),
+            "w2": uneven(8, 24, 1, 1, seed=3),
+            "b2": normal(8, seed=4),
         },
     ),
     "spikes": (
@@ -227,6 +257,12 @@ def test_columns_apart_hold_in_the_runtime(setting: str, runtime: str, tally: Ta
     flags = [f"--saveType={save_type}", *([f"--nbTarget={processor}"] if processor else []), "-v"]
     said = "columns apart" in command(*FLAGS, *flags).out
     assert said is (processor != "x86")  # there it stores integers and computes in float
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("setting", ["full", "KL", "full, nothing rewritten", "weights", "four bits with data"])
+def test_computed_filters_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
+    judge("filters", setting, runtime, tally, folder)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
