@@ -43,6 +43,7 @@ from converter_lite.targets.devices import SYMMETRIC_WEIGHT
 from converter_lite.targets.operands import (
     FLOAT_TYPES,
     bias_of,
+    has_short_columns,
     is_recurrent,
     is_small,
     missing_weight,
@@ -220,7 +221,8 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
             axis = stored_axis(node, weight) if has_axis else None
             spec = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True, axis=axis)
         else:
-            axis = output_channel_axis(node, weight) if settings.weight_per_channel else None
+            has_axis = settings.weight_per_channel and not has_short_columns(node, weight, settings.shared_below)
+            axis = output_channel_axis(node, weight) if has_axis else None
             spec = QuantSpec(8, signed=True, symmetric=True, narrow_range=SYMMETRIC_WEIGHT.narrow_range, axis=axis)
         known = plan.weights.get(weight.name)
         if known is not None and known.spec.axis != spec.axis:

@@ -190,7 +190,8 @@ class Regions:
         costs, shape = self._costs, g.static_shape(weight_of(node))
         millions, thousands = _multiplications(node) / 1e6, (_elements(node.outputs[0]) or 0) / 1e3
         if node.op_type != "Conv" or shape is None:
-            return self._dense(millions, shape) - costs.product * thousands
+            columns = (g.static_shape(node.outputs[0]) or (0,))[-1] / 1e3
+            return self._dense(millions, shape) - costs.product * thousands - costs.column * columns
         reader = g.single_consumer(node.outputs[0])
         fused = reader is not None and reader.op_type == "HardSwish"
         lost = _time(costs.activation, node.outputs[0]) if fused else 0.0

@@ -141,6 +141,7 @@ class DynamicSettings:
         rows: Activations may have a scale per row; otherwise every tensor has one.
         recurrent: DYNAMIC: LSTMs compute with integers where that is faster, WEIGHT: weights of recurrent layers are only stored
             as integers (as all others are with DYNAMIC).
+        shared_below: Columns of fewer elements share one scale (:class:`~converter_lite.targets.spec.TargetSpec`).
         recurrent_per_channel: Weights of recurrent layers have a scale per row; otherwise each has one.
         costs: Products are only stored as integers where computing with them would take longer; ``None``: that was not measured.
     """
@@ -153,6 +154,7 @@ class DynamicSettings:
     rows: bool = True
     recurrent: NodeMode = NodeMode.DYNAMIC
     recurrent_per_channel: bool = True
+    shared_below: int = 0
     costs: KernelCosts | None = None
 
 

@@ -37,6 +37,7 @@ CPU = TargetSpec(
         call=0.5,
         saved=6.0,
         product=0.2,
+        column=2.0,
         fetched=0.02,
         single=0.33,
         narrow=600,

@@ -107,6 +107,17 @@ def output_channel_axis(node: ir.Node, weight: ir.Value) -> int | None:
     return 1 if node.op_type == "MatMul" and len(shape) == 2 else None
 
 
+def has_short_columns(node: ir.Node, weight: ir.Value, least: int) -> bool:
+    """Whether the columns of a product's weight have fewer than ``least`` elements: too few for scales of their own."""
+    axis, shape = output_channel_axis(node, weight), g.static_shape(weight)
+    return (
+        node.op_type in ("MatMul", "Gemm")
+        and shape is not None
+        and axis is not None
+        and prod(shape) < least * shape[axis]
+    )
+
+
 def is_depthwise(node: ir.Node) -> bool:
     """Whether every output channel of a Conv reads one input channel."""
     shape = g.static_shape(g.input_at(node, 1))

@@ -81,6 +81,7 @@ class KernelCosts:
         call: Lost by a product or a convolution before it saves anything.
         saved: Saved for each million multiplications.
         product: Lost by a product of matrices for each thousand results.
+        column: Lost by it for each thousand columns of its weight, however many rows it computes.
         fetched: Saved for each thousand elements of a weight, which are read from memory.
         single: Lost by a convolution of single channels, for each thousand results.
         narrow: Lost by one of fewer channels than a vector holds, for each million multiplications.
@@ -102,6 +103,7 @@ class KernelCosts:
     call: float
     saved: float
     product: float
+    column: float
     fetched: float
     single: float
     narrow: float

@@ -10,7 +10,15 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams, QuantSpec
-from converter_lite.targets.operands import RECURRENT, is_recurrent, is_small, operator, stored_axis, stored_weights
+from converter_lite.targets.operands import (
+    RECURRENT,
+    has_short_columns,
+    is_recurrent,
+    is_small,
+    operator,
+    stored_axis,
+    stored_weights,
+)
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import Capability, KernelCosts, StemLimits
 from converter_lite.targets.rules import refusal
@@ -33,6 +41,8 @@ class TargetSpec:
         averaged: Most elements that an integer average adds up without overflow; ``None``: any number.
         weight_only: Operators without integer kernels whose weights are stored as integers all the same.
         stored_per_channel: Those of them that may have a scale per channel.
+        shared_below: Columns of a product's weight share one scale where they have fewer elements than this: parameters
+            of their own would take more space than integers save.
         float_output: Weighted operators whose integer kernel can give float results.
         float_addend: An Add reads the addend that comes straight from a convolution in float (one kernel).
         only_between_weighted: Operators without weights are quantized only between quantized neighbours,
@@ -57,6 +67,7 @@ class TargetSpec:
     averaged: int | None = None
     weight_only: frozenset[str] = frozenset()
     stored_per_channel: frozenset[str] = frozenset({"Gather", *RECURRENT})
+    shared_below: int = 2
     float_output: frozenset[str] = frozenset()
     float_addend: bool = False
     only_between_weighted: bool = True
@@ -73,6 +84,8 @@ class TargetSpec:
         weight = next(iter(stored_weights(node)), None)
         has_axis = node.op_type in self.stored_per_channel | self.per_channel_operators
         axis = stored_axis(node, weight) if weight is not None and has_axis else None
+        if weight is not None and has_short_columns(node, weight, self.shared_below):
+            axis = None
         is_stored = weight is not None and node.op_type in self.weight_only
         return Capability(
             integer=self._missing_kernel(node) or refusal(node),

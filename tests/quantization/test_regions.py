@@ -77,6 +77,24 @@ def test_groups_save_between_float_functions_only_where_they_are_wide(width: int
     assert (modes["b"], modes["q"]) == (mode, "INTEGER")
 
 
+@pytest.mark.parametrize(
+    ("inputs", "rows", "mode"),
+    [
+        (16, 1, "WEIGHT"),  # the kernel multiplies scales of 4,000 columns
+        (256, 1, "INTEGER"),
+        (64, 64, "INTEGER"),  # it does so once for all rows
+    ],
+)
+def test_a_wide_product_of_few_inputs_stays_float(inputs: int, rows: int, mode: str) -> None:
+    graph = f"g (float[1,64,40,40] p, float[{rows},{inputs}] x) => (float[1,64,40,40] q, float[{rows},4000] y)"
+    modes, _ = planned(
+        f"{graph} {{ c = Conv(p, w1) q = Conv(c, w1) y = MatMul(x, w) }}",
+        w1=normal(64, 64, 1, 1),
+        w=normal(inputs, 4000),
+    )
+    assert (modes["y"], modes["q"]) == (mode, "INTEGER")
+
+
 def test_a_network_in_which_all_would_stay_float_stores_its_small_weights() -> None:
     text = "g (float[1,4,4,4] x) => (float[1,4,4,4] y) { a = Conv(x, w1) r = Relu(a) y = Conv(r, w3) }"
     modes, _ = planned(text, w1=normal(4, 4, 1, 1), w3=normal(4, 4, 1, 1))

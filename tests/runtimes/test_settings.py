@@ -87,6 +87,16 @@ g (float[1,3,16,16] x) => (float[1,8,13,13] y) {
 """A picture correlated with itself, as trackers do, and set off against its norm."""
 
 
+EXPERTS = """
+g (float[1,12,32] x) => (float[1,12,2000] y) {
+    [route] r = MatMul(x, wr)
+    s = Sigmoid(r)
+    [experts] y = MatMul(s, we)
+}
+"""
+"""A weight of few rows and many columns, whose scales would take more space than its integers save."""
+
+
 def uneven(*shape: int, seed: int) -> Array:
     """Weights whose output channels differ by ten: what one step per layer costs shows."""
     spread = np.geomspace(0.3, 3, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
@@ -140,6 +150,7 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
             "b2": normal(8, seed=4),
         },
     ),
+    "experts": (EXPERTS, 17, (1, 12, 32), {"wr": normal(32, 4, seed=1) / 6, "we": normal(4, 2000, seed=2)}),
     "spikes": (
         SPIKES,
         17,
@@ -263,6 +274,14 @@ def test_columns_apart_hold_in_the_runtime(setting: str, runtime: str, tally: Ta
 @pytest.mark.parametrize("setting", ["full", "KL", "full, nothing rewritten", "weights", "four bits with data"])
 def test_computed_filters_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
     judge("filters", setting, runtime, tally, folder)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("setting", ["full", "full, nothing rewritten", "weights", "sixteen bits", "dynamic"])
+def test_short_columns_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
+    judge("experts", setting, runtime, tally, folder)
+    if setting != "sixteen bits" and (written := next(folder.glob("out.*"), None)) is not None:
+        assert written.stat().st_size < 0.7 * (folder / "model.onnx").stat().st_size
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

@@ -55,7 +55,7 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
         settings = replace(settings, storage=MsStorage(packed=packed))
     elif isinstance(settings, DynamicSettings):
         # kernels of these runtimes do not saturate
-        settings = replace(settings, portable=False, rows=False, costs=None)
+        settings = replace(settings, portable=False, rows=False, costs=None, shared_below=MS_CPU.shared_below)
         settings = replace(settings, recurrent=NodeMode.WEIGHT, recurrent_per_channel=False)
         if not settings.weight_per_channel:
             notes += (

@@ -37,6 +37,7 @@ MS_CPU = TargetSpec(
     averaged=LARGEST_AVERAGE,
     weight_only=frozenset({"ConvTranspose", "Gather", *RECURRENT}),
     stored_per_channel=frozenset({"Gather"}),
+    shared_below=7,
     float_stem=DEVICE_STEM,
     note="integer kernels of the MindSpore Lite 2.0.0 runtimes",
 )
