@@ -255,6 +255,13 @@ def indexing(c: Cases) -> None:
     for mode in ("reflect", "edge"):
         c.add(f"Pad {mode} of channels", "Pad", (1, 4, 6, 5), consts={1: ints(0, 1, 0, 2, 0, 2, 1, 0)}, mode=mode)
         c.add(f"Pad {mode} of rows", "Pad", (2, 4, 6), consts={1: ints(0, 0, 1, 1, 0, 2)}, mode=mode)
+        c.add(f"Pad {mode} of long rows", "Pad", (1, 1, 3000), consts={1: ints(0, 0, 128, 0, 0, 127)}, mode=mode)
+        c.add(f"Pad {mode} of batches", "Pad", (3, 4, 5), consts={1: ints(2, 0, 0, 1, 0, 0)}, mode=mode)
+    c.add("Pad round rows", "Pad", (2, 40, 6), consts={1: ints(1, 3, 0, 0, 5, 2)}, opset=19, mode="wrap")
+    wide = ints(0, 3, 0, 0, 0, 2, 0, 0)
+    c.add("Pad of many channels", "Pad", (1, 8, 24, 20), consts={1: wide, 2: scalar(1.5)})
+    c.add("Pad of many channels with zeros", "Pad", (1, 8, 24, 20), consts={1: wide})
+    c.add("Pad of many channels with the least", "Pad", (1, 8, 24, 20), consts={1: wide, 2: scalar(float(np.finfo(np.float32).min))})
     c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     c.add("OneHot", "OneHot", ints(1, 0, 3), consts={1: scalar(4, np.int64), 2: floats(0, 1)}, releases=NEW)

@@ -134,6 +134,11 @@ def long(value: int) -> Attribute:
     return Attribute(AttrType.LONG, int(value))
 
 
+def longs(values: Sequence[int]) -> Attribute:
+    """LONGS attribute."""
+    return Attribute(AttrType.LONGS, tuple(int(v) for v in values))
+
+
 def floats(values: Sequence[float] | NDArray[np.floating]) -> Attribute:
     """FLOATS attribute, each value as float32 holds it."""
     return Attribute(AttrType.FLOATS, tuple(np.asarray(values, np.float32).tolist()))

@@ -158,9 +158,10 @@ def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
 
 
 def spell_out_padding(model: ir.Model) -> int:
-    """Replace a Pad that repeats elements by a Gather for each axis, and what negative pads cut off by a Slice.
+    """Replace a Pad that repeats elements by such a Pad of a picture for each axis, and what negative pads cut off by a Slice.
 
-    A Pad that repeats elements at the sides of a picture stays, unless it goes round.
+    A Pad that goes round becomes a Concat of what is repeated; integers, and what goes round more than once, are gathered by
+    index.
 
     Refused: unknown sizes, pads or axes that are not constant.
     """
@@ -184,14 +185,46 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
     is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap"
     if is_picture or name == "constant":
         return False
-    value, sizes = node.inputs[0], list(shape)
-    for axis, both in pads.items():
-        index = np.pad(np.arange(sizes[axis]), both, mode=name)  # type: ignore[call-overload]
-        sizes[axis] = len(index)
-        picks = g.add_initializer(graph, f"{node.name}_axis_{axis}", index.astype(np.int64))
-        value = insert(graph, node, "Gather", [value, picks], tuple(sizes), axis=axis)
+    value, sizes, is_float = node.inputs[0], list(shape), node.inputs[0].dtype in (ir.DataType.FLOAT, None)
+    for axis, (begin, end) in pads.items():
+        size = sizes[axis]
+        sizes[axis] = begin + size + end
+        if name != "wrap" and is_float:
+            value = _pad_as_picture(graph, node, value, axis, (begin, end), tuple(sizes))
+        elif max(begin, end) <= size and name == "wrap":
+            ends = [(size - begin, size, begin), (0, end, end)]
+            before, after = (
+                [] if not count else [_sliced(graph, node, value, axis, start, stop)] for start, stop, count in ends
+            )
+            value = insert(graph, node, "Concat", [*before, value, *after], tuple(sizes), axis=axis)
+        else:
+            index = np.pad(np.arange(size), (begin, end), mode=name)  # type: ignore[call-overload]
+            picks = g.add_initializer(graph, f"{node.name}_axis_{axis}", index.astype(np.int64))
+            value = insert(graph, node, "Gather", [value, picks], tuple(sizes), axis=axis)
     replace([node], ir.node("Identity", [value]))
     return True
+
+
+def _pad_as_picture(
+    graph: ir.Graph, node: ir.Node, value: ir.Value, axis: int, both: tuple[int, int], sizes: tuple[int, ...]
+) -> ir.Value:
+    """Pad an axis as the height of a picture that has the axes before it as channels, and those behind it as width."""
+    before, after, (begin, end) = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :]), both
+    size = sizes[axis] - begin - end
+    picture = reshaped(graph, node, value, (1, before, size, after))
+    pads = g.add_initializer(graph, f"{node.name}_pads_{axis}", np.array([0, 0, begin, 0, 0, 0, end, 0], np.int64))
+    mode = node.attributes["mode"].as_string()
+    padded = insert(graph, node, "Pad", [picture, pads], (1, before, sizes[axis], after), mode=mode)
+    return reshaped(graph, node, padded, sizes)
+
+
+def _sliced(graph: ir.Graph, node: ir.Node, value: ir.Value, axis: int, start: int, stop: int) -> ir.Value:
+    """The elements of an axis from ``start`` to in front of ``stop``."""
+    bounds = {"from": start, "to": stop, "axis": axis}
+    stored = [g.add_initializer(graph, f"{node.name}_{name}", np.array([b], np.int64)) for name, b in bounds.items()]
+    sizes = list(g.static_shape(value) or ())
+    sizes[axis] = stop - start
+    return insert(graph, node, "Slice", [value, *stored], tuple(sizes))
 
 
 def _cut(

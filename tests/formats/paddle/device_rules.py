@@ -17,6 +17,7 @@ from tests.formats.paddle.half_rules import precision_violations
 
 RELEASE_2_12 = "2"
 TYPES = {
+    "L": AttrType.LONGS,
     "i": AttrType.INT,
     "f": AttrType.FLOAT,
     "s": AttrType.STRING,
@@ -81,6 +82,7 @@ ATTRIBUTES: dict[str, str] = {
     **dict.fromkeys(("transpose2", "flip"), "axis:I"),
     "cast": "in_dtype:i out_dtype:i",
     "tile": "repeat_times:I",
+    "fill_constant": "shape:L dtype:i value:f str_value:s force_cpu:b",
     "pad2d": "mode:s pad_value:f paddings:I data_format:s",
     "pad3d": "mode:s value:f paddings:I data_format:s",
     "pixel_shuffle": "upscale_factor:i",
