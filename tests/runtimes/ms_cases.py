@@ -239,6 +239,10 @@ def comparisons() -> Iterator[Case]:
     yield case("where_broadcast", "Where", b[:1], x, y)
     yield case("where_int", "Where", b, i, j)
     yield case("where_image", "Where", _whole(IMAGE, 2) > 0, values(), (np.float32(0),))
+    large = (1, 6, 20, 30)
+    for name, shape in (("number", ()), ("row", (30,)), ("channels", (6, 1, 1)), ("all", large)):
+        yield case(f"where_of_a_{name}", "Where", _whole(large, 2) > 0, values(large), (values(shape, 1),))
+    yield case("where_of_constants", "Where", _whole(large, 2) > 0, (np.float32(0),), (values((30,)),))
     yield case("is_nan", "IsNaN", np.where(x > 0, x, np.float32("nan")))
 
 

@@ -141,6 +141,15 @@ def comparison(c: Cases) -> None:
         feed = {"a": c.data(shape), "b": c.data(SHAPE)}
         constants = [c.constant("zero", scalar(0)), c.constant("k", scalar(-7))]
         c.graph(f"Where {name}", nodes, feed, constants, ["y"])
+    large = (1, 6, 20, 30)
+    for name, sizes in (("a number", ()), ("a row", (30,)), ("channels", (6, 1, 1))):
+        nodes = [
+            onnx.helper.make_node("Greater", ["a", "zero"], ["p"], name="p"),
+            onnx.helper.make_node("Where", ["p", "a", "k"], ["y"], name="where"),
+        ]
+        k = np.random.default_rng(3).standard_normal(sizes).astype(np.float32)
+        constants = [c.constant("zero", scalar(0)), c.constant("k", k)]
+        c.graph(f"Where of {name}", nodes, {"a": c.data(large)}, constants, ["y"])
     c.add("Cast to int64", "Cast", c.data(SHAPE) * 4, to=7, releases=NEW)
     c.add("Cast to int32", "Cast", c.data(SHAPE) * 4, to=6)
     c.add("Cast from int64", "Cast", ints(1, -2, 3), to=1, releases=NEW)
@@ -261,7 +270,12 @@ def indexing(c: Cases) -> None:
     wide = ints(0, 3, 0, 0, 0, 2, 0, 0)
     c.add("Pad of many channels", "Pad", (1, 8, 24, 20), consts={1: wide, 2: scalar(1.5)})
     c.add("Pad of many channels with zeros", "Pad", (1, 8, 24, 20), consts={1: wide})
-    c.add("Pad of many channels with the least", "Pad", (1, 8, 24, 20), consts={1: wide, 2: scalar(float(np.finfo(np.float32).min))})
+    c.add(
+        "Pad of many channels with the least",
+        "Pad",
+        (1, 8, 24, 20),
+        consts={1: wide, 2: scalar(float(np.finfo(np.float32).min))},
+    )
     c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     c.add("OneHot", "OneHot", ints(1, 0, 3), consts={1: scalar(4, np.int64), 2: floats(0, 1)}, releases=NEW)

@@ -192,10 +192,8 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
         if name != "wrap" and is_float:
             value = _pad_as_picture(graph, node, value, axis, (begin, end), tuple(sizes))
         elif max(begin, end) <= size and name == "wrap":
-            ends = [(size - begin, size, begin), (0, end, end)]
-            before, after = (
-                [] if not count else [_sliced(graph, node, value, axis, start, stop)] for start, stop, count in ends
-            )
+            before = [_sliced(graph, node, value, axis, size - begin, size)] if begin else []
+            after = [_sliced(graph, node, value, axis, 0, end)] if end else []
             value = insert(graph, node, "Concat", [*before, value, *after], tuple(sizes), axis=axis)
         else:
             index = np.pad(np.arange(size), (begin, end), mode=name)  # type: ignore[call-overload]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,12 +157,17 @@ def _where(ctx: Lowering, node: ir.Node) -> None:
     ctx.bind(out, ctx.emit("Where", inputs, dims, dtype=ctx.dtype(out)), perm)
 
 
+STORED_BLOCK = 256
+"""Elements that a constant may grow by where it is stored broadcast; more take more space than the operator that does it."""
+
+
 def expanded(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
-    """A tensor broadcast to ``dims``; constants are broadcast here."""
+    """A tensor broadcast to ``dims``; constants are broadcast here, if they are small or no floats."""
     tensor = ctx.ms.tensors[index]
     if tuple(tensor.dims) == tuple(dims):
         return index
-    if isinstance(tensor.data, np.ndarray):
+    is_small = tensor.dtype is not DataType.FLOAT32 or math.prod(dims) - math.prod(tensor.dims) <= STORED_BLOCK
+    if isinstance(tensor.data, np.ndarray) and is_small:
         array = tensor.data
         lifted = array.reshape((1,) * (len(dims) - array.ndim) + array.shape)
         return ctx.add_constant(np.broadcast_to(lifted, tuple(dims)), tensor.name)

@@ -6,6 +6,7 @@ values become floats 0 and 1, are multiplied or expanded, and come back by a com
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.lowering import (
+    STORED_BLOCK,
     Handler,
     Lowering,
     Unsupported,
@@ -115,11 +117,13 @@ def _places(lowering: Lowering, node: ir.Node) -> None:
 def _expanded(lowering: Lowering, value: ir.Value | None, wanted: tuple[int, ...]) -> str:
     assert value is not None
     array = g.constant(value)
-    if array is not None:
+    kind, elements = element_type(value), math.prod(wanted)
+    if array is not None and array.size == 1 and kind is VarType.FP32:
+        return lowering.filled(f"{value.name}.expanded", wanted, float(array.reshape(())))
+    if array is not None and (kind is VarType.BOOL or elements - array.size <= STORED_BLOCK):
         return lowering.parameter(f"{value.name}.expanded", np.broadcast_to(array, wanted).copy())
     if dims(value) == wanted:
         return lowering.tensor(value)
-    kind = element_type(value)
     if kind is not VarType.BOOL:
         return expand(lowering, lowering.tensor(value), dims(value), wanted, kind=kind, dtype=dtype_name(value))
     floats = expand(lowering, _truth_as_float(lowering, value), dims(value), wanted)

@@ -5,6 +5,7 @@ Operator families (package ``ops``) call the methods here; they decide which Pad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,9 +25,13 @@ from converter_lite.formats.paddle.program import (
     Variable,
     VarType,
     attr,
+    longs,
     var_type,
 )
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+
+STORED_BLOCK = 256
+"""Elements up to which a repeated number or row is stored; an operator that repeats it takes as much space."""
 
 RESERVED = ("feed", "fetch")
 """Variables that every file has; tensors of these names are renamed."""
@@ -153,6 +158,21 @@ class Lowering:
         name = self.fresh(hint)
         self.parameters[name] = array
         self._declare(name, var_type(array.dtype), array.shape, persistable=True)
+        return name
+
+    def filled(self, hint: str, shape: tuple[int, ...], number: float) -> str:
+        """A tensor of one float number: stored where it is small, otherwise made by the runtime."""
+        if math.prod(shape) <= STORED_BLOCK:
+            return self.parameter(hint, np.full(shape, number, np.float32))
+        name = self.temporary(hint, shape)
+        attributes = {
+            "shape": longs(shape),
+            "dtype": attr(int(VarType.FP32)),
+            "value": attr(number),
+            "str_value": attr(repr(number)),
+            "force_cpu": attr(False),
+        }
+        self.emit("fill_constant", {}, {"Out": [name]}, attributes)
         return name
 
     # Weights.

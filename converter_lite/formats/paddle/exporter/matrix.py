@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.fusion import Activation, take_activation, take_bias
 from converter_lite.formats.paddle.exporter.logic import expand
 from converter_lite.formats.paddle.exporter.lowering import (
+    STORED_BLOCK,
     Handler,
     Lowering,
     Unsupported,
@@ -89,7 +91,8 @@ def _same_batch(lowering: Lowering, value: ir.Value | None, result: ir.Value) ->
         return lowering.tensor(value)
     matrix = dims(value)[-2:]  # type: ignore[arg-type]
     array = g.constant(value)
-    if array is not None and value is not None and -1 not in wanted:
+    is_small = array is not None and math.prod((*wanted, *matrix)) - array.size <= STORED_BLOCK
+    if array is not None and value is not None and -1 not in wanted and is_small:
         return lowering.parameter(f"{value.name}.expanded", np.broadcast_to(array, (*wanted, *matrix)).copy())
     if -1 in (*own, *wanted, *matrix):
         raise Unsupported("a matrix product that broadcasts unknown dimensions", "give --inputShape")

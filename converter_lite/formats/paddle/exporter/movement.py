@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import onnx_ir as ir
 
@@ -22,12 +20,9 @@ from converter_lite.formats.paddle.exporter.lowering import (
     text_attribute,
 )
 from converter_lite.formats.paddle.exporter.reshaping import cast, reshape
-from converter_lite.formats.paddle.program import VarType, attr, ints, longs
+from converter_lite.formats.paddle.program import VarType, attr, ints
 
 INT32_MAX = 2**31 - 1
-
-STORED_BLOCK = 256
-"""Elements of a block of one number up to which it is stored; more take more space than the operator that makes them."""
 
 
 def _concat(lowering: Lowering, node: ir.Node) -> None:
@@ -176,27 +171,11 @@ def _pad_by_concat(lowering: Lowering, node: ir.Node, begin: list[int], end: lis
         for count, place in ((begin[axis], 0), (end[axis], len(parts) + 1)):
             if count:
                 block = (*sizes[:axis], count, *sizes[axis + 1 :])
-                parts.insert(place, _filled(lowering, f"{node.name}.padding", block, fill))
+                parts.insert(place, lowering.filled(f"{node.name}.padding", block, fill))
         sizes[axis] += begin[axis] + end[axis]
         last = axis == axes[-1]
         name = lowering.result(value) if last else lowering.temporary(f"{value.name}.padded", sizes)
         lowering.emit("concat", {"X": parts}, {"Out": [name]}, {"axis": attr(axis)})
-
-
-def _filled(lowering: Lowering, hint: str, sizes: tuple[int, ...], fill: float) -> str:
-    """A block of one number: stored where it is small, otherwise made by the runtime."""
-    if math.prod(sizes) <= STORED_BLOCK:
-        return lowering.parameter(hint, np.full(sizes, fill, np.float32))
-    name = lowering.temporary(hint, sizes)
-    attributes = {
-        "shape": longs(sizes),
-        "dtype": attr(int(VarType.FP32)),
-        "value": attr(fill),
-        "str_value": attr(repr(fill)),
-        "force_cpu": attr(False),
-    }
-    lowering.emit("fill_constant", {}, {"Out": [name]}, attributes)
-    return name
 
 
 def _expand(lowering: Lowering, node: ir.Node) -> None:

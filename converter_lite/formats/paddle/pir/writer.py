@@ -93,8 +93,8 @@ class _Writer:
             kind = _tensor(self.variables[name])
             self._emit("1.fetch", [self.numbers[name]], [kind], self._place(name, operator))
         elif operator.type == "fill_constant":
-            shape, kind = [int(size) for size in operator.get("shape")], VarType(operator.get("dtype"))
-            self.numbers[operator.outputs["Out"][0]] = self._filled(operator.get("value"), kind, shape)
+            sizes, dtype = [int(size) for size in operator.get("shape")], VarType(operator.get("dtype"))
+            self.numbers[operator.outputs["Out"][0]] = self._filled(operator.get("value"), dtype, sizes)
         elif operator.type == "quantize_linear":
             self._round(operator)
         elif operator.type == "dequantize_linear" and not self._is_weight(operator.inputs["X"][0]):
