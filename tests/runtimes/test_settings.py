@@ -97,6 +97,26 @@ g (float[1,12,32] x) => (float[1,12,2000] y) {
 """A weight of few rows and many columns, whose scales would take more space than its integers save."""
 
 
+PADDED = """
+g (float[1,3,24,24] x) => (float[1,8,576] y) {
+    a = Conv<pads=[1,1,1,1]>(x, w1, b1)
+    b = Relu(a)
+    c = Pad(b, channels)
+    d = Conv<pads=[1,1,1,1]>(c, w2, b2)
+    e = Relu(d)
+    g = Gather<axis=1>(x, first_channel)
+    p = Greater(g, half)
+    f = Where(p, e, rows)
+    q = Less(g, two)
+    h = Where(q, f, minus)
+    i = Reshape(h, series)
+    j = Pad<mode="reflect">(i, around)
+    [last] y = Conv(j, w3, b3)
+}
+"""
+"""Channels of zeros, a series that is reflected, and choices between tensors and constants that are broadcast."""
+
+
 def uneven(*shape: int, seed: int) -> Array:
     """Weights whose output channels differ by ten: what one step per layer costs shows."""
     spread = np.geomspace(0.3, 3, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
@@ -148,6 +168,27 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
             "one": np.array(1, np.float32),
             "w2": uneven(8, 24, 1, 1, seed=3),
             "b2": normal(8, seed=4),
+        },
+    ),
+    "padded": (
+        PADDED,
+        18,
+        (1, 3, 24, 24),
+        {
+            "w1": uneven(12, 3, 3, 3, seed=1),
+            "b1": normal(12, seed=2),
+            "channels": np.array([0, 2, 0, 0, 0, 2, 0, 0]),
+            "w2": uneven(16, 16, 3, 3, seed=3),
+            "b2": normal(16, seed=4),
+            "first_channel": np.array([0]),
+            "half": np.array(0.5, np.float32),
+            "two": np.array(2, np.float32),
+            "rows": normal(24, seed=5),
+            "minus": np.array(-1, np.float32),
+            "series": np.array([1, 16, 576]),
+            "around": np.array([0, 0, 2, 0, 0, 2]),
+            "w3": uneven(8, 16, 5, seed=6),
+            "b3": normal(8, seed=7),
         },
     ),
     "experts": (EXPERTS, 17, (1, 12, 32), {"wr": normal(32, 4, seed=1) / 6, "we": normal(4, 2000, seed=2)}),
@@ -274,6 +315,14 @@ def test_columns_apart_hold_in_the_runtime(setting: str, runtime: str, tally: Ta
 @pytest.mark.parametrize("setting", ["full", "KL", "full, nothing rewritten", "weights", "four bits with data"])
 def test_computed_filters_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
     judge("filters", setting, runtime, tally, folder)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("setting", ["full", "KL", "full, nothing rewritten", "weights", "six bits"])
+def test_repeated_constants_and_elements_hold_in_the_runtime(
+    setting: str, runtime: str, tally: Tally, folder: Path
+) -> None:
+    judge("padded", setting, runtime, tally, folder)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

@@ -192,8 +192,8 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
         if name != "wrap" and is_float:
             value = _pad_as_picture(graph, node, value, axis, (begin, end), tuple(sizes))
         elif max(begin, end) <= size and name == "wrap":
-            before = [_sliced(graph, node, value, axis, size - begin, size)] if begin else []
-            after = [_sliced(graph, node, value, axis, 0, end)] if end else []
+            before = [_sliced(graph, node, value, {axis: (size - begin, size)})] if begin else []
+            after = [_sliced(graph, node, value, {axis: (0, end)})] if end else []
             value = insert(graph, node, "Concat", [*before, value, *after], tuple(sizes), axis=axis)
         else:
             index = np.pad(np.arange(size), (begin, end), mode=name)  # type: ignore[call-overload]
@@ -216,12 +216,14 @@ def _pad_as_picture(
     return reshaped(graph, node, padded, sizes)
 
 
-def _sliced(graph: ir.Graph, node: ir.Node, value: ir.Value, axis: int, start: int, stop: int) -> ir.Value:
-    """The elements of an axis from ``start`` to in front of ``stop``."""
-    bounds = {"from": start, "to": stop, "axis": axis}
-    stored = [g.add_initializer(graph, f"{node.name}_{name}", np.array([b], np.int64)) for name, b in bounds.items()]
+def _sliced(graph: ir.Graph, node: ir.Node, value: ir.Value, ranges: Mapping[int, tuple[int, int]]) -> ir.Value:
+    """Along each axis the elements from the first number to in front of the second."""
     sizes = list(g.static_shape(value) or ())
-    sizes[axis] = stop - start
+    for axis, (start, stop) in ranges.items():
+        sizes[axis] = stop - start
+    starts, stops = zip(*ranges.values(), strict=True)
+    bounds = {"starts": starts, "stops": stops, "axes": tuple(ranges)}
+    stored = [g.add_initializer(graph, f"{node.name}_{name}", np.array(b, np.int64)) for name, b in bounds.items()]
     return insert(graph, node, "Slice", [value, *stored], tuple(sizes))
 
 
@@ -229,16 +231,10 @@ def _cut(
     graph: ir.Graph, node: ir.Node, pads: NDArray[np.int64], shape: tuple[int, ...], cuts: Mapping[int, tuple[int, int]]
 ) -> bool:
     """Put a Slice for negative pads in front of a Pad, which keeps the others and repeats what is left (as onnxruntime does)."""
-    sizes, starts, stops = list(shape), [], []
-    for axis, (begin, end) in cuts.items():
-        starts.append(max(-begin, 0))
-        stops.append(shape[axis] - max(-end, 0))
-        sizes[axis] = stops[-1] - starts[-1]
-    if node.inputs[0] is None or min(sizes) <= 0:
+    kept = {axis: (max(-begin, 0), shape[axis] - max(-end, 0)) for axis, (begin, end) in cuts.items()}
+    if node.inputs[0] is None or 0 in shape or any(stop <= start for start, stop in kept.values()):
         return False
-    bounds = {"starts": starts, "stops": stops, "axes": list(cuts)}
-    stored = [g.add_initializer(graph, f"{node.name}_{n}", np.array(b, np.int64)) for n, b in bounds.items()]
-    value, left = insert(graph, node, "Slice", [node.inputs[0], *stored], tuple(sizes)), np.maximum(pads, 0)
+    value, left = _sliced(graph, node, node.inputs[0], kept), np.maximum(pads, 0)
     if left.any():
         node.replace_input_with(0, value)
         node.replace_input_with(1, g.add_initializer(graph, f"{node.name}_pads", left))

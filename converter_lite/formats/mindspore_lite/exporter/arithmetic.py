@@ -157,7 +157,7 @@ def _where(ctx: Lowering, node: ir.Node) -> None:
     ctx.bind(out, ctx.emit("Where", inputs, dims, dtype=ctx.dtype(out)), perm)
 
 
-STORED_BLOCK = 256
+STORED_GROWTH = 256
 """Elements that a constant may grow by where it is stored broadcast; more take more space than the operator that does it."""
 
 
@@ -166,7 +166,7 @@ def expanded(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
     tensor = ctx.ms.tensors[index]
     if tuple(tensor.dims) == tuple(dims):
         return index
-    is_small = tensor.dtype is not DataType.FLOAT32 or math.prod(dims) - math.prod(tensor.dims) <= STORED_BLOCK
+    is_small = tensor.dtype is not DataType.FLOAT32 or math.prod(dims) - math.prod(tensor.dims) <= STORED_GROWTH
     if isinstance(tensor.data, np.ndarray) and is_small:
         array = tensor.data
         lifted = array.reshape((1,) * (len(dims) - array.ndim) + array.shape)

@@ -117,10 +117,10 @@ def _places(lowering: Lowering, node: ir.Node) -> None:
 def _expanded(lowering: Lowering, value: ir.Value | None, wanted: tuple[int, ...]) -> str:
     assert value is not None
     array = g.constant(value)
-    kind, elements = element_type(value), math.prod(wanted)
-    if array is not None and array.size == 1 and kind is VarType.FP32:
+    kind, is_float = element_type(value), element_type(value) is VarType.FP32
+    if array is not None and array.size == 1 and is_float:
         return lowering.filled(f"{value.name}.expanded", wanted, float(array.reshape(())))
-    if array is not None and (kind is VarType.BOOL or elements - array.size <= STORED_BLOCK):
+    if array is not None and not (is_float and math.prod(wanted) - array.size > STORED_BLOCK):
         return lowering.parameter(f"{value.name}.expanded", np.broadcast_to(array, wanted).copy())
     if dims(value) == wanted:
         return lowering.tensor(value)
