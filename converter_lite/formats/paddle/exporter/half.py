@@ -92,7 +92,8 @@ def _winograd(work: _Rewriting) -> tuple[str, ...]:
         return ()
     return (
         f"{count} convolutions of 3 x 3 run in a Winograd form, whose float16 sums the proof does not hold: errors of 1 to 3"
-        " percent of a layer's values (root mean square, 16 to 256 channels)",
+        " percent of a layer's values (root mean square, 16 to 256 channels); at some sizes of pictures the library ends with"
+        " a segmentation fault in it, so run the file on the device before it is shipped",
     )
 
 
