@@ -141,15 +141,6 @@ def comparison(c: Cases) -> None:
         feed = {"a": c.data(shape), "b": c.data(SHAPE)}
         constants = [c.constant("zero", scalar(0)), c.constant("k", scalar(-7))]
         c.graph(f"Where {name}", nodes, feed, constants, ["y"])
-    large = (1, 6, 20, 30)
-    for name, sizes in (("a number", ()), ("a row", (30,)), ("channels", (6, 1, 1))):
-        nodes = [
-            onnx.helper.make_node("Greater", ["a", "zero"], ["p"], name="p"),
-            onnx.helper.make_node("Where", ["p", "a", "k"], ["y"], name="where"),
-        ]
-        k = np.random.default_rng(3).standard_normal(sizes).astype(np.float32)
-        constants = [c.constant("zero", scalar(0)), c.constant("k", k)]
-        c.graph(f"Where of {name}", nodes, {"a": c.data(large)}, constants, ["y"])
     c.add("Cast to int64", "Cast", c.data(SHAPE) * 4, to=7, releases=NEW)
     c.add("Cast to int32", "Cast", c.data(SHAPE) * 4, to=6)
     c.add("Cast from int64", "Cast", ints(1, -2, 3), to=1, releases=NEW)
@@ -264,18 +255,6 @@ def indexing(c: Cases) -> None:
     for mode in ("reflect", "edge"):
         c.add(f"Pad {mode} of channels", "Pad", (1, 4, 6, 5), consts={1: ints(0, 1, 0, 2, 0, 2, 1, 0)}, mode=mode)
         c.add(f"Pad {mode} of rows", "Pad", (2, 4, 6), consts={1: ints(0, 0, 1, 1, 0, 2)}, mode=mode)
-        c.add(f"Pad {mode} of long rows", "Pad", (1, 1, 3000), consts={1: ints(0, 0, 128, 0, 0, 127)}, mode=mode)
-        c.add(f"Pad {mode} of batches", "Pad", (3, 4, 5), consts={1: ints(2, 0, 0, 1, 0, 0)}, mode=mode)
-    c.add("Pad round rows", "Pad", (2, 40, 6), consts={1: ints(1, 3, 0, 0, 5, 2)}, opset=19, mode="wrap")
-    wide = ints(0, 3, 0, 0, 0, 2, 0, 0)
-    c.add("Pad of many channels", "Pad", (1, 8, 24, 20), consts={1: wide, 2: scalar(1.5)})
-    c.add("Pad of many channels with zeros", "Pad", (1, 8, 24, 20), consts={1: wide})
-    c.add(
-        "Pad of many channels with the least",
-        "Pad",
-        (1, 8, 24, 20),
-        consts={1: wide, 2: scalar(float(np.finfo(np.float32).min))},
-    )
     c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     c.add("OneHot", "OneHot", ints(1, 0, 3), consts={1: scalar(4, np.int64), 2: floats(0, 1)}, releases=NEW)
@@ -357,4 +336,28 @@ def tensors() -> Cases:
     c = Cases()
     for family in (functions, arithmetic, comparison, movement, indexing, reduction, shapes):
         family(c)
+    return c
+
+
+def repetitions() -> Cases:
+    """Constants and elements that the runtime repeats, with random data of their own."""
+    c = Cases()
+    for mode in ("reflect", "edge"):
+        c.add(f"Pad {mode} of long rows", "Pad", (1, 1, 3000), consts={1: ints(0, 0, 128, 0, 0, 127)}, mode=mode)
+        c.add(f"Pad {mode} of batches", "Pad", (3, 4, 5), consts={1: ints(2, 0, 0, 1, 0, 0)}, mode=mode)
+    c.add("Pad round rows", "Pad", (2, 40, 6), consts={1: ints(1, 3, 0, 0, 5, 2)}, opset=19, mode="wrap")
+    wide, least = ints(0, 3, 0, 0, 0, 2, 0, 0), float(np.finfo(np.float32).min)
+    c.add("Pad of many channels", "Pad", (1, 8, 24, 20), consts={1: wide, 2: scalar(1.5)})
+    c.add("Pad of many channels with zeros", "Pad", (1, 8, 24, 20), consts={1: wide})
+    c.add("Pad of many channels with the least", "Pad", (1, 8, 24, 20), consts={1: wide, 2: scalar(least)})
+    large = (1, 6, 20, 30)
+    for name, sizes in (("a number", ()), ("a row", (30,)), ("channels", (6, 1, 1))):
+        nodes = [
+            onnx.helper.make_node("Greater", ["a", "zero"], ["p"], name="p"),
+            onnx.helper.make_node("Where", ["p", "a", "k"], ["y"], name="where"),
+        ]
+        constants = [c.constant("zero", scalar(0)), c.constant("k", np.asarray(c.data(sizes), np.float32))]
+        c.graph(f"Where of {name}", nodes, {"a": c.data(large)}, constants, ["y"])
+    c.add("MatMul large constant batch", "MatMul", (8, 3, 4, 8), consts={1: (3, 8, 15)})
+    c.add("MatMul large constant first", "MatMul", (8, 3, 15, 8), consts={0: (3, 16, 15)})
     return c

@@ -19,11 +19,11 @@ from tests.formats.paddle.writing import write
 from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.nb_cases_layers import layers
-from tests.runtimes.nb_cases_tensors import tensors
+from tests.runtimes.nb_cases_tensors import repetitions, tensors
 from tests.runtimes.paddle import RELEASES as ENVIRONMENTS
 from tests.runtimes.paddle import Case, require, run_cases
 
-CASES = [*layers().made, *tensors().made]
+CASES = [*layers().made, *tensors().made, *repetitions().made]
 
 
 def expected(case: NbCase) -> list[NDArray[Any]]:
