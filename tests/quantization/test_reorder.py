@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.calibration.context import CalibrationContext
-from converter_lite.kernels.pairs import count_violations
+from converter_lite.kernels.pairs import PAIR_LIMIT, count_violations
 from converter_lite.kernels.params import QuantSpec, weight_params
+from converter_lite.quantization import reorder
 from converter_lite.quantization.channels import free_channels, weight_columns
 from converter_lite.quantization.dynamic import quantize_dynamic
 from converter_lite.quantization.full import quantize_full
-from converter_lite.quantization.reorder import reorder_channels
+from converter_lite.quantization.reorder import LEVELS, reorder_channels
 from converter_lite.quantization.settings import DynamicSettings, FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.targets.devices import target_spec
@@ -204,6 +205,22 @@ def test_fewer_pairs_could_saturate(case: str) -> None:
         found.append((before, violations(model)))
     first, last = np.sum(found, axis=0)
     assert last < first
+
+
+def test_a_layer_with_too_many_large_weights_looks_for_neighbours_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "g (float[1,4,6] x) => (float[1,4,5] y) { a = MatMul(x, w1) b = Relu(a) y = MatMul(b, w2) }"
+    weight = normal(32, 5, seed=2)
+    model = build(text, opset=20, ir_version=9, w1=normal(6, 32, seed=1), w2=weight)
+    large = np.count_nonzero(np.abs(weight) * LEVELS / np.abs(weight).max(axis=0) > PAIR_LIMIT // 2)
+    monkeypatch.setattr(reorder, "MOST_WORK", 8 * large)
+    before = clone(model)
+    assert reorder_channels(model, per_channel=True) == 1
+    assert_same_outputs(before, model, random_feed(model), rtol=1e-5)
+    assert violations(model) < violations(before)
+    now, then = (constants_of(m)["w1"].T for m in (model, before))
+    came_from = np.array([int(np.flatnonzero((then == column).all(axis=1))[0]) for column in now])
+    assert (came_from // 8 == np.arange(32) // 8).all()
+    assert (came_from != np.arange(32)).any()
 
 
 @pytest.mark.parametrize("case", FIXED)
