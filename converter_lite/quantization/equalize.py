@@ -18,11 +18,10 @@ Xiao et al., SmoothQuant, ICML 2023 (the exponent of rule 3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from math import log
-from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -63,6 +62,9 @@ they round to zero."""
 
 SMALLEST = 1e-12
 """Magnitude that weights which are all zero are taken to have."""
+
+BLOCK_VALUES = 1 << 18
+"""Weights that are examined at a time."""
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -121,8 +123,7 @@ def equalize(
     for pair in pairs:
         pair.original = pair.magnitude = _expected(magnitudes[pair.tensor.name or ""], samples)
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
-    weights = _Weights()
-    sides = [weights.sides(pair) for pair in pairs]
+    sides = _sides(pairs)
     for _ in range(SWEEPS):
         change = 0.0
         for pair, side in zip(pairs, sides, strict=True):
@@ -136,12 +137,8 @@ def equalize(
             change = max(change, log(factor.max()), -log(factor.min()))
         if change < SETTLED:
             break
-    for pair, side in zip(pairs, sides, strict=True):
-        name = pair.tensor.name or ""
-        rounded = coarse(total[name])
-        side.apply(rounded / total[name])
-        total[name] = rounded
-    weights.store()
+    total = {name: coarse(factor) for name, factor in total.items()}
+    _store(pairs, total)
     return {name: factor for name, factor in total.items() if not np.allclose(factor, 1.0)}
 
 
@@ -216,7 +213,7 @@ def _factor(pair: Pair, sides: _Sides, *, per_channel: bool, alpha: float) -> Ve
             factor = activation**alpha / behind ** (1 - alpha)  # rule 3
     else:
         behind = sides.input_magnitude()
-        before = np.sqrt(_used_magnitude(sides.before.largest(), activation) * activation)
+        before = np.sqrt(_used_magnitude(sides.before.of_outputs(), activation) * activation)
         factor = np.sqrt(before / behind)  # rule 1
     if np.isinf(pair.bound):
         return factor * (
@@ -240,85 +237,118 @@ def _within_bound(factor: Vector, activation: Vector, pair: Pair) -> Vector:
     return np.clip(factor * done, lowest, 1.0) / done
 
 
-class _View(NamedTuple):
-    """A constant by channels, and the shape of a factor per channel that fits it."""
+class _Magnitudes:
+    """Largest magnitudes of a weight over the positions of its kernel, while factors change its channels.
 
-    array: NDArray[np.float64]
-    shape: tuple[int, ...]
+    A positive factor leaves the largest of several numbers the largest, so that the weight itself need not change.
+    """
 
-    def largest(self) -> Vector:
-        """Largest element of each channel, of magnitudes."""
-        found: Vector = self.array.max(axis=-1).reshape(-1)
-        return np.maximum(found, SMALLEST)
+    def __init__(self, array: NDArray[np.float32], *, output_axis: int, group: int) -> None:
+        matrix = np.abs(array).reshape(*array.shape[:2], -1).max(axis=2)
+        by_output = matrix if output_axis == 0 else matrix.T
+        self._given = by_output.reshape(group, len(by_output) // group, -1)
+        """``(groups, output channels of a group, input channels of a group)``"""
+        self._outputs = np.ones(self._given.shape[:2])
+        self._inputs = np.ones(self._given.shape[::2])
+
+    def scale_outputs(self, factor: Vector) -> None:
+        """Divide each output channel by a factor."""
+        self._outputs /= factor.reshape(self._outputs.shape)
+
+    def scale_inputs(self, factor: Vector) -> None:
+        """Multiply what is read from each input channel by a factor."""
+        self._inputs *= factor.reshape(self._inputs.shape)
+
+    def of_outputs(self) -> Vector:
+        """Largest magnitude of each output channel."""
+        found = [(block * self._inputs[:, None]).max(axis=2) for _, block in self._blocks()]
+        return np.maximum((np.concatenate(found, axis=1) * self._outputs).reshape(-1), SMALLEST)
+
+    def of_inputs(self) -> Vector:
+        """Largest magnitude that each input channel is multiplied with."""
+        found = [(block * self._outputs[:, outputs, None]).max(axis=1) for outputs, block in self._blocks()]
+        return np.maximum((reduce(np.maximum, found) * self._inputs).reshape(-1), SMALLEST)
+
+    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        groups, outputs, inputs = self._given.shape
+        size = max(BLOCK_VALUES // (groups * inputs), 1)
+        for start in range(0, outputs, size):
+            part = slice(start, start + size)
+            yield part, self._given[:, part]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Constants on both sides of a tensor, by its channels.
+    """Weights on both sides of a tensor: of the layer that makes it, and of those that read it."""
 
-    Of weights there are the largest magnitudes over the positions of the kernel, too, which change with the factors: a positive
-    factor, and its rounding, leave the largest of several numbers the largest.
-
-    Attributes:
-        before: Magnitudes of the layer that makes the tensor.
-        behind: Of those that read it.
-        divided: Weight and bias of the layer that makes it.
-        multiplied: Weights of those that read it.
-    """
-
-    before: _View
-    behind: list[_View]
-    divided: list[_View]
-    multiplied: list[_View]
+    before: _Magnitudes
+    behind: list[_Magnitudes]
 
     def input_magnitude(self) -> Vector:
         """Largest absolute weight per input channel over all layers behind."""
-        return reduce(np.maximum, (view.largest() for view in self.behind))
+        return reduce(np.maximum, (weight.of_inputs() for weight in self.behind))
 
     def apply(self, factor: Vector) -> None:
         """Divide the tensor by a factor per channel."""
-        for array, shape in (self.before, *self.divided):
-            array /= factor.reshape(shape)
-        for array, shape in (*self.behind, *self.multiplied):
-            array *= factor.reshape(shape)
+        self.before.scale_outputs(factor)
+        for weight in self.behind:
+            weight.scale_inputs(factor)
 
 
-class _Weights:
-    """Weights and biases while they change, float64, and the largest magnitudes of weights over their kernels' positions."""
+def _sides(pairs: Iterable[Pair]) -> list[_Sides]:
+    """Both sides of each pair; a layer between two tensors belongs to both."""
+    found: dict[ir.Value, _Magnitudes] = {}
 
-    def __init__(self) -> None:
-        self._arrays: dict[ir.Value, NDArray[np.float64]] = {}
-        self._magnitudes: dict[ir.Value, Matrix] = {}
+    def of(node: ir.Node) -> _Magnitudes:
+        value = _weight(node)
+        if value not in found:
+            group = g.int_attribute(node, "group", 1) if node.op_type == "Conv" else 1
+            found[value] = _Magnitudes(_constant(value), output_axis=_output_axis(node), group=group)
+        return found[value]
 
-    def sides(self, pair: Pair) -> _Sides:
-        """Views of what the factors of a pair change."""
-        made, read = _weight(pair.before), [(node, _weight(node)) for node in pair.behind]
-        bias = bias_of(pair.before)
-        return _Sides(
-            _by_output(pair.before, self._magnitude(made)),
-            [_by_input(node, self._magnitude(weight)) for node, weight in read],
-            [_by_output(pair.before, self._array(made)), *([] if bias is None else [_of_bias(self._array(bias))])],
-            [_by_input(node, self._array(weight)) for node, weight in read],
-        )
+    return [_Sides(of(pair.before), [of(node) for node in pair.behind]) for pair in pairs]
 
-    def store(self) -> None:
-        """Put the weights into the graph."""
-        for value, array in self._arrays.items():
-            value.const_value = ir.Tensor(array.astype(np.float32), name=value.name)
 
-    def _array(self, value: ir.Value) -> NDArray[np.float64]:
-        if value not in self._arrays:
-            constant = g.constant(value)
-            assert constant is not None
-            self._arrays[value] = np.ascontiguousarray(constant, np.float64).copy()
-        return self._arrays[value]
+def _store(pairs: Iterable[Pair], factors: Mapping[str, Vector]) -> None:
+    """Divide the tensors of pairs by factors: weights and biases change in place, one after the other."""
+    changes: dict[ir.Value, list[Callable[[Matrix], None]]] = {}
+    for pair in pairs:
+        factor, bias = factors[pair.tensor.name or ""], bias_of(pair.before)
+        changes.setdefault(_weight(pair.before), []).append(partial(_divide_outputs, pair.before, factor))
+        if bias is not None:
+            changes.setdefault(bias, []).append(partial(_divide, factor))
+        for node in pair.behind:
+            changes.setdefault(_weight(node), []).append(partial(_multiply_inputs, node, factor))
+    for value, wanted in changes.items():
+        array = _constant(value).astype(np.float64)
+        for change in wanted:
+            change(array)
+        value.const_value = ir.Tensor(array.astype(np.float32), name=value.name)
 
-    def _magnitude(self, value: ir.Value) -> Matrix:
-        """A matrix of the first two axes."""
-        if value not in self._magnitudes:
-            array = np.abs(self._array(value))
-            self._magnitudes[value] = array.reshape(*array.shape[:2], -1).max(axis=2)
-        return self._magnitudes[value]
+
+def _divide(factor: Vector, array: Matrix) -> None:
+    array /= factor.reshape(array.shape)
+
+
+def _divide_outputs(node: ir.Node, factor: Vector, array: Matrix) -> None:
+    rows = np.moveaxis(array, _output_axis(node), 0)
+    rows /= factor.reshape(-1, *[1] * (rows.ndim - 1))
+
+
+def _multiply_inputs(node: ir.Node, factor: Vector, array: Matrix) -> None:
+    if node.op_type != "Conv":
+        columns = array.T if _output_axis(node) == 0 else array
+        columns *= factor[:, None]
+        return
+    group = g.int_attribute(node, "group", 1)
+    columns = array.reshape(group, len(array) // group, *array.shape[1:]).swapaxes(1, 2)
+    columns *= factor.reshape(group, -1, *[1] * (columns.ndim - 2))
+
+
+def _constant(value: ir.Value) -> NDArray[np.float32]:
+    constant = g.constant(value)
+    assert constant is not None
+    return constant.astype(np.float32, order="C", copy=False)
 
 
 def _weight(node: ir.Node) -> ir.Value:
@@ -330,24 +360,4 @@ def _weight(node: ir.Node) -> ir.Value:
 def _output_axis(node: ir.Node) -> int:
     if node.op_type == "Gemm":
         return 0 if g.int_attribute(node, "transB", 0) else 1
-    return 1 if node.op_type == "ConvTranspose" else 0
-
-
-def _of_bias(array: NDArray[np.float64]) -> _View:
-    return _View(array, array.shape)
-
-
-def _by_output(node: ir.Node, array: NDArray[np.float64]) -> _View:
-    """A weight, or its magnitudes, by output channels."""
-    rows = np.moveaxis(array, _output_axis(node), 0)
-    return _View(rows, (-1, *[1] * (rows.ndim - 1)))
-
-
-def _by_input(node: ir.Node, array: NDArray[np.float64]) -> _View:
-    """A weight, or its magnitudes, by input channels."""
-    if node.op_type != "Conv":
-        columns = array.T if node.op_type == "Gemm" and g.int_attribute(node, "transB", 0) else array
-        return _View(columns, (-1, 1))
-    group = g.int_attribute(node, "group", 1)
-    columns = array.reshape(group, len(array) // group, *array.shape[1:]).swapaxes(1, 2)
-    return _View(columns, (group, -1, *[1] * (columns.ndim - 2)))
+    return 0 if node.op_type == "Conv" else 1
