@@ -36,7 +36,7 @@ def second_choice(missed: Missed | None, choice: Choice | None, quantized: Quant
     if missed is None or choice is None:
         return None
     nodes = len(fallback.candidates(quantized)) // SHARE
-    if choice.measures or not choice.target.float_divisors or not nodes:
+    if choice.measures or not choice.target.float_small_numbers or not nodes:
         return None
     log.warning(
         f"{missed}: the layers that cost the most accuracy are left out, {counted(nodes, 'node')} at most "

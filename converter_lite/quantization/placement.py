@@ -4,7 +4,8 @@ Rules, in this order (numbers are cited in the code):
 
 1. A node named in ``skip_quant_node`` stays float.
 2. A node the device has no integer kernel for stays float (or keeps only its weights as integers), and so does a
-   division by what is not constant, and what computes the divisor (:mod:`.divisors`), unless the device has integers only.
+   division by what is not constant, and what computes divisors and arguments of logarithms (:mod:`.small_numbers`), unless the
+   device has integers only.
 3. Relu and Clip behind an integer node that nobody else reads become part of it.
 4. Where the device gains nothing from isolated integer operators, an operator without weights is quantized only
    between quantized neighbours. Repeat until nothing changes.
@@ -25,9 +26,9 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.quantization.divisors import DIVIDES, divisor_nodes
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.quantization.regions import Regions
+from converter_lite.quantization.small_numbers import small_number_nodes
 from converter_lite.quantization.stem import stem
 from converter_lite.targets.operands import FLOAT_TYPES, is_depthwise, operator, stored_weight
 from converter_lite.targets.operators import Role
@@ -44,25 +45,25 @@ READS_PICTURE = "reads a picture: integers would cost accuracy and save no time"
 def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> QuantPlan:
     """A plan with a mode or a reason for every node of the main graph; no parameters yet."""
     plan = QuantPlan(target.name)
-    divisors = set(divisor_nodes(model.graph)) if target.float_divisors else set()
+    small = small_number_nodes(model.graph) if target.float_small_numbers else {}
     for node in model.graph:
         if node.name in skip:  # rule 1
             plan.keep_float(node, "named in skip_quant_node")
             continue
         found = target.capability(node)  # rule 2
-        if not found.integer and node not in divisors:
+        if not found.integer and node not in small:
             plan.quantize(node, NodeMode.INTEGER)
         elif not found.stored:
             plan.quantize(node, NodeMode.WEIGHT)
         else:
-            plan.keep_float(node, found.integer or DIVIDES)
+            plan.keep_float(node, found.integer or small[node])
     if target.float_stem is not None:
         for node in stem(model, target.float_stem):  # rule 5
             plan.keep_float(node, READS_PICTURE)
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:
         _drop_islands(model, plan)  # rule 4
-    if target.costs is None and target.float_divisors:
+    if target.costs is None and target.float_small_numbers:
         _leave_depthwise_alone(model, plan)  # rule 6
     kept = dict(plan.nodes)
     if (

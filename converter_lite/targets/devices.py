@@ -101,7 +101,7 @@ DSP = TargetSpec(
     quantize_bias=True,
     integer=frozenset(OPERATORS),
     only_between_weighted=False,
-    float_divisors=False,
+    float_small_numbers=False,
     note="every operator of the catalogue",
 )
 """DSP: every float node in integers, asymmetric uint8 activations, per-tensor weights unless the file asks otherwise.

@@ -158,8 +158,11 @@ class Policy(Protocol):
         """Operators without weights are quantized only between quantized neighbours."""
 
     @property
-    def float_divisors(self) -> bool:
-        """Divisions and what computes their divisors stay float (:mod:`converter_lite.quantization.divisors`)."""
+    def float_small_numbers(self) -> bool:
+        """Divisions and what computes divisors and arguments of logarithms stay float.
+
+        See :mod:`converter_lite.quantization.small_numbers`.
+        """
 
     @property
     def float_stem(self) -> StemLimits | None:

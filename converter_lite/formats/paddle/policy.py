@@ -50,7 +50,7 @@ class PaddlePolicy:
     float_output: frozenset[str] = frozenset(WEIGHTED)
     float_addend: bool = False
     only_between_weighted: bool = False
-    float_divisors: bool = True
+    float_small_numbers: bool = True
     float_stem: StemLimits = DEVICE_STEM
     costs: KernelCosts | None = None
     pairs_saturate: bool = False

@@ -6,13 +6,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.quantization.divisors import DIVIDES
 from converter_lite.quantization.placement import decide_nodes
 from converter_lite.quantization.plan import NodeMode
+from converter_lite.quantization.small_numbers import DIVIDES, IN_LOGARITHM
 from converter_lite.targets.devices import DSP
 from tests.support import build, normal
 
-DEVICE = replace(DSP, float_divisors=True)
+DEVICE = replace(DSP, float_small_numbers=True)
 """Has integer kernels for everything, and float ones."""
 
 ATTENTION = """g (float[1,2,16,8] x) => (float[1,2,16,8] y) {
@@ -89,3 +89,58 @@ def test_long_ways_to_a_divisor_end() -> None:
     lines = " ".join(f"v{i + 1} = Transpose <perm=[1,0]> (v{i})" for i in range(3000))
     model = build(f"g (float[8,8] x) => (float[8,8] y) {{ v0 = MatMul(x, x) {lines} y = Div(x, v3000) }}")
     assert decide_nodes(model, DEVICE, frozenset()).mode(next(iter(model.graph))) is NodeMode.FLOAT
+
+
+SPECTRUM = """g (float[1,1,400] x) => (float[1,6,40] y) {
+    low = Conv <pads=[2,2]> (x, lowpass)
+    re = Conv <strides=[10]> (low, cosines)
+    im = Conv <strides=[10]> (low, sines)
+    re2 = Mul(re, re)
+    im2 = Mul(im, im)
+    power = Add(re2, im2)
+    padded = Pad(power, one)
+    bands = MatMul(mel, padded)
+    shifted = Add(bands, least)
+    loudness = Log(shifted)
+    h = Conv <pads=[1,1]> (loudness, w)
+    r = Relu(h)
+    y = Conv(r, v)
+}"""
+"""Loudness in bands of frequencies, from filters over sound, and layers behind it."""
+
+
+def test_filters_in_front_of_a_logarithm_stay_float() -> None:
+    model = build(
+        SPECTRUM,
+        lowpass=normal(1, 1, 5),
+        cosines=normal(8, 1, 10),
+        sines=normal(8, 1, 10),
+        one=np.array([0, 0, 0, 0, 0, 0]),
+        mel=normal(1, 6, 8),
+        least=np.float32(1e-6),
+        w=normal(6, 6, 3),
+        v=normal(6, 6, 1),
+    )
+    plan = decide_nodes(model, DEVICE, frozenset())
+    kept = {node.outputs[0].name for node in model.graph if plan.nodes[node.name or ""].reason == IN_LOGARITHM}
+    assert kept == {"low", "re", "im", "re2", "im2", "power", "bands", "shifted"}
+    assert [plan.mode(node) for node in model.graph if node.outputs[0].name in ("h", "y")] == [NodeMode.INTEGER] * 2
+
+
+def test_behind_activations_only_the_layer_that_feeds_the_logarithm_stays_float() -> None:
+    text = """g (float[1,4,8,8] x) => (float[1,4,8,8] y) {
+        a = Conv(x, w) r = Relu(a) c = Conv(r, w) p = Mul(c, c) s = Add(p, least) y = Log(s) }"""
+    model = build(text, w=normal(4, 4, 1, 1), least=np.float32(1e-6))
+    plan = decide_nodes(model, DEVICE, frozenset())
+    kept = {node.outputs[0].name for node in model.graph if plan.nodes[node.name or ""].reason == IN_LOGARITHM}
+    assert kept == {"c", "p", "s"}
+
+
+@pytest.mark.parametrize("lines", ["p = Softmax(c) y = Log(p)", "e = Exp(c) s = Add(e, one) y = Log(s)"])
+def test_functions_that_end_in_a_logarithm_leave_layers_as_they_are(lines: str) -> None:
+    model = build(
+        f"g (float[1,4,8,8] x) => (float[1,4,8,8] y) {{ c = Conv(x, w) {lines} }}",
+        w=normal(4, 4, 1, 1),
+        one=np.float32(1),
+    )
+    assert decide_nodes(model, DEVICE, frozenset()).mode(next(iter(model.graph))) is NodeMode.INTEGER
