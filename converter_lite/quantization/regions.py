@@ -65,12 +65,20 @@ class Regions:
             return 0  # an open axis may hold more than samples: tokens, windows
         if float_time(self._model, filter(_is_weighted, integer), self._costs) < self._costs.shortest:
             return 0
+        self._leave_averages()
         changed = sum(self._leave([node]) for node in self._integer() if _is_weighted(node))
         changed += sum(self._leave(region) for region in self._regions())
-        self._leave_pools()
+        self._leave_maxima()
         return changed
 
-    def _leave_pools(self) -> None:
+    def _leave_averages(self) -> None:
+        """Make each AveragePool float, unless it gives one number per channel: of 2 x 2 elements it takes ten times as long."""
+        for node in self._integer():
+            places = node.outputs[0].shape[2:] if node.outputs[0].shape is not None else ()
+            if is_op(node, "AveragePool") and any(size != 1 for size in places):
+                self._plan.nodes[node.name or ""] = _in_float(node)
+
+    def _leave_maxima(self) -> None:
         """Make each MaxPool float that no integer convolution feeds: there, it takes thirty times as long as in float."""
         for node in self._integer():
             if is_op(node, "MaxPool") and not self._is_channels_last(node):

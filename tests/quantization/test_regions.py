@@ -250,6 +250,25 @@ def test_a_max_pool_computes_with_integers_behind_integer_convolutions(before: s
     assert modes["y"] == "INTEGER"
 
 
+@pytest.mark.parametrize(
+    ("batch", "pool", "size", "mode"),
+    [
+        ("1", "kernel_shape=[2,2], strides=[2,2]", 20, "FLOAT"),
+        ("1", "kernel_shape=[3,3], pads=[1,1,1,1]", 40, "FLOAT"),
+        ("n", "kernel_shape=[2,2], strides=[2,2]", 20, "FLOAT"),
+        ("1", "kernel_shape=[40,40]", 1, "INTEGER"),
+        ("n", "kernel_shape=[40,40]", 1, "INTEGER"),
+    ],
+)
+def test_averages_are_computed_in_float_unless_there_is_one_per_channel(
+    batch: str, pool: str, size: int, mode: str
+) -> None:
+    text = f"g (float[{batch},64,40,40] x) => (float[{batch},512,{size},{size}] y) {{ a = Conv<pads=[1,1,1,1]>(x, w) "
+    text += f"m = AveragePool<{pool}>(a) y = Conv(m, u) }}"
+    modes, _ = planned(text, w=normal(64, 64, 3, 3), u=normal(512, 64, 1, 1))
+    assert (modes["a"], modes["m"], modes["y"]) == ("INTEGER", mode, "INTEGER")
+
+
 @pytest.mark.parametrize(("channels", "kernel"), [(1, 256), (4, 63), (12, 63)])
 def test_few_single_channels_fill_no_vector(channels: int, kernel: int) -> None:
     """A filter of one channel for one result is computed by the same kernel, whatever its number of groups is called."""
