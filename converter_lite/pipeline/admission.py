@@ -33,6 +33,7 @@ def admitted(
     if config is not None:
         source = _in_wanted_precision(source, config, log)
     if request.input_value:
+        _check_fixed_inputs(request, config)
         _fix_values(source, request)
     _lay_out(source, request, log)
     if source.is_quantized and config is not None and config.common_quant_param.quant_type is not None:
@@ -67,6 +68,15 @@ def _in_wanted_precision(source: Source, config: QuantizationConfig, log: Log) -
             hint="set quant_type=WEIGHT_QUANT in [common_quant_param]",
         )
     return source
+
+
+def _check_fixed_inputs(request: ConvertRequest, config: QuantizationConfig | None) -> None:
+    """Refuse samples and sizes for inputs whose values were given."""
+    folders = config.data_preprocess_param.calibrate_path if config is not None and config.data_preprocess_param else ()
+    given = {"calibrate_path": [name for name, _ in folders], "--inputShape": list(request.input_shape)}
+    for where, names in given.items():
+        for name in (name for name in names if name in request.input_value):
+            raise UsageError(f"input '{name}' has the value of {FLAG}", where=where, hint="leave it out, here or there")
 
 
 def _fix_values(source: Source, request: ConvertRequest) -> None:

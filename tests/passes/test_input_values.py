@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,27 @@ def test_without_a_value_the_refusal_names_the_flag(tmp_path: Path) -> None:
         with pytest.raises(Exception, match="If") as error:
             convert(ConvertRequest(tmp_path / "m.onnx", tmp_path / "o", save_type=(save_type,)), Log(QUIET))
         assert "--inputValue=NAME:NUMBER" in error.value.hint  # type: ignore[attr-defined]
+
+
+def test_samples_and_sizes_of_an_input_with_a_value_are_refused(tmp_path: Path) -> None:
+    onnx.save(branches(), tmp_path / "m.onnx")
+    given = ConvertRequest(tmp_path / "m.onnx", tmp_path / "o", input_value={"sr": (16000.0,)})
+    folders = {name: tmp_path / name for name in ("x", "sr")}
+    for name, folder in folders.items():
+        folder.mkdir()
+        (normal(2, 64) if name == "x" else np.array(16000)).tofile(folder / "0.bin")
+    config = tmp_path / "c.cfg"
+    config.write_text(
+        "[common_quant_param]\nquant_type=FULL_QUANT\n[data_preprocess_param]\ncalibrate_size=1\ninput_type=BIN\n"
+        f"calibrate_path={','.join(f'{name}:{folder}' for name, folder in folders.items())}\n"
+    )
+    for request, where in [
+        (replace(given, config_file=config), "calibrate_path"),
+        (replace(given, input_shape={"x": (2, 64), "sr": ()}), "--inputShape"),
+    ]:
+        with pytest.raises(UsageError, match="input 'sr' has the value of --inputValue") as error:
+            convert(request, Log(QUIET))
+        assert error.value.where == where
 
 
 @pytest.mark.parametrize(
