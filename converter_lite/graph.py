@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 ALIASES = "aliases"
 """Key of ``node.meta``: names of original nodes and tensors whose work this node does now."""
 
+FREQUENCIES = "frequencies"
+"""Key of ``value.meta``: a constant holds the cosines and sines of a Fourier transform."""
+
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
 KEPT_BELOW = 1 << 19

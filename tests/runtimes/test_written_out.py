@@ -140,6 +140,26 @@ CASES: dict[str, ir.Model] = {
     "blocks that overlap": _blocks(5, 4, "<strides=[2,2], pads=[1,1,1,1]>", (3, 3)),
     "blocks with gaps": _blocks(5, 5, "<dilations=[2,1]>", (3, 3)),
     "blocks with a rest": _blocks(4, 3, "<strides=[2,2]>", (2, 2)),
+    "a Fourier transform": build(
+        "g (float[2,3,20,1] x) => (float[2,3,20,2] y) { y = DFT(x, , axis) }", opset=20, axis=np.array(2)
+    ),
+    "a Fourier transform of one side": build(
+        "g (float[4,30,1] x) => (float[4,13,2] y) { y = DFT<onesided=1>(x, n) }", opset=20, n=np.array(24)
+    ),
+    "back from a spectrum": build(
+        "g (float[6,8,2] x) => (float[6,8,2] y) { y = DFT<inverse=1>(x, , axis) }", opset=20, axis=np.array(0)
+    ),
+    "loudness of frames": build(
+        """g (float[1,480] x) => (float[1,14,6] y) {
+            s = Unsqueeze(x, last) f = STFT<onesided=1>(s, step, window) q = Mul(f, f) p = ReduceSum<keepdims=0>(q, last)
+            b = MatMul(p, bands) a = Add(b, least) y = Log(a) }""",
+        opset=17,
+        step=np.array(32),
+        window=np.hanning(64).astype(np.float32),
+        bands=np.abs(normal(33, 6)),
+        last=np.array([-1]),
+        least=np.float32(1e-3),
+    ),
     "a convolution of a long row": build(
         "g (float[1,8,12000] x) => (float[1,3,12000] y) { y = Conv<pads=[3,3]>(x, w) }", w=normal(3, 8, 7) / 8
     ),

@@ -42,6 +42,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Conv of long rows",
             "Conv with computed filters",
             "ConvTranspose",
+            "DFT",
             "Einsum",
             "Expand",
             "GatherND",
@@ -53,6 +54,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "ReduceLogSumExp",
             "ReverseSequence",
             "Round",
+            "STFT",
             "ScatterND",
             "Softmax",
         }

@@ -294,6 +294,11 @@ def _check_attributes(model: ir.Model, path: Path) -> None:
 
 
 def _advice(op_type: str, known: list[str]) -> str:
+    if op_type in known:
+        since = min(
+            schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == op_type
+        )
+        return f"it exists from opset {since} on"
     match = nearest(op_type, known)
     return f"did the exporter mean {match}?" if match else "operators of other domains must name their domain"
 

@@ -51,6 +51,7 @@ from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_peepholes, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
 from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
@@ -63,6 +64,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Conv of long rows": spell_out_long_rows,
         "Conv with computed filters": spell_out_computed_filters,
         "ConvTranspose": spell_out_grouped_deconvolution,
+        "DFT": spell_out_dft,
         "Einsum": spell_out_einsum,
         "Equal": spell_out_infinite_equals,
         "GRU": spell_out_recurrent,
@@ -86,6 +88,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Resize": spell_out_resize,
         "ReverseSequence": spell_out_reversal,
         "Round": spell_out_round,
+        "STFT": spell_out_stft,
         "ScatterND": spell_out_scatter,
         "Selu": spell_out_selu,
         "Sign": spell_out_sign,

@@ -249,6 +249,13 @@ def test_unknown_operators_are_listed_with_the_nearest_one(tmp_path: Path) -> No
     assert "Relu" in caught.value.hint
 
 
+def test_an_operator_of_a_later_set_is_refused_with_that_set(tmp_path: Path) -> None:
+    proto = build_proto("g (float[1,8,1] x) => (float[1,8,2] y) { y = DFT(x) }", opset=13)
+    with pytest.raises(ModelError, match=r"opset 13 has no such operator: DFT_0") as caught:
+        read_onnx(_save(proto, tmp_path))
+    assert caught.value.hint == "it exists from opset 17 on"
+
+
 def test_a_model_without_nodes_is_refused(tmp_path: Path) -> None:
     proto = build_proto("g (float[3] x) => (float[3] x) { }")
     with pytest.raises(ModelError, match="no nodes"):

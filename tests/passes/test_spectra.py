@@ -1,0 +1,105 @@
+"""Fourier transforms as products: the numbers of onnxruntime's own kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from converter_lite import graph as g
+from converter_lite.passes.spelled_out import spectra
+from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
+from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed
+
+
+def dft(shape: str, attributes: str, inputs: str, opset: int, **constants: int) -> ir.Model:
+    text = f"g (float[{shape}] x) => (float[a,b,c,d] y) {{ y = DFT{attributes}(x{inputs}) }}"
+    text = text.replace("[a,b,c,d]", f"[{','.join('abcdef'[: shape.count(',') + 1])}]")
+    return build(text, opset=opset, **{name: np.array(value) for name, value in constants.items()})
+
+
+Case = tuple[str, str, str, int, dict[str, int]]
+
+BOTH_SIDES: list[Case] = [
+    ("2,12", "", "", 17, {}),
+    ("2,12", "<inverse=1>", "", 17, {}),
+    ("2,3,8", "<axis=2>", "", 17, {}),
+    ("4,6,8", "<axis=0>", "", 17, {}),
+    ("4,6,8", "<axis=-2>", "", 17, {}),
+    ("2,12", "", ", n", 17, {"n": 7}),
+    ("2,12", "<inverse=1>", ", n", 17, {"n": 16}),
+    ("2,3,8", "", "", 20, {}),
+    ("5,6,8", "<inverse=1>", ", n, axis", 20, {"axis": 0, "n": 4}),
+]
+ONE_SIDE: list[Case] = [
+    ("3,10", "<onesided=1>", "", 17, {}),
+    ("3,9", "<onesided=1>", "", 17, {}),
+    ("2,6,8", "<axis=1, onesided=1>", "", 17, {}),
+    ("2,12", "<onesided=1>", ", n", 17, {"n": 16}),
+    ("2,6,8", "<onesided=1>", ", , axis", 20, {"axis": 1}),
+]
+"""Real numbers only."""
+
+
+@pytest.mark.parametrize(
+    ("case", "parts"), [*((case, parts) for case in BOTH_SIDES for parts in (1, 2)), *((case, 1) for case in ONE_SIDE)]
+)
+def test_a_transform(case: Case, parts: int) -> None:
+    shape, attributes, inputs, opset, constants = case
+    model = dft(f"{shape},{parts}", attributes, inputs, opset, **constants)
+    before = clone(model)
+    assert spell_out_dft(model) == 1
+    assert operators(model)["MatMul"] == 1 and "DFT" not in operators(model)
+    assert_same_outputs(before, model, random_feed(before), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "inputs"),
+    [
+        ("<onesided=1>", ", window"),
+        ("<onesided=1>", ", , length"),
+        ("<onesided=0>", ", window, length"),
+        ("", ", window"),
+    ],
+)
+@pytest.mark.parametrize("step", [3, 16])
+def test_frames(attributes: str, inputs: str, step: int) -> None:
+    given = {"step": np.array(step), "window": np.hanning(16).astype(np.float32), "length": np.array(16)}
+    text = f"g (float[2,70,1] x) => (float[a,b,c,d] y) {{ y = STFT{attributes}(x, step{inputs}) }}"
+    model = build(text, opset=17, **{name: array for name, array in given.items() if name in text})
+    before = clone(model)
+    assert spell_out_stft(model) == 1
+    assert operators(model)["Conv"] == 1 and "STFT" not in operators(model)
+    assert_same_outputs(before, model, random_feed(before), rtol=1e-5)
+
+
+def test_the_matrix_is_known_as_one_of_frequencies() -> None:
+    model = dft("2,12,1", "", "", 17)
+    spell_out_dft(model)
+    (weight,) = [value for value in model.graph.initializers.values() if g.FREQUENCIES in value.meta]
+    array = g.constant(weight)
+    assert array is not None and array.shape == (12, 24)
+    np.testing.assert_allclose(array[:, 0::2] + 1j * array[:, 1::2], np.fft.fft(np.eye(12)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[n,8,1] x) => (float[n,8,2] y) { y = DFT(x) }",
+        "g (double[2,8,1] x) => (double[2,8,2] y) { y = DFT(x) }",
+        "g (float[2,8,1] x, int64 n) => (float[2,m,2] y) { y = DFT(x, n) }",
+        "g (float[2,8,1] x, float[4] w) => (float[2,a,b,2] y) { y = STFT(x, four, w) }",
+        "g (float[2,8,1] x, int64 n) => (float[2,a,b,2] y) { y = STFT(x, n, hann) }",
+        "g (float[n,8,1] x) => (float[n,a,b,2] y) { y = STFT(x, four, hann) }",
+    ],
+)
+def test_what_is_not_known_stays(text: str) -> None:
+    constants = {"four": np.array(4), "hann": normal(4)}
+    model = build(text, opset=17, **{name: array for name, array in constants.items() if f", {name}" in text})
+    assert spell_out_dft(model) + spell_out_stft(model) == 0
+
+
+def test_a_matrix_beyond_the_limit_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectra, "LARGEST", 2 * 12 * 12 - 1)
+    assert spell_out_dft(dft("2,12,1", "", "", 17)) == 0
+    assert spell_out_dft(dft("2,11,1", "", "", 17)) == 1
