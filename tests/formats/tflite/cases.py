@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.formats.tflite import (
+    cases_complex,
     cases_detection,
     cases_elementwise,
     cases_indexing,
@@ -13,6 +14,7 @@ from tests.formats.tflite import (
 from tests.formats.tflite.case import Case
 
 CASES: list[Case] = [
+    *cases_complex.CASES,
     *cases_detection.CASES,
     *cases_elementwise.CASES,
     *cases_indexing.CASES,

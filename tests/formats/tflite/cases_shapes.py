@@ -44,6 +44,8 @@ def joining() -> Iterator[Case]:
     yield single("", "SPLIT", [scalar(2), Fed(X)], np.split(X, 2, 2), num_splits=2)
     parts = [X[..., :1], X[..., 1:3], X[..., 3:]]
     yield single("", "SPLIT_V", [Fed(X), i32(1, -1, 1), scalar(2)], parts, num_splits=3)
+    parts = [X[..., :1], X[..., 1:], X[..., 4:]]
+    yield single("with an empty part", "SPLIT_V", [Fed(X), i32(1, 3, 0), scalar(2)], parts, num_splits=3)
 
 
 def cutting() -> Iterator[Case]:

@@ -162,12 +162,36 @@ def test_a_layer_of_an_open_number_of_steps_needs_one_that_onnx_has() -> None:
     assert "an open number of steps" in refused(file)
 
 
-@pytest.mark.parametrize("kind", [TensorType.STRING, TensorType.COMPLEX64, TensorType.RESOURCE])
+@pytest.mark.parametrize("kind", [TensorType.STRING, TensorType.COMPLEX128, TensorType.RESOURCE])
 def test_elements_that_are_no_numbers_are_refused(kind: TensorType) -> None:
     file = File()
     main = file.main
     main.ends_with(*main.op("ABS", [main.input((2,), kind, name="text")], [main.tensor((2,), kind)]))
     assert f"text has elements of type {kind.name}" in refused(file)
+
+
+def test_complex_numbers_at_the_interface_are_refused() -> None:
+    file = File()
+    main = file.main
+    main.ends_with(*main.op("REAL", [main.input((2,), TensorType.COMPLEX64, name="wave")], [main.tensor((2,))]))
+    assert "wave: complex numbers are read only between operators" in refused(file)
+    file = File()
+    main = file.main
+    lengths = main.constant(np.array([1, 4], np.int32))
+    main.ends_with(*main.op("RFFT2D", [main.input((1, 4)), lengths], [main.tensor((1, 3), TensorType.COMPLEX64)]))
+    assert "complex numbers are read only between operators" in refused(file)
+
+
+@pytest.mark.parametrize("kind", ["MUL", "ADD", "RFFT2D"])
+def test_what_is_done_with_complex_numbers_and_not_read_is_named(kind: str) -> None:
+    file = File()
+    main = file.main
+    lengths = main.constant(np.array([1, 4], np.int32))
+    (made,) = main.op("RFFT2D", [main.input((1, 4)), lengths], [main.tensor((1, 3), TensorType.COMPLEX64)])
+    other = {"MUL": made, "ADD": main.input((1, 3)), "RFFT2D": lengths}[kind]
+    (next_one,) = main.op(kind, [made, other], [main.tensor((1, 3), TensorType.COMPLEX64)])
+    main.ends_with(*main.op("REAL", [next_one], [main.tensor((1, 3))]))
+    assert f"{kind} of complex numbers is not read" in refused(file)
 
 
 def test_forms_of_quantization_with_other_numbers_are_refused() -> None:

@@ -158,7 +158,7 @@ class Importer(Tensors):
         if index == NOT_GIVEN:
             return
         tensor = self.tensor(index)
-        if self._is_stored(index) or self._forms[index]:
+        if (self._is_stored(index) and tensor.data is not None) or self._forms[index]:
             raise FormatError(f"the file is damaged: {tensor.name} is made twice")
         if value.type is None:
             value.type = ir.TensorType(self.element_type(index))

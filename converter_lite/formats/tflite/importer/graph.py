@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
 from converter_lite.errors import MISFITS, ConverterError, FormatError, ModelError
 from converter_lite.formats.tflite.container import Operator, Subgraph, TfliteModel, parse
 from converter_lite.formats.tflite.importer.builder import IR_VERSION, Builder
+from converter_lite.formats.tflite.importer.complex_numbers import in_two_parts
 from converter_lite.formats.tflite.importer.context import Importer
 from converter_lite.formats.tflite.importer.merging import merged
 from converter_lite.formats.tflite.importer.table import REASONS, handler_of
@@ -43,8 +45,9 @@ def to_quantized_model(
     except FormatError as error:
         raise FormatError(error.message, where=f"{where} {error.where}".strip(), hint=error.hint) from None
     _refuse_choices(file, where)
+    _refuse_operators(file.subgraphs[0], where)
+    file = replace(file, subgraphs=[in_two_parts(graph, where) for graph in file.subgraphs])
     graph, builder = file.subgraphs[0], Builder(TARGET)
-    _refuse_operators(graph, where)
     ctx = Importer(file, graph, builder, run, where)
     _add_inputs(ctx, input_shapes or {})
     run(ctx)

@@ -10,6 +10,7 @@ from converter_lite.formats.tflite.importer import (
     activation,
     arithmetic,
     blocks,
+    complex_numbers,
     control,
     convolution,
     detection,
@@ -47,6 +48,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     grids,
     control,
     variables,
+    complex_numbers,
 )
 
 HANDLERS: dict[str, Handler] = joined(*(family.HANDLERS for family in FAMILIES))
@@ -54,13 +56,11 @@ HANDLERS: dict[str, Handler] = joined(*(family.HANDLERS for family in FAMILIES))
 
 _STATE = "it keeps a state between runs, which an ONNX graph has not"
 _RANDOM = "what it gives differs from run to run"
-_COMPLEX = "complex numbers are not read"
 _TEXT = "it works on texts or on tables of a resource"
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(("RNN", "SVDF"), _STATE),
     **dict.fromkeys(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), _RANDOM),
-    **dict.fromkeys(("RFFT2D", "REAL", "IMAG", "COMPLEX_ABS"), _COMPLEX),
     **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP"), _TEXT),
     **dict.fromkeys(("LSH_PROJECTION", "SKIP_GRAM"), _TEXT),
 }
