@@ -1,4 +1,4 @@
-"""Where small numbers count: in divisors, in what a logarithm is taken of, and in spectra.
+"""Where small numbers count: in divisors, and in what a logarithm is taken of.
 
 Rounded to 8 bits, small divisors become zero, and quotients of any size: linear attention (EfficientViT) divides by a sum of
 products that is zero for some tokens. A logarithm makes large differences of small ones: loudness of sound, from spectra that the
@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op
-from converter_lite.targets.operands import operator, weight_of
+from converter_lite.targets.operands import operator
 from converter_lite.targets.operators import Role
 
 DIVIDES = "small divisors would become zero"
@@ -21,9 +21,6 @@ DIVIDES = "small divisors would become zero"
 
 IN_LOGARITHM = "small numbers would become zero, and a logarithm is taken of them"
 """Why what computes the argument of a logarithm stays float."""
-
-TRANSFORMS = "small numbers of a spectrum would become zero"
-"""Why a Fourier transform stays float."""
 
 SHIFTED = ("Add", "Max", "Clip")
 """Operators that keep a divisor away from zero by a constant."""
@@ -49,16 +46,7 @@ OF_SIGNALS = (
 
 def small_number_nodes(graph: ir.Graph) -> dict[ir.Node, str]:
     """Nodes that should stay float, and why."""
-    found = dict.fromkeys(_transforms(graph), TRANSFORMS)
-    return found | dict.fromkeys(_in_logarithms(graph), IN_LOGARITHM) | dict.fromkeys(_in_divisions(graph), DIVIDES)
-
-
-def _transforms(graph: ir.Graph) -> Iterator[ir.Node]:
-    """Fourier transforms that a format has no operator for (:mod:`converter_lite.passes.spelled_out.spectra`)."""
-    for node in graph:
-        weight = weight_of(node)
-        if weight is not None and g.FREQUENCIES in weight.meta:
-            yield node
+    return dict.fromkeys(_in_logarithms(graph), IN_LOGARITHM) | dict.fromkeys(_in_divisions(graph), DIVIDES)
 
 
 def _in_divisions(graph: ir.Graph) -> Iterator[ir.Node]:

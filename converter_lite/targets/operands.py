@@ -29,6 +29,9 @@ BLOCK_VALUES = 1 << 16
 """Elements of a weight that are rounded at a time (whole channels): what rounding keeps for each, some eighty bytes, stays in the
 caches of a processor."""
 
+TRANSFORMS = "small numbers of a spectrum would become zero"
+"""Why a Fourier transform stays float."""
+
 
 def operator(node: ir.Node) -> Operator | None:
     """Entry in the operator catalogue, ``None`` for operators of other domains and unknown ones."""
@@ -70,8 +73,14 @@ def is_small(node: ir.Node) -> bool:
     return sum(prod(g.static_shape(weight) or ()) for weight in stored_weights(node)) <= SMALL
 
 
+def is_transform(node: ir.Node) -> bool:
+    """Whether a node is a Fourier transform that was spelled out: its cosines and sines are no weights that were learnt."""
+    return any(value is not None and g.FREQUENCIES in value.meta for value in node.inputs)
+
+
 def _constant_floats(value: ir.Value | None) -> ir.Value | None:
-    return value if value is not None and g.is_constant(value) and value.dtype in FLOAT_TYPES else None
+    is_weight = value is not None and value.dtype in FLOAT_TYPES and g.FREQUENCIES not in value.meta
+    return value if value is not None and is_weight and g.is_constant(value) else None
 
 
 def missing_weight(node: ir.Node) -> str:
@@ -79,6 +88,8 @@ def missing_weight(node: ir.Node) -> str:
     entry = operator(node)
     position = entry.weight if entry is not None and entry.weight is not None else int(is_recurrent(node))
     value = g.input_at(node, position)
+    if is_transform(node):
+        return TRANSFORMS
     if value is not None and g.is_constant(value) and value.dtype is not None:
         return f"its weight is {value.dtype.name.lower()}, not float32"
     return "its weight is not constant"

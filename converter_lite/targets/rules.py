@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.targets.operands import FLOAT_TYPES, bias_of, operator, weight_of
+from converter_lite.targets.operands import FLOAT_TYPES, TRANSFORMS, bias_of, is_transform, operator, weight_of
 from converter_lite.targets.operators import Role
 
 
@@ -36,6 +36,8 @@ def refusal(node: ir.Node) -> str:
 
 
 def _weighted_refusal(node: ir.Node) -> str:
+    if is_transform(node):
+        return TRANSFORMS
     if node.op_type != "MatMul" and weight_of(node) is None:
         return "its weight is not constant"
     bias = bias_of(node)

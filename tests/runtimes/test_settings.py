@@ -97,6 +97,24 @@ g (float[1,12,32] x) => (float[1,12,2000] y) {
 """A weight of few rows and many columns, whose scales would take more space than its integers save."""
 
 
+SOUND = """
+g (float[1,2000] x) => (float[1,8,57] y) {
+    samples = Unsqueeze(x, last_axis)
+    frames = STFT<onesided=1>(samples, step, window)
+    squares = Mul(frames, frames)
+    power = ReduceSum<keepdims=0>(squares, last_axis)
+    [bands] b = MatMul(power, bands)
+    s = Add(b, least)
+    loudness = Log(s)
+    turned = Transpose<perm=[0,2,1]>(loudness)
+    c = Conv<pads=[1,1]>(turned, w1, b1)
+    d = Relu(c)
+    [last] y = Conv(d, w2, b2)
+}
+"""
+"""A spectrum of sound, whose transform devices compute as a convolution."""
+
+
 PADDED = """
 g (float[1,3,24,24] x) => (float[1,8,576] y) {
     a = Conv<pads=[1,1,1,1]>(x, w1, b1)
@@ -192,6 +210,22 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
         },
     ),
     "experts": (EXPERTS, 17, (1, 12, 32), {"wr": normal(32, 4, seed=1) / 6, "we": normal(4, 2000, seed=2)}),
+    "sound": (
+        SOUND,
+        17,
+        (1, 2000),
+        {
+            "last_axis": np.array([-1]),
+            "step": np.array(32),
+            "window": np.hanning(200).astype(np.float32),
+            "bands": np.abs(normal(101, 16, seed=1)),
+            "least": np.array(1e-2, np.float32),
+            "w1": uneven(24, 16, 3, seed=2),
+            "b1": normal(24, seed=3),
+            "w2": uneven(8, 24, 1, seed=4),
+            "b2": normal(8, seed=5),
+        },
+    ),
     "spikes": (
         SPIKES,
         17,
@@ -368,3 +402,11 @@ def judge(model: str, setting: str, runtime: str, tally: Tally, folder: Path, *,
     found = found.reshape(wanted.shape)
     assert cosine(found, wanted) >= made.least
     assert cosine(found, claimed) >= SAME
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(
+    "setting", ["full", "KL", "full, nothing rewritten", "weights", "six bits", "four bits with data", "dynamic"]
+)
+def test_spectra_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
+    judge("sound", setting, runtime, tally, folder)
