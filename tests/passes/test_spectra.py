@@ -9,7 +9,7 @@ import pytest
 from converter_lite import graph as g
 from converter_lite.passes.spelled_out import spectra
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
-from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed
+from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, run
 
 
 def dft(shape: str, attributes: str, inputs: str, opset: int, **constants: int) -> ir.Model:
@@ -51,6 +51,21 @@ def test_a_transform(case: Case, parts: int) -> None:
     assert spell_out_dft(model) == 1
     assert operators(model)["MatMul"] == 1 and "DFT" not in operators(model)
     assert_same_outputs(before, model, random_feed(before), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("places", "length"), [(9, None), (9, 16), (9, 17), (9, 12), (5, 16), (1, 1), (2, None)])
+def test_back_from_one_side(places: int, length: int | None) -> None:
+    given = {} if length is None else {"n": length}
+    model = dft(f"3,{places},2", "<inverse=1, onesided=1>", ", n" if given else "", 20, **given)
+    assert spell_out_dft(model) == 1
+    feed = random_feed(model)
+    spectrum = feed["x"][..., 0] + 1j * feed["x"][..., 1]
+    expected = np.fft.irfft(spectrum.astype(np.complex128), length)
+    np.testing.assert_allclose(run(model, feed)["y"][..., 0], expected, atol=1e-6)
+
+
+def test_real_numbers_have_no_side_to_come_back_from() -> None:
+    assert spell_out_dft(dft("3,9,1", "<inverse=1, onesided=1>", "", 20)) == 0
 
 
 @pytest.mark.parametrize(

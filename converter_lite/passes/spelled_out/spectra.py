@@ -22,6 +22,7 @@ AXIS_AS_INPUT = 20
 """The first operator set in which the axis of DFT is an input."""
 
 Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
 
 
 def spell_out_dft(model: ir.Model) -> int:
@@ -30,6 +31,8 @@ def spell_out_dft(model: ir.Model) -> int:
     ::
 
         x (.., N, .., parts) ─ Transpose, Reshape (rest, N parts) ─ MatMul (N parts, 2 M) ─ Reshape, Transpose ─ y (.., M, .., 2)
+
+    An inverse one of one side gives real numbers, ``(.., M, .., 1)``.
 
     Refused: unknown sizes, an axis or a length that is not constant, other types than float32, and matrices beyond
     :data:`LARGEST`.
@@ -62,10 +65,10 @@ def _transform(graph: ir.Graph, node: ir.Node) -> bool:
     ):
         return False
     inverse, onesided = (bool(g.int_attribute(node, name, 0)) for name in ("inverse", "onesided"))
-    places, parts = shape[axis], shape[-1]
-    whole = places if length is None else length
-    count = whole // 2 + 1 if onesided else whole
-    if (inverse and onesided) or whole < 1 or parts not in (1, 2) or 2 * parts * places * count > LARGEST:
+    places, parts, is_real = shape[axis], shape[-1], inverse and onesided
+    whole = length if length is not None else 2 * (places - 1) if is_real else places
+    count, results = whole // 2 + 1 if onesided and not inverse else whole, 1 if is_real else 2
+    if whole < 1 or parts not in ((2,) if is_real else (1, 2)) or results * parts * places * count > LARGEST:
         return False
     last = len(shape) - 2
     turn = [*(a for a in range(len(shape) - 1) if a != axis), axis, len(shape) - 1]
@@ -73,12 +76,20 @@ def _transform(graph: ir.Graph, node: ir.Node) -> bool:
     moved = x if axis == last else insert(graph, node, "Transpose", [x], (*around, places, parts), perm=turn)
     rows = reshaped(graph, node, moved, (math.prod(around), places * parts))
     matrix = _matrix(places, whole, count, parts, inverse=inverse)
-    weight = _weight(graph, node, matrix.transpose(1, 0, 3, 2).reshape(places * parts, count * 2))
-    product = insert(graph, node, "MatMul", [rows, weight], (math.prod(around), count * 2))
-    result = reshaped(graph, node, product, (*around, count, 2))
+    if is_real:
+        matrix = matrix[:, :, :1] * _both_sides(places, whole)[:, None, None]
+    weight = _weight(graph, node, matrix.transpose(1, 0, 3, 2).reshape(places * parts, count * results))
+    product = insert(graph, node, "MatMul", [rows, weight], (math.prod(around), count * results))
+    result = reshaped(graph, node, product, (*around, count, results))
     back = [int(place) for place in np.argsort(turn)]
     replace([node], ir.node("Transpose", [result], attributes={"perm": back}))
     return True
+
+
+def _both_sides(places: int, length: int) -> Vector:
+    """How often each frequency of one side counts: twice, since the other side is its mirror image, unless it has none."""
+    frequencies = np.arange(places)
+    return np.where(2 * frequencies > length, 0.0, np.where((frequencies == 0) | (2 * frequencies == length), 1.0, 2.0))
 
 
 def _frames(graph: ir.Graph, node: ir.Node) -> bool:
