@@ -140,6 +140,19 @@ CASES: dict[str, ir.Model] = {
     "blocks that overlap": _blocks(5, 4, "<strides=[2,2], pads=[1,1,1,1]>", (3, 3)),
     "blocks with gaps": _blocks(5, 5, "<dilations=[2,1]>", (3, 3)),
     "blocks with a rest": _blocks(4, 3, "<strides=[2,2]>", (2, 2)),
+    **{
+        name: build(
+            f"g (float[3,40] x) => (float[3,40] y) {{ {inside} y = {name}(z) }}",
+            one=np.float32(1),
+            half=np.float32(0.5),
+        )
+        for names, inside in (
+            (("Acos", "Asin", "Atanh", "Tan"), "z = Tanh(x)"),
+            (("Asinh", "Atan", "Cosh", "Sinh"), "t = Mul(x, half) z = Add(t, x)"),
+            (("Acosh",), "e = Exp(x) z = Add(e, one)"),
+        )
+        for name in names
+    },
     "a Fourier transform": build(
         "g (float[2,3,20,1] x) => (float[2,3,20,2] y) { y = DFT(x, , axis) }", opset=20, axis=np.array(2)
     ),

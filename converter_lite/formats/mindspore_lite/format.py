@@ -36,6 +36,7 @@ MS_REQUIREMENTS = GraphRequirements(
     spelled_out=frozenset(
         {
             "AffineGrid",
+            "Atan",
             "Celu",
             "Col2Im",
             "Conv",

@@ -52,11 +52,13 @@ from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, sp
 from converter_lite.passes.spelled_out.recurrent import spell_out_peepholes, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
+from converter_lite.passes.spelled_out.trigonometry import spell_out_functions, spell_out_tan
 from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
         "AffineGrid": spell_out_affine_grid,
+        "Atan": spell_out_functions,
         "Celu": spell_out_celu,
         "Clip": spell_out_computed_bounds,
         "Col2Im": spell_out_blocks,
@@ -93,8 +95,10 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Selu": spell_out_selu,
         "Sign": spell_out_sign,
         "Softmax": spell_out_empty_rows,
+        "Tan": spell_out_tan,
         "Expand": spell_out_moved_truths,  # the last one: others move truth values, too
     }
 )
-"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, all pooling and
-ConvTranspose over one dimension with MaxPool, all that moves truth values with Expand."""
+"""Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, other inverse and all
+hyperbolic functions with Atan, all pooling and ConvTranspose over one dimension with MaxPool, all that moves truth values with
+Expand."""

@@ -11,6 +11,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
     spelled_out=frozenset(
         {
             "AffineGrid",
+            "Atan",
             "Celu",
             "Clip",
             "Col2Im",
@@ -41,6 +42,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "ScatterND",
             "Selu",
             "Sign",
+            "Tan",
         }
     ),
 )
