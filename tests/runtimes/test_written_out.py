@@ -9,8 +9,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.passes.spelled_out.trigonometry import FUNCTIONS
+from tests.cli.workshop import command
 from tests.runtimes.conftest import Tally
 from tests.runtimes.device_files import RUNTIMES, written_for
+from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.support import build, normal, run
 
 pytestmark = pytest.mark.runtime
@@ -202,3 +205,20 @@ def test_a_device_gives_the_models_numbers(name: str, runtime: str, tally: Tally
     error = float(np.abs(found.reshape(expected.shape) - expected).max() / np.abs(expected).max())
     tally(runtime, "operators that are written out", wrong=int(error > CLOSE))
     assert error <= CLOSE
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.name)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_hold_with_constants_of_float16(name: str, platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    model = CASES[name]
+    ir.save(model, "model.onnx")
+    flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=MINDIR_LITE", "--fp16=on"]
+    assert command(*flags).status == 0
+    x = normal(3, 40, seed=9)
+    x[0, :2] = 0, 1e-3
+    Path("run").mkdir()
+    outcome = platform.run({"m": (Path("out.ms").read_bytes(), {"x": x})}, tmp_path / "run")["m"]
+    assert not outcome.error
+    expected = run(model, {"x": x})["y"]
+    np.testing.assert_allclose(outcome.outputs["y"], expected, rtol=0, atol=CLOSE * np.abs(expected).max())

@@ -77,7 +77,7 @@ def _asinh(do: _Steps, x: ir.Value) -> ir.Value:
     """Of the magnitude, since the sum below cancels for negative numbers, times the sign."""
     size = do("Abs", x)
     found = do("Log", do("Add", size, do("Sqrt", do("Add", do("Mul", x, x), 1.0))))
-    return do("Mul", found, do("Clip", do("Mul", x, 1e30), -1.0, 1.0))
+    return do("Mul", found, do("Sign", x))
 
 
 def _acosh(do: _Steps, x: ir.Value) -> ir.Value:

@@ -61,6 +61,14 @@ def transforms() -> Iterator[Case]:
     )
     yield spectrum(
         "of complex numbers",
+        "EXPAND_DIMS",
+        "REAL",
+        (1, 16),
+        [moved("EXPAND_DIMS", lambda y: y[:, None], np.array(1, np.int32))],
+        row,
+    )
+    yield spectrum(
+        "of complex numbers",
         "RESHAPE",
         "COMPLEX_ABS",
         (1, 16),

@@ -182,13 +182,13 @@ def test_complex_numbers_at_the_interface_are_refused() -> None:
     assert "complex numbers are read only between operators" in refused(file)
 
 
-@pytest.mark.parametrize("kind", ["MUL", "ADD", "RFFT2D"])
+@pytest.mark.parametrize("kind", ["MUL", "ADD", "TRANSPOSE", "RFFT2D"])
 def test_what_is_done_with_complex_numbers_and_not_read_is_named(kind: str) -> None:
     file = File()
     main = file.main
     lengths = main.constant(np.array([1, 4], np.int32))
     (made,) = main.op("RFFT2D", [main.input((1, 4)), lengths], [main.tensor((1, 3), TensorType.COMPLEX64)])
-    other = {"MUL": made, "ADD": main.input((1, 3)), "RFFT2D": lengths}[kind]
+    other = {"MUL": made, "ADD": main.input((1, 3)), "TRANSPOSE": lengths, "RFFT2D": lengths}[kind]
     (next_one,) = main.op(kind, [made, other], [main.tensor((1, 3), TensorType.COMPLEX64)])
     main.ends_with(*main.op("REAL", [next_one], [main.tensor((1, 3))]))
     assert f"{kind} of complex numbers is not read" in refused(file)

@@ -9,26 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, Tensor
+from converter_lite.formats.tflite.container import Operator, Subgraph, Tensor
 from converter_lite.formats.tflite.enums import TensorType
 from converter_lite.formats.tflite.importer.context import Handler, Importer
 
-LINEAR = frozenset(
-    {
-        "ADD",
-        "CONCATENATION",
-        "EXPAND_DIMS",
-        "GATHER",
-        "NEG",
-        "PACK",
-        "RESHAPE",
-        "SLICE",
-        "SQUEEZE",
-        "STRIDED_SLICE",
-        "SUB",
-    }
-    | {"TRANSPOSE"}
-)
+MOVES = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE"})
 """Operators that do with real and imaginary parts what they do with complex numbers."""
 
 PARTS = {"REAL": (0,), "CAST": (0,), "IMAG": (1,), "COMPLEX_ABS": (0, 1)}
@@ -70,7 +55,7 @@ def _apart(op: Operator, parts: dict[int, tuple[int, int]], where: str) -> Itera
         yield replace(op, outputs=parts[op.outputs[0]])
     elif op.kind in PARTS and not gives:
         yield replace(op, inputs=tuple(parts[op.inputs[0]][part] for part in PARTS[op.kind]))
-    elif op.kind in LINEAR and gives and _is_complex(op, parts):
+    elif op.kind in MOVES and reads and gives:
         for part in (0, 1):
             inputs, outputs = (
                 tuple(parts[index][part] if index in parts else index for index in indices)
@@ -79,12 +64,6 @@ def _apart(op: Operator, parts: dict[int, tuple[int, int]], where: str) -> Itera
             yield replace(op, inputs=inputs, outputs=outputs)
     else:
         raise ModelError(f"{op.kind} of complex numbers is not read", where=where)
-
-
-def _is_complex(op: Operator, parts: dict[int, tuple[int, int]]) -> bool:
-    """Whether all numbers that it adds or joins are complex."""
-    joined = op.inputs if op.kind in ("ADD", "CONCATENATION", "PACK", "SUB") else op.inputs[:1]
-    return all(index in parts for index in joined if index != NOT_GIVEN)
 
 
 def _transform(ctx: Importer, op: Operator) -> None:
