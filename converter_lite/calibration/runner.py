@@ -40,6 +40,8 @@ EVERYTHING = Need.MINMAX | Need.OUTLIER | Need.HISTOGRAM
 LOW_SHARE, HIGH_SHARE = 0.0001, 0.9999
 """Positions of REMOVAL_OUTLIER in the sorted values (measured behaviour of the original)."""
 
+MEAN_SQUARE = "MeanSquare"
+"""A reduction to the mean of the squares."""
 
 POOLS = MappingProxyType({"ReduceMax": "GlobalMaxPool", "ReduceMean": "GlobalAveragePool"})
 """Reductions over the positions of a picture, and the pools that do the same."""
@@ -155,7 +157,7 @@ def sample_means(
     The channel axis is 1 from rank 3 on, else the last.
     """
     wanted = [(name, "ReduceMean") for name in names]
-    rows = list(_channel_reductions(model, wanted, feeds, context))
+    rows = list(channel_reductions(model, wanted, feeds, context))
     return [np.stack(row) for row in zip(*rows, strict=True)]
 
 
@@ -170,17 +172,17 @@ def channel_magnitudes(
     signed = [name for name in names if (g.clamp_bounds(producers[name]) or (-1.0, 0.0))[0] < 0]
     wanted = [*((name, "ReduceMax") for name in names), *((name, "ReduceMin") for name in signed)]
     found: dict[str, NDArray[np.float64]] = {}
-    for rows in _channel_reductions(model, wanted, feeds, context):
+    for rows in channel_reductions(model, wanted, feeds, context):
         for (name, op_type), row in zip(wanted, rows, strict=True):
             high = -row if op_type == "ReduceMin" else row
             found[name] = np.maximum(high, found.get(name, high))
     return found
 
 
-def _channel_reductions(
+def channel_reductions(
     model: ir.Model, wanted: Sequence[tuple[str, str]], feeds: Iterable[Feed], context: RunContext
 ) -> Iterator[list[NDArray[np.float64]]]:
-    """For every sample, the vector of each tensor and reduction operator."""
+    """For every sample, the vector of each tensor and reduction operator, or of :data:`MEAN_SQUARE`: float64 ``(channels,)``."""
     observed = model.clone()
     graph = observed.graph
     values = {o.name: o for n in graph for o in n.outputs}
@@ -189,12 +191,23 @@ def _channel_reductions(
     axes: dict[tuple[int, ...], ir.Value] = {}
     outputs = [g.observation(op_type, i) for i, (_, op_type) in enumerate(wanted)]
     for output, (name, op_type) in zip(outputs, wanted, strict=True):
-        value = pooled(graph, values[name], op_type) if op_type == "ReduceMax" else values[name]
+        value = values[name]
+        if op_type == "ReduceMax":
+            value = pooled(graph, value, op_type)
+        elif op_type == MEAN_SQUARE:
+            value, op_type = _square(graph, value), "ReduceMean"
         build.output(output, channel_node(graph, value, op_type, known=axes))
     remove_unread(graph)
     session = open_session(context.engine, observed)
     for found in map_ordered(session.run, feeds, context.threads):
         yield [found[output].astype(np.float64) for output in outputs]
+
+
+def _square(graph: ir.Graph, value: ir.Value) -> ir.Value:
+    node = ir.node("Mul", [value, value])
+    node.outputs[0].shape, node.outputs[0].dtype = value.shape, ir.DataType.FLOAT
+    insert_behind(graph, value.producer(), node)
+    return pooled(graph, node.outputs[0], "ReduceMean")
 
 
 def mean_node(graph: ir.Graph, value: ir.Value) -> ir.Value:

@@ -121,7 +121,7 @@ def equalize(
     magnitudes = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context)
     total: dict[str, Vector] = {}
     for pair in pairs:
-        pair.original = pair.magnitude = _expected(magnitudes[pair.tensor.name or ""], samples)
+        pair.original = pair.magnitude = cautious(magnitudes[pair.tensor.name or ""], samples)
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
     sides = _sides(pairs)
     for _ in range(SWEEPS):
@@ -142,7 +142,7 @@ def equalize(
     return {name: factor for name, factor in total.items() if not np.allclose(factor, 1.0)}
 
 
-def _expected(magnitude: Vector, samples: int) -> Vector:
+def cautious(magnitude: Vector, samples: int) -> Vector:
     """Largest value that a channel is expected to have: few samples have not seen it; a stretched channel has no room left."""
     caution = CAUTION * max(1 - samples / ENOUGH_SAMPLES, 0.0)
     return magnitude ** (1 - caution) * magnitude.max() ** caution if caution else magnitude

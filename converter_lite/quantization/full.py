@@ -31,6 +31,7 @@ from converter_lite.quantization.biases import add_bias, widen_for_bias
 from converter_lite.quantization.bodies import decide_inner_nodes
 from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases, refuse_broken_constants
 from converter_lite.quantization.equalize import equalize
+from converter_lite.quantization.filters import apply_to_filters, smooth_filters
 from converter_lite.quantization.placement import (
     decide_nodes,
     is_fused_clamp,
@@ -111,10 +112,12 @@ def quantize_full(
                 reorder_channels(model, per_channel=settings.per_channel, threads=context.threads)
     if given is not None:
         apply_smoothing(model, plan, mode=NodeMode.INTEGER)
+        apply_to_filters(model, plan)
     elif settings.equalization and settings.per_channel:
         alphas = [alpha for alpha in SMOOTH_ALPHAS if alpha <= settings.smooth_alpha] or [settings.smooth_alpha]
         remedies = Remedies(alphas, apart=True)
         smooth_products(model, plan, head, mode=NodeMode.INTEGER, remedies=remedies, context=context)
+        smooth_filters(model, plan, head, target=target, remedies=remedies, context=context)
     reference = model.clone()
     quantized = QuantizedModel(model, plan, reference=reference)
     biases = settings.bias_correction and target.bias_correction

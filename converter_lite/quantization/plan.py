@@ -83,8 +83,8 @@ class QuantPlan:
         nodes: node name -> decision; every node of the graph is in it.
         activations: tensor name -> parameters of its QuantizeLinear and DequantizeLinear.
         weights: initializer name -> parameters it is stored with.
-        smoothing: tensor name -> smoothing factors (last axis): the tensor is divided by them before its products read it, and
-            their weights are multiplied by them. :func:`smoothed_name` names the quotient.
+        smoothing: tensor name -> smoothing factors (last axis, of convolutions axis 1): the tensor is divided by them before its
+            products or convolutions read it, and their weights are multiplied by them. :func:`smoothed_name` names the quotient.
         apart: tensor name -> columns (last axis) whose products are computed in float and added; they are zero in the tensor
             that :func:`smoothed_name` names.
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import onnx_ir as ir
@@ -86,6 +87,16 @@ class Remedy:
     alpha: float = 0.0
     row_zero_point: int | None = None
     apart: int = 0
+
+
+class Observed(Protocol):
+    """A tensor whose values were seen, for :func:`choose`; ``low``: the smallest one of each column."""
+
+    value: ir.Value
+    low: Vector
+
+    def largest(self, count: int) -> tuple[int, ...]:
+        """Columns that may be apart."""
 
 
 @dataclass(slots=True)
@@ -240,18 +251,22 @@ class DynamicNoise:
 
 
 def choose(
-    item: Products, noise_of: Callable[[Remedy], float], remedies: Remedies, *, dynamic: bool
+    item: Observed,
+    noise_of: Callable[[Remedy], float],
+    remedies: Remedies,
+    *,
+    is_free: bool,
+    limit: float = NOISE_LIMIT,
 ) -> Smoothing | None:
-    """The cheapest remedy (:func:`_groups`) within :data:`NOISE_LIMIT`, else the least noisy; ``None`` for none.
+    """The cheapest remedy (:func:`_groups`) if the noise is above a limit, else the least noisy; ``None`` for none.
 
     Factors that cost nothing are taken wherever they help.
     """
     before = noise_of(Remedy())
-    is_free = dynamic and item.is_free
-    if before <= NOISE_LIMIT and not is_free:
+    if before <= limit and not is_free:
         return None
     best, least = Remedy(), before
-    columns = min(APART, int(APART_SHARE * len(item.weight))) if remedies.apart else 0
+    columns = min(APART, int(APART_SHARE * len(item.low))) if remedies.apart else 0
     for forms, worth in _groups(remedies, columns, is_free=is_free):
         noises = [noise_of(form) for form in forms]
         index = int(np.argmin(noises)) if noises else -1

@@ -4,15 +4,16 @@ Three remedies for a tensor that products with constant weights read:
 
 1. Smoothing factors per channel: ``x @ W = (x / s) @ (s * W)`` with ``s = max|x|^alpha / max|W|^(1 - alpha)``, one Mul on the
    tensor.
-   It helps against channels that are large in every row (behind LayerNormalization).
+   It helps against channels that are large in every row (behind LayerNormalization). In full quantization convolutions get
+   them, too, where equalization cannot divide the tensor (:mod:`converter_lite.quantization.filters`).
 2. A scale per row, found at run time: helps against single rows that are large (behind Gelu, where a few tokens are up to ten
    times as large as the others). Dynamic quantization only.
 3. A few columns apart, whose products stay float (:mod:`converter_lite.quantization.apart`): helps against a few that are
    far larger than all others, be it in some rows (behind Gelu). Full quantization only.
 
 Factors cost nothing where the constants that the tensor is computed from can be divided instead
-(:mod:`converter_lite.quantization.upstream`; dynamic quantization only, since saved plans of other kinds name tensors in
-between). Otherwise the remedies cost time, so each tensor gets the cheapest one whose estimated noise is small
+(:mod:`converter_lite.quantization.upstream`; products in dynamic quantization only, since saved plans of other kinds name
+tensors in between). Otherwise the remedies cost time, so each tensor gets the cheapest one whose estimated noise is small
 (:mod:`converter_lite.quantization.remedies`). Without data the parameters of a normalization show which channels are large.
 
 Source: Xiao et al., SmoothQuant, ICML 2023, section 4 (the factors); Yao et al., ZeroQuant, NeurIPS 2022 (scales per row);
@@ -110,10 +111,8 @@ def smooth_products(
             if mode is NodeMode.DYNAMIC:
                 noises = _dynamic_noises(model, finite, feeds, remedies.alphas, context)
             for item, noise in zip(finite, noises, strict=True):
-                producer = item.value.producer()
-                is_float = producer is None or plan.mode(producer) is not NodeMode.INTEGER  # others give a grid already
-                possible = replace(remedies, apart=remedies.apart and is_float)
-                chosen = choose(item, noise, possible, dynamic=mode is NodeMode.DYNAMIC)
+                possible = replace(remedies, apart=remedies.apart and not _is_on_grid(item.value, plan))
+                chosen = choose(item, noise, possible, is_free=mode is NodeMode.DYNAMIC and item.is_free)
                 if chosen is None:
                     continue
                 log.debug(f"  {chosen}")
@@ -121,6 +120,12 @@ def smooth_products(
                 _enter(plan, item, chosen, mode)
         apply_smoothing(model, plan, mode=mode)
     return done
+
+
+def _is_on_grid(value: ir.Value, plan: QuantPlan) -> bool:
+    """Whether a node of integers makes a tensor."""
+    producer = value.producer()
+    return producer is not None and plan.mode(producer) is NodeMode.INTEGER
 
 
 def _parts(inputs: Sequence[Products]) -> Iterator[list[Products]]:

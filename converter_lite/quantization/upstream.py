@@ -39,7 +39,7 @@ class _Division:
         assert value is not None and array is not None
         quotient = np.ascontiguousarray(array.astype(np.float32, copy=False) / self.factors)
         if len(value.uses()) == 1:
-            value.const_value = ir.Tensor(quotient, name=value.name)
+            value.const_value, value.shape = ir.Tensor(quotient, name=value.name), ir.Shape(quotient.shape)
         else:
             made = g.add_initializer(graph, f"{value.name}_divided", quotient, names=names)
             self.node.replace_input_with(self.position, made)
@@ -58,12 +58,13 @@ class Upstream:
             division.apply(graph, names)
 
 
-def find_upstream(value: ir.Value, factors: NDArray[np.float32]) -> Upstream | None:
+def find_upstream(value: ir.Value, factors: NDArray[np.float32], *, axis: int = -1) -> Upstream | None:
     """How to divide a tensor by a factor per channel without an operator of its own; nothing is changed yet.
 
     Args:
         value: The tensor; everything that reads it must expect the quotient.
-        factors: One for each place of its last axis, whose size may be unknown to the graph.
+        factors: One for each place of the axis, whose size may be unknown to the graph.
+        axis: Where the channels are.
 
     Returns:
         ``None`` where a step mixes channels or its sizes are not known, another node reads a value between, or there is no
@@ -71,7 +72,7 @@ def find_upstream(value: ir.Value, factors: NDArray[np.float32]) -> Upstream | N
     """
     if value.shape is None or factors.size < 2:
         return None
-    along = factors.reshape((1,) * (len(value.shape) - 1) + factors.shape)
+    along = np.moveaxis(factors.reshape((1,) * (len(value.shape) - 1) + factors.shape), -1, axis)
     divisions: list[_Division] = []
     values: list[ir.Value] = []
     while not value.is_graph_output() and (not values or (_fits(value, along) and len(value.uses()) == 1)):
@@ -107,16 +108,18 @@ def _weight_division(node: ir.Node, factors: Factors) -> list[_Division]:
 
 
 def _normalization_division(node: ir.Node, factors: Factors) -> list[_Division]:
-    """Scale and offset of a normalization over the last axis, or a Mul by one number per channel, as in a spelled-out one."""
+    """Scale and offset of a normalization over the last axis, or a Mul by a constant, as in a spelled-out one."""
     if is_op(node, "LayerNormalization") and g.int_attribute(node, "axis", -1) == -1:
         positions = [i for i, value in enumerate(node.inputs) if i > 0 and value is not None]
-    else:
-        operands = constant_operand(node) if is_op(node, "Mul") else None
-        positions = [] if operands is None else [0 if operands[2] else 1]
-    fit = factors.size == factors.shape[-1] and all(
-        g.static_shape(node.inputs[i]) == (factors.size,) and g.is_constant(node.inputs[i]) for i in positions
-    )
-    return [_Division(node, i, factors.reshape(-1)) for i in positions] if fit else []
+        fit = factors.size == factors.shape[-1] and all(
+            g.static_shape(node.inputs[i]) == (factors.size,) and g.is_constant(node.inputs[i]) for i in positions
+        )
+        return [_Division(node, i, factors.reshape(-1)) for i in positions] if fit else []
+    operands = constant_operand(node) if is_op(node, "Mul") else None
+    if operands is None:
+        return []
+    kept = _as_divisor(factors, operands[1])
+    return [] if kept is None else [_Division(node, 0 if operands[2] else 1, kept)]
 
 
 def _addition(node: ir.Node, factors: Factors, divisions: list[_Division]) -> tuple[ir.Value, Factors] | None:
@@ -125,12 +128,21 @@ def _addition(node: ir.Node, factors: Factors, divisions: list[_Division]) -> tu
     if operands is None:
         return None
     other, constant, constant_is_first = operands
-    shape = g.static_shape(constant) or ()
-    kept = factors.reshape(factors.shape[factors.ndim - len(shape) :]) if _ones_before(factors, len(shape)) else None
-    if kept is None or np.broadcast_shapes(shape, kept.shape) != shape:
+    kept = _as_divisor(factors, constant)
+    if kept is None:
         return None
     divisions.append(_Division(node, 0 if constant_is_first else 1, kept))
     return other, factors
+
+
+def _as_divisor(factors: Factors, constant: ir.Value) -> Factors | None:
+    """The factors in a form that divides a constant: one number becomes one for each channel, others keep their shape."""
+    shape = g.static_shape(constant) or ()
+    if math.prod(shape) == 1:
+        first = next(axis for axis, count in enumerate(factors.shape) if count > 1)
+        return factors.reshape(factors.shape[min(first, factors.ndim - len(shape)) :])
+    kept = factors.reshape(factors.shape[factors.ndim - len(shape) :]) if _ones_before(factors, len(shape)) else None
+    return kept if kept is not None and np.broadcast_shapes(shape, kept.shape) == shape else None
 
 
 def _ones_before(factors: Factors, rank: int) -> bool:

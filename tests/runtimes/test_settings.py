@@ -87,6 +87,23 @@ g (float[1,3,16,16] x) => (float[1,8,13,13] y) {
 """A picture correlated with itself, as trackers do, and set off against its norm."""
 
 
+UNEVEN = """
+g (float[1,3,16,16] x) => (float[1,8,16,16] y) {
+    [first] a = Conv(x, w1, b1)
+    b = HardSwish(a)
+    [single] c = Conv<pads=[1,1,1,1], group=24>(b, w2, b2)
+    d = HardSwish(c)
+    e = Mul(d, scale)
+    f = Add(e, shift)
+    [groups] h = Conv<pads=[1,1,1,1], group=3>(f, w3, b3)
+    i = HardSwish(h)
+    j = Add(i, f)
+    [last] y = Conv(j, w4, b4)
+}
+"""
+"""Channels of very different size behind functions that no factor passes."""
+
+
 EXPERTS = """
 g (float[1,12,32] x) => (float[1,12,2000] y) {
     [route] r = MatMul(x, wr)
@@ -140,6 +157,9 @@ def uneven(*shape: int, seed: int) -> Array:
     spread = np.geomspace(0.3, 3, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
     return (normal(*shape, seed=seed) * spread / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
+
+SIZES = np.geomspace(0.5, 10, 24).astype(np.float32)
+"""Of channels."""
 
 BOUNDS = {"minus": -1, "zero": 0, "half": 0.5, "two": 2, "six": 6, "infinity": np.inf}
 MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
@@ -207,6 +227,23 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
             "around": np.array([0, 0, 2, 0, 0, 2]),
             "w3": uneven(8, 16, 5, seed=6),
             "b3": normal(8, seed=7),
+        },
+    ),
+    "uneven": (
+        UNEVEN,
+        14,
+        (1, 3, 16, 16),
+        {
+            "w1": normal(24, 3, 1, 1, seed=1) * SIZES[:, None, None, None],
+            "b1": normal(24, seed=2) * SIZES,
+            "w2": normal(24, 1, 3, 3, seed=3),
+            "b2": normal(24, seed=4) * SIZES,
+            "scale": np.array([0.25], np.float32),
+            "shift": np.array([0.5], np.float32),
+            "w3": (normal(24, 8, 3, 3, seed=5).reshape(3, 8, 8, 9) / SIZES.reshape(3, 1, 8, 1)).reshape(24, 8, 3, 3),
+            "b3": normal(24, seed=6),
+            "w4": normal(8, 24, 1, 1, seed=7) / SIZES[:, None, None],
+            "b4": normal(8, seed=8),
         },
     ),
     "experts": (EXPERTS, 17, (1, 12, 32), {"wr": normal(32, 4, seed=1) / 6, "we": normal(4, 2000, seed=2)}),
@@ -349,6 +386,14 @@ def test_columns_apart_hold_in_the_runtime(setting: str, runtime: str, tally: Ta
 @pytest.mark.parametrize("setting", ["full", "KL", "full, nothing rewritten", "weights", "four bits with data"])
 def test_computed_filters_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
     judge("filters", setting, runtime, tally, folder)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(
+    "setting", ["full", "KL", "adaptive", "full, nothing rewritten", "weights", "four bits with data"]
+)
+def test_uneven_channels_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
+    judge("uneven", setting, runtime, tally, folder)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

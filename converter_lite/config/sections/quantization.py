@@ -321,8 +321,8 @@ class FullQuantParam:
     equalization: bool = key(
         Kind.BOOLEAN,
         True,
-        "Rescale channels between neighbouring layers and before matrix products, so that weights and activations use "
-        "their grids evenly.",
+        "Rescale channels between neighbouring layers and before matrix products and convolutions, so that weights and "
+        "activations use their grids evenly.",
         is_ours=True,
     )
     rounding: Rounding | None = key(
