@@ -3,7 +3,7 @@
 Behind a layer, equalization divides channels at no cost. Behind HardSwish, Sigmoid or an addition of two branches it cannot, and
 channels that are far smaller than the largest lose all of theirs to a common step: most of all for a convolution of single
 channels, to which they count as much as any other. Factors cost nothing where the tensor is a product with a constant, which is
-divided then; elsewhere they cost one Mul.
+divided then; elsewhere they cost one Mul, and are chosen only for devices whose nodes are not chosen by their time.
 
 Source: Xiao et al., SmoothQuant, ICML 2023, section 4 (the factors).
 """
@@ -72,6 +72,8 @@ def smooth_filters(
     """
     equalized = {pair.tensor for pair in find_pairs(model)}
     found = {value: readers for value, readers in _find_readers(model, plan).items() if value not in equalized}
+    if target.costs is not None:
+        found = {value: readers for value, readers in found.items() if _is_free(value, readers, plan)}
     if not found:
         return []
     done = []
