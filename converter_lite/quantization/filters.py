@@ -197,7 +197,7 @@ def _find_readers(model: ir.Model, plan: QuantPlan) -> dict[ir.Value, list[ir.No
         if node.op_type != "Conv" or plan.mode(node) is not NodeMode.INTEGER or value is None or weight is None:
             continue
         producer, is_own = value.producer(), len(weight.uses()) == 1 and 0 not in (g.static_shape(weight) or (0,))
-        if producer is not None and plan.mode(producer) is NodeMode.FLOAT and is_own:
+        if producer is not None and plan.mode(producer) is NodeMode.FLOAT and is_own and value.shape is not None:
             readers.setdefault(value, []).append(node)
     return readers
 
@@ -232,10 +232,8 @@ def _producers(values: Iterable[ir.Value]) -> Iterator[ir.Node]:
 def _multiply(
     graph: ir.Graph, value: ir.Value, readers: list[ir.Node], shares: NDArray[np.float32], names: g.Names
 ) -> None:
-    rank = len(_constant(readers[0]).shape)
-    constant = g.add_initializer(
-        graph, f"{value.name}_smoothing", shares.reshape(1, -1, *[1] * (rank - 2)), names=names
-    )
+    along = shares.reshape(1, -1, *[1] * (_constant(readers[0]).ndim - 2))
+    constant = g.add_initializer(graph, f"{value.name}_smoothing", along, names=names)
     node = ir.node("Mul", [value, constant], name=f"{value.name}_smooth")
     node.outputs[0].name = names.unique(smoothed_name(value.name or ""))
     node.outputs[0].dtype, node.outputs[0].shape = ir.DataType.FLOAT, value.shape

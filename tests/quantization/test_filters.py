@@ -202,3 +202,25 @@ def test_factors_of_a_plan_must_fit() -> None:
     plan.smoothing["h"] = plan.smoothing["h"][:-1]
     with pytest.raises(ConfigError, match=f"{CHANNELS - 1} smoothing factors for {CHANNELS} channels of h"):
         full(model, plan=plan, equalization=True)
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_signals_and_volumes_are_smoothed_as_well(axes: int) -> None:
+    sizes, ones = ",".join(["6"] * axes), [1] * axes
+    model = build(
+        f"""g (float[B,{CHANNELS},{sizes}] x) => (float[B,8,{sizes}] y) {{
+            a = Mul(x, size) h = HardSwish(a) [read] y = Conv(h, w, b) }}""",
+        opset=14,
+        size=UNEVEN.reshape(1, -1, *ones),
+        w=normal(8, CHANNELS, *ones) / UNEVEN.reshape(1, -1, *ones),
+        b=normal(8, seed=1),
+    )
+    changed, plan = smoothed(model, samples_of(model))
+    assert plan.smoothing.keys() == {"h"}
+    assert_same_outputs(model, changed, *samples_of(model, 2), rtol=1e-5)
+
+
+def test_a_tensor_of_unknown_rank_is_left_alone() -> None:
+    model = network("all channels")
+    next(node.outputs[0] for node in model.graph if node.outputs[0].name == "h").shape = None
+    assert not smoothed(model, samples_of(model))[1].smoothing
