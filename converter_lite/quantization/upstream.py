@@ -5,7 +5,7 @@
     x ─ MatMul(W) ─ Add(b) ─ Reshape ─ Transpose ─ V          softmax ─ MatMul(V) ─ Transpose ─ Reshape ─ y
 
 The channels of ``y`` are those of ``W`` and ``b``: each step keeps them apart or moves them. So ``y / s`` needs no operator.
-Behind a normalization its scale and offset are divided.
+Behind a normalization its scale and offset are divided, behind a Mul by a constant that constant.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def find_upstream(value: ir.Value, factors: NDArray[np.float32], *, axis: int = 
         node = value.producer()
         if node is None:
             return None
-        last = _weight_division(node, along) or _normalization_division(node, along)
+        last = _weight_division(node, along) or _scale_division(node, along)
         if last:
             return Upstream((*divisions, *last), tuple(values))
         step = _addition(node, along, divisions) or _move(node, along)
@@ -107,8 +107,8 @@ def _weight_division(node: ir.Node, factors: Factors) -> list[_Division]:
     return [_Division(node, 1, factors.reshape(-1))] if is_own else []
 
 
-def _normalization_division(node: ir.Node, factors: Factors) -> list[_Division]:
-    """Scale and offset of a normalization over the last axis, or a Mul by a constant, as in a spelled-out one."""
+def _scale_division(node: ir.Node, factors: Factors) -> list[_Division]:
+    """Scale and offset of a normalization over the last axis; the constant of a Mul, as at the end of a spelled-out one."""
     if is_op(node, "LayerNormalization") and g.int_attribute(node, "axis", -1) == -1:
         positions = [i for i, value in enumerate(node.inputs) if i > 0 and value is not None]
         fit = factors.size == factors.shape[-1] and all(

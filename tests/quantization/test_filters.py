@@ -186,13 +186,8 @@ def test_a_saved_plan_gives_the_same_model() -> None:
     model, feeds = network("groups"), samples_of(network("groups"), 8)
     first = full(model, samples=feeds, equalization=True)
     assert first.plan.smoothing
-    again = full(
-        model,
-        samples=feeds,
-        plan=QuantPlan.from_json(first.plan.to_json(), where="plan"),
-        equalization=True,
-        by_costs=True,
-    )
+    plan = QuantPlan.from_json(first.plan.to_json(), where="plan")
+    again = full(model, samples=feeds, plan=plan, equalization=True)
     assert ir.to_proto(written(again)).SerializeToString() == ir.to_proto(written(first)).SerializeToString()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from converter_lite import graph as g
 from converter_lite.quantization.upstream import find_upstream
-from tests.support import attention, build, clone, normal, random_feed, run
+from tests.support import attention, build, clone, normal, positive, random_feed, run
 
 FACTORS = np.exp2(np.arange(16) % 5 - 2).astype(np.float32)
 
@@ -78,6 +78,16 @@ def test_scale_and_offset_of_a_normalization_are_divided(text: str) -> None:
     result, feed = divided(model, "y"), random_feed(model)
     np.testing.assert_allclose(run(result, feed)["z"], run(model, feed)["z"] / FACTORS, rtol=1e-5, atol=1e-6)
     assert len(list(result.graph)) == len(list(model.graph))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1), (16,), (1, 16)])
+def test_a_constant_factor_is_divided_and_grows_if_it_is_one_number(shape: tuple[int, ...]) -> None:
+    text = "g (float[B,S,16] x) => (float[B,S,16] z) { t = Tanh(x) m = Mul(t, w) y = Add(b, m) z = Relu(y) }"
+    model = build(text, w=positive(*shape), b=normal(16, seed=1))
+    result, feed = divided(model, "y"), random_feed(model)
+    np.testing.assert_allclose(run(result, feed)["z"], run(model, feed)["z"] / FACTORS, rtol=1e-5, atol=1e-6)
+    factor = result.graph.initializers["w"]
+    assert factor.shape == factor.const_value.shape  # type: ignore[union-attr]
 
 
 def through(text: str, shape: str = "float[B,S,16]", **constants: object) -> Callable[[], ir.Model]:
