@@ -266,6 +266,22 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
             "b2": normal(8, seed=5),
         },
     ),
+    "long frames": (
+        SOUND.replace("[1,2000]", "[1,4000]").replace("[1,8,57]", "[1,8,28]"),
+        17,
+        (1, 4000),
+        {
+            "last_axis": np.array([-1]),
+            "step": np.array(128),
+            "window": np.hanning(512).astype(np.float32),
+            "bands": np.abs(normal(257, 16, seed=1)),
+            "least": np.array(1e-2, np.float32),
+            "w1": uneven(24, 16, 3, seed=2),
+            "b1": normal(24, seed=3),
+            "w2": uneven(8, 24, 1, seed=4),
+            "b2": normal(8, seed=5),
+        },
+    ),
     "spikes": (
         SPIKES,
         17,
@@ -464,5 +480,6 @@ def judge(model: str, setting: str, runtime: str, tally: Tally, folder: Path, *,
 @pytest.mark.parametrize(
     "setting", ["full", "KL", "full, nothing rewritten", "weights", "six bits", "four bits with data", "dynamic"]
 )
-def test_spectra_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
-    judge("sound", setting, runtime, tally, folder)
+@pytest.mark.parametrize("frames", ["sound", "long frames"])
+def test_spectra_hold_in_the_runtime(frames: str, setting: str, runtime: str, tally: Tally, folder: Path) -> None:
+    judge(frames, setting, runtime, tally, folder)

@@ -176,6 +176,26 @@ CASES: dict[str, ir.Model] = {
         last=np.array([-1]),
         least=np.float32(1e-3),
     ),
+    "a long Fourier transform of one side": build(
+        "g (float[2,3,640,1] x) => (float[2,3,321,2] y) { y = DFT<axis=2, onesided=1>(x) }", opset=17
+    ),
+    "a long Fourier transform of one signal": build(
+        "g (float[1,512,1] x) => (float[1,512,2] y) { y = DFT(x) }", opset=17
+    ),
+    "back from a long spectrum": build(
+        "g (float[576,3,2] x) => (float[576,3,2] y) { y = DFT<inverse=1>(x, , axis) }", opset=20, axis=np.array(0)
+    ),
+    "loudness of long frames": build(
+        """g (float[2,3000] x) => (float[2,20,6] y) {
+            s = Unsqueeze(x, last) f = STFT<onesided=1>(s, step, window) q = Mul(f, f) p = ReduceSum<keepdims=0>(q, last)
+            b = MatMul(p, bands) a = Add(b, least) y = Log(a) }""",
+        opset=17,
+        step=np.array(128),
+        window=np.hanning(512).astype(np.float32),
+        bands=np.abs(normal(257, 6)),
+        last=np.array([-1]),
+        least=np.float32(1e-3),
+    ),
     "a convolution of a long row": build(
         "g (float[1,8,12000] x) => (float[1,3,12000] y) { y = Conv<pads=[3,3]>(x, w) }", w=normal(3, 8, 7) / 8
     ),

@@ -1,6 +1,6 @@
 """Fourier transforms as products with constant matrices of cosines and sines.
 
-Complex numbers are pairs, real part first, on the last axis. Sources: the ONNX standard, DFT and STFT.
+Complex numbers are pairs, real part first, on the last axis. Source: the ONNX standard, DFT and STFT.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.spelled_out.fourier import factor_of, frequencies, in_two_steps, part, stored
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 LARGEST = 1 << 24
 """Most numbers of a matrix: 64 MiB."""
 
+MOST_OVERLAP = 16
+"""Most frames that a place belongs to where frames are laid side by side."""
+
 AXIS_AS_INPUT = 20
 """The first operator set in which the axis of DFT is an input."""
 
-Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 
@@ -32,7 +35,7 @@ def spell_out_dft(model: ir.Model) -> int:
 
         x (.., N, .., parts) ─ Transpose, Reshape (rest, N parts) ─ MatMul (N parts, 2 M) ─ Reshape, Transpose ─ y (.., M, .., 2)
 
-    An inverse one of one side gives real numbers, ``(.., M, .., 1)``.
+    An inverse one of one side gives real numbers, ``(.., M, .., 1)``. Long ones become two products.
 
     Refused: unknown sizes, an axis or a length that is not constant, other types than float32, and matrices beyond
     :data:`LARGEST`.
@@ -46,6 +49,8 @@ def spell_out_stft(model: ir.Model) -> int:
     ::
 
         x (B, T, parts) ─ Transpose ─ Conv (2 M filters of the length of a frame) ─ Reshape, Transpose ─ y (B, frames, M, 2)
+
+    Long frames of a whole number of steps are laid side by side instead, and transformed as by :func:`spell_out_dft`.
 
     Refused: unknown sizes, a window, step or length that is not constant, other types than float32, and filters beyond
     :data:`LARGEST`.
@@ -68,18 +73,25 @@ def _transform(graph: ir.Graph, node: ir.Node) -> bool:
     places, parts, is_real = shape[axis], shape[-1], inverse and onesided
     whole = length if length is not None else 2 * (places - 1) if is_real else places
     count, results = whole // 2 + 1 if onesided and not inverse else whole, 1 if is_real else 2
-    if whole < 1 or parts not in ((2,) if is_real else (1, 2)) or results * parts * places * count > LARGEST:
+    if whole < 1 or parts not in ((2,) if is_real else (1, 2)):
+        return False
+    factor = None if is_real or places != whole else factor_of(whole)
+    if factor is None and results * parts * places * count > LARGEST:
         return False
     last = len(shape) - 2
     turn = [*(a for a in range(len(shape) - 1) if a != axis), axis, len(shape) - 1]
     around = tuple(shape[a] for a in turn[:-2])
     moved = x if axis == last else insert(graph, node, "Transpose", [x], (*around, places, parts), perm=turn)
-    rows = reshaped(graph, node, moved, (math.prod(around), places * parts))
-    matrix = _matrix(places, whole, count, parts, inverse=inverse)
-    if is_real:
-        matrix = matrix[:, :, :1] * _both_sides(places, whole)[:, None, None]
-    weight = _weight(graph, node, matrix.transpose(1, 0, 3, 2).reshape(places * parts, count * results))
-    product = insert(graph, node, "MatMul", [rows, weight], (math.prod(around), count * results))
+    rows = math.prod(around)
+    if factor is not None:
+        product = in_two_steps(graph, node, moved, (rows, whole, parts), (factor, count), inverse=inverse)
+    else:
+        matrix = frequencies(places, whole, count, parts, inverse=inverse)
+        if is_real:
+            matrix = matrix[:, :, :1] * _both_sides(places, whole)[:, None, None]
+        weight = stored(graph, node, matrix.transpose(1, 0, 3, 2).reshape(places * parts, count * results))
+        signals = reshaped(graph, node, moved, (rows, places * parts))
+        product = insert(graph, node, "MatMul", [signals, weight], (rows, count * results))
     result = reshaped(graph, node, product, (*around, count, results))
     back = [int(place) for place in np.argsort(turn)]
     replace([node], ir.node("Transpose", [result], attributes={"perm": back}))
@@ -102,12 +114,24 @@ def _frames(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     batch, places, parts = shape
     count, frames = length // 2 + 1 if g.int_attribute(node, "onesided", 1) else length, (places - length) // step + 1
-    if parts not in (1, 2) or frames < 1 or 2 * parts * length * count > LARGEST:
+    if parts not in (1, 2) or frames < 1:
         return False
-    matrix = _matrix(length, length, count, parts, inverse=False)
+    factor = factor_of(length) if length % step == 0 and length <= MOST_OVERLAP * step else None
+    if factor is not None:
+        signals = _side_by_side(graph, node, x, (length, step, frames))
+        if factors is not None:
+            shown = stored(graph, node, np.repeat(factors.astype(np.float64), parts)[None])
+            signals = insert(graph, node, "Mul", [signals, shown], (batch * frames, length * parts))
+        found = in_two_steps(graph, node, signals, (batch * frames, length, parts), (factor, count), inverse=False)
+        target = g.add_initializer(graph, f"{node.name}_shape", np.array((batch, frames, count, 2)))
+        replace([node], ir.node("Reshape", [found, target]))
+        return True
+    if 2 * parts * length * count > LARGEST:
+        return False
+    matrix = frequencies(length, length, count, parts, inverse=False)
     if factors is not None:
         matrix = matrix * factors.astype(np.float64)[:, None, None]
-    weight = _weight(graph, node, matrix.transpose(2, 3, 0, 1).reshape(2 * count, parts, length))
+    weight = stored(graph, node, matrix.transpose(2, 3, 0, 1).reshape(2 * count, parts, length))
     signal = insert(graph, node, "Transpose", [x], (batch, parts, places), perm=[0, 2, 1])
     read = insert(
         graph, node, "Conv", [signal, weight], (batch, 2 * count, frames), kernel_shape=[length], strides=[step]
@@ -117,20 +141,15 @@ def _frames(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def _matrix(places: int, length: int, count: int, parts: int, *, inverse: bool) -> Matrix:
-    """Factors ``(parts of what is read, places, parts of the result, frequencies)``; places beyond the length count nothing."""
-    turns = np.outer(np.arange(places), np.arange(count)) % length
-    angle = 2 * np.pi * turns / length * (1 if inverse else -1)
-    cosines, sines = np.cos(angle), np.sin(angle)
-    matrix = np.stack([np.stack([cosines, sines], axis=1), np.stack([-sines, cosines], axis=1)][:parts])
-    matrix[:, length:] = 0.0
-    return matrix / length if inverse else matrix
-
-
-def _weight(graph: ir.Graph, node: ir.Node, matrix: Matrix) -> ir.Value:
-    value = g.add_initializer(graph, f"{node.name}_frequencies", np.ascontiguousarray(matrix, np.float32))
-    value.meta[g.FREQUENCIES] = True
-    return value
+def _side_by_side(graph: ir.Graph, node: ir.Node, x: ir.Value, sizes: tuple[int, int, int]) -> ir.Value:
+    """Overlapping frames of signals ``(batch, places, parts)``, one behind the other: ``(batch frames, length parts)``."""
+    (batch, _, parts), (length, step, frames) = g.static_shape(x) or (), sizes
+    overlap = length // step
+    whole = part(graph, node, x, 0, (frames + overlap - 1) * step)
+    steps = reshaped(graph, node, whole, (batch, frames + overlap - 1, step * parts))
+    pieces = [part(graph, node, steps, place, frames) for place in range(overlap)]
+    beside = insert(graph, node, "Concat", pieces, (batch, frames, length * parts), axis=2)
+    return reshaped(graph, node, beside, (batch * frames, length * parts))
 
 
 def _integer(node: ir.Node, position: int) -> int | None:
