@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -16,7 +17,8 @@ from converter_lite.log import Log
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.settings import FullSettings, Learning, WeightSettings
-from tests.support import build, normal
+from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.support import build, normal, run
 
 
 def chosen(quant_type: str, *, has_samples: bool = True, bit_num: int = 8, **keys: str) -> Choice:
@@ -89,18 +91,26 @@ def test_keys_of_full_quantization_arrive() -> None:
     expected = FullSettings(equalization=False, rounding=Rounding.ADAPTIVE, smooth_alpha=0.25, bias_correction=False)
     assert chosen("FULL_QUANT", **keys).settings == expected
     narrow = chosen("FULL_QUANT", bit_num=4, activation_bits="4")
-    assert narrow.settings == FullSettings(bits=4, activation_bits=4, rounding=Rounding.ADAPTIVE)
+    assert narrow.settings == FullSettings("MSE", bits=4, activation_bits=4, rounding=Rounding.ADAPTIVE)
     assert chosen("FULL_QUANT").is_gated and not narrow.is_gated
 
+
+POOLED = """g (float[n,8,8,3] x) => (float[n,5] y) {
+    a = Transpose<perm=[0,3,1,2]>(x) b = Conv<pads=[1,1,1,1]>(a, w1, b1) c = Relu(b) m = MaxPool<kernel_shape=[2,2]>(c)
+    n = MaxPool<kernel_shape=[3,3], pads=[0,0,1,1]>(c) d = Concat<axis=1>(m, n) e = Conv(d, w2, b2) i = Relu(e)
+    h = Conv(i, w4, b4) f = ReduceMax<keepdims=0>(h, axes) y = Gemm<transB=1>(f, w3, b3) }"""
 
 NETWORK = """g (float[n,8,8,3] x) => (float[n,5] y) {
     a = Transpose<perm=[0,3,1,2]>(x) b = Conv<pads=[1,1,1,1]>(a, w1, b1) c = Relu(b) d = Conv(c, w2, b2)
     e = GlobalAveragePool(d) f = Flatten(e) y = Gemm<transB=1>(f, w3, b3) }"""
 
 
-def narrow_file(folder: Path, save_type: str, **keys: str) -> ir.Model:
+def narrow_file(folder: Path, save_type: str, text: str = NETWORK, **keys: str) -> ir.Model:
     shapes = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (8, 8, 1, 1), "b2": (8,), "w3": (5, 8), "b3": (5,)}
-    ir.save(build(NETWORK, **{n: normal(*s, seed=i) for i, (n, s) in enumerate(shapes.items())}), folder / "in.onnx")
+    shapes |= {"w2": (8, 16, 1, 1), "w4": (8, 8, 1, 1), "b4": (8,)} if "w4" in text else {}
+    constants = {n: normal(*s, seed=i) for i, (n, s) in enumerate(shapes.items())}
+    constants |= {"axes": np.array([2, 3])} if "axes" in text else {}
+    ir.save(build(text, opset=18 if "axes" in text else 13, **constants), folder / "in.onnx")
     common = {"quant_type": "FULL_QUANT", **{name: keys.pop(name) for name in ("bit_num",) if name in keys}}
     config = config_from_mapping({"common_quant_param": common, "full_quant_param": keys}, external_data=True)
     data = [normal(2, 8, 8, 3, seed=seed) for seed in range(4)]
@@ -115,6 +125,28 @@ def test_activations_of_four_bits_are_those_that_inner_integer_layers_read(tmp_p
     eight, four = ({f"{name}_zero_point" for name in names} for names in ("ady", ("c", "f", "w1", "w2", "w3")))
     assert {name for name, dtype in types.items() if dtype is ir.DataType.INT8} == eight
     assert {name for name, dtype in types.items() if dtype is ir.DataType.INT4} == four
+
+
+@pytest.mark.parametrize("bit_num", ["4", "8"])
+@pytest.mark.parametrize("device", ["ARM", "DSP"])
+def test_a_runtime_loads_what_pools_and_convolves_activations_of_four_bits(
+    device: str, bit_num: str, tmp_path: Path
+) -> None:
+    model = narrow_file(tmp_path, "ONNX", POOLED, bit_num=bit_num, activation_bits="4", target_device=device)
+    narrow = {value.dtype for value in model.graph.initializers.values()} & {ir.DataType.INT4, ir.DataType.UINT4}
+    assert narrow
+    feed = {"x": normal(2, 8, 8, 3, seed=9)}
+    session = DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), threads=1, optimize=True)
+    np.testing.assert_allclose(session.run(feed)["y"], run(model, feed)["y"], rtol=0, atol=1e-4)
+
+
+def test_ranges_of_four_bits_are_those_of_least_error_unless_a_method_is_named() -> None:
+    method = {"4": "MSE", "8": "MAX_MIN"}
+    for bits, expected in method.items():
+        settings = chosen("FULL_QUANT", activation_bits=bits).settings
+        assert isinstance(settings, FullSettings) and settings.method == expected
+    named = chosen("FULL_QUANT", activation_bits="4", activation_quant_method="MAX_MIN").settings
+    assert isinstance(named, FullSettings) and named.method == "MAX_MIN"
 
 
 @pytest.mark.parametrize("save_type", ["MINDIR_LITE", "NAIVE_BUFFER", "PADDLE"])

@@ -21,6 +21,9 @@ Rules:
    onnxruntime (1.32) computes the product with floats, and dequantizes its weight at every run.
 9. A Gelu that is spelled out with Div and Erf reads what a DequantizeLinear gives through such a Max, too. Without it,
    onnxruntime (1.32) gives each of the two readers a DequantizeLinear of its own, and does not recognize the Gelu any more.
+10. So it does in front of and behind a MaxPool or ReduceMax, and behind a Conv with weights of 8 bits, where the grid has fewer:
+   onnxruntime (1.32) makes operators of them that take no such integers, and does not load the model. And behind a Relu, where
+   such a grid has negative numbers: onnxruntime leaves the Relu out, as if the smallest integer were zero.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -28,6 +31,7 @@ kernels (seen in its optimized graphs).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 
 import numpy as np
@@ -57,6 +61,15 @@ from converter_lite.quantization.qdq.products import keep_bias_apart, spell_out_
 from converter_lite.quantization.qdq.recurrent import write_lstm
 from converter_lite.targets.operands import is_recurrent, operator, weight_of
 from converter_lite.targets.operators import Role
+
+KERNEL_BITS = 8
+"""Width of the integers that kernels compute with."""
+
+POOLS_OF_BYTES = ("MaxPool", "ReduceMax")
+"""Operators that onnxruntime computes in integers of 8 bits, and tries to with others."""
+
+NARROW_TYPES = (ir.DataType.INT4, ir.DataType.UINT4)
+"""Integers that they do not take."""
 
 TWO_BITS_OPSET = 25
 """Operator set since which DequantizeLinear takes two-bit integers."""
@@ -160,6 +173,7 @@ class _Materializer:
                 keep_bias_apart(self.graph, node, self.names)
                 spell_out_clamp(self.graph, node, self.names)
         self._join_gelus()
+        self._keep_pools_apart()
         used = {value for node in g.all_nodes(self.graph) for value in node.inputs}
         for name, value in list(self.graph.initializers.items()):
             if value not in used and not value.is_graph_output():
@@ -170,10 +184,21 @@ class _Materializer:
         for source, nodes in spelled_out_gelus(self.graph).values():
             producer = source.producer()
             if nodes[0].op_type == "Div" and producer is not None and producer.op_type == "DequantizeLinear":
-                guard = self._guard(source)
-                self.graph.insert_after(producer, guard)
-                for user, i in [(user, i) for user, i in source.uses() if user in nodes]:
-                    user.replace_input_with(i, guard.outputs[0])
+                self._guard_readers(source, producer, nodes)
+
+    def _keep_pools_apart(self) -> None:
+        """Let no optimizer move pairs of narrow integers over what has no kernel for them (rule 10)."""
+        for producer in [node for node in self.graph if node.op_type == "DequantizeLinear"]:
+            source = producer.outputs[0]
+            pools = [user for user, _ in source.uses() if user.op_type in POOLS_OF_BYTES]
+            if pools and _is_narrow(source):
+                self._guard_readers(source, producer, pools)
+
+    def _guard_readers(self, source: ir.Value, producer: ir.Node, nodes: Sequence[ir.Node]) -> None:
+        guard = self._guard(source)
+        self.graph.insert_after(producer, guard)
+        for user, i in [(user, i) for user, i in source.uses() if user in nodes]:
+            user.replace_input_with(i, guard.outputs[0])
 
     def _write_dynamic(self) -> None:
         writer = DynamicWriter(self.graph, self.quantized)
@@ -252,7 +277,9 @@ class _Materializer:
         if replaces_output:
             value.name = self.names.unique(f"{name}_float")
         scale, zero_point = self._grid(name, params)
-        is_taken = _is_weighted_result(producer, self.plan) or _is_pooled(producer, self.plan)
+        is_taken = (
+            _is_weighted_result(producer, self.plan) or _is_pooled(producer, self.plan) or _is_misread(producer, params)
+        )
         first = self._guard(value) if is_taken else None
         source = value if first is None else first.outputs[0]
         quantize = _node("QuantizeLinear", [source, scale, zero_point], f"{name}_quantize")
@@ -279,7 +306,7 @@ class _Materializer:
             self.lowest = g.add_initializer(
                 self.graph, "lowest_float", np.array(np.finfo(np.float32).min, np.float32), names=self.names
             )
-        node = _node("Max", [value, self.lowest], f"{value.name}_guard")
+        node = _node("Max", [value, self.lowest], self.names.unique(f"{value.name}_guard"))
         _describe(node.outputs[0], value, self.names.unique(f"{value.name}_guarded"))
         return node
 
@@ -327,6 +354,27 @@ def _is_pooled(node: ir.Node | None, plan: QuantPlan) -> bool:
         value = node.inputs[0]
         node = value.producer() if value is not None else None
     return False
+
+
+def _is_misread(node: ir.Node | None, params: QuantParams) -> bool:
+    """Whether onnxruntime would make something else of a node and a grid of less than 8 bits behind it (rule 10)."""
+    has_negative = bool(np.any(params.zero_point > params.spec.qmin))
+    while node is not None and params.spec.bits < KERNEL_BITS:
+        entry = operator(node)
+        if node.op_type in POOLS_OF_BYTES or (node.op_type == "Relu" and has_negative):
+            return True
+        if entry is None or entry.role not in (Role.CLAMP, Role.SAME):
+            return node.op_type == "Conv" and not _is_narrow(node.inputs[1])
+        value = node.inputs[0]
+        node = value.producer() if value is not None else None
+    return False
+
+
+def _is_narrow(value: ir.Value | None) -> bool:
+    """Whether a value is dequantized from integers of four bits."""
+    producer = value.producer() if value is not None else None
+    stored = producer.inputs[0] if producer is not None and producer.op_type == "DequantizeLinear" else None
+    return stored is not None and stored.dtype in NARROW_TYPES
 
 
 def _node(op_type: str, inputs: list[ir.Value], name: str, *, axis: int | None = None) -> ir.Node:
