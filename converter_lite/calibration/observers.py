@@ -96,11 +96,8 @@ def quantization_error(h: Histogram, candidate: Range, bits: int) -> float:
     step = (high - low) / (2**bits - 1)
     if step <= 0:
         return float(np.sum(h.counts * h.centers**2) / h.total)
-    centers = h.centers
-    outside = np.maximum(low - centers, 0) + np.maximum(centers - high, 0)
-    inside = (centers >= low) & (centers <= high)
-    rounding = step * step / 12
-    return float(np.sum(h.counts * np.where(inside, rounding, outside**2)) / h.total)
+    nearest = np.clip(np.rint(h.centers / step) * step, low, high)
+    return float(np.sum(h.counts * np.square(h.centers - nearest)) / h.total)
 
 
 def _reaching_zero(h: Histogram) -> Histogram:

@@ -11,11 +11,13 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.config.names import (
     FULL_BITS,
+    ActivationQuantMethod,
     DynamicQuantStrategy,
     QuantType,
     Rounding,
     TargetDevice,
     WeightQuantStrategy,
+    Width,
 )
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError, did_you_mean
@@ -233,7 +235,7 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
     per_channel = target.per_channel if full.per_channel is None else full.per_channel
     is_coarse = full.bias_correction and (not per_channel or bits < ADAPTIVE_BELOW_BITS)
     settings = FullSettings(
-        method=full.activation_quant_method.value,
+        method=_range_method(config),
         per_channel=per_channel,
         bias_correction=full.bias_correction,
         equalization=full.equalization,
@@ -244,6 +246,15 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
         activation_bits=activation_bits,
     )
     return Choice(settings, target)
+
+
+def _range_method(config: QuantizationConfig) -> str:
+    """How ranges of activations are found: with 4 bits, the original's default would leave small values no step at all."""
+    full = config.full_quant_param
+    is_narrow = full.activation_bits is not Width.EIGHT
+    if is_narrow and not config.given("full_quant_param", "activation_quant_method"):
+        return ActivationQuantMethod.MSE.value
+    return full.activation_quant_method.value
 
 
 def _choose_weights(config: QuantizationConfig, skip: frozenset[str], *, has_samples: bool) -> Choice:

@@ -307,7 +307,8 @@ class FullQuantParam:
     activation_bits: Width = key(
         Kind.CHOICE,
         Width.EIGHT,
-        "Bits of the activations that layers with integers read; what the network reads and gives has 8 in any case.",
+        "Bits of the activations that layers with integers read; what the network reads and gives has 8 in any case. "
+        "With 4, activation_quant_method is MSE where it is not set.",
         choices=Width,
         formats=("ONNX",),
         is_ours=True,
