@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
@@ -32,7 +33,15 @@ def refusal(node: ir.Node) -> str:
         return "has no activation input"
     if any(value.dtype not in FLOAT_TYPES for value in data_inputs(node)):
         return "does not compute on float32"
+    if entry.role is Role.ARITHMETIC and any(map(_is_infinite, data_inputs(node))):
+        return "no grid holds its infinite constant"
     return _weighted_refusal(node) if entry.role is Role.WEIGHTED else ""
+
+
+def _is_infinite(value: ir.Value) -> bool:
+    """Whether a constant has infinite numbers; those that are none are an error, which calibration names."""
+    array = g.constant(value)
+    return array is not None and bool(np.isinf(array).any()) and not bool(np.isnan(array).any())
 
 
 def _weighted_refusal(node: ir.Node) -> str:

@@ -269,6 +269,10 @@ REFUSALS = {
         'g (float[1,1,2,2] x) => (float[1,1,4,4] y) { y = Resize<mode="linear">(x, , s) }',
         {"s": np.array([1, 1, 2, 2], np.float32)},
     ),
+    "no grid holds its infinite constant": (
+        "g (float[4] x) => (float[4] y) { y = Add(x, mask) }",
+        {"mask": np.array([0, 0, -np.inf, 0], np.float32)},
+    ),
     "has no activation input": (
         "g (float[4] x) => (float[4] y) { k = Concat<axis=0>(b, b) y = Add(x, k) }",
         {"b": normal(2)},
