@@ -14,6 +14,7 @@ class GraphRequirements:
         fused: Operators that the format has as one and exporters write as several, see ``passes.pipeline.FUSIONS``.
         opset: Operator set that defines those; ``None`` keeps the model's.
         spelled_out: Operators that the format lacks and others can compute, see ``passes.spelled_out``.
+        slow: Operators that the format has and others compute faster, spelled out where something is quantized.
         inlined: Operators that the format lacks and ONNX defines by others, see ``passes.definitions``.
         float32: float16 and bfloat16 are computed in float32, which is what is quantized.
         keeps_qdq: The QuantizeLinear and DequantizeLinear of a quantized model may stay in the graph.
@@ -24,6 +25,7 @@ class GraphRequirements:
     fused: frozenset[str] = frozenset()
     opset: int | None = None
     spelled_out: frozenset[str] = frozenset()
+    slow: frozenset[str] = frozenset()
     inlined: frozenset[str] = frozenset()
     float32: bool = False
     keeps_qdq: bool = False

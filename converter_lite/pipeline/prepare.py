@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MANY_NODES, MANY_NODES_BYTES = 500, 256 << 20
 """Nodes from which a graph takes time for their number, and bytes of constants up to which it takes little memory."""
 
+MOST_GROWTH = 1.1
+"""Size of a graph, relative to the one that was read, up to which operators are spelled out for their speed alone."""
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -101,6 +104,8 @@ def _prepare(source: Source, requirements: GraphRequirements, rewrites: Rewrites
     model, done = optimized(quantized.model, requirements, rewrites=rewrites)
     if requirements.compact and _size(model) > _size(source.model):
         model, done = optimized(source.graph(keep_qdq=True).model, requirements, rewrites=rewrites, compact=True)
+    elif _has(source.model, requirements.slow) and _size(model) > MOST_GROWTH * _size(source.model):
+        return _prepare(source, replace(requirements, slow=frozenset()), rewrites)
     return Prepared(QuantizedModel(model, QuantPlan("FLOAT")), done, notes)
 
 
@@ -120,15 +125,20 @@ def optimized(
             model = raise_opset(model, requirements.opset)
     read = sum(1 for _ in all_nodes(model.graph))
     inline_definitions(model, requirements.inlined)
+    slow = frozenset[str]() if rewrites.level == "none" or requirements.compact else requirements.slow
     done = optimize(
         model,
         level=rewrites.level,
         without=rewrites.without,
         fused_operators=requirements.fused,
-        spelled_out=requirements.spelled_out,
+        spelled_out=requirements.spelled_out | slow,
         compact=compact,
     )
     return done.model, replace(done, nodes_before=read)
+
+
+def _has(model: ir.Model, operators: frozenset[str]) -> bool:
+    return any(node.op_type in operators for node in model.graph)
 
 
 def _size(model: ir.Model) -> int:

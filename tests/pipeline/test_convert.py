@@ -316,3 +316,25 @@ def test_what_stays_float_of_a_float16_model_takes_no_more_space_than_before(wor
     kinds = {value.name: value.dtype for value in ir.load(written).graph.initializers.values()}
     assert kinds["w_float16"] is ir.DataType.FLOAT16
     assert written.stat().st_size < (workshop.folder / "model.onnx").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "is_spelled_out"),
+    [
+        (1200, {"config": WEIGHT}, True),
+        (1200, {"config": WEIGHT, "optimize": "none"}, False),
+        (1200, {}, False),
+        (100, {"config": WEIGHT}, False),
+    ],
+)
+def test_fourier_transforms_are_spelled_out_where_something_is_quantized_and_little_is_added(
+    workshop: Workshop, columns: int, options: dict[str, Any], is_spelled_out: bool
+) -> None:
+    del workshop
+    text = """g (float[1,600,1] x) => (float[1,f,k] y) {
+        s = STFT<onesided=1>(x, step, window) q = Mul(s, s) p = ReduceSum<keepdims=0>(q, last) y = MatMul(p, w) }"""
+    constants = {"step": np.array(64), "window": np.hanning(256).astype(np.float32), "last": np.array([-1])}
+    ir.save(build(text, opset=17, w=normal(129, columns), **constants), "model.onnx")
+    run(request(**options), Log())
+    found = {node.op_type for node in onnx.load("out.onnx").graph.node}
+    assert ("STFT" not in found) == is_spelled_out

@@ -28,8 +28,11 @@ from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 from converter_lite.targets.devices import CPU
 
-ONNX_REQUIREMENTS = GraphRequirements(fused=frozenset({"Gemm"}), keeps_qdq=True, compact=True)
-"""Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats."""
+ONNX_REQUIREMENTS = GraphRequirements(
+    fused=frozenset({"Gemm"}), slow=frozenset({"DFT", "STFT"}), keeps_qdq=True, compact=True
+)
+"""Any graph; matrix products replace equivalent convolutions, since their integer kernels can give floats, and Fourier transforms
+(docs/decisions/0036-long-transforms.md)."""
 
 UINT8_OFFSET = 128
 """What makes int8 values uint8."""

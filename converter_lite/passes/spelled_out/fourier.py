@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
-LONG = 512
+LONG = 256
 """Length from which two small products are faster than a large one (measured, docs/decisions/0036-long-transforms.md)."""
 
 Matrix = NDArray[np.float64]
