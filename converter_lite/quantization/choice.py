@@ -230,6 +230,7 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
         target,
         weight=replace(target.weight, bits=bits),
         between=replace(target.activation, bits=activation_bits),
+        quantize_bias=target.quantize_bias or activation_bits < FULL_BITS[-1],  # onnxruntime would, unseen by the proof
         pairs_saturate=target.pairs_saturate and config.common_quant_param.portable and bits == FULL_BITS[-1],
     )
     per_channel = target.per_channel if full.per_channel is None else full.per_channel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,8 +98,13 @@ def test_keys_of_full_quantization_arrive() -> None:
 
 POOLED = """g (float[n,8,8,3] x) => (float[n,5] y) {
     a = Transpose<perm=[0,3,1,2]>(x) b = Conv<pads=[1,1,1,1]>(a, w1, b1) c = Relu(b) m = MaxPool<kernel_shape=[2,2]>(c)
-    n = MaxPool<kernel_shape=[3,3], pads=[0,0,1,1]>(c) d = Concat<axis=1>(m, n) e = Conv(d, w2, b2) i = Relu(e)
+    n = MaxPool<kernel_shape=[3,3], pads=[0,0,1,1]>(c) d = Concat<axis=1>(m, n) e = Conv(d, w5, b2) i = Relu(e)
     h = Conv(i, w4, b4) f = ReduceMax<keepdims=0>(h, axes) y = Gemm<transB=1>(f, w3, b3) }"""
+
+CLIPPED = """g (float[n,8,8,3] x) => (float[n,5] y) {
+    a = Transpose<perm=[0,3,1,2]>(x) b = Conv<pads=[1,1,1,1]>(a, w1, b1) c = Clip(b, low, high) d = Conv(c, w2, b2)
+    e = Add(d, c) f = Clip(e, low, high) h = Conv(f, w4, b4) i = Sin(h) j = Relu(i) k = Conv(j, w2, b2) m = Sin(k)
+    n = Clip(m, low, high) o = Conv(n, w4, b4) p = ReduceMax<keepdims=0>(o, axes) y = Gemm<transB=1>(p, w3, b3) }"""
 
 NETWORK = """g (float[n,8,8,3] x) => (float[n,5] y) {
     a = Transpose<perm=[0,3,1,2]>(x) b = Conv<pads=[1,1,1,1]>(a, w1, b1) c = Relu(b) d = Conv(c, w2, b2)
@@ -106,11 +112,12 @@ NETWORK = """g (float[n,8,8,3] x) => (float[n,5] y) {
 
 
 def narrow_file(folder: Path, save_type: str, text: str = NETWORK, **keys: str) -> ir.Model:
-    shapes = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (8, 8, 1, 1), "b2": (8,), "w3": (5, 8), "b3": (5,)}
-    shapes |= {"w2": (8, 16, 1, 1), "w4": (8, 8, 1, 1), "b4": (8,)} if "w4" in text else {}
-    constants = {n: normal(*s, seed=i) for i, (n, s) in enumerate(shapes.items())}
-    constants |= {"axes": np.array([2, 3])} if "axes" in text else {}
-    ir.save(build(text, opset=18 if "axes" in text else 13, **constants), folder / "in.onnx")
+    shapes = {"w1": (8, 3, 3, 3), "w2": (8, 8, 1, 1), "w3": (5, 8), "w4": (8, 8, 1, 1), "w5": (8, 16, 1, 1)}
+    shapes |= {"b1": (8,), "b2": (8,), "b3": (5,), "b4": (8,)}
+    constants = {name: normal(*shape, seed=seed) for seed, (name, shape) in enumerate(shapes.items())}
+    constants |= {"axes": np.array([2, 3]), "low": np.float32(-1), "high": np.float32(6)}
+    used = {name: array for name, array in constants.items() if re.search(rf"\b{name}\b", text)}
+    ir.save(build(text, opset=18, **used), folder / "in.onnx")
     common = {"quant_type": "FULL_QUANT", **{name: keys.pop(name) for name in ("bit_num",) if name in keys}}
     config = config_from_mapping({"common_quant_param": common, "full_quant_param": keys}, external_data=True)
     data = [normal(2, 8, 8, 3, seed=seed) for seed in range(4)]
@@ -128,11 +135,12 @@ def test_activations_of_four_bits_are_those_that_inner_integer_layers_read(tmp_p
 
 
 @pytest.mark.parametrize("bit_num", ["4", "8"])
-@pytest.mark.parametrize("device", ["ARM", "DSP"])
-def test_a_runtime_loads_what_pools_and_convolves_activations_of_four_bits(
-    device: str, bit_num: str, tmp_path: Path
+@pytest.mark.parametrize("device", ["ARM", "DSP", "NVGPU"])
+@pytest.mark.parametrize("text", [POOLED, CLIPPED], ids=["pools", "bounds"])
+def test_a_runtime_computes_what_a_file_with_activations_of_four_bits_says(
+    text: str, device: str, bit_num: str, tmp_path: Path
 ) -> None:
-    model = narrow_file(tmp_path, "ONNX", POOLED, bit_num=bit_num, activation_bits="4", target_device=device)
+    model = narrow_file(tmp_path, "ONNX", text, bit_num=bit_num, activation_bits="4", target_device=device)
     narrow = {value.dtype for value in model.graph.initializers.values()} & {ir.DataType.INT4, ir.DataType.UINT4}
     assert narrow
     feed = {"x": normal(2, 8, 8, 3, seed=9)}

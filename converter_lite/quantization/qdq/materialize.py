@@ -22,8 +22,9 @@ Rules:
 9. A Gelu that is spelled out with Div and Erf reads what a DequantizeLinear gives through such a Max, too. Without it,
    onnxruntime (1.32) gives each of the two readers a DequantizeLinear of its own, and does not recognize the Gelu any more.
 10. So it does in front of and behind a MaxPool or ReduceMax, and behind a Conv with weights of 8 bits, where the grid has fewer:
-   onnxruntime (1.32) makes operators of them that take no such integers, and does not load the model. And behind a Relu, where
-   such a grid has negative numbers: onnxruntime leaves the Relu out, as if the smallest integer were zero.
+   onnxruntime (1.32) makes operators of them that take no such integers, and does not load the model. And behind a Clip that is
+   not dropped, whose bounds it cannot compare with such a grid, and a Relu, where the grid has negative numbers: onnxruntime
+   leaves the Relu out, as if the smallest integer were zero.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -31,7 +32,7 @@ kernels (seen in its optimized graphs).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from operator import itemgetter
 
 import numpy as np
@@ -145,6 +146,7 @@ class _Materializer:
         self.plan = quantized.plan
         self.constants: dict[tuple[str, bytes, bytes], tuple[ir.Value, ir.Value]] = {}
         self.lowest: ir.Value | None = None
+        self.dropped: frozenset[ir.Node] = frozenset()
         self.names = g.Names(self.graph)
         self.places: dict[ir.Node, tuple[int, ir.Node]] = {}
 
@@ -161,6 +163,7 @@ class _Materializer:
         self.places = {inner: place for place in nodes for inner in (place[1], *inner_nodes([place[1]]))}
         for name, params in self.plan.weights.items():
             self._store_weight(name, params)
+        self.dropped = frozenset(clamps)
         for value in list(self.graph.inputs):
             self._add_qdq(value, producer=None)
         for node in list(self.graph):
@@ -278,7 +281,9 @@ class _Materializer:
             value.name = self.names.unique(f"{name}_float")
         scale, zero_point = self._grid(name, params)
         is_taken = (
-            _is_weighted_result(producer, self.plan) or _is_pooled(producer, self.plan) or _is_misread(producer, params)
+            _is_weighted_result(producer, self.plan)
+            or _is_pooled(producer, self.plan)
+            or _is_misread(producer, params, self.dropped)
         )
         first = self._guard(value) if is_taken else None
         source = value if first is None else first.outputs[0]
@@ -356,12 +361,13 @@ def _is_pooled(node: ir.Node | None, plan: QuantPlan) -> bool:
     return False
 
 
-def _is_misread(node: ir.Node | None, params: QuantParams) -> bool:
+def _is_misread(node: ir.Node | None, params: QuantParams, dropped: Container[ir.Node]) -> bool:
     """Whether onnxruntime would make something else of a node and a grid of less than 8 bits behind it (rule 10)."""
     has_negative = bool(np.any(params.zero_point > params.spec.qmin))
     while node is not None and params.spec.bits < KERNEL_BITS:
         entry = operator(node)
-        if node.op_type in POOLS_OF_BYTES or (node.op_type == "Relu" and has_negative):
+        is_clamp = node.op_type == "Clip" or (node.op_type == "Relu" and has_negative)
+        if node.op_type in POOLS_OF_BYTES or (is_clamp and node not in dropped):
             return True
         if entry is None or entry.role not in (Role.CLAMP, Role.SAME):
             return node.op_type == "Conv" and not _is_narrow(node.inputs[1])
