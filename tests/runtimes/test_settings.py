@@ -133,6 +133,21 @@ g (float[1,2000] x) => (float[1,8,57] y) {
 """A spectrum of sound, whose transform devices compute as a convolution."""
 
 
+def _filters(length: int, step: int) -> dict[str, np.ndarray]:
+    """Constants of a spectrum whose frames have a length and a step."""
+    return {
+        "last_axis": np.array([-1]),
+        "step": np.array(step),
+        "window": np.hanning(length).astype(np.float32),
+        "bands": np.abs(normal(length // 2 + 1, 16, seed=1)),
+        "least": np.array(1e-2, np.float32),
+        "w1": uneven(24, 16, 3, seed=2),
+        "b1": normal(24, seed=3),
+        "w2": uneven(8, 24, 1, seed=4),
+        "b2": normal(8, seed=5),
+    }
+
+
 PADDED = """
 g (float[1,3,24,24] x) => (float[1,8,576] y) {
     a = Conv<pads=[1,1,1,1]>(x, w1, b1)
@@ -250,37 +265,12 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
         },
     ),
     "experts": (EXPERTS, 17, (1, 12, 32), {"wr": normal(32, 4, seed=1) / 6, "we": normal(4, 2000, seed=2)}),
-    "sound": (
-        SOUND,
-        17,
-        (1, 2000),
-        {
-            "last_axis": np.array([-1]),
-            "step": np.array(32),
-            "window": np.hanning(200).astype(np.float32),
-            "bands": np.abs(normal(101, 16, seed=1)),
-            "least": np.array(1e-2, np.float32),
-            "w1": uneven(24, 16, 3, seed=2),
-            "b1": normal(24, seed=3),
-            "w2": uneven(8, 24, 1, seed=4),
-            "b2": normal(8, seed=5),
-        },
-    ),
+    "sound": (SOUND, 17, (1, 2000), _filters(200, 32)),
     "long frames": (
         SOUND.replace("[1,2000]", "[1,4000]").replace("[1,8,57]", "[1,8,28]"),
         17,
         (1, 4000),
-        {
-            "last_axis": np.array([-1]),
-            "step": np.array(128),
-            "window": np.hanning(512).astype(np.float32),
-            "bands": np.abs(normal(257, 16, seed=1)),
-            "least": np.array(1e-2, np.float32),
-            "w1": uneven(24, 16, 3, seed=2),
-            "b1": normal(24, seed=3),
-            "w2": uneven(8, 24, 1, seed=4),
-            "b2": normal(8, seed=5),
-        },
+        _filters(512, 128),
     ),
     "spikes": (
         SPIKES,

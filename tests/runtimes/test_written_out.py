@@ -95,6 +95,21 @@ def _peepholes(directions: int, attributes: str = "") -> ir.Model:
     return build(PEEPHOLES.format(directions, attributes), opset=14, p=normal(directions, 15, seed=3), **weights)
 
 
+def _loudness(signals: str, results: str, length: int, step: int) -> ir.Model:
+    """Logarithms of six bands of frames."""
+    return build(
+        f"""g (float[{signals}] x) => (float[{results}] y) {{
+            s = Unsqueeze(x, last) f = STFT<onesided=1>(s, step, window) q = Mul(f, f) p = ReduceSum<keepdims=0>(q, last)
+            b = MatMul(p, bands) a = Add(b, least) y = Log(a) }}""",
+        opset=17,
+        step=np.array(step),
+        window=np.hanning(length).astype(np.float32),
+        bands=np.abs(normal(length // 2 + 1, 6)),
+        last=np.array([-1]),
+        least=np.float32(1e-3),
+    )
+
+
 CASES: dict[str, ir.Model] = {
     "a loop": build(
         CELL, w=normal(6, 5), r=normal(5, 5, seed=2) / 3, start=normal(2, 5, seed=3), two=np.array(2), **COUNT
@@ -165,17 +180,7 @@ CASES: dict[str, ir.Model] = {
     "back from a spectrum": build(
         "g (float[6,8,2] x) => (float[6,8,2] y) { y = DFT<inverse=1>(x, , axis) }", opset=20, axis=np.array(0)
     ),
-    "loudness of frames": build(
-        """g (float[1,480] x) => (float[1,14,6] y) {
-            s = Unsqueeze(x, last) f = STFT<onesided=1>(s, step, window) q = Mul(f, f) p = ReduceSum<keepdims=0>(q, last)
-            b = MatMul(p, bands) a = Add(b, least) y = Log(a) }""",
-        opset=17,
-        step=np.array(32),
-        window=np.hanning(64).astype(np.float32),
-        bands=np.abs(normal(33, 6)),
-        last=np.array([-1]),
-        least=np.float32(1e-3),
-    ),
+    "loudness of frames": _loudness("1,480", "1,14,6", 64, 32),
     "a long Fourier transform of one side": build(
         "g (float[2,3,640,1] x) => (float[2,3,321,2] y) { y = DFT<axis=2, onesided=1>(x) }", opset=17
     ),
@@ -185,17 +190,7 @@ CASES: dict[str, ir.Model] = {
     "back from a long spectrum": build(
         "g (float[576,3,2] x) => (float[576,3,2] y) { y = DFT<inverse=1>(x, , axis) }", opset=20, axis=np.array(0)
     ),
-    "loudness of long frames": build(
-        """g (float[2,3000] x) => (float[2,20,6] y) {
-            s = Unsqueeze(x, last) f = STFT<onesided=1>(s, step, window) q = Mul(f, f) p = ReduceSum<keepdims=0>(q, last)
-            b = MatMul(p, bands) a = Add(b, least) y = Log(a) }""",
-        opset=17,
-        step=np.array(128),
-        window=np.hanning(512).astype(np.float32),
-        bands=np.abs(normal(257, 6)),
-        last=np.array([-1]),
-        least=np.float32(1e-3),
-    ),
+    "loudness of long frames": _loudness("2,3000", "2,20,6", 512, 128),
     "a convolution of a long row": build(
         "g (float[1,8,12000] x) => (float[1,3,12000] y) { y = Conv<pads=[3,3]>(x, w) }", w=normal(3, 8, 7) / 8
     ),
