@@ -49,7 +49,7 @@ SETTLED = 1e-3
 ENOUGH_SAMPLES = 32
 """Samples from which the largest value that a channel had is taken as it is."""
 
-CAUTION = 0.4
+CAUTION = 0.8
 """With fewer, a channel's largest value is taken for a geometric mean with the tensor's, whose weight falls from this one (no
 sample) to 0 (docs/decisions/0003-bias-correction-and-rounding.md)."""
 
@@ -142,10 +142,10 @@ def equalize(
     return {name: factor for name, factor in total.items() if not np.allclose(factor, 1.0)}
 
 
-def cautious(magnitude: Vector, samples: int) -> Vector:
+def cautious(magnitude: Vector, samples: int, *, caution: float = CAUTION) -> Vector:
     """Largest value that a channel is expected to have: few samples have not seen it; a stretched channel has no room left."""
-    caution = CAUTION * max(1 - samples / ENOUGH_SAMPLES, 0.0)
-    return magnitude ** (1 - caution) * magnitude.max() ** caution if caution else magnitude
+    share = caution * max(1 - samples / ENOUGH_SAMPLES, 0.0)
+    return magnitude ** (1 - share) * magnitude.max() ** share if share else magnitude
 
 
 def find_pairs(model: ir.Model) -> list[Pair]:

@@ -41,6 +41,9 @@ from converter_lite.targets.policy import Policy
 NOISE_LIMIT = 4e-4
 """Noise of a convolution, as a share of its signal's variance, that is accepted where factors cost a Mul."""
 
+CAUTION = 0.4
+"""As in :mod:`.equalize`, where it is larger: with that, a detector of text had less accurate `.nb` files."""
+
 QUIET = 1e-6
 """Energy of a result's channel, as a share of the largest one, below which it counts as constant."""
 
@@ -146,7 +149,7 @@ class Filtered:
         """From what was seen of the tensor."""
         smallest, largest, squares = (seen[value.name or "", kind] for kind in KINDS)
         low, high = np.minimum(smallest.min(axis=0), 0.0), np.maximum(largest.max(axis=0), 0.0)
-        peak = cautious(np.maximum(high, -low), len(largest))
+        peak = cautious(np.maximum(high, -low), len(largest), caution=CAUTION)
         return cls(value, readers, symmetric, low, high, peak, squares.mean(axis=0))
 
     def factors(self, alpha: float) -> Vector:
