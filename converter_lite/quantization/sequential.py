@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.execution.ordered import map_ordered
 from converter_lite.quantization.piece import Asked, Piece
+from converter_lite.quantization.qdq.parts import FOUR_BITS
 from converter_lite.quantization.shared_pieces import SharedPieces
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
@@ -37,9 +38,6 @@ Result = TypeVar("Result")
 
 CHEAP = ("DequantizeLinear",)
 """Operators that are run again instead of storing their (four times larger) float result."""
-
-NARROW = (ir.DataType.INT4, ir.DataType.UINT4)
-"""Integers that NumPy has no type for: what they stand for is kept instead."""
 
 WEIGHT_STEPS = ("DequantizeLinear", "Mul")
 """Operators between the integers of a stored weight and the layer that reads it."""
@@ -194,7 +192,7 @@ def _stored_form(values: Sequence[ir.Value | None]) -> list[ir.Value]:
         if producer is not None and producer.op_type in CHEAP:
             source = producer.inputs[0]
             if source is not None and source.const_value is None:
-                kept.append(value if source.dtype in NARROW else source)
+                kept.append(value if source.dtype in FOUR_BITS else source)
         else:
             kept.append(value)
     return kept

@@ -191,6 +191,11 @@ CASES: dict[str, ir.Model] = {
         "g (float[576,3,2] x) => (float[576,3,2] y) { y = DFT<inverse=1>(x, , axis) }", opset=20, axis=np.array(0)
     ),
     "loudness of long frames": _loudness("2,3000", "2,20,6", 512, 128),
+    "a bound without an end": build(
+        "g (float[2,8,6,6] x) => (float[2,8,6,6] y) { a = Conv(x, w) y = Max(a, low) }",
+        w=normal(8, 8, 1, 1),
+        low=np.float32(-np.inf),
+    ),
     "a convolution of a long row": build(
         "g (float[1,8,12000] x) => (float[1,3,12000] y) { y = Conv<pads=[3,3]>(x, w) }", w=normal(3, 8, 7) / 8
     ),

@@ -44,11 +44,13 @@ from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.passes.gelu import spelled_out_gelus
 from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.clamps import saturation_clamps
+from converter_lite.quantization.grid_nodes import KERNEL_BITS
 from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
 from converter_lite.quantization.qdq.parts import (
+    FOUR_BITS,
     LOWER,
     NARROWEST,
     UPPER,
@@ -63,14 +65,8 @@ from converter_lite.quantization.qdq.recurrent import write_lstm
 from converter_lite.targets.operands import is_recurrent, operator, weight_of
 from converter_lite.targets.operators import Role
 
-KERNEL_BITS = 8
-"""Width of the integers that kernels compute with."""
-
 POOLS_OF_BYTES = ("MaxPool", "ReduceMax")
 """Operators that onnxruntime computes in integers of 8 bits, and tries to with others."""
-
-NARROW_TYPES = (ir.DataType.INT4, ir.DataType.UINT4)
-"""Integers that they do not take."""
 
 TWO_BITS_OPSET = 25
 """Operator set since which DequantizeLinear takes two-bit integers."""
@@ -380,7 +376,7 @@ def _is_narrow(value: ir.Value | None) -> bool:
     """Whether a value is dequantized from integers of four bits."""
     producer = value.producer() if value is not None else None
     stored = producer.inputs[0] if producer is not None and producer.op_type == "DequantizeLinear" else None
-    return stored is not None and stored.dtype in NARROW_TYPES
+    return stored is not None and stored.dtype in FOUR_BITS
 
 
 def _node(op_type: str, inputs: list[ir.Value], name: str, *, axis: int | None = None) -> ir.Node:

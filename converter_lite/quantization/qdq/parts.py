@@ -11,12 +11,16 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.kernels.params import QuantParams, QuantSpec
 
 TWO_PARTS = (5, 6)
 """Widths that take less space this way."""
+
+FOUR_BITS = (ir.DataType.INT4, ir.DataType.UINT4)
+"""Integers that NumPy has no types for, and most kernels do not take."""
 
 NARROWEST = 4
 """Least width of stored integers unless a file may be newer: 2-bit types came with operator set 25."""
