@@ -203,9 +203,9 @@ class _Conversion:
         if request.calibration_data is None:
             check_inputs_exist(self.config, source.model)
         result.model_bytes = source.bytes
-        if self._quantizes and computes_in_halves(source.model, frozenset({ir.DataType.FLOAT16})):
-            self.options = replace(self.options, halves=True)
-            self.formats = self._formats()
+        halves = self._quantizes and computes_in_halves(source.model, frozenset({ir.DataType.FLOAT16}))
+        self.options = replace(self.options, halves=halves, model_bytes=source.bytes)
+        self.formats = self._formats()
         jobs = self._prepare(source, targets, result)
         self._choose(jobs)
         return source, jobs, open_samples(request, self.config, _static(jobs), self.context)

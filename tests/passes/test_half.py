@@ -5,6 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from converter_lite.graph import constant
 from converter_lite.passes.half import SMALLEST, store_constants_as_float16
 from tests.support import (
     assert_same_outputs,
@@ -43,6 +44,33 @@ def test_values_beyond_the_range_of_float16_stay(value: float) -> None:
     weight[3, 3] = value
     model = build("g (float[1,8] x) => (float[1,8] y) { y = MatMul(x, w) }", w=weight)
     assert store_constants_as_float16(model) == 0
+
+
+def test_where_no_number_may_change_only_those_of_float16_are_stored_so() -> None:
+    text = "g (float[1,16] x) => (float[1,16] y) { a = MatMul(x, narrow) y = MatMul(a, wide) }"
+    narrow = normal(16, 16).astype(np.float16).astype(np.float32)
+    model = build(text, narrow=narrow, wide=normal(16, 16))
+    before = clone(model)
+    assert store_constants_as_float16(model, exactly=True) == 1
+    assert set(model.graph.initializers) == {"narrow_float16", "wide"}
+    np.testing.assert_array_equal(constant(model.graph.initializers["narrow_float16"]), narrow)
+    assert_same_outputs(before, model, random_feed(before), rtol=1e-4)
+
+
+@pytest.mark.parametrize("value", [1e-9, 65520.0, np.nan])
+def test_numbers_that_float16_does_not_hold_stay_where_none_may_change(value: float) -> None:
+    weight = np.full((8, 8), value, np.float32)
+    model = build("g (float[1,8] x) => (float[1,8] y) { y = MatMul(x, w) }", w=weight)
+    assert store_constants_as_float16(model, exactly=True) == 0
+
+
+def test_a_cast_that_takes_more_than_it_saves_is_not_added() -> None:
+    name = "a_name_that_somebody_took_from_the_scopes_of_a_program" * 2
+    for size, count in ((128, 0), (512, 1)):
+        model = build(f"g (float[{size}] x) => (float[{size}] y) {{ y = Add(x, {name}) }}", **{name: np.ones(size, "f4")})
+        before = len(ir.to_proto(model).SerializeToString())
+        assert store_constants_as_float16(model, exactly=True) == count
+        assert len(ir.to_proto(model).SerializeToString()) <= before
 
 
 def test_a_constant_that_several_nodes_read_is_converted_once() -> None:

@@ -26,6 +26,7 @@ from converter_lite.quantization.qdq.recurrent import OPERATOR as LSTM
 from converter_lite.quantization.settings import Blocks, FullSettings, WeightSettings
 from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
+from converter_lite.runtime.serializing import constant_bytes
 from converter_lite.targets.devices import CPU
 
 ONNX_REQUIREMENTS = GraphRequirements(
@@ -165,6 +166,8 @@ class OnnxFormat:
         is_half = self.options.fp16 or self.options.halves
         if is_half and not store_constants_as_float16(model) and self.options.fp16:
             notes = (NO_HALF_NOTE, *notes)
+        if 0 < self.options.model_bytes < constant_bytes(model):
+            store_constants_as_float16(model, exactly=True)
         modes = {node.mode for node in quantized.plan.nodes.values()}
         if NodeMode.WEIGHT in modes <= {NodeMode.WEIGHT, NodeMode.FLOAT}:
             if self._dequantizes_on_the_fly():

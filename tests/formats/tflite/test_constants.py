@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from converter_lite.errors import ConverterError, FormatError
 from converter_lite.formats.tflite.container import parse
 from converter_lite.formats.tflite.enums import TensorType
 from converter_lite.quantization.plan import NodeMode
+from tests.cli.workshop import command
 from tests.formats.tflite.case import Array, normal, whole
 from tests.formats.tflite.files import File, quant
 from tests.formats.tflite.running import operators, outputs, read, reals
@@ -196,3 +199,17 @@ def test_scales_and_zero_points_are_as_many() -> None:
     file.main.constant(whole(-127, 128, 3, 5, dtype=np.int8), quant=params)
     with pytest.raises(FormatError, match="3 scales and 2 zero points"):
         parse(file.bytes())
+
+
+@pytest.mark.parametrize("save_type", ["ONNX", "MINDIR_LITE"])
+def test_files_of_half_floats_do_not_grow(tmp_path: Path, save_type: str) -> None:
+    file, weight = File(), normal(40, 50).astype(np.float16)
+    (wide,) = file.main.op("DEQUANTIZE", [file.main.constant(weight, name="w")], [file.main.tensor((40, 50))])
+    model = tmp_path / "half.tflite"
+    model.write_bytes(layer(file, wide, (40, 50)).bytes())
+    flags = ["--fmk=TFLITE", f"--modelFile={model}", f"--outputFile={tmp_path / 'out'}", f"--saveType={save_type}"]
+    outcome = command(*flags)
+    assert outcome.status == 0, outcome
+    (written,) = tmp_path.glob("out.*")
+    assert written.stat().st_size < model.stat().st_size + 512
+    assert " inf " in outcome.out, "numbers are not those of the model"
