@@ -67,7 +67,9 @@ def test_numbers_that_float16_does_not_hold_stay_where_none_may_change(value: fl
 def test_a_cast_that_takes_more_than_it_saves_is_not_added() -> None:
     name = "a_name_that_somebody_took_from_the_scopes_of_a_program" * 2
     for size, count in ((128, 0), (512, 1)):
-        model = build(f"g (float[{size}] x) => (float[{size}] y) {{ y = Add(x, {name}) }}", **{name: np.ones(size, "f4")})
+        model = build(
+            f"g (float[{size}] x) => (float[{size}] y) {{ y = Add(x, {name}) }}", **{name: np.ones(size, "f4")}
+        )
         before = len(ir.to_proto(model).SerializeToString())
         assert store_constants_as_float16(model, exactly=True) == count
         assert len(ir.to_proto(model).SerializeToString()) <= before
