@@ -28,7 +28,7 @@ from converter_lite.learning.blocks import Block, blocks_of
 from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.network import Freedom, Network
 from converter_lite.learning.readback import learned
-from converter_lite.learning.stations import Stations, restored, stored
+from converter_lite.learning.stations import STATION_BYTES, Stations, restored, stored
 from converter_lite.learning.training import (
     Batch,
     Goal,
@@ -48,6 +48,7 @@ from converter_lite.quantization.score import Score, Scorer
 from converter_lite.quantization.settings import Learning
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
+from converter_lite.system.memory import own_memory, return_freed_memory
 from converter_lite.targets.operands import bias_of
 
 THREADS = 2
@@ -178,6 +179,7 @@ class _Lesson:
         inner = [name for block in self.blocks for name in (*block.inputs, *block.outputs)]
         self.stacks = _can_stack(self.teacher, self.samples, [*self.teacher.outputs, *dict.fromkeys(inner)])
         self.batch, self.seconds = self._sizes()
+        self.memory = self._most_memory()
         self.deadline = float("inf")
         self.started_with = self.best.score
         self.held_out = len(held_out)
@@ -190,7 +192,7 @@ class _Lesson:
         kinds = f"{len(self.samples)} samples{', mirrored and cut' if self.picture is not None else ''}"
         self.log.info(
             f"learning from the float network: {for_blocks} steps of {len(self.blocks)} blocks, {total} of {self.batch} of "
-            f"{kinds}; about {seconds:.0f} s on two cores"
+            f"{kinds}; about {seconds:.0f} s on two cores and {self.memory / 2**20:.0f} MiB of memory"
         )
         self._say("before", self.started_with)
         biases = {
@@ -224,6 +226,11 @@ class _Lesson:
             spent = passing + for_blocks * step
         total = max(int((left - spent) / (self.seconds * self.batch)), CHECKS)
         return for_blocks, total, max(spent + total * self.seconds * self.batch, left)
+
+    def _most_memory(self) -> int:
+        """Bytes that the process will hold: what it holds now, and either what blocks pass through or the tensors of a batch."""
+        batch = 4 * COPIES * sum(self.elements.values()) * (self.batch if self.stacks else 1)
+        return own_memory() + max(STATION_BYTES + BLOCK_BYTES, batch)
 
     def _block_batch(self, block: Block) -> int:
         """Samples in a step of a block."""
@@ -270,7 +277,7 @@ class _Lesson:
         judges = -(-len(self.judges) // size)
         copies = (_tensors(feed) for feed in with_copies(self.pictures, self.wanted.seed))
         parts = chain(_parts(self.judges, size), _parts(copies, size))
-        stations = Stations(self.teacher, self.student, parts)
+        stations = Stations(self.teacher, self.student, parts, self.memory)
         kept = 0
         for number, block in enumerate(self.log.track(self.blocks, "learning blocks", len(self.blocks))):
             elements = sum(self.elements.get(name, 0) for name in (*block.inputs, *block.outputs))
@@ -301,6 +308,7 @@ class _Lesson:
             next(iter(known.values())).shape[0] // next(iter(self.samples[0].values())).shape[0] if self.stacks else 1
         )
         halves = [{name: stored(tensor) for name, tensor in part.items()} for part in (known, right)]
+        return_freed_memory(above=self.memory)
         for number in range(count):
             yield _part(halves[0], number, count), _part(halves[1], number, count)
 
@@ -361,6 +369,7 @@ class _Lesson:
         order = batches(len(self.samples), self.batch, self.generator)
         for number, chosen in zip(self.log.track(range(1, total + 1), "learning", total), order, strict=False):
             losses += optimizer.step(partial(self._losses, chosen, outputs))
+            return_freed_memory(above=self.memory)
             if number % every and number != total:
                 continue
             best = self.best

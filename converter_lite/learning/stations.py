@@ -13,6 +13,7 @@ from torch import Tensor
 
 from converter_lite.learning.network import Network
 from converter_lite.learning.training import Batch
+from converter_lite.system.memory import return_freed_memory
 
 STATION_BYTES = 200 << 20
 """Memory for tensors between blocks, of both networks and all samples."""
@@ -39,10 +40,12 @@ class Stations:
     Args:
         teacher, student: The networks.
         parts: Inputs by name, in parts whose samples are computed together.
+        memory: Bytes that the process may hold before it gives back what it freed.
     """
 
-    def __init__(self, teacher: Network, student: Network, parts: Iterable[Batch]) -> None:
+    def __init__(self, teacher: Network, student: Network, parts: Iterable[Batch], memory: int) -> None:
         self._teacher, self._student = teacher, student
+        self._memory = memory
         self._inputs = [{name: stored(tensor) for name, tensor in part.items()} for part in parts]
         self._known: list[dict[str, Tensor]] = [{} for _ in self._inputs]
         self._right: list[dict[str, Tensor]] = [{} for _ in self._inputs]
@@ -74,6 +77,7 @@ class Stations:
             known, right = self.read(index, names), self.wanted(index, names)
             self._known[index] = {name: stored(known[name]) for name in names}
             self._right[index] = {name: stored(right[name]) for name in names}
+            return_freed_memory(above=self._memory)
 
 
 def _computed(network: Network, known: Batch, names: Sequence[str]) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import sys
@@ -41,12 +42,12 @@ class MemoryWatch:
 
     def peak(self) -> int:
         """Bytes so far; with mapped files, where the system does not tell them apart."""
-        self._own = max(self._own, _own_memory())
+        self._own = max(self._own, own_memory())
         return self._own or peak_resident()
 
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLED_EVERY):
-            self._own = max(self._own, _own_memory())
+            self._own = max(self._own, own_memory())
 
 
 @contextmanager
@@ -61,6 +62,21 @@ def rare_collections(*, wanted: bool) -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
+def return_freed_memory(above: int = 0) -> bool:
+    """Give the system back what was freed between blocks that are in use; returns whether anything was.
+
+    glibc keeps it: where large tensors come and go among small ones, a heap grows to more than what is in use. Memory that is
+    given back costs page faults when it is used again.
+
+    Args:
+        above: Bytes; nothing is done while the process holds no more.
+    """
+    if not sys.platform.startswith("linux") or own_memory() <= above:
+        return False
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim is not None and trim(0) == 1
+
+
 def peak_resident() -> int:
     """Bytes since the process began, with the pages of files that the system takes back when it needs them; 0: not known."""
     try:
@@ -71,7 +87,8 @@ def peak_resident() -> int:
     return int(size if sys.platform == "darwin" else size * 1024)
 
 
-def _own_memory() -> int:
+def own_memory() -> int:
+    """Bytes that this process holds now, beside pages of files; 0: not known."""
     try:
         _, resident, shared, *_ = (int(pages) for pages in _STATM.read_text(encoding="ascii").split())
     except OSError:

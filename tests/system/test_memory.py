@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,34 @@ def test_mapped_files_are_not_own_memory(tmp_path: Path) -> None:
     assert mapped < SIZE / 4
     assert held > SIZE * 3 / 4
     assert released == pytest.approx(held, abs=SIZE / 4), "it is the peak"
+
+
+FREEING = """
+import ctypes
+from converter_lite.system.memory import own_memory, return_freed_memory
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+large, small = [], []
+for _ in range(1000):
+    large.append(libc.malloc(100_000))
+    small.append(libc.malloc(100))
+    ctypes.memset(large[-1], 1, 100_000)
+for block in large:
+    libc.free(block)
+held = own_memory()
+assert not return_freed_memory(above=held + (64 << 20)), "it holds less"
+assert return_freed_memory(above=held // 2)
+print(held - own_memory())
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="other allocators return memory themselves, or cannot be asked to"
+)
+def test_memory_between_blocks_that_are_in_use_is_returned() -> None:
+    done = subprocess.run([sys.executable, "-c", FREEING], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 80_000_000
 
 
 def test_the_peak_with_files_is_at_least_the_own_one() -> None:
