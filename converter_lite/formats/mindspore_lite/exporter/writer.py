@@ -19,7 +19,7 @@ from converter_lite.formats.mindspore_lite.exporter.types import COPIED, refused
 from converter_lite.formats.mindspore_lite.exporter.unsharing import give_each_use_its_weight
 from converter_lite.formats.mindspore_lite.options import MsOptions, Problem
 from converter_lite.graph import is_constant, static_shape
-from converter_lite.passes.half import is_float16
+from converter_lite.passes.half import SMALLEST, is_float16
 from converter_lite.passes.input_values import HINT
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
@@ -226,9 +226,9 @@ def _constant_bytes(ms: MsModel) -> int:
 
 
 def _halve(ms: MsModel, *, exactly: bool = False) -> None:
-    """Float32 constants as float16; ``exactly``: only those that it holds as they are."""
+    """Float32 constants as float16; ``exactly``: only large ones that it holds as they are."""
     for tensor in ms.tensors:
         if not isinstance(tensor.data, np.ndarray) or tensor.dtype is not DataType.FLOAT32:
             continue
-        if not exactly or is_float16(tensor.data):
+        if not exactly or (tensor.data.size >= SMALLEST and is_float16(tensor.data)):
             tensor.data, tensor.dtype = tensor.data.astype(np.float16), DataType.FLOAT16
