@@ -99,8 +99,7 @@ class MsFormat:
                 )
         compatibility = Compatibility(options.own(MsFlags).ms_compat)
         encode = options.config is None or options.config.common_quant_param.enable_encode
-        ours = MsOptions(compatibility, encode, float16=options.fp16, model_bytes=options.model_bytes)
-        return cls(ours, options.key)
+        return cls(MsOptions(compatibility=compatibility, encode=encode, float16=options.fp16), options.key)
 
     def check(self, model: ir.Model) -> None:
         """Refuse a model that the format cannot express, before any other work.

@@ -26,8 +26,6 @@ class MsOptions:
         nchw_inputs: Keep 4-D graph inputs in NCHW (a Transpose follows) instead of making them NHWC.
         nhwc_outputs: Give 4-D graph outputs in NHWC instead of the order of the ONNX model.
         float16: Store float32 constants as float16.
-        model_bytes: Size of the model that is converted: where constants take more, those that float16 holds as they are are
-            stored so; 0: unknown.
     """
 
     compatibility: Compatibility = Compatibility.DEVICE
@@ -36,7 +34,6 @@ class MsOptions:
     nchw_inputs: bool = False
     nhwc_outputs: bool = False
     float16: bool = False
-    model_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

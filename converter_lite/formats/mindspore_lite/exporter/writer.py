@@ -19,7 +19,6 @@ from converter_lite.formats.mindspore_lite.exporter.types import COPIED, refused
 from converter_lite.formats.mindspore_lite.exporter.unsharing import give_each_use_its_weight
 from converter_lite.formats.mindspore_lite.options import MsOptions, Problem
 from converter_lite.graph import is_constant, static_shape
-from converter_lite.passes.half import SMALLEST, is_float16
 from converter_lite.passes.input_values import HINT
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
@@ -153,8 +152,6 @@ def _outputs(ctx: Lowering, graph: ir.Graph) -> list[Problem]:
     _prune(ctx.ms)
     if ctx.options.float16:
         _halve(ctx.ms)
-    elif 0 < ctx.options.model_bytes < _constant_bytes(ctx.ms):
-        _halve(ctx.ms, exactly=True)
     return problems
 
 
@@ -221,14 +218,8 @@ def _prune(ms: MsModel) -> None:
         node.inputs, node.outputs = [number[i] for i in node.inputs], [number[i] for i in node.outputs]
 
 
-def _constant_bytes(ms: MsModel) -> int:
-    return sum(len(t.data) if isinstance(t.data, bytes) else t.data.nbytes for t in ms.tensors if t.data is not None)
-
-
-def _halve(ms: MsModel, *, exactly: bool = False) -> None:
-    """Float32 constants as float16; ``exactly``: only large ones that it holds as they are."""
+def _halve(ms: MsModel) -> None:
+    """Float32 constants as float16."""
     for tensor in ms.tensors:
-        if not isinstance(tensor.data, np.ndarray) or tensor.dtype is not DataType.FLOAT32:
-            continue
-        if not exactly or (tensor.data.size >= SMALLEST and is_float16(tensor.data)):
+        if isinstance(tensor.data, np.ndarray) and tensor.dtype is DataType.FLOAT32:
             tensor.data, tensor.dtype = tensor.data.astype(np.float16), DataType.FLOAT16
