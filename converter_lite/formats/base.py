@@ -39,7 +39,7 @@ class FileOptions:
         io_types: Element types of inputs and outputs.
         fp16: Store float constants as float16.
         halves: The model computes in float16: ONNX files keep it for constants that stay float, and are no larger than the model.
-        model_bytes: Size of the model that is converted: files that would be larger store in float16 what is float16; 0: unknown.
+        model_bytes: Of the model that is converted: ONNX files that would be larger keep float16 for what is float16; 0: unknown.
         flags: Those of the formats; others have their defaults.
         config: The configuration, for keys that concern a single format; ``None``: their defaults.
         key: What the file is encrypted with; empty: nothing.

@@ -125,8 +125,9 @@ def test_what_a_format_does_not_have_is_refused_with_a_sentence(
 
 def test_float16_constants_make_a_ms_file_smaller(workshop: Workshop) -> None:
     workshop.succeed("--saveType=MINDIR_LITE")
-    workshop.succeed("--saveType=MINDIR_LITE", "--fp16=on", output="half")
+    half = workshop.succeed("--saveType=MINDIR_LITE", "--fp16=on", output="half")
     assert Path("half.ms").stat().st_size < Path("out.ms").stat().st_size
+    assert "first file with float16 constants of a run" in half.out + half.err
 
 
 def test_wheel_files_differ_from_device_files(workshop: Workshop) -> None:

@@ -28,6 +28,10 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.system.encryption import Key, decrypted, encrypted
 from converter_lite.system.files import read_regular
 
+HALF_NOTE = (
+    "fp16=on: MindSpore Lite's Python package for x86 is right for the first file with float16 constants of a run only"
+)
+
 MS_REQUIREMENTS = GraphRequirements(
     static=True,
     fused=DEVICE_FUSED,
@@ -145,6 +149,8 @@ class MsFormat:
         plain = replace(self.options, compatibility=Compatibility.DEVICE)
         if plain != self.options and data == write(quantized, options=plain):
             notes.append("msCompat=wheel: nothing had to be stored otherwise; the file is that of msCompat=device")
+        if self.options.float16:
+            notes.append(HALF_NOTE)
         return Written([path], tuple(notes))
 
     def runnable(self, path: Path, *, like: ir.Model) -> bytes:

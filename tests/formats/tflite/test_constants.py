@@ -201,15 +201,12 @@ def test_scales_and_zero_points_are_as_many() -> None:
         parse(file.bytes())
 
 
-@pytest.mark.parametrize("save_type", ["ONNX", "MINDIR_LITE"])
-def test_files_of_half_floats_do_not_grow(tmp_path: Path, save_type: str) -> None:
+def test_an_onnx_file_of_half_floats_does_not_grow(tmp_path: Path) -> None:
     file, weight = File(), normal(40, 50).astype(np.float16)
     (wide,) = file.main.op("DEQUANTIZE", [file.main.constant(weight, name="w")], [file.main.tensor((40, 50))])
-    model = tmp_path / "half.tflite"
+    model, written = tmp_path / "half.tflite", tmp_path / "out.onnx"
     model.write_bytes(layer(file, wide, (40, 50)).bytes())
-    flags = ["--fmk=TFLITE", f"--modelFile={model}", f"--outputFile={tmp_path / 'out'}", f"--saveType={save_type}"]
-    outcome = command(*flags)
+    outcome = command("--fmk=TFLITE", f"--modelFile={model}", f"--outputFile={written}", "--saveType=ONNX")
     assert outcome.status == 0, outcome
-    (written,) = tmp_path.glob("out.*")
     assert written.stat().st_size < model.stat().st_size + 512
     assert " inf " in outcome.out, "numbers are not those of the model"
