@@ -29,7 +29,7 @@ from converter_lite.system.encryption import Key, decrypted, encrypted
 from converter_lite.system.files import read_regular
 
 HALF_NOTE = (
-    "fp16=on: MindSpore Lite's Python package for x86 is right for the first file with float16 constants of a run only"
+    "fp16=on: of several such files in a process, MindSpore Lite's package for x86 computes only the first one right"
 )
 
 MS_REQUIREMENTS = GraphRequirements(
