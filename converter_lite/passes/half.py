@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
@@ -29,7 +31,29 @@ def store_constants_as_float16(model: ir.Model, *, exactly: bool = False) -> int
     """
     graph = model.graph
     count = 0
-    for name, value in list(graph.initializers.items()):
+    for name, array in _constants(model, exactly=exactly):
+        value = graph.initializers[name]
+        stored = g.add_initializer(graph, f"{name}_float16", array.astype(np.float16))
+        cast = ir.node("Cast", [stored], attributes={"to": ir.DataType.FLOAT.value}, name=f"{name}_cast")
+        wide = cast.outputs[0]
+        wide.shape, wide.dtype, wide.name = value.shape, ir.DataType.FLOAT, f"{name}_float32"
+        for node, position in list(value.uses()):
+            node.replace_input_with(position, wide)
+        graph.insert_before(next(iter(graph)), cast)  # before every reader, those inside of subgraphs included
+        del graph.initializers[name]
+        count += 1
+    return count
+
+
+def bytes_saved(model: ir.Model, *, integers: Container[str] = ()) -> int:
+    """What exact constants in float16 save in a file; those in ``integers`` will not be floats there."""
+    constants = ((name, array) for name, array in _constants(model, exactly=True) if name not in integers)
+    return sum(array.nbytes // 2 - _cast_bytes(name) for name, array in constants)
+
+
+def _constants(model: ir.Model, *, exactly: bool) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Float32 constants that can be float16."""
+    for name, value in list(model.graph.initializers.items()):
         if value.dtype is not ir.DataType.FLOAT or not value.uses() or value.is_graph_output():
             continue
         if any(node.op_type in KEPT for node, _ in value.uses()):
@@ -37,17 +61,8 @@ def store_constants_as_float16(model: ir.Model, *, exactly: bool = False) -> int
         array = g.constant(value)
         if array is None or array.size < SMALLEST:
             continue
-        if not (_saves(name, array) and is_float16(array) if exactly else _is_in_range(array)):
-            continue
-        stored = g.add_initializer(graph, f"{name}_float16", array.astype(np.float16))
-        cast = ir.node("Cast", [stored], attributes={"to": ir.DataType.FLOAT.value}, name=f"{name}_cast")
-        cast.outputs[0].shape, cast.outputs[0].dtype, cast.outputs[0].name = value.shape, value.dtype, f"{name}_float32"
-        for node, position in list(value.uses()):
-            node.replace_input_with(position, cast.outputs[0])
-        graph.insert_before(next(iter(graph)), cast)  # before every reader, those inside of subgraphs included
-        del graph.initializers[name]
-        count += 1
-    return count
+        if array.nbytes // 2 > _cast_bytes(name) and is_float16(array) if exactly else _is_in_range(array):
+            yield name, array
 
 
 def is_float16(array: NDArray[np.float32]) -> bool:
@@ -60,5 +75,5 @@ def _is_in_range(array: NDArray[np.float32]) -> bool:
     return float(np.abs(array.astype(np.float64)).max()) <= FLOAT16_MAX
 
 
-def _saves(name: str, array: NDArray[np.float32]) -> bool:
-    return array.nbytes // 2 > CAST + 3 * len(name)
+def _cast_bytes(name: str) -> int:
+    return CAST + 3 * len(name)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.kernels.blocks import scales_shape
 from converter_lite.kernels.params import QuantSpec
+from converter_lite.passes.half import bytes_saved
 from converter_lite.quantization.adaptive import can_fit
 from converter_lite.quantization.bias_correction import GRID_BELOW_BITS
 from converter_lite.quantization.placement import is_fused_clamp
@@ -51,6 +52,7 @@ class StoredAs:
         input_scales: Whether weights of less than 8 bits get scales per column, where their rounding is fitted to samples.
         at_load: Whether weights are dequantized when the file is loaded.
         blocks: The grid of a weight that gets a scale per block.
+        model_bytes: Of the model that was read: a larger file keeps float16 for what is float16; 0: unknown.
     """
 
     bits: int = 8
@@ -60,6 +62,7 @@ class StoredAs:
     input_scales: bool = False
     at_load: bool = False
     blocks: Callable[[ir.Node, ir.Value], QuantSpec | None] = lambda node, weight: None
+    model_bytes: int = 0
 
 
 def forecast_bytes(
@@ -101,9 +104,13 @@ def forecast_bytes(
                 )
         if mode is NodeMode.INTEGER and not is_fused_clamp(node, plan):
             total += _named(QDQ_BYTES, QDQ_NAMES, node.outputs[0])
+    floats = 0
     for name, value in model.graph.initializers.items():
         if name not in stored and value.const_value is not None:
+            floats += value.const_value.nbytes
             total += value.const_value.nbytes + len(name)
+    if 0 < stored_as.model_bytes < floats:
+        total -= bytes_saved(model, integers=stored)
     return total
 
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.onnx.writer import save
+from converter_lite.passes.half import store_constants_as_float16
 from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.plan import QuantPlan
 from converter_lite.quantization.settings import WeightSettings
@@ -41,3 +43,15 @@ def test_the_size_of_a_fully_quantized_file_is_known_beforehand(model: ir.Model,
 def test_a_float_plan_keeps_the_size(model: ir.Model, tmp_path: Path) -> None:
     size = save(model, tmp_path / "out.onnx")[0].stat().st_size
     assert forecast_bytes(model, QuantPlan("FLOAT"), StoredAs(per_channel=False)) == pytest.approx(size, rel=0.02)
+
+
+def test_constants_of_float16_take_half_the_space_in_a_file_that_grows(tmp_path: Path) -> None:
+    model = build(
+        "g (float[1,64] x) => (float[1,64] y) { a = MatMul(x, narrow) y = MatMul(a, wide) }",
+        narrow=normal(64, 64).astype(np.float16).astype(np.float32),
+        wide=normal(64, 64),
+    )
+    asked = StoredAs(per_channel=False, model_bytes=20_000)
+    expected = forecast_bytes(model, QuantPlan("FLOAT"), asked)
+    store_constants_as_float16(model, exactly=True)
+    assert expected == pytest.approx(save(model, tmp_path / "out.onnx")[0].stat().st_size, rel=0.02)

@@ -124,6 +124,7 @@ class OnnxFormat:
             input_scales=weights.input_scales and weights.rounding.is_fitted,
             at_load=isinstance(settings, WeightSettings) and self._dequantizes_at_load(weights.bits),
             blocks=lambda node, weight: block_spec(node, weight, weights),
+            model_bytes=self.options.model_bytes,
         )
         return forecast.forecast_bytes(quantized.model, quantized.plan, stored_as)
 
