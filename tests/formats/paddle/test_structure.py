@@ -166,6 +166,13 @@ def test_all_nodes_that_cannot_be_written_are_named_at_once() -> None:
     assert "Acos" in str(caught.value)
 
 
+@pytest.mark.parametrize(("size", "advice"), [("n", "give --inputShape"), ("4", "and do not decide it")])
+def test_fixed_input_shapes_are_advised_where_inputs_are_open(size: str, advice: str) -> None:
+    model = graph(f"g (float[{size}] x, int64[1] times) => (float[m] y) {{ y = Tile(x, times) }}")
+    (problem,) = check(model, "arm")
+    assert problem.reason == "times is computed at run time" and advice in problem.hint
+
+
 def test_more_than_six_dimensions_are_a_problem() -> None:
     model = graph("g (float[2,2,2,2,2,2] x) => (float[1,2,2,2,2,2,2] y) { y = Unsqueeze(x, axes) }", axes=np.array([0]))
     (problem,) = check(model, "arm")

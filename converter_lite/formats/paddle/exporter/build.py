@@ -17,6 +17,9 @@ from converter_lite.formats.paddle.program import NbFile
 from converter_lite.passes.input_values import HINT
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
+FIXED_HINT = "the shapes of the inputs are fixed already, and do not decide it"
+"""Where ``--inputShape`` would be the advice for a model whose inputs are open."""
+
 
 @dataclass(frozen=True, slots=True)
 class NbOptions:
@@ -91,10 +94,9 @@ def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
     """
     if not problems:
         return
-    dynamic = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
     lines = "\n".join(f"  {problem}" for problem in problems)
     hints = [
-        "fixed input shapes (--inputShape) make such nodes constant in many models" if dynamic else "",
+        "fixed input shapes (--inputShape) make such nodes constant in many models" if _is_open(model.graph) else "",
         HINT if " (If)" in lines else "",
     ]
     raise TargetError(
@@ -138,7 +140,13 @@ def _refuse_types(node: ir.Node, target: Target) -> None:
         raise Unsupported(f"{empty[0]} holds no element")
 
 
+def _is_open(graph: ir.Graph) -> bool:
+    """Whether an input has a dimension that is not fixed."""
+    return any(g.static_shape(value) is None for value in graph.inputs)
+
+
 def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
+    is_open = _is_open(graph)
     for node in graph:
         if node in lowering.done:
             continue
@@ -152,7 +160,8 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
                 handler(lowering, node)
                 continue
             except Unsupported as error:
-                yield Problem(name, node.op_type, error.reason, error.hint)
+                is_advice = is_open or "--inputShape" not in error.hint
+                yield Problem(name, node.op_type, error.reason, error.hint if is_advice else FIXED_HINT)
             except ConverterError as error:
                 yield Problem(name, node.op_type, str(error).replace("\n ", ";"))
             except MISFITS as error:
