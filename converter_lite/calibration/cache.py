@@ -27,7 +27,7 @@ from converter_lite.kernels.histogram import MAX_BINS, SMALLEST_EXPONENT, Histog
 from converter_lite.log import Log
 from converter_lite.runtime.serializing import message
 
-FORMAT = 2
+FORMAT = 3
 """Increased when the meaning of the files' content changes."""
 
 BROKEN_ARCHIVE = (
@@ -87,7 +87,7 @@ class StatisticsCache:
                 count = int(arrays["count"])
                 numbers, grids, bins = arrays["numbers"], arrays["grids"], arrays["bins"]
             ends = np.cumsum(grids[:, 2])
-            if count < 1 or numbers.shape != (len(names), 6) or grids.shape != (len(names), 3) or ends[-1] != len(bins):
+            if count < 1 or numbers.shape != (len(names), 7) or grids.shape != (len(names), 3) or ends[-1] != len(bins):
                 raise ValueError("its arrays do not fit each other")
             parts = np.split(bins.astype(np.int64), ends[:-1])
             return count, [_unpacked(row, grid, part) for row, grid, part in zip(numbers, grids, parts, strict=True)]
@@ -133,7 +133,7 @@ def _refuse_compressed(data: bytes) -> None:
 
 
 def _numbers(item: TensorStatistics) -> tuple[float, ...]:
-    return (item.samples, item.rmin, item.rmax, item.outliers, item.low_sum, item.high_sum)
+    return (item.samples, item.rmin, item.rmax, item.outliers, item.low_sum, item.high_sum, item.empty)
 
 
 def _unpacked(
@@ -141,10 +141,12 @@ def _unpacked(
     grid: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> TensorStatistics:
-    samples, rmin, rmax, outliers, low_sum, high_sum = (float(number) for number in row)
-    if samples < 1 or not np.isfinite(row).all() or rmin > rmax or len(counts) == 0 or counts.min() < 0:
+    samples, rmin, rmax, outliers, low_sum, high_sum, empty = (float(number) for number in row)
+    if 1 <= samples == empty:
+        return TensorStatistics(int(samples), empty=int(empty))
+    if not 0 <= empty < samples or not np.isfinite(row).all() or rmin > rmax or len(counts) == 0 or counts.min() < 0:
         raise ValueError("its numbers are impossible")
     if not (SMALLEST_EXPONENT <= grid[0] <= 128 and abs(int(grid[1])) < 1 << 31 and len(counts) <= MAX_BINS):
         raise ValueError("its histogram is impossible")
     found = Histogram(int(grid[0]), int(grid[1]), counts)
-    return TensorStatistics(int(samples), rmin, rmax, int(outliers), low_sum, high_sum, found)
+    return TensorStatistics(int(samples), rmin, rmax, int(outliers), low_sum, high_sum, found, int(empty))

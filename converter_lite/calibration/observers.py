@@ -44,7 +44,8 @@ def removal_outlier(stats: TensorStatistics, bits: int) -> Range:
     del bits
     if stats.outliers == 0:
         return stats.rmin, stats.rmax
-    return stats.low_sum / stats.samples, stats.high_sum / stats.samples
+    count = stats.samples - stats.empty
+    return stats.low_sum / count, stats.high_sum / count
 
 
 def percentile(stats: TensorStatistics, bits: int) -> Range:

@@ -175,7 +175,7 @@ def channel_magnitudes(
     for rows in channel_reductions(model, wanted, feeds, context):
         for (name, op_type), row in zip(wanted, rows, strict=True):
             high = -row if op_type == "ReduceMin" else row
-            found[name] = np.maximum(high, found.get(name, high))
+            found[name] = np.maximum(high, found.get(name, 0.0))  # -inf where a tensor held no value
     return found
 
 
@@ -317,6 +317,7 @@ def _extreme(build: _Builder, flat: ir.Value, size: ir.Value, *, largest: bool) 
     position = build.node("Mul", [build.node("Cast", [size], to=ir.DataType.FLOAT.value), share])
     index = build.node("Cast", [position], to=ir.DataType.INT64.value)
     count = build.node("Sub", [size, index]) if largest else build.node("Add", [index, build.int64(1)])
+    count = build.node("Min", [count, size])  # a tensor may hold no value
     return build.node("TopK", [flat, count], largest=int(largest), sorted=1, outputs=2)
 
 

@@ -117,9 +117,13 @@ class ShardObserver:
         """Statistics of each tensor, from the outputs of one sample."""
         parts = []
         for i, _ in enumerate(self.names):
-            high = float(outputs[observation("max", i)])
-            part = TensorStatistics(1, float(outputs.get(observation("min", i), 0.0)), high)
-            if np.isnan(outputs[observation("sum", i)]):
+            total, high = float(outputs[observation("sum", i)]), float(outputs[observation("max", i)])
+            if total == 0 and high == -np.inf:  # the extremes of no values
+                parts.append(TensorStatistics(samples=1, empty=1))
+                continue
+            low = float(outputs.get(observation("min", i), 0.0))
+            part = TensorStatistics(samples=1, rmin=low, rmax=high)
+            if np.isnan(total):
                 part.rmin = part.rmax = float("nan")
             if Need.OUTLIER in self._need:
                 part.outliers = len(outputs[observation("low", i)]) - 1

@@ -29,9 +29,11 @@ class TensorStatistics:
     Attributes:
         samples: Number of samples seen.
         rmin, rmax: Extreme values, exact; ``rmin`` may be 0 for a tensor that is clamped there, whatever its least value.
+            Infinite where there was no value yet.
         outliers: Largest number of values per sample beyond an outlier position (0: the tensor is too small to have any).
         low_sum, high_sum: Sums over samples of the values at the outlier positions (float64).
         histogram: Distribution, ``None`` when it was not collected.
+        empty: Number of samples in which the tensor held no value (that of an expert that no token was sent to).
     """
 
     samples: int = 0
@@ -41,10 +43,17 @@ class TensorStatistics:
     low_sum: float = 0.0
     high_sum: float = 0.0
     histogram: Histogram | None = None
+    empty: int = 0
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether it held a value in any sample."""
+        return self.samples > self.empty
 
     def add(self, other: TensorStatistics) -> None:
         """Merge the statistics of other samples into these."""
         self.samples += other.samples
+        self.empty += other.empty
         self.rmin = min(self.rmin, other.rmin)
         self.rmax = max(self.rmax, other.rmax)
         self.outliers = max(self.outliers, other.outliers)
@@ -71,7 +80,7 @@ class CalibrationStats:
         Raises:
             CalibrationError: The values are NaN or infinite.
         """
-        if not (np.isfinite(part.rmin) and np.isfinite(part.rmax)):
+        if part.is_reached and not (np.isfinite(part.rmin) and np.isfinite(part.rmax)):
             raise CalibrationError(
                 "the float model reads or gives NaN or infinite values",
                 where=f"tensor {name}" if sample is None else f"tensor {name}, sample {sample}",

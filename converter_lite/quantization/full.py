@@ -43,6 +43,7 @@ from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.settings import FullSettings
 from converter_lite.quantization.smooth import SMOOTHED, apply_smoothing, smooth_products
+from converter_lite.quantization.unreached import leave_unreached
 from converter_lite.targets.operands import (
     compensated_integers,
     operator,
@@ -142,13 +143,15 @@ def _find_params(
 ) -> None:
     """Fill in the parameters of a plan that has decisions only."""
     model, plan = quantized.model, quantized.plan
-    sources = quantized_tensors(model, plan, target)
     need, _ = METHODS[settings.method]
+    stats, is_settled = CalibrationStats(), False
     context.begins()
     with context.log.stage("calibration"):
-        fixed = _fixed_ranges(model, plan)
-        observed = [s for s in dict.fromkeys(sources.values()) if s not in fixed]
-        stats = collect(model, observed, need, samples, context)
+        while not is_settled:
+            sources, known = quantized_tensors(model, plan, target), {*_fixed_ranges(model, plan), *stats.tensors}
+            observed = [source for source in dict.fromkeys(sources.values()) if source not in known]
+            stats.merge(collect(model, observed, need, samples, context))
+            is_settled = not leave_unreached(model, plan, target, sources, stats)
     with context.log.stage("quantization"):
         plan.activations = activation_params(model, plan, target, sources, stats, settings.method)
         per_channel, is_fitted = settings.per_channel, settings.rounding.is_fitted

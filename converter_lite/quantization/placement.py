@@ -60,9 +60,7 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
     if target.float_stem is not None:
         for node in stem(model, target.float_stem):  # rule 5
             plan.keep_float(node, READS_PICTURE)
-    _follow_clamps(model, plan)  # rule 3
-    if target.only_between_weighted:
-        _drop_islands(model, plan)  # rule 4
+    settle(model, plan, target)
     if target.costs is None and target.float_small_numbers:
         _leave_depthwise_alone(model, plan)  # rule 6
     kept = dict(plan.nodes)
@@ -76,6 +74,13 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
     if target.float_addend:
         _mark_float_addends(model, plan)
     return plan
+
+
+def settle(model: ir.Model, plan: QuantPlan, target: Policy) -> None:
+    """Leave in float what rules 3 and 4 forbid beside nodes that are float; ``plan`` is changed."""
+    _follow_clamps(model, plan)  # rule 3
+    if target.only_between_weighted:
+        _drop_islands(model, plan)  # rule 4
 
 
 def _computes_with_integers(plan: QuantPlan) -> bool:

@@ -270,7 +270,7 @@ def _observe(
     with np.errstate(over="ignore", invalid="ignore"):  # calibration reports broken tensors by name
         for outputs in map_ordered(run, feeds, context.threads):
             for name, seen_by in zip(names, observers, strict=True):
-                for observer in seen_by:
+                for observer in seen_by if outputs[name].size else ():
                     observer.see(outputs[name])
 
 
