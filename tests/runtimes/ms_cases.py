@@ -243,6 +243,8 @@ def comparisons() -> Iterator[Case]:
     for name, shape in (("number", ()), ("row", (30,)), ("channels", (6, 1, 1)), ("all", large)):
         yield case(f"where_of_a_{name}", "Where", _whole(large, 2) > 0, values(large), (values(shape, 1),))
     yield case("where_of_constants", "Where", _whole(large, 2) > 0, (np.float32(0),), (values((30,)),))
+    yield case("upper_triangle", "Trilu", x, (np.int64(1),))
+    yield case("lower_triangle_of_ints", "Trilu", _whole((2, 5, 6), 9), upper=0)
     yield case("is_nan", "IsNaN", np.where(x > 0, x, np.float32("nan")))
 
 

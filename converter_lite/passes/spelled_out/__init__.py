@@ -52,6 +52,7 @@ from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, sp
 from converter_lite.passes.spelled_out.recurrent import spell_out_peepholes, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
+from converter_lite.passes.spelled_out.triangles import spell_out_triangles
 from converter_lite.passes.spelled_out.trigonometry import spell_out_functions, spell_out_tan
 from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 
@@ -96,6 +97,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Sign": spell_out_sign,
         "Softmax": spell_out_empty_rows,
         "Tan": spell_out_tan,
+        "Trilu": spell_out_triangles,
         "Expand": spell_out_moved_truths,  # the last one: others move truth values, too
     }
 )
