@@ -73,6 +73,8 @@ def other_sizes(model: ir.Model) -> Iterator[OpenSizes]:
         yield OpenSizes(length)
     for side in OTHER_SIDES:
         yield OpenSizes(side=side)
+    yield OpenSizes(side=1)  # a decoder of a window, with as few positions in its caches as it was exported with
+    yield OpenSizes(length=1)  # a decoder of one token at a time
     for length in (SEQUENCE_LENGTH, *lengths):
         yield OpenSizes(length, states=True)
     for length in (SEQUENCE_LENGTH, *told, *(length for length in OTHER_LENGTHS if length <= MOST_BESIDE_STEPS)):

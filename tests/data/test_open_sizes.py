@@ -15,6 +15,10 @@ from tests.support import build, build_proto, normal
 PRODUCT = "g (float[T,F] x) => (float[T,5] y) { r = Relu(x) y = MatMul(r, w) }"
 LINE = """g (float[N,3,H,W] x) => (float[N,8,V] y) {
     c = Conv<strides=[16,8]>(x, w) s = Squeeze(c, two) y = Relu(s) }"""
+WINDOW = """g (int64[1,T] x, float[1,2,P,4] past) => (int64[1,T] y, float[4] row) {
+    y = Neg(x) size = Shape(past) places = Gather(size, two) row = Gather(w, places) }"""
+TOKEN = """g (int64[1,T] x, float[1,2,P,4] past) => (float[1,2,P,4] y, float[4] row) {
+    y = Relu(past) size = Shape(x) places = Gather(size, one) row = Gather(w, places) }"""
 LAYERS = "g (float[N,F] x) => (float[N,M] y) {{ {} }}"
 
 
@@ -46,8 +50,10 @@ def test_each_choice_is_tried_once() -> None:
     [
         (PRODUCT, {"w": normal(33, 5)}, "x [1, 33]"),
         (LINE, {"w": normal(8, 3, 48, 8), "two": np.array([2])}, "x [1, 3, 48, 48]"),
+        (WINDOW, {"w": normal(9, 4), "two": np.array(2)}, "x [1, 16]; past [1, 2, 1, 4]"),
+        (TOKEN, {"w": normal(9, 4), "one": np.array(1)}, "x [1, 1]; past [1, 2, 64, 4]"),
     ],
-    ids=["features", "a line of text"],
+    ids=["features", "a line of text", "a window", "a token"],
 )
 def test_a_model_is_proven_with_sizes_that_it_runs_on(
     text: str, weights: dict[str, np.ndarray], shape: str, tmp_path: Path
