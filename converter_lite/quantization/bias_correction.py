@@ -159,7 +159,7 @@ class _Rounding:
         self._algorithm = ALGORITHMS[wanted.rounding]
         self._run, self._run_float = run, SequentialRun(before, feeds, context)
         self._names = g.Names(self._run.graph)
-        self._threads = context.threads
+        self._threads, self._log = context.threads, context.log
         self._originals = {node.name: node for node in before.graph}
         self._later = {self._originals[node.name].outputs[0] for node in correctable(quantized)}
 
@@ -186,7 +186,12 @@ class _Rounding:
         if source is None or source.inputs[0] is None or array is None or data is None or float_data is None:
             return
         params = self._quantized.plan.weights[weight.name]
-        if params.spec.bits >= self._wanted.below_bits or not adaptive.can_fit(node, array):
+        if params.spec.bits >= self._wanted.below_bits:
+            return
+        if adaptive.is_too_wide(node, array):
+            inputs = adaptive.columns_of(node, array)
+            self._log.info(f"{node.name}: rounded without samples, since fitting {inputs} inputs takes too much memory")
+        if not adaptive.can_fit(node, array):
             return
         count = adaptive.rows_per_sample(node, array, self._samples)
 

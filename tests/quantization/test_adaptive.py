@@ -406,3 +406,18 @@ def test_a_layer_that_reads_broken_values_is_rounded_to_nearest(bad: float) -> N
     np.testing.assert_array_equal(
         fit_rounding(node, weight, params, gathered(rows, rows), has_bias=False), params.quantize(weight)
     )
+
+
+@pytest.mark.parametrize("name", ["Conv", "Conv grouped", "Gemm transB", "MatMul"])
+def test_a_layer_whose_moments_take_too_much_memory_is_rounded_without_samples(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, node, weight = layer(name)
+    elements = g.int_attribute(node, "group", 1) * adaptive.columns_of(node, weight) ** 2
+    fitted = full(model, rounding=Rounding.ADAPTIVE)
+    monkeypatch.setattr(adaptive, "MOST_MOMENTS", elements)
+    np.testing.assert_array_equal(full(model, rounding=Rounding.ADAPTIVE).integers("w"), fitted.integers("w"))
+    monkeypatch.setattr(adaptive, "MOST_MOMENTS", elements - 1)
+    usual = full(model, rounding=Rounding.NEAREST)
+    np.testing.assert_array_equal(full(model, rounding=Rounding.ADAPTIVE).integers("w"), usual.integers("w"))
+    assert (usual.integers("w") != fitted.integers("w")).any()
