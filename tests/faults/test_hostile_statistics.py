@@ -16,7 +16,7 @@ from converter_lite.log import Log
 def save_statistics(path: Path, **arrays: object) -> Path:
     good = {
         "count": np.array(2),
-        "numbers": np.array([[2, -1, 1, 0, -1, 1]], np.float64),
+        "numbers": np.array([[2, -1, 1, 0, -1, 1, 0]], np.float64),
         "grids": np.array([[-4, -2, 4]]),
         "bins": np.arange(4),
     }
@@ -49,6 +49,14 @@ def test_statistics_with_objects_are_not_unpickled(tmp_path: Path, monkeypatch: 
 def test_statistics_with_impossible_histograms_are_not_used(tmp_path: Path, grid: list[int]) -> None:
     log = Log()
     path = save_statistics(tmp_path / "s.npz", grids=np.array([grid]))
+    assert StatisticsCache(tmp_path, "", log).load(path, ["x"]) == (0, [])
+    assert len(log.warnings) == 1
+
+
+@pytest.mark.parametrize("empty", [-1, 3, np.nan, np.inf])
+def test_statistics_with_impossible_counts_are_not_used(tmp_path: Path, empty: float) -> None:
+    log = Log()
+    path = save_statistics(tmp_path / "s.npz", numbers=np.array([[2, -1, 1, 0, -1, 1, empty]], np.float64))
     assert StatisticsCache(tmp_path, "", log).load(path, ["x"]) == (0, [])
     assert len(log.warnings) == 1
 
