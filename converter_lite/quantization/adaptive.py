@@ -124,7 +124,13 @@ class Products:
 
 
 def products(float_rows: NDArray[np.float32], quantized_rows: NDArray[np.float32]) -> Products:
-    """Products of the same rows in both networks, ``(rows, groups, columns)``; may be the same array."""
+    """Products of the same rows in both networks, ``(rows, groups, columns)``; may be the same array.
+
+    Where the data decide which rows there are (tokens of an expert), the networks may disagree on it, and rows of the one have no
+    partners in the other: those of the quantized network stand for both then.
+    """
+    if len(float_rows) != len(quantized_rows):
+        float_rows = quantized_rows
     x, q = float_rows.swapaxes(0, 1), quantized_rows.swapaxes(0, 1)
     with np.errstate(over="ignore", invalid="ignore"):
         quantized, quantized_sum = (np.swapaxes(q, 1, 2) @ q).astype(np.float64), _sum_of_rows(q)
