@@ -25,7 +25,9 @@ from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.kernels.params import QuantParams
 from converter_lite.learning.grids import ActivationGrid, DynamicGrid, WeightGrid
-from converter_lite.learning.operators import OPERATORS, Operator
+from converter_lite.learning.operators.common import Operator
+from converter_lite.learning.operators.table import OPERATORS
+from converter_lite.passes.definitions import LARGER, inline_definitions
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization.placement import reads_integer
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -91,7 +93,8 @@ class Network(nn.Module):
         self, model: ir.Model, quantized: QuantizedModel | None = None, freedom: Freedom | None = None
     ) -> None:
         super().__init__()
-        graph = raise_opset(model.clone(), OPSET).graph
+        plan = quantized.plan if quantized is not None else QuantPlan("FLOAT")
+        graph = _with_definitions(raise_opset(model.clone(), OPSET), plan).graph
         self.inputs = [str(value.name) for value in graph.inputs if value.name not in graph.initializers]
         self.outputs = [str(value.name) for value in graph.outputs]
         self.weights: dict[str, WeightGrid] = {}
@@ -103,7 +106,6 @@ class Network(nn.Module):
         self._parameters_of_biases = nn.ParameterList()
         self._constants: dict[str, Tensor] = {}
         self._parts: dict[tuple[frozenset[str], tuple[str, ...]], list[tuple[_Step, tuple[str, ...]]]] = {}
-        plan = quantized.plan if quantized is not None else QuantPlan("FLOAT")
         self._make_activations(graph, plan)
         self._steps = [self._step(node, plan) for node in graph]
         self._quantized_outputs = [
@@ -136,11 +138,14 @@ class Network(nn.Module):
             ]
             try:
                 result = step.compute(step.node, inputs)
+                results = result if isinstance(result, list) else [result]
+                if len(results) < len(step.outputs):
+                    raise ValueError(f"it gives {step.outputs[len(results)]} as well")
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 raise ModelError(
                     f"{step.node.op_type} cannot be learnt as it is written: {error}", where=f"node {step.node.name}"
                 ) from error
-            values.update(zip(step.outputs, result if isinstance(result, list) else [result], strict=False))
+            values.update(zip(step.outputs, results, strict=False))
             for name in done:
                 values.pop(name, None)
         return {name: values[name] for name in wanted}
@@ -224,7 +229,7 @@ class Network(nn.Module):
             compute,
             tuple(None if value is None else str(value.name) for value in node.inputs),
             tuple(self._grid(node, position, plan) for position in range(len(node.inputs))),
-            tuple(str(value.name) for value in node.outputs),
+            _read_outputs(node),
         )
 
     def _keep_constant(self, value: ir.Value | None, *, is_bias: bool) -> None:
@@ -271,6 +276,20 @@ class Network(nn.Module):
             self.weights[name] = grid
             self._grids.append(grid)
         return self.weights[name]
+
+
+def _read_outputs(node: ir.Node) -> tuple[str, ...]:
+    """Outputs up to the last one that something reads."""
+    count = max((i + 1 for i, value in enumerate(node.outputs) if value.uses() or value.is_graph_output()), default=1)
+    return tuple(str(value.name) for value in node.outputs[:count])
+
+
+def _with_definitions(model: ir.Model, plan: QuantPlan) -> ir.Model:
+    """The model with what is not in the table, and what no integers compute, replaced by its definition."""
+    kinds = {node.op_type for node in model.graph if plan.mode(node) is NodeMode.FLOAT} - OPERATORS.keys()
+    integer = {node.op_type for node in model.graph if plan.mode(node) is not NodeMode.FLOAT}
+    inline_definitions(model, (frozenset(kinds) | LARGER) - integer)
+    return model
 
 
 def _comes_from_integers(value: ir.Value, plan: QuantPlan) -> bool:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from converter_lite.errors import ConverterError
 from converter_lite.formats.mindspore_lite.format import MsFormat
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.format import NbFormat
-from converter_lite.graph import FLOAT_MAX
 from converter_lite.pipeline.prepare import optimized
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.onnx_nodes import Array, NodeCase, node_cases, problem
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.runtimes.paddle import Case, require, run_cases
 from tests.runtimes.paddle_arm import ARM64, run_on_arm
 
 pytestmark = pytest.mark.runtime
-
-Array = NDArray[np.generic]
 
 TIES = {f"test_argmax_{kind}_example" for kind in ("no_keepdims", "keepdims", "negative_axis_keepdims")}
 """Of equal elements Paddle-Lite 2.12 takes the last one (docs/formats/paddle_nb.md)."""
@@ -37,44 +30,6 @@ FED_INDICES = {"test_gather_negative_indices", "test_gather_elements_negative_in
 
 EDGES = {f"test_mod_float_edge_cases_fmod_0_float{bits}" for bits in (16, 32, 64)}
 """Remainders of infinite divisors, and zeros with a sign."""
-
-
-@dataclass(frozen=True)
-class NodeCase:
-    """One of the tests."""
-
-    name: str
-    model: bytes
-    feed: dict[str, Array]
-    results: dict[str, Array]
-
-
-@functools.cache
-def node_cases() -> tuple[NodeCase, ...]:
-    """Those with numbers that onnxruntime runs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from onnx.backend.test.case.node import collect_testcases
-
-        found = collect_testcases(None)
-    made = []
-    for case in found:
-        if case.model is None or not case.data_sets:
-            continue
-        given, expected = case.data_sets[0]
-        if not all(isinstance(array, np.ndarray | np.generic) for array in (*given, *expected)):
-            continue
-        arrays = [np.asarray(array) for array in given]
-        feed = {value.name: array for value, array in zip(case.model.graph.input, arrays, strict=False)}
-        is_cube = any(array.ndim == 4 and len(set(array.shape[1:])) == 1 for array in arrays)  # of which layout?
-        if is_cube or len(feed) != len(arrays) or any(array.dtype == object or array.size == 0 for array in arrays):
-            continue
-        try:
-            results = DEFAULT_ENGINE.session(case.model.SerializeToString(), threads=1).run(feed)
-        except (ConverterError, RuntimeError):
-            continue
-        made.append(NodeCase(case.name, case.model.SerializeToString(), feed, results))
-    return tuple(made)
 
 
 def written(case: NodeCase, made: MsFormat | NbFormat, folder: Path) -> tuple[bytes, list[str]] | None:
@@ -90,22 +45,6 @@ def written(case: NodeCase, made: MsFormat | NbFormat, folder: Path) -> tuple[by
     except ConverterError:
         return None
     return out.read_bytes(), [str(value.name) for value in graph.graph.inputs]
-
-
-def problem(found: Array, wanted: Array) -> str:
-    if found.size != wanted.size:
-        return f"shape {found.shape}, not {wanted.shape}"
-    a, b = (_unbounded(array.reshape(-1).astype(np.float64)) for array in (found, wanted))
-    if not np.allclose(
-        a, b, rtol=1e-3, atol=1e-3 * max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0))), equal_nan=True
-    ):
-        return f"{a[:4]}, not {b[:4]}"
-    return ""
-
-
-def _unbounded(numbers: Array) -> Array:
-    """onnxruntime's Attention writes the largest float where the standard has infinity."""
-    return np.where(np.abs(numbers) >= FLOAT_MAX, np.copysign(np.inf, numbers), numbers)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)

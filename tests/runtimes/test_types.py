@@ -15,11 +15,12 @@ from onnx import helper
 from converter_lite.formats.mindspore_lite.format import MsFormat
 from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.runtime.engine import DEFAULT_ENGINE
+from tests.onnx_nodes import NodeCase, problem
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.runtimes.paddle import Case, require, run_cases
 from tests.runtimes.paddle_arm import ARM64, NAMES, require_arm, run_on_arm
-from tests.runtimes.test_onnx_nodes import NodeCase, problem, written
+from tests.runtimes.test_onnx_nodes import written
 
 pytestmark = pytest.mark.runtime
 
