@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -11,13 +11,17 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.targets.operands import stored_weight, weight_of
+from converter_lite.targets.operands import is_recurrent, stored_weight, weight_of
 
 LAYERS = 2
 """Layers with learnable weights that a block has at least."""
 
 OPEN = 3
 """Most tensors that a block reads: one, beside masks that the whole network reads."""
+
+
+STEP_OPERATIONS = 12
+"""Operators that a step of a recurrent layer takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Block:
         tensors: Tensors that its nodes read and give.
         work: Multiplications for a sample.
         positions: Results of a sample that share a weight, in the layer that has fewest of them.
-        nodes: How many nodes it has.
+        operations: How many operators it takes to compute, a step of a recurrent layer after another.
     """
 
     inputs: tuple[str, ...]
@@ -42,7 +46,7 @@ class Block:
     tensors: tuple[str, ...]
     work: float
     positions: float
-    nodes: int
+    operations: int
 
 
 def blocks_of(graph: ir.Graph, plan: QuantPlan, elements: Mapping[str, int]) -> list[Block]:
@@ -77,6 +81,15 @@ def blocks_of(graph: ir.Graph, plan: QuantPlan, elements: Mapping[str, int]) -> 
     return found
 
 
+def operations(nodes: Sequence[ir.Node], elements: Mapping[str, int]) -> int:
+    """How many operators nodes take to compute: their number, and in recurrent layers that of the steps."""
+    found = len(nodes)
+    for node in filter(is_recurrent, nodes):
+        states = g.int_attribute(node, "hidden_size", 1) * (g.static_shape(node.inputs[1]) or (1,))[0]
+        found += STEP_OPERATIONS * elements.get(str(node.outputs[0].name), 0) // max(states, 1)
+    return found
+
+
 def _waits(node: ir.Node) -> bool:
     """Whether an activation function follows, which belongs to the same block."""
     follower = g.single_consumer(node.outputs[0])
@@ -100,5 +113,5 @@ def _block(
         tuple(name for name in tensors if name not in constants),
         work=sum(work.values()),
         positions=max(min(work[node] / max(size, 1) for node, size in sizes.items()), 1.0),
-        nodes=len(part),
+        operations=operations(part, elements),
     )

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from converter_lite.errors import ModelError
-from converter_lite.learning.blocks import Block, blocks_of
+from converter_lite.learning.blocks import Block, blocks_of, operations
 from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.network import Freedom, Network
 from converter_lite.learning.readback import learned
@@ -216,7 +216,7 @@ class _Lesson:
         There are ``CHECKS`` steps at least, however long they take.
         """
         step = sum(
-            self._block_batch(block) * block.work / WORK_PER_SECOND + NODE_SECONDS * block.nodes
+            self._block_batch(block) * block.work / WORK_PER_SECOND + NODE_SECONDS * block.operations
             for block in self.blocks
         )
         left, for_blocks, spent = float(self.wanted.seconds), 0, 0.0
@@ -262,7 +262,7 @@ class _Lesson:
         work = sum(map(multiplications, nodes, results)) / WORK_PER_SECOND
         room = max(BATCH_BYTES // (4 * COPIES * max(sum(self.elements.values()), 1)), 1)
         batch = min(room, LARGEST_BATCH, len(self.samples))
-        return batch, work + NODE_SECONDS * len(nodes) / (batch if self.stacks else 1)
+        return batch, work + NODE_SECONDS * operations(nodes, self.elements) / (batch if self.stacks else 1)
 
     def _learn_blocks(self, drawn: int, total: int) -> None:
         """Each block learns to give what it gives in the float network, from what the learnt blocks before it give.

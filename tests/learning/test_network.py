@@ -13,6 +13,7 @@ import torch
 
 from converter_lite.errors import ModelError
 from converter_lite.kernels.pairs import count_violations
+from converter_lite.learning.blocks import STEP_OPERATIONS, operations
 from converter_lite.learning.network import Freedom, Network
 from converter_lite.learning.readback import learned
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -51,6 +52,12 @@ def test_an_operator_gives_the_same_numbers(name: str) -> None:
 MORE: dict[str, dict[str, ArrayLike]] = {
     "y = MaxPool<kernel_shape=[3,3],strides=[2,2],ceil_mode=1>(x)": {},
     "y = AveragePool<kernel_shape=[3,3],pads=[1,1,1,1]>(x)": {},
+    "y = AveragePool<kernel_shape=[900,900],strides=[900,900],ceil_mode=1,count_include_pad=1>(x)": {},
+    "y = MaxPool<kernel_shape=[5,900],strides=[2,900],ceil_mode=1>(x)": {},
+    'y = Resize<mode="cubic">(x, none, scales)': {
+        "none": np.zeros(0, np.float32),
+        "scales": np.array([1, 1, 0.6, 1.7], np.float32),
+    },
     "y = Slice(x, starts, ends, axes, steps)": {"starts": [-1], "ends": [-100], "axes": [2], "steps": [-2]},
     'y = Resize<mode="linear">(x, none, scales)': {
         "none": np.zeros(0, np.float32),
@@ -248,6 +255,29 @@ def test_operators_that_are_defined_by_others_stand_between_the_grids_of_the_pla
         assert_same(network, written(quantized), feed, tolerance=2 * max(steps, default=1e-5))
         network(torch.from_numpy(np.array(feed["x"]))).square().sum().backward()
         assert all(float(network.weights[name].steps.grad.abs().sum()) > 0 for name in weights)
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_a_recurrent_layer_is_computed_with_the_weights_of_the_written_graph(kind: str, gates: int) -> None:
+    model = build(
+        f'g (float[5,1,6] x) => (float[5,2,1,8] y) {{ y = {kind}<hidden_size=8,direction="bidirectional">(x, w, r, b) }}',
+        w=normal(2, 8 * gates, 6) / 3,
+        r=normal(2, 8 * gates, 8, seed=2) / 3,
+        b=normal(2, 16 * gates, seed=3),
+    )
+    quantized = quantize_weights(model, WeightSettings(bits=4, min_channel=0), target="CPU", context=RunContext())
+    network = Network(quantized.model, quantized)
+    assert set(network.weights) == {"w", "r"}
+    assert_same(network, written(quantized), random_feed(model))
+
+
+def test_a_recurrent_layer_counts_as_its_steps() -> None:
+    model = build(
+        "g (float[50,1,6] x) => (float[50,1,1,8] y) { y = RNN<hidden_size=8>(x, w, r) }",
+        w=normal(1, 8, 6),
+        r=normal(1, 8, 8),
+    )
+    assert operations(list(model.graph), {"y": 400}) == 1 + 50 * STEP_OPERATIONS
 
 
 def test_an_output_that_is_not_known_is_refused() -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from converter_lite import graph as g
-from converter_lite.learning.operators import indexing, resampling, shaping, windows
+from converter_lite.learning.operators import indexing, recurrent, resampling, shaping, windows
 from converter_lite.learning.operators.common import (
     Inputs,
     Operator,
@@ -238,6 +238,7 @@ OPERATORS: Mapping[str, Operator] = {
     "Gather": indexing.gather,
     "GatherElements": indexing.gather_elements,
     "GatherND": indexing.gather_nd,
+    "GRU": recurrent.recurrent("GRU"),
     "Gelu": lambda node, inputs: F.gelu(inputs[0], approximate=text_of(node, "approximate", "none")),
     "Gemm": _gemm,
     "GlobalAveragePool": _all_spatial(torch.mean),
@@ -252,6 +253,7 @@ OPERATORS: Mapping[str, Operator] = {
     "IsInf": _is_infinite,
     "IsNaN": _plain(torch.isnan),
     "LRN": _local_response,
+    "LSTM": recurrent.recurrent("LSTM"),
     "LayerNormalization": _layer_norm,
     "LeakyRelu": _with(F.leaky_relu, negative_slope=("alpha", 0.01)),
     "Less": _plain(torch.lt),
@@ -275,6 +277,7 @@ OPERATORS: Mapping[str, Operator] = {
     "PRelu": _plain(lambda x, slope: torch.where(x < 0, x * slope, x)),
     "Pad": shaping.pad,
     "Pow": _plain(lambda x, exponent: torch.pow(x, exponent).to(x.dtype)),
+    "RNN": recurrent.recurrent("RNN"),
     "Range": _plain(_range),
     "Reciprocal": _plain(torch.reciprocal),
     "ReduceL1": _reduce(lambda x, axes, keeps: _sum(x.abs(), axes, keeps)),

@@ -123,7 +123,11 @@ def _window(node: ir.Node, x: Tensor) -> _Window:
     kernel = g.ints_attribute(node, "kernel_shape")
     strides = g.ints_attribute(node, "strides", (1,) * len(kernel))
     dilations = g.ints_attribute(node, "dilations", (1,) * len(kernel))
-    return kernel, strides, dilations, g.window_pads(node, tuple(x.shape[2:]), kernel, strides, dilations)
+    pads = g.window_pads(node, tuple(x.shape[2:]), kernel, strides, dilations)
+    if g.int_attribute(node, "ceil_mode", 0) and all(d == 1 for d in dilations):  # it may be larger than the picture
+        reached = [n + a + b for n, a, b in zip(x.shape[2:], pads, pads[len(kernel) :], strict=False)]
+        kernel = tuple(min(size, most) for size, most in zip(kernel, reached, strict=True))
+    return kernel, strides, dilations, pads
 
 
 def _both_ends(pads: Sequence[int]) -> list[int]:
