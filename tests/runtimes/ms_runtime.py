@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.mindspore_lite.container import from_bytes
 from converter_lite.formats.mindspore_lite.enums import DataType
+from tests.runtimes.fork_server import ForkServer
 
 ROOT = Path(__file__).parents[2]
 RUNTIMES = Path(os.environ.get("CONVERTER_LITE_RUNTIMES", ROOT / ".runtimes"))
 X86_PYTHON = RUNTIMES / "ms20" / "bin" / "python"
 X86_SHIM = RUNTIMES / "ms_weight_cache_shim.so"
 ARM = RUNTIMES / "ms20-arm64"
+ARM_SERVER = ARM / "fork_server.so"
 CHILD = Path(__file__).with_name("ms_child.py")
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -63,8 +66,9 @@ def shim_missing() -> str:
 
 def arm_missing() -> str:
     """Why the ARM runtime cannot be used; empty if it can."""
-    if not (ARM / "ms_arm_child").exists():
-        return f"{ARM / 'ms_arm_child'} is missing: make runtimes"
+    for path in (ARM / "ms_arm_child", ARM_SERVER):
+        if not path.exists():
+            return f"{path} is missing: make runtimes"
     return "" if shutil.which("qemu-aarch64-static") else "qemu-aarch64-static is missing (package qemu-user-static)"
 
 
@@ -82,7 +86,15 @@ def run_x86(cases: Mapping[str, RuntimeCase], folder: Path, *, shim: bool = Fals
     environment = {"PATH": os.environ["PATH"], "GLOG_v": "3"}
     if shim:
         environment["LD_PRELOAD"] = str(X86_SHIM)
-    _run_until_done([str(X86_PYTHON), str(CHILD), str(folder)], folder, environment, len(cases))
+    command = [str(X86_PYTHON), str(CHILD), str(folder)]
+
+    def run() -> str:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", timeout=900, check=False
+        )
+        return f"the process died ({done.returncode}): {done.stderr[-600:]}"
+
+    _run_until_done(run, folder, len(cases))
     return {name: _outcome(folder, name, _x86_outputs) for name in cases}
 
 
@@ -99,20 +111,31 @@ def run_arm(cases: Mapping[str, RuntimeCase], folder: Path, *, shim: bool = Fals
             (folder / f"{name}.in{place}").write_bytes(np.ascontiguousarray(array, tensor.dtype.numpy).tobytes())
         lines.append(f"{name} {len(model.inputs)}\n")
     (folder / "list").write_text("".join(lines))
-    preload = ["-E", f"LD_PRELOAD={ARM / X86_SHIM.name}"] if shim else []
-    environment = {"PATH": os.environ["PATH"], "GLOG_v": "3", "LD_LIBRARY_PATH": str(ARM / "mindspore_lite" / "lib")}
-    command = ["qemu-aarch64-static", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu", *preload]
-    _run_until_done([*command, str(ARM / "ms_arm_child"), str(folder)], folder, environment, len(cases))
+    log = folder / "log.txt"
+
+    def run() -> str:
+        status = _arm_server(shim=shim).run([str(folder)], log, timeout=900)
+        return f"the process died ({status}): {log.read_text(errors='replace')[-600:]}"
+
+    _run_until_done(run, folder, len(cases))
     return {name: _outcome(folder, name, _arm_outputs) for name in cases}
 
 
-def _run_until_done(command: list[str], folder: Path, environment: dict[str, str], count: int) -> None:
+@functools.cache
+def _arm_server(*, shim: bool) -> ForkServer:
+    """The emulated runtime, loaded once: that is most of the time of a small file."""
+    environment = {"PATH": os.environ["PATH"], "GLOG_v": "3", "LD_LIBRARY_PATH": str(ARM / "mindspore_lite" / "lib")}
+    libraries = [ARM_SERVER, *([ARM / X86_SHIM.name] if shim else [])]
+    emulator = ["qemu-aarch64-static", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu"]
+    preload = ["-E", f"LD_PRELOAD={':'.join(map(str, libraries))}"]
+    return ForkServer([*emulator, *preload, str(ARM / "ms_arm_child")], environment)
+
+
+def _run_until_done(run: Callable[[], str], folder: Path, count: int) -> None:
+    """Run what takes up the cases that are left, and says how it ended, until none is."""
     for _ in range(count + 1):
         try:
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, errors="replace", timeout=900, check=False
-            )
-            end = f"the process died ({done.returncode}): {done.stderr[-600:]}"
+            end = run()
         except subprocess.TimeoutExpired:
             end = "the process hung"
         marks = list(folder.glob("*.running"))

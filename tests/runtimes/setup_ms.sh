@@ -49,7 +49,8 @@ make_arm() {
   aarch64-linux-gnu-g++ -std=c++17 -O1 -I"$folder/mindspore_lite" -I"$folder/mindspore_lite/include" \
     "$here/ms_arm_child.cc" -o "$folder/ms_arm_child" -L"$lib" -lmindspore_converter -lmindspore_core \
     -Wl,--allow-shlib-undefined -Wl,-rpath,"$lib" \
-    && aarch64-linux-gnu-gcc -O2 -shared -fPIC -o "$folder/ms_weight_cache_shim.so" "$here/ms_weight_cache_shim.c"
+    && aarch64-linux-gnu-gcc -O2 -shared -fPIC -o "$folder/ms_weight_cache_shim.so" "$here/ms_weight_cache_shim.c" \
+    && aarch64-linux-gnu-gcc -O2 -shared -fPIC -o "$folder/fork_server.so" "$here/fork_server.c" -ldl
 }
 
 make_x86 && made=1
