@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +24,29 @@ DAMPING = 0.01
 """Share of the mean curvature added to the diagonal, so that channels that hardly vary do not get arbitrary weights."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compensation:
     """How later columns compensate the errors of earlier ones.
 
     Attributes:
         order: ``(groups, columns)``, columns in the order in which they are rounded.
-        upper: ``(groups, columns, columns)``, Cholesky factor of the inverse second moments in that order.
+        factor: ``(groups, columns, columns)``, upper triangles that times their transpose are the second moments in that order.
     """
 
     order: NDArray[np.intp]
-    upper: NDArray[np.float64]
+    factor: NDArray[np.float64]
+
+    @cached_property
+    def upper(self) -> NDArray[np.float64]:
+        """Cholesky factor of the inverse second moments, ``(groups, columns, columns)``."""
+        return _inverse_of_upper(self.factor)
 
     @property
     def variances(self) -> NDArray[np.float64]:
         """What remains of a column's variance once later ones compensate it, ``(groups, columns)`` in the weight's order."""
         left = np.empty(self.order.shape)
-        np.put_along_axis(left, self.order, 1 / np.diagonal(self.upper, axis1=1, axis2=2) ** 2, axis=1)
+        inverse = 1 / np.diagonal(self.factor, axis1=1, axis2=2)
+        np.put_along_axis(left, self.order, 1 / inverse**2, axis=1)
         return left
 
 
@@ -49,8 +57,8 @@ def compensation(hessian: NDArray[np.float64], damping: float = DAMPING) -> Comp
         hessian: ``(groups, columns, columns)``, the mean of ``x x^T`` over inputs (covariance if a bias absorbs the mean).
     """
     order = np.argsort(-np.diagonal(hessian, axis1=1, axis2=2), axis=1, kind="stable")
-    h = np.take_along_axis(np.take_along_axis(hessian, order[:, :, None], axis=1), order[:, None, :], axis=2)
-    return Compensation(order, _inverse_cholesky(h, damping))
+    h = hessian[np.arange(len(order))[:, None, None], order[:, :, None], order[:, None, :]]
+    return Compensation(order, _factor(h, damping))
 
 
 def round_gptq(
@@ -127,21 +135,21 @@ def _beside(column: NDArray[np.float64], q: NDArray[np.float64], partner: NDArra
     return np.clip(column, -PAIR_LIMIT - np.minimum(known, 0), PAIR_LIMIT - np.maximum(known, 0))
 
 
-def _inverse_cholesky(hessian: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
-    """Upper Cholesky factor of the inverse of the damped matrix; more damping where it is not positive definite.
+def _factor(hessian: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
+    """Upper triangle that times its transpose is the damped matrix; with more damping where it is not positive definite.
 
-    It is the inverse of the factor with which the matrix is an upper triangle times its transpose: the lower Cholesky factor of
-    the matrix with rows and columns in reverse.
+    It is the lower Cholesky factor of the matrix with rows and columns in reverse; its inverse is the upper Cholesky factor of
+    the inverse.
     """
-    identity = np.eye(hessian.shape[1])
-    mean = np.maximum(np.diagonal(hessian, axis1=1, axis2=2).mean(axis=1), 1e-12)[:, None, None]
+    mean = np.maximum(np.diagonal(hessian, axis1=1, axis2=2).mean(axis=1), 1e-12)
     while True:
+        damped = hessian.copy()
+        np.einsum("gcc->gc", damped)[...] += damping * mean[:, None]
         try:
-            lower = np.linalg.cholesky((hessian + damping * mean * identity)[:, ::-1, ::-1])
+            lower: NDArray[Any] = np.linalg.cholesky(damped[:, ::-1, ::-1])
+            return lower[:, ::-1, ::-1]
         except np.linalg.LinAlgError:
             damping = 10 * max(damping, 1e-6)
-            continue
-        return _inverse_of_upper(lower[:, ::-1, ::-1])
 
 
 def _inverse_of_upper(upper: NDArray[np.float64]) -> NDArray[np.float64]:

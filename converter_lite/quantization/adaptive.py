@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from converter_lite.kernels.gptq import DAMPING, Compensation, compensation, rou
 from converter_lite.kernels.input_scales import fit_input_scales
 from converter_lite.kernels.params import MIN_SCALE, QuantParams, QuantSpec, block_params, params_from_range
 from converter_lite.kernels.patches import Window, choose, conv_patches
+from converter_lite.quantization.moments import WIDE, Matrix, Moments
 
 ROWS = 16_384
 """Input rows (output positions of all samples) that a layer is fitted to; more change the result below noise."""
@@ -58,12 +59,10 @@ LEAST_CURVATURE = 1e-12
 
 MOST_MOMENTS = 5120**2
 """Elements of second moments up to which a layer is fitted. They have 200 MB then, and some ten of their size exist at once:
-4,608 inputs take 2 GB and 12 s, 8,192 take 6 GB and a minute."""
+4,608 inputs take 1.6 GB and 10 s."""
 
 OPERATORS = ("Conv", "Gemm", "MatMul")
 """Operators whose rounding can be fitted (a MatMul with one matrix, not with a stack of them)."""
-
-Matrix = NDArray[np.float64]
 
 
 def can_fit(node: ir.Node, weight: NDArray[Any]) -> bool:
@@ -110,85 +109,6 @@ def input_rows(
     pads = g.window_pads(node, x.shape[2:], kernel, strides, dilations)
     patches = conv_patches(x, Window(kernel, strides, dilations, pads), positions=rows, seed=seed)
     return patches.reshape(len(patches), group, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class Products:
-    """What one sample adds to :class:`Moments`; shapes as there."""
-
-    rows: int
-    quantized: Matrix
-    cross: Matrix
-    quantized_sum: Matrix
-    float_sum: Matrix
-
-
-def products(float_rows: NDArray[np.float32], quantized_rows: NDArray[np.float32]) -> Products:
-    """Products of the same rows in both networks, ``(rows, groups, columns)``; may be the same array.
-
-    Where the data decide which rows there are (tokens of an expert), the networks may disagree on it, and rows of the one have no
-    partners in the other: those of the quantized network stand for both then.
-    """
-    if len(float_rows) != len(quantized_rows):
-        float_rows = quantized_rows
-    x, q = float_rows.swapaxes(0, 1), quantized_rows.swapaxes(0, 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        quantized, quantized_sum = (np.swapaxes(q, 1, 2) @ q).astype(np.float64), _sum_of_rows(q)
-        if float_rows is quantized_rows:
-            return Products(len(float_rows), quantized, quantized, quantized_sum, quantized_sum)
-        cross = (np.swapaxes(x, 1, 2) @ q).astype(np.float64)
-        return Products(len(float_rows), quantized, cross, quantized_sum, _sum_of_rows(x))
-
-
-def _sum_of_rows(rows: NDArray[np.float32]) -> Matrix:
-    """``(groups, columns)`` of ``(groups, rows, columns)``: as a product it is fast in every order of memory."""
-    return (np.ones((1, 1, rows.shape[1]), np.float32) @ rows)[:, 0].astype(np.float64)
-
-
-@dataclass(slots=True)
-class Moments:
-    """Second moments of a layer's inputs in the float and in the quantized network, gathered sample by sample.
-
-    Shapes:
-        quantized, cross: ``(groups, columns, columns)``, sums of ``q q^T`` and ``x q^T``; the means ``(groups, columns)``, sums.
-    """
-
-    count: int = 0
-    quantized: Matrix | None = None
-    cross: Matrix | None = None
-    quantized_sum: Matrix | None = None
-    float_sum: Matrix | None = None
-
-    def add(self, sample: Products) -> None:
-        """Add one sample."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.count += sample.rows
-            if self.quantized is None or self.cross is None or self.quantized_sum is None or self.float_sum is None:
-                self.quantized, self.cross = sample.quantized.copy(), sample.cross.copy()
-                self.quantized_sum, self.float_sum = sample.quantized_sum.copy(), sample.float_sum.copy()
-                return
-            self.quantized += sample.quantized
-            self.cross += sample.cross
-            self.quantized_sum += sample.quantized_sum
-            self.float_sum += sample.float_sum
-
-    def means(self, *, centered: bool) -> tuple[Matrix, Matrix]:
-        """Mean moments of the quantized inputs, and of float with quantized inputs; covariances if ``centered``."""
-        assert self.quantized is not None and self.cross is not None
-        assert self.quantized_sum is not None and self.float_sum is not None
-        quantized, cross = self.quantized / self.count, self.cross / self.count
-        if centered:
-            q, x = self.quantized_sum / self.count, self.float_sum / self.count
-            quantized = quantized - q[:, :, None] * q[:, None, :]
-            cross = cross - x[:, :, None] * q[:, None, :]
-        return quantized, cross
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether there were inputs, all finite and small enough for their products to fit float32."""
-        return self.count > 0 and all(
-            m is not None and bool(np.isfinite(m).all()) for m in (self.quantized, self.cross)
-        )
 
 
 def fit_rounding(
@@ -363,9 +283,9 @@ def _problem(node: ir.Node, weight: NDArray[np.float32], gathered: Moments, has_
     grouped = matrix.reshape(len(moments), matrix.shape[0] // len(moments), -1).astype(np.float64)
     by_shortage = CONVOLUTION_BY_SHORTAGE if node.op_type == "Conv" else DAMPING_BY_SHORTAGE
     shortage = by_shortage * moments.shape[1] / max(gathered.count, 1)
-    corrected = grouped + grouped @ _correction(moments, cross, max(TRUST, 5 * shortage))
-    mean = np.maximum(np.diagonal(moments, axis1=1, axis2=2).mean(axis=1), LEAST_CURVATURE)[:, None, None]
-    return corrected, moments + max(DAMPING, shortage) * mean * np.eye(moments.shape[1])
+    corrected = _corrected(grouped, moments, cross, max(TRUST, 5 * shortage))
+    mean = np.maximum(np.diagonal(moments, axis1=1, axis2=2).mean(axis=1), LEAST_CURVATURE)
+    return corrected, _damped(moments, max(DAMPING, shortage) * mean)
 
 
 def _stretched(goal: Matrix, moments: Matrix, scales: Matrix) -> tuple[Matrix, Matrix]:
@@ -396,11 +316,24 @@ def mean_shift(node: ir.Node, error: NDArray[np.float32], gathered: Moments) -> 
     return np.einsum("goc,gc->go", grouped.astype(np.float64), mean).reshape(-1)
 
 
-def _correction(moments: Matrix, cross: Matrix, trust: float) -> Matrix:
-    """The least-squares change of the weights that compensates for inputs that differ from the float ones."""
-    mean = np.diagonal(moments, axis1=1, axis2=2).mean(axis=1)[:, None, None]
-    damped = moments + (trust * mean + TINY) * np.eye(moments.shape[1])
-    return np.swapaxes(np.linalg.solve(damped, np.swapaxes(cross - moments, 1, 2)), 1, 2)
+def _corrected(rows: Matrix, moments: Matrix, cross: Matrix, trust: float) -> Matrix:
+    """Weights with the least-squares change that compensates for inputs that differ from the float ones: (groups, rows, columns).
+
+    The change is ``rows @ (cross - moments) @ inverse(damped moments)``. Of a wide layer it is solved for its rows alone: they
+    are fewer than its columns.
+    """
+    mean = np.diagonal(moments, axis1=1, axis2=2).mean(axis=1)
+    damped, apart = _damped(moments, trust * mean + TINY), cross - moments
+    if moments.shape[1] > WIDE and rows.shape[1] < moments.shape[1]:
+        return rows + np.swapaxes(np.linalg.solve(damped, np.swapaxes(rows @ apart, 1, 2)), 1, 2)
+    return rows + rows @ np.swapaxes(np.linalg.solve(damped, np.swapaxes(apart, 1, 2)), 1, 2)
+
+
+def _damped(moments: Matrix, amount: Matrix) -> Matrix:
+    """Moments with an amount ``(groups,)`` added to their diagonals."""
+    found = moments.copy()
+    np.einsum("gcc->gc", found)[...] += amount[:, None]
+    return found
 
 
 def _to_rows(node: ir.Node, weight: NDArray[Any]) -> NDArray[Any]:

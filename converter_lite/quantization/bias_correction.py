@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import sample_means
 from converter_lite.config.names import Rounding
-from converter_lite.execution.ordered import map_ordered
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.biases import add_bias
 from converter_lite.quantization.constants import has_channel_bias
 from converter_lite.quantization.cost import multiplications
+from converter_lite.quantization.moments import gather
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.materialize import materialize, required_opset, storage_type
 from converter_lite.quantization.rounding import ALGORITHMS
@@ -198,11 +198,9 @@ class _Rounding:
         def rows(index: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
             return adaptive.input_rows(node, x, array.shape, count, index)
 
-        moments = adaptive.Moments()
         float_rows = self._run_float.map(float_data, rows, later=float_later)
         pairs = zip(float_rows, self._run.map(data, rows, later=later), strict=True)
-        for sample in map_ordered(lambda pair: adaptive.products(*pair), pairs, self._threads):
-            moments.add(sample)
+        moments = gather(pairs, adaptive.columns_of(node, array), self._threads)
         values = array.astype(np.float32, copy=False)
         has_bias = has_channel_bias(node)
         if self._wanted.grids and params.spec.bits < GRID_BELOW_BITS:

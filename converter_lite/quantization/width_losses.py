@@ -14,6 +14,7 @@ from converter_lite.execution.ordered import map_ordered
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization import adaptive
 from converter_lite.quantization.constants import has_channel_bias
+from converter_lite.quantization.moments import Moments, gather
 from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.sequential import SequentialRun
 from converter_lite.quantization.weight_uses import FloatArray, WeightUse
@@ -59,13 +60,13 @@ def measure_losses(
     waiting = Counter(output for each in outputs for output in each)
     losses: dict[str, dict[int, float]] = {}
 
-    def loss(use: WeightUse, moments: adaptive.Moments | None, params: QuantParams) -> float:
+    def loss(use: WeightUse, moments: Moments | None, params: QuantParams) -> float:
         candidate = _with_weight(model, use, params, moments, input_scales=input_scales)
         return max(1.0 - scorer.of(judged.behind(candidate)).cosine, 0.0)
 
     for i, use in enumerate(context.log.track(uses, "measuring layers", len(uses))):
         judged.hold(copies[use.nodes[0].name], later={*waiting, *before.graph.outputs})
-        moments = _moments(use, copies, run, len(feeds), waiting)
+        moments = _moments(use, copies, run, (len(feeds), context.threads), waiting)
         run.forget(waiting)
         waiting.subtract(outputs[i])
         for output in outputs[i]:
@@ -78,27 +79,38 @@ def measure_losses(
 
 
 def _moments(
-    use: WeightUse, copies: dict[str | None, ir.Node], run: SequentialRun, samples: int, later: Container[ir.Value]
-) -> adaptive.Moments | None:
-    """Moments of the inputs of a layer whose rounding can be fitted; ``None`` for others. ``later``: of it and those behind."""
+    use: WeightUse,
+    copies: dict[str | None, ir.Node],
+    run: SequentialRun,
+    amounts: tuple[int, int],
+    later: Container[ir.Value],
+) -> Moments | None:
+    """Moments of the inputs of a layer whose rounding can be fitted; ``None`` for others.
+
+    Args:
+        use: The layer.
+        copies: Layers in the graph that runs, by name.
+        run: Runs it.
+        amounts: Of samples and of threads.
+        later: Outputs of this layer and of those behind it.
+    """
+    samples, threads = amounts
     node, array = use.nodes[0], use.array
     data = copies[node.name].inputs[0]
     if len(use.nodes) > 1 or data is None or weight_of(node) is not use.value or not adaptive.can_fit(node, array):
         return None
     count = adaptive.rows_per_sample(node, array, samples)
-    moments = adaptive.Moments()
 
-    def products(index: int, x: FloatArray) -> adaptive.Products:
-        rows = adaptive.input_rows(node, x, array.shape, count, index)
-        return adaptive.products(rows, rows)
+    def rows(index: int, x: FloatArray) -> FloatArray:
+        return adaptive.input_rows(node, x, array.shape, count, index)
 
-    for sample in run.map(data, products, later=later):
-        moments.add(sample)
-    return moments
+    return gather(
+        ((found, found) for found in run.map(data, rows, later=later)), adaptive.columns_of(node, array), threads
+    )
 
 
 def _with_weight(
-    model: ir.Model, use: WeightUse, params: QuantParams, moments: adaptive.Moments | None, *, input_scales: bool
+    model: ir.Model, use: WeightUse, params: QuantParams, moments: Moments | None, *, input_scales: bool
 ) -> ir.Model:
     """A copy of the model that computes with the rounded weight."""
     node, array = use.nodes[0], use.array

@@ -14,20 +14,20 @@ from converter_lite.config.names import Rounding
 from converter_lite.kernels.gptq import DAMPING, compensation, round_gptq
 from converter_lite.kernels.params import QuantParams, QuantSpec, weight_params
 from converter_lite.quantization import adaptive
+from converter_lite.quantization import moments as moments_module
 from converter_lite.quantization.adaptive import (
     FINE_CLIPS,
     NARROW_ROWS,
     NEAR,
     ROW_BYTES,
     ROWS,
-    Moments,
     fit_grid,
     fit_rounding,
     input_rows,
-    products,
     rows_per_sample,
 )
 from converter_lite.quantization.bias_correction import LayerFit, fit_layers
+from converter_lite.quantization.moments import Moments, gather
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.settings import WeightSettings
 from converter_lite.quantization.weight_only import quantize_weights
@@ -74,10 +74,7 @@ def correlated(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
 
 
 def gathered(float_rows: list[NDArray[np.float32]], quantized_rows: list[NDArray[np.float32]]) -> Moments:
-    moments = Moments()
-    for x, q in zip(float_rows, quantized_rows, strict=True):
-        moments.add(products(x, q))
-    return moments
+    return gather(zip(float_rows, quantized_rows, strict=True), float_rows[0].shape[2], 1)
 
 
 def outputs(model: ir.Model, weight: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -194,6 +191,26 @@ def fitting_problem(name: str, *, uneven: bool = False) -> tuple[ir.Node, NDArra
         matrix *= np.where(np.arange(matrix[0].size) % 3, 0.3, 1.5).reshape(matrix[:1].shape).astype(np.float32)
     rows = [input_rows(node, input_of(model, i), weight.shape, 500, i) for i in range(12)]
     return node, weight, grid(node, weight, 4), gathered(rows, rows)
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_wide_layers_are_fitted_as_others_are(is_same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of several samples are multiplied together, and the compensation is solved for the rows of the weight alone."""
+    model, node, weight = layer("Conv")
+    float_rows = [input_rows(node, input_of(model, i), weight.shape, 5 + i, i) for i in range(12)]
+    rows = float_rows if is_same else [part + 0.1 * normal(*part.shape, seed=9) for part in float_rows]
+    results = []
+    for limit in (36, 35):
+        monkeypatch.setattr(adaptive, "WIDE", limit)
+        monkeypatch.setattr(moments_module, "WIDE", limit)
+        moments = gathered(float_rows, rows)
+        assert moments.count == sum(map(len, rows))
+        goal, damped = adaptive._problem(node, weight, moments, True)
+        results.append((moments.quantized, moments.cross, moments.float_sum, goal, damped))
+    for plain, wide in zip(*results, strict=True):
+        assert plain is not None and wide is not None
+        np.testing.assert_allclose(wide, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max())
+    assert len(weight) < 36 == results[0][0].shape[-1]  # fewer rows than columns
 
 
 def is_turned(name: str) -> bool:

@@ -22,8 +22,9 @@ from converter_lite.log import Log
 from converter_lite.pipeline.convert import run as convert
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult
-from converter_lite.quantization.adaptive import Moments, fit_grid, fit_rounding, products
+from converter_lite.quantization.adaptive import fit_grid, fit_rounding
 from converter_lite.quantization.blocks import blocks_of
+from converter_lite.quantization.moments import Moments, products
 from converter_lite.quantization.plan import QuantPlan
 from tests.support import build, normal
 
