@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -111,32 +112,66 @@ def input_rows(
     return patches.reshape(len(patches), group, -1)
 
 
-def fit_rounding(
-    node: ir.Node,
-    weight: NDArray[np.float32],
-    params: QuantParams,
-    gathered: Moments,
-    *,
-    has_bias: bool,
-) -> NDArray[np.int32]:
+@dataclass(frozen=True)
+class Layer:
+    """A layer whose rounding is fitted.
+
+    Attributes:
+        node: The layer.
+        weight: Its float weight.
+        gathered: Moments of its inputs.
+        has_bias: Whether a bias absorbs the mean of the error; then only its variance counts.
+        input_scales: Whether the weight's columns may have scales of their own (:mod:`converter_lite.kernels.input_scales`) on a
+            grid that is fitted.
+    """
+
+    node: ir.Node
+    weight: NDArray[np.float32]
+    gathered: Moments
+    has_bias: bool
+    input_scales: bool = False
+
+    @cached_property
+    def search(self) -> _Search:
+        """What the fit of a grid starts from: the same for all widths."""
+        goal, moments = _problem(self)
+        rows = _to_rows(self.node, self.weight).reshape(goal.shape).astype(np.float64)
+        compensated = compensation(moments, damping=0.0)
+        columns = fit_input_scales(rows, compensated.variances) if self.input_scales else None
+        if columns is not None:
+            goal, moments = _stretched(goal, moments, columns)
+            rows, compensated = rows / columns, compensation(moments, damping=0.0)
+        return _Search(goal, rows, moments, compensated, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Rows to round, the float ones, damped moments, how columns make up for each other, and their scales, if they have some."""
+
+    goal: Matrix
+    rows: Matrix
+    moments: Matrix
+    compensated: Compensation
+    columns: Matrix | None
+
+
+def fit_rounding(layer: Layer, params: QuantParams) -> NDArray[np.int32]:
     """Integers with which the layer, on inputs from the quantized network, comes closest to the float layer in the float network.
 
     First come the float weights of least squared error for the quantized inputs (which compensate errors of earlier layers);
     these are then rounded with error compensation.
 
     Args:
-        node: The layer.
-        weight: Float weight.
+        layer: The layer.
         params: Its grid.
-        gathered: Moments of its inputs.
-        has_bias: Whether a bias absorbs the mean of the error; then only its variance counts.
 
     Returns:
-        Integers in the layout of ``weight``; rounded to nearest if the inputs are not finite.
+        Integers in the layout of the weight; rounded to nearest if the inputs are not finite.
     """
-    if not gathered.is_finite:
+    node, weight = layer.node, layer.weight
+    if not layer.gathered.is_finite:
         return params.quantize(weight)
-    goal, moments = _problem(node, weight, gathered, has_bias)
+    goal, moments = _problem(layer)
     if params.input_scales is not None:
         goal, moments = _stretched(goal, moments, params.input_scales.reshape(-1).astype(np.float64))
     scale, zero = _per_element(node, weight, params, goal) if params.spec.block else _per_row(params, len(moments))
@@ -145,15 +180,7 @@ def fit_rounding(
     return _from_rows(node, fitted, weight)
 
 
-def fit_grid(
-    node: ir.Node,
-    weight: NDArray[np.float32],
-    params: QuantParams,
-    gathered: Moments,
-    *,
-    has_bias: bool,
-    input_scales: bool = False,
-) -> tuple[QuantParams, NDArray[np.int32]]:
+def fit_grid(layer: Layer, params: QuantParams) -> tuple[QuantParams, NDArray[np.int32]]:
     """Grid and integers: :func:`fit_rounding`, with the step of each output channel fitted as well.
 
     Candidates are several shares of the step that covers the weight's extremes, and the best of them refined by least squares;
@@ -162,45 +189,34 @@ def fit_grid(
     gives the same integers, so a plan reproduces them.
 
     Args:
-        node: The layer.
-        weight: Float weight.
+        layer: The layer.
         params: The grid to start from.
-        gathered: Moments of its inputs.
-        has_bias: Whether a bias absorbs the mean of the error.
-        input_scales: Whether the weight's columns may have scales of their own (:mod:`converter_lite.kernels.input_scales`).
 
     Returns:
         Parameters, and integers on their grid. Per-tensor parameters are returned unchanged.
     """
     spec = params.spec
-    if spec.block and gathered.is_finite:
-        return _fit_blocks(node, weight, params, _problem(node, weight, gathered, has_bias))
-    if spec.axis is None or not gathered.is_finite:
-        return params, fit_rounding(node, weight, params, gathered, has_bias=has_bias)
-    goal, moments = _problem(node, weight, gathered, has_bias)
-    rows = _to_rows(node, weight).reshape(goal.shape).astype(np.float64)
-    compensated = compensation(moments, damping=0.0)
-    columns = fit_input_scales(rows, compensated.variances) if input_scales else None
-    stored = None
+    if spec.block and layer.gathered.is_finite:
+        return _fit_blocks(layer, params)
+    if spec.axis is None or not layer.gathered.is_finite:
+        return params, fit_rounding(layer, params)
+    scale, zero, integers = _best_grid(layer.search, spec)
+    columns, stored = layer.search.columns, None
     if columns is not None:
-        goal, moments = _stretched(goal, moments, columns)
-        rows, compensated = rows / columns, compensation(moments, damping=0.0)
-        shape = [1 if i == spec.axis else size for i, size in enumerate(weight.shape)]
+        shape = [1 if i == spec.axis else size for i, size in enumerate(layer.weight.shape)]
         stored = columns.astype(np.float32).reshape(shape)
-    scale, zero, integers = _best_grid(goal, rows, moments, compensated, spec)
     fitted = QuantParams(scale.reshape(-1), zero.reshape(-1), spec, stored)
-    return fitted, _from_rows(node, integers, weight)
+    return fitted, _from_rows(layer.node, integers, layer.weight)
 
 
-def _fit_blocks(
-    node: ir.Node, weight: NDArray[np.float32], params: QuantParams, problem: tuple[Matrix, Matrix]
-) -> tuple[QuantParams, NDArray[np.int32]]:
+def _fit_blocks(layer: Layer, params: QuantParams) -> tuple[QuantParams, NDArray[np.int32]]:
     """:func:`fit_grid` for a scale per block.
 
     Of several shares of the step that covers a block, the one with which rounding to nearest changes the output least, as far as
     later columns cannot compensate it. Its integers are then fitted.
     """
-    goal, moments = problem
+    node, weight = layer.node, layer.weight
+    goal, moments = _problem(layer)
     compensated = compensation(moments, damping=0.0)
     rows, spec = np.ascontiguousarray(goal[0].astype(np.float32)), replace(params.spec, axis=1)
     best = block_params(rows, spec, compensated.variances[0])
@@ -222,10 +238,9 @@ def _per_element(
     return scale, zero
 
 
-def _best_grid(
-    goal: Matrix, rows: Matrix, moments: Matrix, compensated: Compensation, spec: QuantSpec
-) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
+def _best_grid(search: _Search, spec: QuantSpec) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
     """Scale and zero point per row ``(groups, rows)``, and integers ``(groups, rows, columns)`` as rounding on them gives."""
+    goal, rows, moments, compensated = search.goal, search.rows, search.moments, search.compensated
     covering = params_from_range(rows.min(axis=2), rows.max(axis=2), spec)
     shape, zero = goal.shape[:2], covering.zero_point[..., None].astype(np.float64)
     kept, least = covering.scale.copy(), np.full(shape, np.inf)
@@ -276,13 +291,13 @@ def _refined(scale: NDArray[np.float32], along: Matrix, energy: Matrix) -> NDArr
     return np.where(is_near, steps, scale).astype(np.float32)
 
 
-def _problem(node: ir.Node, weight: NDArray[np.float32], gathered: Moments, has_bias: bool) -> tuple[Matrix, Matrix]:
+def _problem(layer: Layer) -> tuple[Matrix, Matrix]:
     """Float rows to round ``(groups, rows, columns)``, and damped moments ``(groups, columns, columns)``."""
-    moments, cross = gathered.means(centered=has_bias)
-    matrix = _to_rows(node, weight)
+    moments, cross = layer.gathered.means(centered=layer.has_bias)
+    matrix = _to_rows(layer.node, layer.weight)
     grouped = matrix.reshape(len(moments), matrix.shape[0] // len(moments), -1).astype(np.float64)
-    by_shortage = CONVOLUTION_BY_SHORTAGE if node.op_type == "Conv" else DAMPING_BY_SHORTAGE
-    shortage = by_shortage * moments.shape[1] / max(gathered.count, 1)
+    by_shortage = CONVOLUTION_BY_SHORTAGE if layer.node.op_type == "Conv" else DAMPING_BY_SHORTAGE
+    shortage = by_shortage * moments.shape[1] / max(layer.gathered.count, 1)
     corrected = _corrected(grouped, moments, cross, max(TRUST, 5 * shortage))
     mean = np.maximum(np.diagonal(moments, axis1=1, axis2=2).mean(axis=1), LEAST_CURVATURE)
     return corrected, _damped(moments, max(DAMPING, shortage) * mean)

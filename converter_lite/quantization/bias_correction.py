@@ -202,18 +202,16 @@ class _Rounding:
         pairs = zip(float_rows, self._run.map(data, rows, later=later), strict=True)
         moments = gather(pairs, adaptive.columns_of(node, array), self._threads)
         values = array.astype(np.float32, copy=False)
-        has_bias = has_channel_bias(node)
+        plan = self._quantized.plan
+        input_scales = self._wanted.input_scales and plan.mode(node) is NodeMode.WEIGHT
+        layer = adaptive.Layer(node, values, moments, has_channel_bias(node), input_scales)
         if self._wanted.grids and params.spec.bits < GRID_BELOW_BITS:
-            plan = self._quantized.plan
-            input_scales = self._wanted.input_scales and plan.mode(node) is NodeMode.WEIGHT
-            params, fitted = self._algorithm.grid(
-                node, values, params, moments, has_bias=has_bias, input_scales=input_scales
-            )
+            params, fitted = self._algorithm.grid(layer, params)
             plan.weights[weight.name] = params
             _change_grid(working, source, weight.name, params, self._names)
             self._change_bias_grid(node, working)
         else:
-            fitted = self._algorithm.integers(node, values, params, moments, has_bias=has_bias)
+            fitted = self._algorithm.integers(layer, params)
         self._quantized.q_weights[weight.name] = fitted
         initializer, dtype = source.inputs[0], storage_type(params.spec)
         initializer.const_value = ir.Tensor(fitted.astype(dtype.numpy()), dtype=dtype, name=initializer.name)

@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 
 from converter_lite.config.names import Rounding
 from converter_lite.kernels.params import QuantParams
-from converter_lite.quantization import adaptive
+from converter_lite.quantization.adaptive import Layer, fit_grid, fit_rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """How integers are chosen from what a layer reads (:class:`~converter_lite.quantization.adaptive.Moments`).
+    """How integers are chosen from what a layer reads.
 
     Attributes:
-        integers: Integers on a grid that is fixed; arguments as of :func:`~converter_lite.quantization.adaptive.fit_rounding`.
-        grid: Grid and integers; arguments as of :func:`~converter_lite.quantization.adaptive.fit_grid`.
+        integers: Integers on a grid that is fixed, as :func:`~converter_lite.quantization.adaptive.fit_rounding` gives them.
+        grid: Grid and integers, as :func:`~converter_lite.quantization.adaptive.fit_grid` gives them.
     """
 
-    integers: Callable[..., NDArray[np.int32]]
-    grid: Callable[..., tuple[QuantParams, NDArray[np.int32]]]
+    integers: Callable[[Layer, QuantParams], NDArray[np.int32]]
+    grid: Callable[[Layer, QuantParams], tuple[QuantParams, NDArray[np.int32]]]
 
 
-_ADAPTIVE = Algorithm(adaptive.fit_rounding, adaptive.fit_grid)
+_ADAPTIVE = Algorithm(fit_rounding, fit_grid)
 
 ALGORITHMS: Mapping[Rounding, Algorithm] = {
     Rounding.ADAPTIVE: _ADAPTIVE,

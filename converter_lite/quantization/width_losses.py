@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -60,19 +60,20 @@ def measure_losses(
     waiting = Counter(output for each in outputs for output in each)
     losses: dict[str, dict[int, float]] = {}
 
-    def loss(use: WeightUse, moments: Moments | None, params: QuantParams) -> float:
-        candidate = _with_weight(model, use, params, moments, input_scales=input_scales)
+    def loss(use: WeightUse, layer: adaptive.Layer | None, params: QuantParams) -> float:
+        candidate = _with_weight(model, use, params, layer)
         return max(1.0 - scorer.of(judged.behind(candidate)).cosine, 0.0)
 
     for i, use in enumerate(context.log.track(uses, "measuring layers", len(uses))):
         judged.hold(copies[use.nodes[0].name], later={*waiting, *before.graph.outputs})
         moments = _moments(use, copies, run, (len(feeds), context.threads), waiting)
+        layer = _layer(use, moments, grids[use].values(), input_scales=input_scales)
         run.forget(waiting)
         waiting.subtract(outputs[i])
         for output in outputs[i]:
             if not waiting[output]:
                 del waiting[output]
-        measured = map_ordered(partial(loss, use, moments), grids[use].values(), context.threads)
+        measured = map_ordered(partial(loss, use, layer), grids[use].values(), context.threads)
         losses[use.name] = found = dict(zip(grids[use], measured, strict=True))
         context.log.debug(f"  {use.name}: " + ", ".join(f"{bits} bits lose {loss:.2e}" for bits, loss in found.items()))
     return losses
@@ -109,14 +110,25 @@ def _moments(
     )
 
 
-def _with_weight(
-    model: ir.Model, use: WeightUse, params: QuantParams, moments: Moments | None, *, input_scales: bool
-) -> ir.Model:
+def _layer(
+    use: WeightUse, moments: Moments | None, grids: Iterable[QuantParams], *, input_scales: bool
+) -> adaptive.Layer | None:
+    """The layer that is fitted, with all that its widths have in common: threads would compute it each for itself."""
+    if moments is None:
+        return None
+    node = use.nodes[0]
+    layer = adaptive.Layer(node, use.array, moments, has_channel_bias(node), input_scales)
+    specs = [params.spec for params in grids if params.spec.bits < FITTED_BELOW_BITS]
+    if moments.is_finite and any(spec.axis is not None and not spec.block for spec in specs):
+        layer.search  # noqa: B018
+    return layer
+
+
+def _with_weight(model: ir.Model, use: WeightUse, params: QuantParams, layer: adaptive.Layer | None) -> ir.Model:
     """A copy of the model that computes with the rounded weight."""
     node, array = use.nodes[0], use.array
-    has_bias = has_channel_bias(node)
-    if moments is not None and params.spec.bits < FITTED_BELOW_BITS:
-        params, integers = adaptive.fit_grid(node, array, params, moments, has_bias=has_bias, input_scales=input_scales)
+    if layer is not None and params.spec.bits < FITTED_BELOW_BITS:
+        params, integers = adaptive.fit_grid(layer, params)
     elif weight_of(node) is not use.value:
         integers = params.quantize(array)
     else:
@@ -125,10 +137,10 @@ def _with_weight(
     copy = model.clone()
     _replace(copy, use.name, rounded)
     bias = bias_of(node)
-    if moments is not None and moments.is_finite and has_bias and bias is not None and bias.name is not None:
+    if layer is not None and layer.gathered.is_finite and layer.has_bias and bias is not None and bias.name is not None:
         old = g.constant(bias)
         assert old is not None
-        shift = adaptive.mean_shift(node, rounded - array, moments)
+        shift = adaptive.mean_shift(node, rounded - array, layer.gathered)
         _replace(copy, bias.name, (old.astype(np.float64) - shift.reshape(old.shape)).astype(np.float32))
     return copy
 

@@ -21,6 +21,7 @@ from converter_lite.quantization.adaptive import (
     NEAR,
     ROW_BYTES,
     ROWS,
+    Layer,
     fit_grid,
     fit_rounding,
     input_rows,
@@ -112,7 +113,7 @@ def test_fitted_layers_are_closer_to_the_float_ones_than_rounded_ones(name: str,
         model, node, weight = layer(name, seed)
         params = grid(node, weight, bits)
         rows = [input_rows(node, input_of(model, i), weight.shape, 500, i) for i in range(12)]
-        fitted = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=False)
+        fitted = fit_rounding(Layer(node, weight, gathered(rows, rows), has_bias=False), params)
         assert fitted.shape == weight.shape
         assert fitted.dtype == np.int32
         assert fitted.min() >= params.spec.qmin
@@ -137,8 +138,8 @@ def test_it_makes_up_for_the_errors_of_earlier_layers(per_channel: bool) -> None
     def error(q: NDArray[np.int32]) -> float:
         return float(np.mean((outputs(model, params.dequantize(q), given[0]) - expected) ** 2))
 
-    makes_up = fit_rounding(node, weight, params, gathered(rows, wrong), has_bias=False)
-    does_not = fit_rounding(node, weight, params, gathered(wrong, wrong), has_bias=False)
+    makes_up = fit_rounding(Layer(node, weight, gathered(rows, wrong), has_bias=False), params)
+    does_not = fit_rounding(Layer(node, weight, gathered(wrong, wrong), has_bias=False), params)
     assert error(makes_up) < 0.6 * error(does_not)
 
 
@@ -148,10 +149,10 @@ def test_what_a_bias_takes_up_does_not_count() -> None:
     samples = [input_of(model, seed) for seed in range(10)]
     rows = [input_rows(node, x, weight.shape, 500, 0) for x in samples]
     shifted = [r + np.float32(50) for r in rows]
-    near = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=True)
-    far = fit_rounding(node, weight, params, gathered(shifted, shifted), has_bias=True)
+    near = fit_rounding(Layer(node, weight, gathered(rows, rows), has_bias=True), params)
+    far = fit_rounding(Layer(node, weight, gathered(shifted, shifted), has_bias=True), params)
     assert np.mean(near != far) < 0.02  # only by the accuracy of float32
-    without = fit_rounding(node, weight, params, gathered(shifted, shifted), has_bias=False)
+    without = fit_rounding(Layer(node, weight, gathered(shifted, shifted), has_bias=False), params)
     assert np.mean(near != without) > 0.05
 
 
@@ -160,7 +161,7 @@ def test_inputs_that_are_always_zero_do_no_harm(name: str) -> None:
     model, node, weight = layer(name)
     params = grid(node, weight, 4)
     rows = [input_rows(node, np.zeros_like(input_of(model, 0)), weight.shape, 500, 0)]
-    fitted = fit_rounding(node, weight, params, gathered(rows, rows), has_bias=True)
+    fitted = fit_rounding(Layer(node, weight, gathered(rows, rows), has_bias=True), params)
     np.testing.assert_array_equal(fitted, params.quantize(weight))
 
 
@@ -205,7 +206,7 @@ def test_wide_layers_are_fitted_as_others_are(is_same: bool, monkeypatch: pytest
         monkeypatch.setattr(moments_module, "WIDE", limit)
         moments = gathered(float_rows, rows)
         assert moments.count == sum(map(len, rows))
-        goal, damped = adaptive._problem(node, weight, moments, True)
+        goal, damped = adaptive._problem(Layer(node, weight, moments, has_bias=True))
         results.append((moments.quantized, moments.cross, moments.float_sum, goal, damped))
     for plain, wide in zip(*results, strict=True):
         assert plain is not None and wide is not None
@@ -238,7 +239,7 @@ def without_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fitted_grids_are_those_of_the_search_written_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     without_shortage(monkeypatch)
     node, weight, params, moments = fitting_problem(name)
-    fitted, integers = fit_grid(node, weight, params, moments, has_bias=False)
+    fitted, integers = fit_grid(Layer(node, weight, moments, has_bias=False), params)
     matrix = (weight if is_turned(name) else weight.T).reshape(len(params.scale), -1).astype(np.float64)
     given = (integers if is_turned(name) else integers.T).reshape(matrix.shape)
     hessians = moments.means(centered=False)[0]
@@ -270,9 +271,9 @@ def test_fitted_steps_lose_less_than_covering_ones_and_input_scales_less_again(
 ) -> None:
     without_shortage(monkeypatch)
     node, weight, params, moments = fitting_problem(name, uneven=True)
-    covering = cost(params, fit_rounding(node, weight, params, moments, has_bias=False), weight, name, moments)
-    fitted = cost(*fit_grid(node, weight, params, moments, has_bias=False), weight, name, moments)
-    scaled, integers = fit_grid(node, weight, params, moments, has_bias=False, input_scales=True)
+    covering = cost(params, fit_rounding(Layer(node, weight, moments, has_bias=False), params), weight, name, moments)
+    fitted = cost(*fit_grid(Layer(node, weight, moments, has_bias=False), params), weight, name, moments)
+    scaled, integers = fit_grid(Layer(node, weight, moments, has_bias=False, input_scales=True), params)
     assert scaled.input_scales is not None
     assert scaled.input_scales.ndim == weight.ndim
     assert np.broadcast_shapes(scaled.input_scales.shape, weight.shape) == weight.shape
@@ -284,8 +285,8 @@ def test_fitted_steps_lose_less_than_covering_ones_and_input_scales_less_again(
 @pytest.mark.parametrize("name", LAYERS)
 def test_rounding_on_a_fitted_grid_gives_what_the_fit_of_the_grid_found(name: str, input_scales: bool) -> None:
     node, weight, params, moments = fitting_problem(name, uneven=True)
-    fitted, integers = fit_grid(node, weight, params, moments, has_bias=True, input_scales=input_scales)
-    np.testing.assert_array_equal(fit_rounding(node, weight, fitted, moments, has_bias=True), integers)
+    fitted, integers = fit_grid(Layer(node, weight, moments, has_bias=True, input_scales=input_scales), params)
+    np.testing.assert_array_equal(fit_rounding(Layer(node, weight, moments, has_bias=True), fitted), integers)
 
 
 @pytest.mark.parametrize(("name", "is_convolution"), [("Conv", True), ("Gemm", False)])
@@ -296,7 +297,7 @@ def test_positions_of_a_picture_count_less_than_rows_of_a_matrix(
     found = []
     for shortage in (0.0, 1e9):
         monkeypatch.setattr(adaptive, "CONVOLUTION_BY_SHORTAGE", shortage)
-        found.append(fit_rounding(node, weight, params, moments, has_bias=False))
+        found.append(fit_rounding(Layer(node, weight, moments, has_bias=False), params))
     assert np.array_equal(*found) != is_convolution
     if is_convolution:  # nothing is compensated that so few samples cannot show
         np.testing.assert_array_equal(found[1], params.quantize(weight))
@@ -421,7 +422,7 @@ def test_a_layer_that_reads_broken_values_is_rounded_to_nearest(bad: float) -> N
     x[3, 5] = bad
     rows = [input_rows(node, x, weight.shape, 500, 0)]
     np.testing.assert_array_equal(
-        fit_rounding(node, weight, params, gathered(rows, rows), has_bias=False), params.quantize(weight)
+        fit_rounding(Layer(node, weight, gathered(rows, rows), has_bias=False), params), params.quantize(weight)
     )
 
 

@@ -22,7 +22,7 @@ from converter_lite.log import Log
 from converter_lite.pipeline.convert import run as convert
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult
-from converter_lite.quantization.adaptive import fit_grid, fit_rounding
+from converter_lite.quantization.adaptive import Layer, fit_grid, fit_rounding
 from converter_lite.quantization.blocks import blocks_of
 from converter_lite.quantization.moments import Moments, products
 from converter_lite.quantization.plan import QuantPlan
@@ -236,8 +236,8 @@ def test_fitted_blocks_lose_less_than_rounded_ones() -> None:
     moments = Moments()
     moments.add(products(inputs[:, None, :], inputs[:, None, :]))
     plain = weight_params(weight, QuantSpec(4, symmetric=True, axis=0, block=32))
-    params, integers = fit_grid(node, weight, plain, moments, has_bias=False)
-    assert np.array_equal(fit_rounding(node, weight, params, moments, has_bias=False), integers)
+    params, integers = fit_grid(Layer(node, weight, moments, has_bias=False), plain)
+    assert np.array_equal(fit_rounding(Layer(node, weight, moments, has_bias=False), params), integers)
 
     def error(of: QuantParams, q: NDArray[Any]) -> float:
         return float(np.square(inputs @ (of.dequantize(q) - weight)).sum())
