@@ -141,16 +141,24 @@ class Layer:
         if columns is not None:
             goal, moments = _stretched(goal, moments, columns)
             rows, compensated = rows / columns, compensation(moments, damping=0.0)
-        return _Search(goal, rows, moments, compensated, columns)
+        return _Search(goal, rows, goal @ moments, compensated, columns)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Rows to round, the float ones, damped moments, how columns make up for each other, and their scales, if they have some."""
+    """What a grid is fitted to.
+
+    Attributes:
+        goal: Rows to round.
+        rows: Float ones.
+        pull: The product of the rows to round with the damped moments.
+        compensated: How columns make up for each other.
+        columns: Their scales, if they have some.
+    """
 
     goal: Matrix
     rows: Matrix
-    moments: Matrix
+    pull: Matrix
     compensated: Compensation
     columns: Matrix | None
 
@@ -240,12 +248,12 @@ def _per_element(
 
 def _best_grid(search: _Search, spec: QuantSpec) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
     """Scale and zero point per row ``(groups, rows)``, and integers ``(groups, rows, columns)`` as rounding on them gives."""
-    goal, rows, moments, compensated = search.goal, search.rows, search.moments, search.compensated
+    goal, rows, pull, compensated = search.goal, search.rows, search.pull, search.compensated
     covering = params_from_range(rows.min(axis=2), rows.max(axis=2), spec)
     shape, zero = goal.shape[:2], covering.zero_point[..., None].astype(np.float64)
     kept, least = covering.scale.copy(), np.full(shape, np.inf)
     refined, hoped = covering.scale.copy(), np.full(shape, np.inf)
-    best, pull = np.empty(goal.shape, np.int32), goal @ moments
+    best = np.empty(goal.shape, np.int32)
     nothing = np.sum(pull * goal, axis=2)
     stack = max(STACKED // goal.size, 1)
 
