@@ -215,13 +215,7 @@ class Network(nn.Module):
             self.activations[name] = shared[key]
 
     def _step(self, node: ir.Node, plan: QuantPlan) -> _Step:
-        compute = OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-        if compute is None:
-            raise ModelError(
-                f"there are no gradients of {node.op_type}",
-                where=f"node {node.name}",
-                hint="use rounding=ADAPTIVE, which needs none",
-            )
+        compute = _known(node)
         for value in node.inputs:
             self._keep_constant(value, is_bias=value is not None and value is bias_of(node))
         return _Step(
@@ -276,6 +270,27 @@ class Network(nn.Module):
             self.weights[name] = grid
             self._grids.append(grid)
         return self.weights[name]
+
+
+def check_operators(model: ir.Model) -> None:
+    """Refuse a float graph with an operator that is not in the table; the graph is not changed.
+
+    Raises:
+        ModelError: The node is named.
+    """
+    for node in _with_definitions(raise_opset(model.clone(), OPSET), QuantPlan("FLOAT")).graph:
+        _known(node)
+
+
+def _known(node: ir.Node) -> Operator:
+    compute = OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if compute is None:
+        raise ModelError(
+            f"there are no gradients of {node.op_type}",
+            where=f"node {node.name}",
+            hint="use rounding=ADAPTIVE, which needs none",
+        )
+    return compute
 
 
 def _read_outputs(node: ir.Node) -> tuple[str, ...]:

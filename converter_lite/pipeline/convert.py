@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +25,7 @@ from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes
 from converter_lite.passes.pipeline import OptimizeResult
 from converter_lite.passes.widening import computes_in_halves
+from converter_lite.pipeline import learning
 from converter_lite.pipeline.admission import admitted
 from converter_lite.pipeline.artefacts import add_artefacts
 from converter_lite.pipeline.ascend_context import effective_context
@@ -46,11 +47,10 @@ from converter_lite.pipeline.samples import (
     open_proof_samples,
     open_samples,
 )
-from converter_lite.quantization import held_out
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize
-from converter_lite.quantization.settings import FullSettings, Learning
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
@@ -224,7 +224,7 @@ class _Conversion:
             ),
             begins=settle,
         )
-        learn = None if dataset is None else partial(_learn, dataset, self.context)
+        learn = None if dataset is None else partial(learning.learn, dataset, self.context)
         return Resources(dataset, context, self._random_feeds, learn)
 
     def _finished(self, result: ConvertResult) -> ConvertResult:
@@ -343,6 +343,8 @@ class _Conversion:
             for job in jobs:
                 choice = choose(config, job.prepared.model, job.prepared.done.vanished, has_samples=has_samples)
                 job.choice = None if choice is None else job.format.restrict(choice, job.prepared.model)
+                if job.choice is not None and job.choice.learning is not None:
+                    learning.check(job.prepared.model)
                 for note in job.choice.notes if job.choice is not None else ():
                     self.log.warning(note)
         path = request.plan
@@ -479,19 +481,6 @@ class _Conversion:
 def _static(jobs: list[_Job]) -> ir.Model:
     """A graph with all shapes that any format fixes."""
     return next((job for job in jobs if job.format.requirements.static), jobs[0]).prepared.model
-
-
-def _learn(
-    dataset: RememberingDataset,
-    context: RunContext,
-    starts: Sequence[QuantizedModel],
-    model: ir.Model,
-    learning: Learning,
-) -> QuantizedModel:
-    """What a network learns from the first samples, by a package that needs an extra."""
-    from converter_lite.learning.rounding import learn_rounding
-
-    return learn_rounding(starts, model, dataset.head(held_out.SAMPLES), learning, context)
 
 
 def _is_full(job: _Job) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("torch", reason="tests/runtimes/test_learning.py runs these where PyTorch is")
 
 from converter_lite.config import config_from_mapping
+from converter_lite.errors import ModelError
 from converter_lite.learning import rounding
 from converter_lite.learning.blocks import blocks_of
 from converter_lite.learning.rounding import learn_rounding
@@ -27,7 +28,7 @@ from converter_lite.quantization.settings import Learning, WeightSettings
 from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.saturation import saturating_weights
-from tests.support import Samples, build, full, normal, random_feed, written
+from tests.support import Feed, Samples, build, full, normal, random_feed, written
 
 NETWORK = """g (float[n,3,16,16] x) => (float[n,5] y) {
     a = Conv<pads=[1,1,1,1]>(x, w1, b1) b = Relu(a)
@@ -175,3 +176,27 @@ def test_every_type_and_format_takes_what_is_learnt(quant_type: str, save_type: 
     assert result.artefacts[0].accuracy
     if save_type == "ONNX" and quant_type != "WEIGHT_QUANT":
         assert not saturating_weights(ir.load(path))
+
+
+def test_what_cannot_learn_is_refused_before_a_sample_is_read(tmp_path: Path) -> None:
+    constants = {"w": normal(6, 3, 3, 3), "shape": np.array([1, -1])}
+    text = """g (float[1,3,8,8] x) => (float[1,216] y) {
+        a = Conv(x, w) b = Reshape(a, shape) [late] c = Hardmax(b) y = Add(b, c) }"""
+    ir.save(build(text, **constants), tmp_path / "model.onnx")
+
+    def none() -> Iterator[Feed]:
+        raise AssertionError("a sample was read")
+
+    sections = {"common_quant_param": {"quant_type": "FULL_QUANT"}, "full_quant_param": {"rounding": "LEARNED"}}
+    request = ConvertRequest(
+        fmk="ONNX",
+        model_file=tmp_path / "model.onnx",
+        output_file=tmp_path / "out",
+        save_type=("ONNX",),
+        config=config_from_mapping(sections, external_data=True),
+        calibration_data=none,
+    )
+    with pytest.raises(ModelError, match=r"there are no gradients of Hardmax") as caught:
+        run(request, Log(stream=io.StringIO()))
+    assert "late" in str(caught.value.where)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
