@@ -43,13 +43,14 @@ def _clip(node: ir.Node, inputs: Inputs) -> Tensor:
 
 
 def _reduce(function: Callable[..., Tensor]) -> Operator:
+    """A reduction; its function takes the tensor, the axes (none: nothing is reduced), and whether these stay with size 1."""
+
     def reduce(node: ir.Node, inputs: Inputs) -> Tensor:
-        axes = axes_of(node, inputs)
-        if not axes and g.int_attribute(node, "noop_with_empty_axes", 0):
-            axes = []
-        else:
-            axes = [axis % max(inputs[0].dim(), 1) for axis in axes] or list(range(inputs[0].dim()))
-        return function(inputs[0], axes, bool(g.int_attribute(node, "keepdims", 1)))
+        x = inputs[0]
+        axes = [axis % max(x.dim(), 1) for axis in axes_of(node, inputs)]
+        if not axes and not g.int_attribute(node, "noop_with_empty_axes", 0):
+            axes = list(range(x.dim()))
+        return function(x, axes, bool(g.int_attribute(node, "keepdims", 1)))
 
     return reduce
 
