@@ -57,7 +57,7 @@ def node_cases() -> tuple[NodeCase, ...]:
 def problem(found: Array, wanted: Array) -> str:
     if found.size != wanted.size:
         return f"shape {found.shape}, not {wanted.shape}"
-    a, b = (_unbounded(array.reshape(-1).astype(np.float64)) for array in (found, wanted))
+    a, b = (unbounded(array.reshape(-1).astype(np.float64)) for array in (found, wanted))
     if not np.allclose(
         a, b, rtol=1e-3, atol=1e-3 * max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0))), equal_nan=True
     ):
@@ -65,6 +65,6 @@ def problem(found: Array, wanted: Array) -> str:
     return ""
 
 
-def _unbounded(numbers: Array) -> Array:
+def unbounded(numbers: Array) -> Array:
     """onnxruntime's Attention writes the largest float where the standard has infinity."""
     return np.where(np.abs(numbers) >= FLOAT_MAX, np.copysign(np.inf, numbers), numbers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -16,10 +18,16 @@ from converter_lite.graph import assign_names
 from converter_lite.learning.network import Network
 from converter_lite.passes.common import lift_constants
 from converter_lite.passes.shapes import infer_shapes
-from tests.onnx_nodes import NodeCase, node_cases, problem
+from tests.onnx_nodes import Array, NodeCase, node_cases, unbounded
 
 TYPES = ("float32", "int64", "int32", "bool")
 """Of tensors in networks that learn."""
+
+FORMS = {"BatchNormalization", "ConvTranspose", "Dropout", "MaxPool", "Resize"}
+"""Operators with forms that are refused: as in training, with positions of maxima, padded outputs, antialias and the like."""
+
+CLOSE = 2e-6
+"""Of floats, in the size of the largest result."""
 
 
 def wrong(case: NodeCase) -> str:
@@ -37,23 +45,37 @@ def wrong(case: NodeCase) -> str:
         found = network(*(torch.from_numpy(np.array(case.feed[name])) for name in network.inputs))
     tensors = found if isinstance(found, tuple) else (found,)
     pairs = list(zip((tensor.numpy() for tensor in tensors), case.results.values(), strict=True))
-    types = [f"{array.dtype}, not {expected.dtype}" for array, expected in pairs if array.dtype != expected.dtype]
-    return "; ".join(filter(None, [*types, *(problem(array, expected) for array, expected in pairs)]))
+    return "; ".join(filter(None, (difference(array, expected) for array, expected in pairs)))
+
+
+def difference(found: Array, expected: Array) -> str:
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return f"{found.dtype}{found.shape}, not {expected.dtype}{expected.shape}"
+    if found.dtype.kind != "f":
+        return "" if np.array_equal(found, expected) else f"{found.reshape(-1)[:4]}, not {expected.reshape(-1)[:4]}"
+    a, b = unbounded(found), unbounded(expected)
+    scale = max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0)))
+    return (
+        ""
+        if np.allclose(a, b, rtol=CLOSE, atol=CLOSE * scale, equal_nan=True)
+        else f"{a.reshape(-1)[:4]}, not {b.reshape(-1)[:4]}"
+    )
 
 
 def test_nodes_with_gradients_give_the_numbers_of_onnxruntime() -> None:
-    defects, refused, right = {}, {}, 0
+    """An operator of the table is refused in some forms of ``FORMS`` alone; the others of ONNX are not in the table."""
+    defects, forms, right = {}, set(), 0
     for case in node_cases():
         if any(str(array.dtype) not in TYPES for array in (*case.feed.values(), *case.results.values())):
             continue
         try:
             text = wrong(case)
         except ModelError as error:
-            refused[case.name] = str(error)
+            forms.update(re.findall(r"(\w+) cannot be learnt as it is written", str(error)))
             continue
         right += not text
         if text:
             defects[case.name] = text
     assert not defects
+    assert forms <= FORMS
     assert right > 1000
-    assert len(refused) < right / 4, refused
