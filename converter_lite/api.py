@@ -96,6 +96,7 @@ def quant_aware(
 
     require(("torch",), what="quantization-aware training", extra="learn", where="quant_aware")
     from converter_lite.learning.aware import QuantAware
+    from converter_lite.learning.network import check_operators
     from converter_lite.pipeline.convert import quantized_network
 
     if not isinstance(model, ConvertRequest):
@@ -110,7 +111,7 @@ def quant_aware(
             save_type=(save_type,),
             calibration_data=calibration_data,
         )
-    quantized = quantized_network(model, log or Log())
+    quantized = quantized_network(model, log or Log(), check=check_operators)
     if not quantized.plan.quantized_nodes:
         raise UsageError("nothing is quantized: there is nothing to train", where="config", hint="set quant_type")
     module = QuantAware(quantized)

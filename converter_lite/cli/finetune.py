@@ -151,7 +151,7 @@ def _training(options: dict[str, Any], checkpoint: Path | None) -> Training:
 
 def _run(wish: _Wish) -> None:
     from converter_lite.config.parser import load_config
-    from converter_lite.learning.finetune import finetune
+    from converter_lite.learning.finetune import check_lesson, finetune
     from converter_lite.log import NORMAL, Log, library_messages
     from converter_lite.pipeline.convert import run
     from converter_lite.pipeline.summary import summary
@@ -160,5 +160,10 @@ def _run(wish: _Wish) -> None:
     assert wish.request.config_file is not None
     data = load_config(wish.request.config_file).data_preprocess_param
     with library_messages(log):
-        result = run(wish.request, log, train=lambda start: finetune(start, data, wish.training, log))
+        result = run(
+            wish.request,
+            log,
+            train=lambda start: finetune(start, data, wish.training, log),
+            check=lambda model: check_lesson(model, wish.training),
+        )
     log.info(summary(result))

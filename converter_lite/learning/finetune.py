@@ -23,7 +23,7 @@ from converter_lite.data.layout import Layout, model_layout
 from converter_lite.data.sources import open_images
 from converter_lite.errors import DataError, ModelError, UsageError
 from converter_lite.learning.aware import REPAIRED_EVERY, QuantAware, augmented, fingerprint, trained
-from converter_lite.learning.network import Network
+from converter_lite.learning.network import Network, check_operators
 from converter_lite.log import Log
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.system.files import transaction
@@ -104,6 +104,20 @@ class _Pictures:
         return made
 
 
+def check_lesson(model: ir.Model, wanted: Training) -> None:
+    """Refuse a float graph and labels that do not fit, before anything is done for them.
+
+    Raises:
+        DataError: Pictures or labels do not fit.
+        ModelError: The network is no such classifier as :func:`finetune` takes, or has an operator without gradients.
+    """
+    check_operators(model)
+    _, classes = _classifier(model)
+    for data in (wanted.data, wanted.validation):
+        if data is not None:
+            read_labelled(data, wanted.classes, classes)
+
+
 def finetune(start: QuantizedModel, data: DataPreprocessParam | None, wanted: Training, log: Log) -> QuantizedModel:
     """The network after training on labelled pictures.
 
@@ -119,7 +133,7 @@ def finetune(start: QuantizedModel, data: DataPreprocessParam | None, wanted: Tr
     """
     if not start.plan.quantized_nodes:
         raise UsageError("nothing is quantized: there is nothing to train", where="--configFile", hint="set quant_type")
-    spec, classes = _classifier(start)
+    spec, classes = _classifier(start.model)
     settings = picture_settings(data) if data is not None else ImagePreprocess()
     pictures = _open(read_labelled(wanted.data, wanted.classes, classes), spec, settings)
     judges = (
@@ -130,8 +144,8 @@ def finetune(start: QuantizedModel, data: DataPreprocessParam | None, wanted: Tr
         return lesson.run(judges, log)
 
 
-def _classifier(start: QuantizedModel) -> tuple[InputSpec, int]:
-    specs, outputs = input_specs(start.model), start.model.graph.outputs
+def _classifier(model: ir.Model) -> tuple[InputSpec, int]:
+    specs, outputs = input_specs(model), model.graph.outputs
     shape = outputs[0].shape if len(outputs) == 1 else None
     if len(specs) != 1 or len(specs[0].shape) != 4 or shape is None or len(shape) != 2 or not isinstance(shape[1], int):
         raise ModelError(

@@ -68,8 +68,17 @@ Train = Callable[[QuantizedModel], QuantizedModel]
 """What is done with a quantized network before it is written."""
 
 
+Check = Callable[[ir.Model], None]
+"""Refuses a float graph before a sample is read."""
+
+
 def run(
-    request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE, train: Train | None = None
+    request: ConvertRequest,
+    log: Log,
+    *,
+    engine: Engine = DEFAULT_ENGINE,
+    train: Train | None = None,
+    check: Check | None = None,
 ) -> ConvertResult:
     """Convert a model as the request says. Nothing is written unless everything succeeds.
 
@@ -78,22 +87,25 @@ def run(
         log: Receives messages.
         engine: Runs models.
         train: Changes what is quantized before it is written.
+        check: Raises for a graph that ``train`` could not take.
 
     Raises:
         ConverterError: A subclass that says what is wrong, where, and what to do.
     """
     with MemoryWatch() as memory:
-        return _Conversion(request, log, engine, memory, train).run()
+        return _Conversion(request, log, engine, memory, train, check).run()
 
 
-def quantized_network(request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE) -> QuantizedModel:
-    """What the first output format of a request would be written from; nothing is written.
+def quantized_network(
+    request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE, check: Check | None = None
+) -> QuantizedModel:
+    """What the first output format of a request would be written from; nothing is written. Arguments as of :func:`run`.
 
     Raises:
         ConverterError: A subclass that says what is wrong, where, and what to do.
     """
     with MemoryWatch() as memory:
-        return _Conversion(request, log, engine, memory).quantized()
+        return _Conversion(request, log, engine, memory, check=check).quantized()
 
 
 @dataclass(slots=True)
@@ -117,10 +129,16 @@ class _Job:
 
 class _Conversion:
     def __init__(
-        self, request: ConvertRequest, log: Log, engine: Engine, memory: MemoryWatch, train: Train | None = None
+        self,
+        request: ConvertRequest,
+        log: Log,
+        engine: Engine,
+        memory: MemoryWatch,
+        train: Train | None = None,
+        check: Check | None = None,
     ) -> None:
         self.request = request
-        self.train = train
+        self.train, self.check = train, check
         self.log = log
         self.memory = memory
         self.context = RunContext(engine, request.threads or os.cpu_count() or 1, log)
@@ -345,6 +363,8 @@ class _Conversion:
                 job.choice = None if choice is None else job.format.restrict(choice, job.prepared.model)
                 if job.choice is not None and job.choice.learning is not None:
                     learning.check(job.prepared.model)
+                if self.check is not None:
+                    self.check(job.prepared.model)
                 for note in job.choice.notes if job.choice is not None else ():
                     self.log.warning(note)
         path = request.plan

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import converter_lite
 from converter_lite.cli import finetune as command
-from converter_lite.errors import ConverterError, DataError, UsageError
+from converter_lite.errors import ConverterError, DataError, ModelError, UsageError
 from converter_lite.learning.aware import augmented
 from converter_lite.learning.finetune import Training, finetune, read_checkpoint
 from converter_lite.log import Log
@@ -213,6 +213,30 @@ def test_other_networks_than_classifiers_of_pictures_are_refused(folder: Path) -
     model = build("g (float[n,4] x) => (float[n,4] y) { y = MatMul(x, w) }", w=normal(4, 4))
     with pytest.raises(ConverterError, match="this is no classifier of pictures"):
         finetune(full(model), None, Training(folder), Log())
+
+
+def test_what_cannot_be_trained_is_refused_before_a_sample_is_read(folder: Path) -> None:
+    """The pixels of a broken picture for calibration are not reached."""
+    broken = folder / "flat/0.png"
+    broken.write_bytes(broken.read_bytes()[:60])
+    status, text = finetuned(folder)
+    assert status == 1 and "0.png" in text, text
+    assert "it has no folders" in finetuned(folder, data=str(folder / "flat"))[1]
+    assert "it has no folders" in finetuned(folder, validation=str(folder / "flat"))[1]
+    for body, message in (
+        ("c = Hardmax(b) y = Flatten(c)", "no gradients of Hardmax"),
+        ("y = Relu(b)", "no classifier"),
+    ):
+        rank = ",p,q" if body == "y = Relu(b)" else ""
+        text = f"g (float[n,3,8,8] x) => (float[n,m{rank}] y) {{ a = Conv(x, w1) b = Relu(a) {body} }}"
+        ir.save(build(text, w1=normal(6, 3, 3, 3)), folder / "model.onnx")
+        assert message in finetuned(folder)[1]
+    ir.save(
+        build("g (float[n,4] x) => (float[n,4] y) { a = MatMul(x, w) y = Hardmax(a) }", w=normal(4, 4)),
+        folder / "h.onnx",
+    )
+    with pytest.raises(ModelError, match="no gradients of Hardmax"):
+        converter_lite.quant_aware(folder / "h.onnx", folder / "model.cfg")
 
 
 @pytest.mark.parametrize("axis", [1, 3])
