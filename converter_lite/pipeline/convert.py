@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from converter_lite.calibration.context import CalibrationContext
-from converter_lite.config.settings import QuantizationConfig
 from converter_lite.data import proof_data
 from converter_lite.data.random_samples import random_samples, with_pictures
 from converter_lite.errors import QualityError, UsageError
@@ -34,7 +33,7 @@ from converter_lite.pipeline.input_check import InputCheck, Settle
 from converter_lite.pipeline.plan_lines import SHOWN, refuse_nothing, report_plan
 from converter_lite.pipeline.prepare import Preparation, Prepared
 from converter_lite.pipeline.prove import Proof, Proven
-from converter_lite.pipeline.read import read_source
+from converter_lite.pipeline.read import read_config, read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.rescue import second_choice
@@ -142,7 +141,7 @@ class _Conversion:
         self.log = log
         self.memory = memory
         self.context = RunContext(engine, request.threads or os.cpu_count() or 1, log)
-        self.config = self._load_config()
+        self.config = read_config(request, log)
         self.reporting = Reporting(request, self.config, self.context)
         self.plans: dict[str, QuantPlan] = {}
         self.options = FileOptions(
@@ -252,21 +251,6 @@ class _Conversion:
         return result
 
     # -- inputs ---------------------------------------------------------------------------------------------------
-
-    def _load_config(self) -> QuantizationConfig | None:
-        from converter_lite.config.checks import without_effect_on
-        from converter_lite.config.parser import load_config
-
-        request = self.request
-        if request.config is not None:
-            config = request.config
-        elif request.config_file is None:
-            return None
-        else:
-            config = load_config(request.config_file, external_data=request.calibration_data is not None)
-        for warning in (*config.warnings, *without_effect_on(config, request.save_type)):
-            self.log.warning(warning)
-        return config
 
     def _destinations(self) -> list[Path]:
         request = self.request

@@ -1,11 +1,13 @@
-"""Reading the model of a request, whatever its framework."""
+"""Reading the files of a request: the model, whatever its framework, and the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from converter_lite.config.settings import QuantizationConfig
 from converter_lite.formats.registry import FRAMEWORKS
 from converter_lite.formats.source import ModelFiles, Source
+from converter_lite.log import Log
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.system.encryption import reading_key
 
@@ -26,3 +28,23 @@ def read_source(request: ConvertRequest, *, static_shapes: Mapping[str, Sequence
     unsafe = request.allow_unsafe_models
     key = reading_key(request.decrypt_key, request.decrypt_mode)
     return reader.read_source(ModelFiles(request.model_file, request.weight_file, static_shapes, confined, unsafe, key))
+
+
+def read_config(request: ConvertRequest, log: Log) -> QuantizationConfig | None:
+    """The configuration of a request, with a warning for each key without effect; ``None`` where there is none.
+
+    Raises:
+        ConfigError: It cannot be read, or is wrong.
+    """
+    from converter_lite.config.checks import without_effect_on
+    from converter_lite.config.parser import load_config
+
+    if request.config is not None:
+        config = request.config
+    elif request.config_file is None:
+        return None
+    else:
+        config = load_config(request.config_file, external_data=request.calibration_data is not None)
+    for warning in (*config.warnings, *without_effect_on(config, request.save_type)):
+        log.warning(warning)
+    return config
