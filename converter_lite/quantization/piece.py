@@ -67,12 +67,19 @@ class Piece:
         kept: Names of the values that are to be held.
         halves: Names of the inputs that are given in half precision.
         context: Runs it, samples with one thread each.
+        given: Its constants are inputs.
     """
 
     def __init__(
-        self, model: ir.Model, kept: Container[str | None], halves: Container[str | None], context: RunContext
+        self,
+        model: ir.Model,
+        kept: Container[str | None],
+        halves: Container[str | None],
+        context: RunContext,
+        *,
+        given: bool = False,
     ) -> None:
-        self._model, self._context = model, context
+        self._model, self._context, self._given = model, context, given
         graph, names = model.graph, g.Names(model.graph)
         for value in [v for v in graph.inputs if not v.uses() and not v.is_graph_output()]:
             graph.inputs.remove(value)
@@ -89,7 +96,7 @@ class Piece:
         made = {v: _narrowed(graph, v, names) for v in floats}
         self._halves = {v.name or "": half.name or "" for v, half in made.items()}
         graph.outputs[:] = [asked, *(made.get(v, v) for v in self._outputs if v in made or v is not asked)]
-        self._session = open_session(context.engine, model)
+        self._session = open_session(context.engine, model, given=given)
         self._exact: Session | None = None
         self._lock = Lock()
 
@@ -135,7 +142,7 @@ class Piece:
         with self._lock:
             if self._exact is None:
                 self._model.graph.outputs[:] = self._outputs
-                self._exact = open_session(self._context.engine, self._model)
+                self._exact = open_session(self._context.engine, self._model, given=self._given)
             return self._exact
 
 

@@ -2,8 +2,8 @@
 
 A network of thousands of layers has few kinds of them, and loading a session takes longer than running it. From
 ``SHARED_FROM`` parts of one structure on (operators, attributes, types and shapes), the others run in one session that is given
-their weights, biases, scales and zero points. Between such the runtime finds no integers to compute with: it dequantizes and
-computes in float, which differs from its integer kernels in the rounding of sums only.
+their weights, biases, scales and zero points. Between such the runtime dequantizes and computes in float, which differs from its
+integer kernels in the rounding of sums only.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SharedPieces:
         if structure not in self._shared:
             part = asked.extracted(self._model, section.inputs)
             _give(part.graph, given)
-            self._shared[structure] = Piece(part, kept, halves, self._context), names
+            self._shared[structure] = Piece(part, kept, halves, self._context, given=True), names
         piece, known = self._shared[structure]
         constants = {name: g.constant(value) for name, value in zip(known[len(section.inputs) :], given, strict=False)}
         return _Renamed(piece, dict(zip(known, names, strict=True)), constants)

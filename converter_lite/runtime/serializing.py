@@ -122,19 +122,22 @@ def _forget_computed_sizes(graph: onnx.GraphProto) -> None:
                 dim.ClearField("dim_param")
 
 
-def open_session(engine: Engine, model: ir.Model, *, beside_from: int | None = None, threads: int = 1) -> Session:
+def open_session(
+    engine: Engine, model: ir.Model, *, beside_from: int | None = None, threads: int = 1, given: bool = False
+) -> Session:
     """A session of a graph (see :func:`message`) whose integer sums are exact on every processor.
 
     Weights that could make a kernel saturate are stored differently for the engine
     (:func:`converter_lite.runtime.saturation.without_saturation`), so results do not depend on the processor of this machine.
     Products with weights alone round no activations. A graph that only stores its weights as integers computes with floats,
-    which are made at load instead of at every run.
+    which are made at load instead of at every run; so does one that is given them (``given``), of which it is not known whether a
+    kernel saturates: onnxruntime 1.19 multiplies them in integers where activations are int8.
 
     Raises:
         ModelError: The runtime cannot load the model.
     """
     exact = with_float_products(without_saturation(model))
-    folded = not any(node.op_type in QUANTIZING for node in g.all_nodes(exact.graph))
+    folded = given or not any(node.op_type in QUANTIZING for node in g.all_nodes(exact.graph))
     return message(exact, beside_from=beside_from).session(engine, threads=threads, folded=folded)
 
 

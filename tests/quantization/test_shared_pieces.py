@@ -35,9 +35,9 @@ def test_layers_of_one_structure_share_a_session(monkeypatch: pytest.MonkeyPatch
     opened: list[ir.Model] = []
     load = Piece
 
-    def counted(part: ir.Model, *others: Any) -> Piece:
+    def counted(part: ir.Model, *others: Any, **flags: bool) -> Piece:
         opened.append(part)
-        return load(part, *others)
+        return load(part, *others, **flags)
 
     monkeypatch.setattr(shared_pieces, "Piece", counted)
     monkeypatch.setattr(shared_pieces, "SHARED_FROM", 1)
