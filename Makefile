@@ -58,9 +58,13 @@ test-lowest: $(VENV)/.installed
 	.venvs/lowest/bin/python -m pip install -q --disable-pip-version-check -c .venvs/lowest/constraints.txt -e '.[dev]'; \
 	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime and not processors and not once and not shared"
 
-# On a processor with VNNI: what onnxruntime computes without it. Runtimes of devices have kernels of their own.
+# On a processor with VNNI: what onnxruntime computes without it, and how it judges files for a device's runtime, which has kernels of
+# its own.
 test-without-vnni: $(VENV)/.installed
 	$(BIN)/python -m bench.without_vnni -m pytest -n auto -m "not slow and not runtime and not once"
+	$(BIN)/python -m bench.without_vnni -m pytest -n auto -k x86 $(JUDGED:%=tests/runtimes/test_%.py)
+
+JUDGED = foreign ms_forms settings
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -27,7 +27,8 @@ from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.settings import FullSettings
-from converter_lite.runtime.engine import DEFAULT_ENGINE
+from converter_lite.runtime.engine import DEFAULT_ENGINE, Session
+from converter_lite.runtime.saturation import without_saturation
 from converter_lite.targets.devices import target_spec
 
 Feed = Mapping[str, NDArray[Any]]
@@ -123,10 +124,21 @@ def clone(model: ir.Model) -> ir.Model:
     return ir.from_proto(ir.to_proto(model))
 
 
-def run(model: ir.Model | Path, feed: Feed) -> dict[str, NDArray[Any]]:
-    """Outputs of the model, computed without the runtime's own optimizations."""
-    source = model if isinstance(model, Path) else ir.to_proto(model).SerializeToString()
-    return DEFAULT_ENGINE.session(source, threads=1, optimize=False).run(feed)
+def exact_session(model: ir.Model | bytes | Path, *, optimize: bool = False) -> Session:
+    """A session of a model with weights that saturate in no kernel of this processor."""
+    if isinstance(model, bytes):
+        graph = ir.from_proto(onnx.load_model_from_string(model))
+    else:
+        graph = ir.load(model) if isinstance(model, Path) else model
+    changed = without_saturation(graph)
+    is_file = changed is graph and not isinstance(model, ir.Model)
+    source = model if is_file else ir.to_proto(changed).SerializeToString()
+    return DEFAULT_ENGINE.session(source, threads=1, optimize=optimize)
+
+
+def run(model: ir.Model | bytes | Path, feed: Feed) -> dict[str, NDArray[Any]]:
+    """Outputs of the model, computed without the runtime's own optimizations, the same on every processor."""
+    return exact_session(model).run(feed)
 
 
 class Samples(list[dict[str, NDArray[Any]]]):

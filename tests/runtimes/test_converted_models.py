@@ -14,12 +14,11 @@ from PIL import Image
 from converter_lite.formats.mindspore_lite.format import MsFormat
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.format import NbFormat
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Platform
 from tests.runtimes.paddle import Case, require, run_cases
-from tests.support import MODELS, shared_model
+from tests.support import MODELS, exact_session, run, shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared, pytest.mark.slow]
 
@@ -117,7 +116,7 @@ def test_a_ms_file_gives_its_numbers(
     config = configuration(name, kind)
     path = convert(name, "MINDIR_LITE", config, tmp_path, f"--msCompat={compat}").with_suffix(".ms")
     like = read_onnx(shared_model(FILES[name][0]), input_shapes=FILES[name][1])
-    ours = DEFAULT_ENGINE.session(MsFormat().runnable(path, like=like), optimize=False)
+    ours = exact_session(MsFormat().runnable(path, like=like))
     work = tmp_path / "run"
     work.mkdir()
     feeds = {str(place): sample(name, place) for place in (PLACES if kind == "full" else PLACES[:1])}
@@ -137,7 +136,7 @@ def test_a_nb_file_gives_its_numbers(release: str, name: str, kind: str, tally: 
     require(release)
     path = convert(name, "NAIVE_BUFFER", configuration(name, kind), tmp_path, "--nbTarget=x86").with_suffix(".nb")
     like = read_onnx(shared_model(FILES[name][0]), input_shapes=FILES[name][1])
-    expected = DEFAULT_ENGINE.session(NbFormat("x86").runnable(path, like=like), optimize=False).run(sample(name))
+    expected = run(NbFormat("x86").runnable(path, like=like), sample(name))
     case = Case(path.read_bytes(), [sample(name)[str(value.name)] for value in like.graph.inputs], len(expected))
     work = tmp_path / "run"
     work.mkdir()

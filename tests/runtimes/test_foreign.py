@@ -11,11 +11,11 @@ import pytest
 from converter_lite.formats.mindspore_lite.format import MsFormat
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.format import NbFormat
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.onnx import foreign
 from tests.runtimes.conftest import Tally
 from tests.runtimes.device_files import RUNTIMES, Array, written_for
 from tests.runtimes.test_settings import cosine
+from tests.support import exact_session
 
 pytestmark = pytest.mark.runtime
 
@@ -37,8 +37,7 @@ def test_a_file_gives_the_numbers_of_the_model(
     x = foreign.feed(case)["x"]
     kind = NbFormat(processor) if processor else MsFormat()
     like = read_onnx(Path("model.onnx"))
-    session = DEFAULT_ENGINE.session(kind.runnable(path, like=like), optimize=False)
-    claimed: Array = session.run({"x": x})["y"]
+    claimed: Array = exact_session(kind.runnable(path, like=like)).run({"x": x})["y"]
     Path("run").mkdir()
     found = run(path.read_bytes(), x, tmp_path / "run")
     assert not isinstance(found, str), found

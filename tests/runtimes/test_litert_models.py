@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import onnx_ir as ir
 import pytest
 
 from converter_lite.formats.source import Source
@@ -15,13 +14,11 @@ from converter_lite.formats.tflite.enums import TensorType
 from converter_lite.formats.tflite.importer.graph import to_quantized_model
 from converter_lite.formats.tflite.schema import SCHEMA
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.runtime.engine import DEFAULT_ENGINE
-from converter_lite.runtime.saturation import without_saturation
 from tests.formats.tflite import models
 from tests.formats.tflite.test_structure import loop
 from tests.runtimes.conftest import Tally
 from tests.runtimes.litert_runtime import Array, Results, run_file, skip_if_missing
-from tests.support import MODELS, shared_model
+from tests.support import MODELS, exact_session, shared_model
 
 pytestmark = pytest.mark.runtime
 
@@ -58,9 +55,7 @@ def ours(quantized: QuantizedModel, feeds: list[list[Array]], *, optimize: bool 
     """What the ONNX graph gives."""
     model = Source.of(quantized, 0, "").model
     names = [str(value.name) for value in model.graph.inputs]
-    session = DEFAULT_ENGINE.session(
-        ir.to_proto(without_saturation(model)).SerializeToString(), threads=1, optimize=optimize
-    )
+    session = exact_session(model, optimize=optimize)
     return [list(session.run(dict(zip(names, feed, strict=True))).values()) for feed in feeds]
 
 

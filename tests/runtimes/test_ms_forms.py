@@ -27,7 +27,6 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.settings import DynamicSettings, FullSettings
 from converter_lite.runtime.context import RunContext
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_case import Case
 from tests.runtimes.ms_cases import FAMILIES
@@ -57,8 +56,7 @@ def stored() -> Iterator[tuple[str, Case, QuantizedModel]]:
 
 def outputs(model: ir.Model, feed: dict[str, Array]) -> dict[str, Array]:
     kinds = {v.name: v.dtype.numpy() for v in model.graph.inputs if v.dtype is not None}
-    session = DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), optimize=False)
-    return session.run({name: array.astype(kinds[name]) for name, array in feed.items()})
+    return run(model, {name: array.astype(kinds[name]) for name, array in feed.items()})
 
 
 def relative_error(found: Array, wanted: Array) -> float:

@@ -28,11 +28,10 @@ from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.settings import FullSettings
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.targets.operands import stored_axis, stored_weight
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Outcome, Platform
-from tests.support import MODELS, shared_model
+from tests.support import MODELS, exact_session, shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared]
 
@@ -97,7 +96,7 @@ class Recorded:
 
 def onnx_outputs(model: ir.Model, samples: list[Feed]) -> list[dict[str, NDArray[Any]]]:
     # not optimized: the graph is compared operator by operator, fusions of the reference would only blur it
-    session = DEFAULT_ENGINE.session(ir.serde.serialize_model(model).SerializeToString(), optimize=False)
+    session = exact_session(model)
     kinds = {v.name: v.dtype.numpy() for v in model.graph.inputs if v.dtype is not None}
     return [session.run({name: array.astype(kinds[name]) for name, array in feed.items()}) for feed in samples]
 

@@ -24,7 +24,7 @@ from tests.formats.paddle.plans import plan_full, plan_weights
 from tests.formats.paddle.writing import write
 from tests.runtimes.conftest import Tally
 from tests.runtimes.paddle import RELEASES, Case, require, run_cases
-from tests.support import build, shared_model
+from tests.support import build, exact_session, shared_model
 
 Feed = dict[str, NDArray[Any]]
 pytestmark = pytest.mark.runtime
@@ -56,8 +56,7 @@ def graph_of(name: str) -> ir.Model:
 
 
 def run(model: ir.Model, feed: Feed) -> list[NDArray[Any]]:
-    session = DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), threads=1)
-    return list(session.run(feed).values())
+    return list(exact_session(model, optimize=True).run(feed).values())
 
 
 def relative_error(got: list[NDArray[Any]] | str, want: list[NDArray[Any]]) -> float:

@@ -14,7 +14,6 @@ from converter_lite.formats.paddle.exporter.build import NbOptions, build, check
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RELEASES, exists
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.writing import write
 from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
@@ -22,6 +21,7 @@ from tests.runtimes.nb_cases_layers import layers
 from tests.runtimes.nb_cases_tensors import repetitions, tensors
 from tests.runtimes.paddle import RELEASES as ENVIRONMENTS
 from tests.runtimes.paddle import Case, require, run_cases
+from tests.support import exact_session
 
 CASES = [*layers().made, *tensors().made, *repetitions().made]
 
@@ -32,8 +32,7 @@ def expected(case: NbCase) -> list[NDArray[Any]]:
 
 
 def run(model: ir.Model, feed: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    session = DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), threads=1)
-    return list(session.run(feed).values())
+    return list(exact_session(model, optimize=True).run(feed).values())
 
 
 def written(case: NbCase, target: str = "") -> bytes:

@@ -25,7 +25,6 @@ from converter_lite.formats.source import Source
 from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.settings import FullSettings
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import changed, command
 from tests.runtimes.conftest import Tally
 from tests.runtimes.paddle_arm import require_arm, run_on_arm
@@ -264,7 +263,7 @@ def test_whole_networks_compute_with_integers_as_well_as_the_plan_does(name: str
     samples = samples_of(name, COUNT)
     rows = [{key: array[index] for key, array in samples.items()} for index in range(COUNT)]
     float_outputs, view = (
-        _stacked([DEFAULT_ENGINE.session(data, optimize=False).run(row) for row in rows])
+        _stacked([run(data, row) for row in rows])
         for data in (ir.to_proto(like).SerializeToString(), FORMAT.runnable(path, like=like))
     )
     for release, way in product(ENVIRONMENTS, ("plain", "int8")):

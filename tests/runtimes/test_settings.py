@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_lite.format import MsFormat
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.paddle.format import NbFormat
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.cli.workshop import SUCCESS, Config, changed, command, ini, write_bins
 from tests.runtimes.conftest import Tally
 from tests.runtimes.device_files import RUNTIMES
-from tests.support import build_proto, normal
+from tests.support import build_proto, normal, run
 
 pytestmark = pytest.mark.runtime
 
@@ -367,7 +366,7 @@ def cosine(a: Array, b: Array) -> float:
 
 
 def outputs(model: Any, x: Array) -> Array:
-    return DEFAULT_ENGINE.session(model, optimize=False).run({"x": x})["y"]
+    return run(model, {"x": x})["y"]
 
 
 @pytest.fixture

@@ -22,18 +22,18 @@ from converter_lite.kernels.params import QuantSpec, weight_params
 from converter_lite.quantization.full import decide_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.settings import FullSettings
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.int8_arithmetic import run
 from tests.formats.paddle.models import random, small_network
 from tests.formats.paddle.plans import plan_full, plan_weights
 from tests.formats.paddle.writing import write
 from tests.support import build as graph
+from tests.support import exact_session
 
 Feed = dict[str, NDArray[Any]]
 
 
 def outputs(model: ir.Model, feed: Feed) -> list[NDArray[Any]]:
-    return list(DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString(), threads=1).run(feed).values())
+    return list(exact_session(model, optimize=True).run(feed).values())
 
 
 def dequantized(quantized: QuantizedModel) -> ir.Model:

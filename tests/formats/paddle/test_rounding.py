@@ -20,11 +20,10 @@ from converter_lite.kernels.params import QuantSpec, params_from_range
 from converter_lite.quantization.grid_nodes import REASON
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
-from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.models import random, small_network
 from tests.formats.paddle.plans import plan_full
 from tests.formats.paddle.writing import write
-from tests.support import build
+from tests.support import build, run
 
 STEP, NEAR = 6.0 / 255, 1.01
 MOVES = """
@@ -42,8 +41,7 @@ def asymmetric(model: ir.Model) -> QuantizedModel:
 
 
 def result(model: ir.Model, **feed: NDArray[Any]) -> NDArray[Any]:
-    data = ir.to_proto(model).SerializeToString()
-    (found,) = DEFAULT_ENGINE.session(data, threads=1, optimize=False).run(feed).values()
+    (found,) = run(model, feed).values()
     return found
 
 
