@@ -14,8 +14,9 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op
+from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
-from converter_lite.targets.operands import is_depthwise, is_small, operator, stored_weight, weight_of
+from converter_lite.targets.operands import is_depthwise, is_recurrent, is_small, operator, stored_weight, weight_of
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import KernelCosts, Policy
 from converter_lite.targets.rules import data_inputs
@@ -235,9 +236,10 @@ class Regions:
 
 
 def float_time(model: ir.Model, weighted: Iterable[ir.Node], costs: KernelCosts) -> float:
-    """Time of the float network in microseconds; its multiplications are those of the given nodes."""
+    """Time of the float network in microseconds; its multiplications are those of the given nodes and of recurrent layers."""
     call, million = costs.floats
-    return call * len(model.graph) + million * sum(map(_multiplications, weighted)) / 1e6
+    recurrent = sum(multiplications(node) for node in model.graph if is_recurrent(node))
+    return call * len(model.graph) + million * (recurrent + sum(map(_multiplications, weighted))) / 1e6
 
 
 def _multiplications(node: ir.Node) -> float:

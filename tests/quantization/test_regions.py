@@ -118,6 +118,16 @@ def test_a_run_that_is_the_call_of_the_runtime_is_quantized_as_it_was_asked() ->
     assert set(modes.values()) == {"INTEGER"}
 
 
+def test_a_product_behind_a_recurrent_layer_is_no_network_of_its_own() -> None:
+    """The layer takes most of the time, and computes in float here."""
+    text = (
+        "g (float[8,1,40] x) => (float[1,12] y) "
+        "{ a, h = LSTM<hidden_size=64>(x, w, r) b = Squeeze(h, first) y = Gemm<transB=1>(b, v) }"
+    )
+    weights = {"w": normal(1, 256, 40), "r": normal(1, 256, 64), "first": np.array([0]), "v": normal(12, 64)}
+    assert planned(text, CPU, **weights)[0] == {"a": "WEIGHT", "b": "FLOAT", "y": "FLOAT"}
+
+
 def test_products_of_data_that_would_all_stay_float_are_quantized_all_the_same() -> None:
     modes, _ = planned("g (float[4,4] x) => (float[4,4] y) { a = MatMul(x, x) y = MatMul(a, x) }")
     assert set(modes.values()) == {"INTEGER"}
