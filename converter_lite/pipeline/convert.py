@@ -66,7 +66,6 @@ _Other = tuple[Path, Transaction, _Text]
 Train = Callable[[QuantizedModel], QuantizedModel]
 """What is done with a quantized network before it is written."""
 
-
 Check = Callable[[ir.Model], None]
 """Refuses a float graph before a sample is read."""
 
