@@ -49,7 +49,7 @@ def test_outputs_have_the_layout_that_was_asked_for(
     write_bins(tmp_path / "bins", 16, (1, 10, 12, 3))
     Path("quant.cfg").write_text(ini(FULL), encoding="utf-8")
     x = normal(1, 3, 10, 12, seed=7)
-    wanted = outputs("model.onnx", x).transpose(0, 2, 3, 1)
+    wanted = outputs(Path("model.onnx"), x).transpose(0, 2, 3, 1)
     config = ["--configFile=quant.cfg"] if kind == "full" else []
     found = computed(runtime, x, tmp_path, "--outputDataFormat=NHWC", *config)
     near = cosine(found.reshape(wanted.shape), wanted)

@@ -365,7 +365,7 @@ def cosine(a: Array, b: Array) -> float:
     return float(x @ y / np.sqrt((x @ x) * (y @ y)))
 
 
-def outputs(model: Any, x: Array) -> Array:
+def outputs(model: bytes | Path, x: Array) -> Array:
     return run(model, {"x": x})["y"]
 
 
