@@ -63,6 +63,43 @@ class _FakeQuantize(torch.autograd.Function):
         return inner, of_step, of_zero, None, None
 
 
+class _Mixture(torch.autograd.Function):
+    """Share of the upper of two integers: a sigmoid that reaches beyond 0 and 1, cut off (Nagel et al. 2020, formula 23)."""
+
+    @staticmethod
+    def forward(ctx: Any, share: Tensor) -> Tensor:
+        reached = torch.sigmoid(share)
+        ctx.save_for_backward(reached)
+        return (reached * (1 + 2 * STRETCH)).sub_(STRETCH).clamp_(0, 1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (reached,) = ctx.saved_tensors
+        slope = (1 - reached).mul_(reached)
+        edge = STRETCH / (1 + 2 * STRETCH)
+        torch.threshold_(
+            slope, edge * (1 - edge), 0.0
+        )  # where it is cut off, the sigmoid is no steeper than at the edges
+        return slope.mul_(1 + 2 * STRETCH).mul_(gradient)
+
+
+class _Indecision(torch.autograd.Function):
+    """Sum of ``1 - |2 mixture - 1| ** sharpness`` (Nagel et al. 2020, formula 24)."""
+
+    @staticmethod
+    def forward(ctx: Any, mixture: Tensor, sharpness: float) -> Tensor:
+        side = (mixture * 2).sub_(1)
+        power = side.abs().pow_(sharpness - 1)
+        ctx.save_for_backward(side, power)
+        ctx.sharpness = sharpness
+        return mixture.numel() - torch.dot(side.abs().flatten(), power.flatten())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        side, power = ctx.saved_tensors
+        return torch.copysign(power, side).mul_(-2 * ctx.sharpness * gradient), None
+
+
 def rounded(values: Tensor) -> Tensor:
     """Rounded values whose gradient is that of the unrounded ones."""
     return values + (values.round() - values).detach()
@@ -139,14 +176,16 @@ class WeightGrid(nn.Module):
         self.share: nn.Parameter | None
         self.register_parameter("share", None)
         self._weight = torch.from_numpy(weight)
-        self._below = self.steps.detach()
+        self._below = self._span = self._mixed = self.steps.detach()
         self.keep_within()
 
     def forward(self) -> Tensor:
         """The weight that a device multiplies with; while it is soft, a mixture of two of them."""
-        steps = self.steps if self.share is None else self._below + self._mixture()
-        within = torch.minimum(torch.maximum(steps, self.low), self.high)
-        return (rounded(within) if self.share is None else within) * self._step()
+        if self.share is not None:
+            self._mixed = _Mixture.apply(self.share)
+            return torch.addcmul(self._below, self._mixed, self._span) * self._step()
+        steps = self._within(self.steps)
+        return (rounded(steps) if self.steps.requires_grad else steps.round()) * self._step()
 
     def _step(self) -> Tensor:
         """What an integer counts, so that it broadcasts to the weight."""
@@ -169,41 +208,44 @@ class WeightGrid(nn.Module):
         """
         with torch.no_grad():
             distance = (self._weight / self._step() - self.steps.round()).clamp(-1, 1)
-            self._below = self.steps.round() - (distance < 0).float()
+            lower = self.steps.round() - (distance < 0).float()
+            self._below = self._within(lower)
+            self._span = self._within(lower + 1) - self._below
             mixed = torch.where(distance < 0, 1 + LEANING * distance, LEANING * distance)
             reached = ((mixed + STRETCH) / (1 + 2 * STRETCH)).clamp(SURE, 1 - SURE)
             self.share = nn.Parameter(torch.logit(reached))
         return self.share
 
-    def _mixture(self) -> Tensor:
-        """Share of the upper integer, 0 to 1."""
-        assert self.share is not None
-        return (torch.sigmoid(self.share) * (1 + 2 * STRETCH) - STRETCH).clamp(0, 1)
-
     def indecision(self, sharpness: float) -> Tensor:
-        """Sum over the weight of 1 for a mixture of equal parts and 0 for one of the integers alone.
+        """Sum over the weight of 1 for a mixture of equal parts and 0 for one of the integers alone, as it was computed last.
 
         Args:
             sharpness: The greater, the nearer to an integer a mixture still counts as 1.
         """
-        return (1 - (2 * self._mixture() - 1).abs().pow(sharpness)).sum()
+        mixed, self._mixed = self._mixed, self._mixed.detach()
+        return _Indecision.apply(mixed, sharpness)
 
     def harden(self) -> None:
         """Take the integer with the larger share."""
+        assert self.share is not None
         with torch.no_grad():
-            self.steps.copy_(self._below + self._mixture().round())
+            self.steps.copy_(self._below + self._span * _Mixture.apply(self.share).round())
             self.share = None
+            self._below = self._span = self._mixed = self.steps.detach()
             self.keep_within()
 
     def keep_within(self) -> None:
         """Bring back unrounded integers that have left the grid, and those of pairs that would saturate a kernel."""
         with torch.no_grad():
-            self.steps.copy_(torch.minimum(torch.maximum(self.steps, self.low), self.high))
+            self.steps.copy_(self._within(self.steps))
             if self.params.pair_rules:
                 rounded_steps = np.rint(self.steps.numpy()).astype(np.int32)
                 fitting = repair(rounded_steps, self.steps.numpy, self.params.pair_rules)
                 moved = torch.from_numpy(fitting != rounded_steps)
                 self.steps.copy_(torch.where(moved, torch.from_numpy(fitting.astype(np.float32)), self.steps))
+
+    def _within(self, steps: Tensor) -> Tensor:
+        return torch.minimum(torch.maximum(steps, self.low), self.high)
 
     def learned(self) -> tuple[QuantParams, NDArray[np.int32]]:
         """The grid and the integers as they are now."""

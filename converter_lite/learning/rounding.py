@@ -27,6 +27,7 @@ from converter_lite.errors import ModelError
 from converter_lite.learning.blocks import Block, blocks_of, operations
 from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.network import Freedom, Network
+from converter_lite.learning.pace import STEP_SECONDS, THERE, seconds
 from converter_lite.learning.readback import learned
 from converter_lite.learning.stations import STATION_BYTES, Stations, restored, stored
 from converter_lite.learning.training import (
@@ -53,12 +54,6 @@ from converter_lite.targets.operands import bias_of
 
 THREADS = 2
 """Of PyTorch, whatever the machine has: sums in another order would give other bytes."""
-
-WORK_PER_SECOND = 2.5e9
-"""Multiplications of the float network for which there is a second, in a step of teacher and student on two cores."""
-
-NODE_SECONDS = 2e-4
-"""Time that a node takes in such a step besides."""
 
 BLOCKS_SHARE = 0.5
 """Part of the time in which blocks learn by themselves."""
@@ -187,12 +182,12 @@ class _Lesson:
     def run(self) -> QuantizedModel:
         """Blocks, then the whole network, then the better of before and after."""
         drawn = times(self.pictures) * len(self.pictures)
-        for_blocks, total, seconds = self._plan(drawn)
-        self.deadline = time.monotonic() + OVERDUE * seconds
+        for_blocks, total, announced = self._plan(drawn)
+        self.deadline = time.monotonic() + OVERDUE * announced
         kinds = f"{len(self.samples)} samples{', mirrored and cut' if self.picture is not None else ''}"
         self.log.info(
             f"learning from the float network: {for_blocks} steps of {len(self.blocks)} blocks, {total} of {self.batch} of "
-            f"{kinds}; about {seconds:.0f} s on two cores and {self.memory / 2**20:.0f} MiB of memory"
+            f"{kinds}; about {announced:.0f} s on two cores and {self.memory / 2**20:.0f} MiB of memory"
         )
         self._say("before", self.started_with)
         biases = {
@@ -215,17 +210,15 @@ class _Lesson:
 
         There are ``CHECKS`` steps at least, however long they take.
         """
-        step = sum(
-            self._block_batch(block) * block.work / WORK_PER_SECOND + NODE_SECONDS * block.operations
-            for block in self.blocks
-        )
+        step = sum(map(self._block_seconds, self.blocks))
         left, for_blocks, spent = float(self.wanted.seconds), 0, 0.0
         if len(self.blocks) > 1:
-            passing = samples * self.seconds
+            passing = samples * self.seconds * THERE
             for_blocks = max(min(int((left * BLOCKS_SHARE - passing) / step), MOST_STEPS), CHECKS)
             spent = passing + for_blocks * step
-        total = max(int((left - spent) / (self.seconds * self.batch)), CHECKS)
-        return for_blocks, total, max(spent + total * self.seconds * self.batch, left)
+        step = STEP_SECONDS + self.seconds * self.batch
+        total = max(int((left - spent) / step), CHECKS)
+        return for_blocks, total, max(spent + total * step, left)
 
     def _most_memory(self) -> int:
         """Bytes that the process will hold: what it holds now, and either what blocks pass through or the tensors of a batch."""
@@ -235,6 +228,15 @@ class _Lesson:
     def _block_batch(self, block: Block) -> int:
         """Samples in a step of a block."""
         return min(max(round(ROWS / block.positions), 2), LARGEST_BLOCK_BATCH, len(self.samples)) if self.stacks else 1
+
+    def _block_seconds(self, block: Block) -> float:
+        """A step of a block."""
+        elements = sum(self.elements.get(name, 0) for name in block.tensors)
+        size, soft = self._block_batch(block), self._weights(block.weights)
+        return STEP_SECONDS + seconds(size * block.work, size * elements, block.operations, soft=soft)
+
+    def _weights(self, names: Iterable[str]) -> int:
+        return sum(self.student.weights[name].steps.numel() for name in names if name in self.student.weights)
 
     def _finished(self) -> QuantizedModel:
         first, last = self.started_with, self.best.score
@@ -259,10 +261,11 @@ class _Lesson:
         """Samples in a batch, and seconds that a step takes for each."""
         nodes = list(self.graph)
         results = [self.elements.get(str(node.outputs[0].name)) for node in nodes]
-        work = sum(map(multiplications, nodes, results)) / WORK_PER_SECOND
-        room = max(BATCH_BYTES // (4 * COPIES * max(sum(self.elements.values()), 1)), 1)
-        batch = min(room, LARGEST_BATCH, len(self.samples))
-        return batch, work + NODE_SECONDS * operations(nodes, self.elements) / (batch if self.stacks else 1)
+        work, elements = sum(map(multiplications, nodes, results)), sum(self.elements.values())
+        batch = min(max(BATCH_BYTES // (4 * COPIES * max(elements, 1)), 1), LARGEST_BATCH, len(self.samples))
+        together = batch if self.stacks else 1
+        computed, weights = operations(nodes, self.elements), self._weights(self.student.weights)
+        return batch, seconds(work, elements, computed / together, weights / together)
 
     def _learn_blocks(self, drawn: int, total: int) -> None:
         """Each block learns to give what it gives in the float network, from what the learnt blocks before it give.

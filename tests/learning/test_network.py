@@ -137,6 +137,26 @@ def test_soft_integers_take_the_neighbour_that_they_are_moved_to() -> None:
     assert set(moved.unique().tolist()) == {0.0, 1.0}
 
 
+def test_gradients_of_soft_integers_are_those_of_their_formula() -> None:
+    quantized = of_weights(4)
+    grid = Network(quantized.model, quantized).weights["w1"]
+    integers = grid.steps.detach().round()
+    share = grid.soften()
+    with torch.no_grad():
+        share.copy_(torch.linspace(-4, 4, share.numel()).reshape(share.shape))  # both ends are cut off
+    pull = torch.linspace(-1, 1, share.numel()).reshape(share.shape)
+    ((grid() * pull).sum() + 0.7 * grid.indecision(5.5)).backward()
+
+    wanted = share.detach().clone().requires_grad_(True)
+    mixture = (torch.sigmoid(wanted) * 1.2 - 0.1).clamp(0, 1)
+    lower = integers - (grid._weight / grid._step().detach() < integers).float()
+    steps = torch.minimum(torch.maximum(lower + mixture, grid.low), grid.high)
+    ((steps * grid._step().detach() * pull).sum() + 0.7 * (1 - (2 * mixture - 1).abs().pow(5.5)).sum()).backward()
+    assert share.grad is not None and wanted.grad is not None
+    torch.testing.assert_close(share.grad, wanted.grad, rtol=1e-4, atol=1e-6)
+    assert 0 < int((share.grad == 0).sum()) < share.numel()
+
+
 def test_nothing_learnt_is_read_back_as_it_was() -> None:
     quantized = full(network())
     found = learned(Network(quantized.model, quantized))

@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="tests/runtimes/test_learning.py runs these 
 
 from converter_lite.config import config_from_mapping
 from converter_lite.errors import ModelError
-from converter_lite.learning import rounding
+from converter_lite.learning import pace, rounding
 from converter_lite.learning.blocks import blocks_of
 from converter_lite.learning.rounding import learn_rounding
 from converter_lite.log import DETAILED, Log
@@ -50,7 +50,7 @@ def network() -> ir.Model:
 
 @pytest.fixture(autouse=True)
 def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounding, "NODE_SECONDS", 2e-3)
+    monkeypatch.setattr(pace, "NODE_SECONDS", 2e-3)
     monkeypatch.setattr(rounding, "OVERDUE", 1000)
 
 
@@ -81,7 +81,7 @@ def test_the_seed_decides_what_is_learnt() -> None:
 
 def test_grids_of_a_given_plan_stay() -> None:
     before = of_three_bits()
-    after = learn_rounding([before], network(), samples(20), Learning(seconds=6, grids=False), RunContext())
+    after = learn_rounding([before], network(), samples(20), Learning(seconds=12, grids=False), RunContext())
     assert after.plan.to_json() == before.plan.to_json()
     assert any(not np.array_equal(after.integers(name), before.integers(name)) for name in before.plan.weights)
 
