@@ -119,6 +119,7 @@ def learn_rounding(
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     torch.set_num_threads(THREADS)
     torch.manual_seed(wanted.seed)
+    return_freed_memory()  # what fitted the rounding before
     try:
         return _Lesson(starts, model, feeds, wanted, context).run()
     finally:
