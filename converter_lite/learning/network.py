@@ -278,12 +278,22 @@ def check_operators(model: ir.Model) -> None:
     Raises:
         ModelError: The node is named.
     """
-    for node in _with_definitions(raise_opset(model.clone(), OPSET), QuantPlan("FLOAT")).graph:
+    for node in unknown_nodes(model):
         _known(node)
 
 
+def unknown_nodes(model: ir.Model) -> list[ir.Node]:
+    """Nodes of a float graph, and of the definitions of its operators, that are not in the table; the graph is not changed."""
+    graph = _with_definitions(raise_opset(model.clone(), OPSET), QuantPlan("FLOAT")).graph
+    return [node for node in graph if _function(node) is None]
+
+
+def _function(node: ir.Node) -> Operator | None:
+    return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+
+
 def _known(node: ir.Node) -> Operator:
-    compute = OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    compute = _function(node)
     if compute is None:
         raise ModelError(
             f"there are no gradients of {node.op_type}",

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from converter_lite.errors import ModelError
 from converter_lite.learning.blocks import Block, blocks_of, operations
+from converter_lite.learning.front import front_of
 from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.network import Freedom, Network
 from converter_lite.learning.pace import STEP_SECONDS, THERE, seconds
@@ -114,14 +115,17 @@ def learn_rounding(
         context: Runs the graphs that are judged; its log receives the plan, the progress and the result.
 
     Raises:
-        ModelError: There are no gradients of an operator; the node is named.
+        ModelError: There are no gradients of an operator in front of all layers; the node is named.
     """
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     torch.set_num_threads(THREADS)
     torch.manual_seed(wanted.seed)
     return_freed_memory()  # what fitted the rounding before
+    front = front_of(model)
     try:
-        return _Lesson(starts, model, feeds, wanted, context).run()
+        lesson = _Lesson([front.of_quantized(s) for s in starts], front.of_model(model), feeds, wanted, context)
+        found, start = lesson.run(), starts[lesson.number]
+        return front.joined(found.quantized, start) if found.has_learnt else start
     finally:
         torch.set_num_threads(threads)
         torch.set_rng_state(state)
@@ -160,7 +164,9 @@ class _Lesson:
         self.samples = [_tensors(feed) for feed in fitted]
         self.judges = [_tensors(feed) for feed in held_out]
         self.scorer = Scorer(model, held_out, context)
-        self.best = min((_Best(start, self._score(start)) for start in starts), key=lambda best: best.score.noise)
+        found = [_Best(start, self._score(start)) for start in starts]
+        self.number = min(range(len(found)), key=lambda number: found[number].score.noise)
+        self.best = found[self.number]
         quantized = self.best.quantized
         is_free = wanted.grids
         freedom = Freedom(integers=False, weight_steps=is_free, activation_grids=is_free)
@@ -180,7 +186,7 @@ class _Lesson:
         self.started_with = self.best.score
         self.held_out = len(held_out)
 
-    def run(self) -> QuantizedModel:
+    def run(self) -> _Best:
         """Blocks, then the whole network, then the better of before and after."""
         drawn = times(self.pictures) * len(self.pictures)
         for_blocks, total, announced = self._plan(drawn)
@@ -239,7 +245,7 @@ class _Lesson:
     def _weights(self, names: Iterable[str]) -> int:
         return sum(self.student.weights[name].steps.numel() for name in names if name in self.student.weights)
 
-    def _finished(self) -> QuantizedModel:
+    def _finished(self) -> _Best:
         first, last = self.started_with, self.best.score
         of = f"on {self.held_out} held-out samples"
         if not self.best.has_learnt:
@@ -249,7 +255,7 @@ class _Lesson:
                 f"learnt: error {first.noise:.3g} -> {last.noise:.3g}, cosine {first.cosine:.6f} -> {last.cosine:.6f}, "
                 f"largest error {first.error:.4g} -> {last.error:.4g} {of}"
             )
-        return self.best.quantized
+        return self.best
 
     def _measured(self) -> dict[str, int]:
         """Elements of the tensors of a sample."""

@@ -345,7 +345,9 @@ class _Conversion:
                 choice = choose(config, job.prepared.model, job.prepared.done.vanished, has_samples=has_samples)
                 job.choice = None if choice is None else job.format.restrict(choice, job.prepared.model)
                 if job.choice is not None and job.choice.learning is not None:
-                    learning.check(job.prepared.model)
+                    note = learning.check(job.prepared.model)
+                    if note is not None:
+                        self.log.info(note)
                 if self.check is not None:
                     self.check(job.prepared.model)
                 for note in job.choice.notes if job.choice is not None else ():

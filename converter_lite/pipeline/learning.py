@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
 
 
-def check(model: ir.Model) -> None:
-    """Refuse a float graph that cannot learn, before anything is done for it.
+def check(model: ir.Model) -> str | None:
+    """Refuse a float graph that cannot learn, before anything is done for it; what to say of one that learns in part.
 
     Raises:
-        ModelError: There are no gradients of an operator; the node is named.
+        ModelError: There are no gradients of an operator in front of all layers; the node is named.
     """
-    from converter_lite.learning.network import check_operators
+    from converter_lite.learning.front import front_of
 
-    check_operators(model)
+    front = front_of(model)
+    if front.first is None:
+        return None
+    where = f"{front.first.op_type} (node {front.first.name}), which has no gradients"
+    return f"what learns ends in front of {where}: {front.layers} of {front.all_layers} layers with weights"
 
 
 def learn(
