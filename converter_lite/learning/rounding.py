@@ -56,6 +56,9 @@ from converter_lite.targets.operands import bias_of
 THREADS = 2
 """Of PyTorch, whatever the machine has: sums in another order would give other bytes."""
 
+SMALL_NODE = 3e5
+"""Multiplications of a node, in the mean, below which one thread is as fast as two, and twice as fast beside other work."""
+
 BLOCKS_SHARE = 0.5
 """Part of the time in which blocks learn by themselves."""
 
@@ -180,7 +183,7 @@ class _Lesson:
         self.blocks = blocks_of(self.graph, quantized.plan, self.elements)
         inner = [name for block in self.blocks for name in (*block.inputs, *block.outputs)]
         self.stacks = _can_stack(self.teacher, self.samples, [*self.teacher.outputs, *dict.fromkeys(inner)])
-        self.batch, self.seconds = self._sizes()
+        self.batch, self.seconds, self.node_work = self._sizes()
         self.memory = self._most_memory()
         self.deadline = float("inf")
         self.started_with = self.best.score
@@ -188,6 +191,7 @@ class _Lesson:
 
     def run(self) -> _Best:
         """Blocks, then the whole network, then the better of before and after."""
+        torch.set_num_threads(THREADS if self.node_work > SMALL_NODE else 1)
         drawn = times(self.pictures) * len(self.pictures)
         for_blocks, total, announced = self._plan(drawn)
         self.deadline = time.monotonic() + OVERDUE * announced
@@ -264,15 +268,15 @@ class _Lesson:
             found = self.teacher.evaluate(self.samples[0], [name for name in names if name in self.teacher.tensors])
         return {name: tensor.numel() for name, tensor in found.items()}
 
-    def _sizes(self) -> tuple[int, float]:
-        """Samples in a batch, and seconds that a step takes for each."""
+    def _sizes(self) -> tuple[int, float, float]:
+        """Samples in a batch, seconds that a step takes for each, and multiplications of a node in a step."""
         nodes = list(self.graph)
         results = [self.elements.get(str(node.outputs[0].name)) for node in nodes]
         work, elements = sum(map(multiplications, nodes, results)), sum(self.elements.values())
         batch = min(max(BATCH_BYTES // (4 * COPIES * max(elements, 1)), 1), LARGEST_BATCH, len(self.samples))
         together = batch if self.stacks else 1
         computed, weights = operations(nodes, self.elements), self._weights(self.student.weights)
-        return batch, seconds(work, elements, computed / together, weights / together)
+        return batch, seconds(work, elements, computed / together, weights / together), work * together / computed
 
     def _learn_blocks(self, drawn: int, total: int) -> None:
         """Each block learns to give what it gives in the float network, from what the learnt blocks before it give.
