@@ -169,8 +169,8 @@ class WeightGrid(nn.Module):
         exact = np.clip(weight / columns / scale, chosen - EDGE, chosen + EDGE)
         self.register_buffer("first", torch.from_numpy(np.array(params.scale)))
         self.register_buffer("columns", torch.tensor(columns))
-        self.register_buffer("low", torch.from_numpy(np.broadcast_to(params.spec.qmin - zero, weight.shape).copy()))
-        self.register_buffer("high", torch.from_numpy(np.broadcast_to(params.spec.qmax - zero, weight.shape).copy()))
+        self.register_buffer("low", torch.from_numpy(np.asarray(params.spec.qmin - zero, np.float32)))
+        self.register_buffer("high", torch.from_numpy(np.asarray(params.spec.qmax - zero, np.float32)))
         self.steps = nn.Parameter(torch.from_numpy(exact.astype(np.float32)))
         self.growth = nn.Parameter(torch.zeros(params.scale.shape), requires_grad=learns)
         self.share: nn.Parameter | None
