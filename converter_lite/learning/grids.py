@@ -75,11 +75,9 @@ class _Mixture(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (reached,) = ctx.saved_tensors
-        slope = (1 - reached).mul_(reached)
-        edge = STRETCH / (1 + 2 * STRETCH)
-        torch.threshold_(
-            slope, edge * (1 - edge), 0.0
-        )  # where it is cut off, the sigmoid is no steeper than at the edges
+        slope, edge = (1 - reached).mul_(reached), STRETCH / (1 + 2 * STRETCH)
+        # Where the sigmoid is cut off, it is no steeper than at the edges.
+        torch.threshold_(slope, edge * (1 - edge), 0.0)
         return slope.mul_(1 + 2 * STRETCH).mul_(gradient)
 
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch", reason="tests/runtimes/test_learning.py runs these where PyTorch is")
 
 from converter_lite.config import config_from_mapping
-from converter_lite.learning import pace
+from converter_lite.learning import pace, rounding
 from converter_lite.learning.front import front_of
 from converter_lite.learning.rounding import learn_rounding
 from converter_lite.log import DETAILED, Log
@@ -60,6 +60,7 @@ def detector() -> ir.Model:
 @pytest.fixture(autouse=True)
 def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "NODE_SECONDS", 2e-3)
+    monkeypatch.setattr(rounding, "OVERDUE", 1000)
 
 
 def samples(count: int, start: int = 0) -> Samples:
