@@ -1,14 +1,14 @@
 """What learning gains: ``python -m bench.learned SHARED`` where PyTorch is, a conversion for each row and seed.
 
 Each row is converted without learning and with ``rounding=LEARNED`` from each seed, in processes of their own. The written files
-are judged on evaluation data, which nothing is chosen on. Prints a line of JSON for each file, and the table.
+are judged on evaluation data, which nothing is chosen on; ``.ms`` and ``.nb`` files by what they say, in exact arithmetic. Prints
+a line of JSON for each file, and the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 
 from bench.cases import BEST_MOBILENET, OURS, Case, Ini, full, weight
-from bench.figures import EXACT
-from bench.process import failure_reason, measure
-from bench.programs import Places, config_text
+from bench.figures import EXACT, json_lines
+from bench.process import ProcessRun, failure_reason, measure
+from bench.programs import Places, invocation, rebuilding
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,6 +34,9 @@ ROWS = (
     Case("r8_w4a8", "ResNet-8, weights 4 bits, activations 8", OURS, "resnet8", samples=200),
     Case("ml_full", "MiniLM, FULL", OURS, "minilm", ini=full(), samples=64),
     Case("fd_full", "FastestDet, FULL", OURS, "fastestdet", ini=full()),
+    Case("mb_ms_w4", "MobileNet, weights 4 bits, .ms", OURS, "mobilenet", ini=weight(4), save_type="MINDIR_LITE"),
+    Case("uf_ms", "UltraFace, FULL, .ms", OURS, "ultraface", ini=full(), save_type="MINDIR_LITE"),
+    Case("uf_nb", "UltraFace, FULL, .nb", OURS, "ultraface", ini=full(), save_type="NAIVE_BUFFER"),
 )
 """Without a configuration: FULL_QUANT with integers of 4 bits."""
 
@@ -66,18 +69,20 @@ def configured(case: Case, **common: str) -> Ini:
 
 def converted(case: Case, places: Places) -> Found:
     """Convert, and judge what was written."""
-    config = places.work / f"{case.name}.cfg"
-    config.write_text(config_text(case, places.data(case)), encoding="utf-8")
-    written = places.result(case)
-    command = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--saveType=ONNX"]
-    command += [f"--modelFile={places.model(case.task)}", f"--outputFile={written}", f"--configFile={config}"]
-    run = measure(command, cwd=places.root, timeout=7200)
+    own = {"PYTHONPATH": str(places.root)}
+    run = _checked(case, measure(invocation(case, places).command, cwd=places.root, env=own, timeout=7200))
+    if case.save_type != "ONNX":
+        _checked(case, measure(rebuilding(case, places).command, cwd=places.root, env=own))
+    judge = [sys.executable, "-m", "bench.accuracy", "--task", case.task, "--shared", str(places.shared)]
+    judged = _checked(case, measure([*judge, str(places.result(case))], cwd=places.root, timeout=1200))
+    said = " ".join(line for line in run.output.splitlines() if "learnt" in line or "learning gained" in line)
+    return Found(json_lines(judged.output)[1], run.processor_seconds, run.peak_bytes, said)
+
+
+def _checked(case: Case, run: ProcessRun) -> ProcessRun:
     if run.status:
         raise SystemExit(f"{case.name}: {failure_reason(run)}")
-    judge = [sys.executable, "-m", "bench.accuracy", "--task", case.task, "--shared", str(places.shared), str(written)]
-    lines = subprocess.run(judge, cwd=places.root, check=True, capture_output=True, text=True).stdout.splitlines()
-    said = " ".join(line for line in run.output.splitlines() if "learnt" in line or "learning gained" in line)
-    return Found(json.loads(lines[1]), run.processor_seconds, run.peak_bytes, said)
+    return run
 
 
 def spread(values: Sequence[float]) -> str:

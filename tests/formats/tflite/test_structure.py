@@ -213,3 +213,20 @@ def test_a_loop_may_have_no_turn_at_all() -> None:
     last, rows = outputs(read(loop(0)), given)
     np.testing.assert_array_equal(last, given)
     np.testing.assert_array_equal(rows, np.zeros((4, 3), np.float32))
+
+
+def test_names_that_a_converter_joined_become_the_first_of_them() -> None:
+    """Inputs and outputs keep theirs; what then has the name of another tensor is numbered."""
+    file, weight = File(), normal(4, 1, 1, 3)
+    main = file.main
+    x = main.input((1, 6, 5, 3), name="x;input")
+    a = main.tensor((1, 6, 5, 4), name="net/relu;net/conv;net/bias")
+    weights = [main.constant(weight, name="net/conv;net/other"), main.constant(normal(4), name="net/relu;net/add")]
+    main.op("CONV_2D", [x, *weights], [a], padding=0, **STEPS)
+    main.ends_with(*main.op("TANH", [a], [main.tensor((1, 6, 5, 4), name="net/tanh;net/relu")]))
+    quantized = read(file)
+    graph = quantized.model.graph
+    assert [value.name for value in (*graph.inputs, *graph.outputs)] == ["x;input", "net/tanh;net/relu"]
+    inner = {str(value.name) for node in graph for value in (*node.inputs, *node.outputs)} | set(graph.initializers)
+    assert not [name for name in inner if ";" in name and not name.startswith(("x;input", "net/tanh;net/relu"))]
+    assert {"net/conv", "net/relu"} < inner and len({name for name in inner if name.startswith("net/relu")}) > 1

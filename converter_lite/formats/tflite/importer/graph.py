@@ -46,13 +46,27 @@ def to_quantized_model(
         raise FormatError(error.message, where=f"{where} {error.where}".strip(), hint=error.hint) from None
     _refuse_choices(file, where)
     _refuse_operators(file.subgraphs[0], where)
-    file = replace(file, subgraphs=[in_two_parts(graph, where) for graph in file.subgraphs])
+    file = replace(file, subgraphs=[in_two_parts(_with_single_names(graph), where) for graph in file.subgraphs])
     graph, builder = file.subgraphs[0], Builder(TARGET)
     ctx = Importer(file, graph, builder, run, where)
     _add_inputs(ctx, input_shapes or {})
     run(ctx)
     results = _at_interface(ctx, builder, where)
     return builder.finish(results, graph.name)
+
+
+def _with_single_names(graph: Subgraph) -> Subgraph:
+    """The graph with the first name alone for each inner tensor.
+
+    TensorFlow's converter joins the names of all operators that it made one of with semicolons, up to half of the bytes of a
+    small file. Names that then stand for several tensors are numbered by the builder.
+    """
+    named = {*graph.inputs, *graph.outputs}
+    tensors = [
+        tensor if index in named else replace(tensor, name=tensor.name.partition(";")[0] or tensor.name)
+        for index, tensor in enumerate(graph.tensors)
+    ]
+    return replace(graph, tensors=tensors)
 
 
 def _refuse_choices(file: TfliteModel, where: str) -> None:
