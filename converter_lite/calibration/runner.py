@@ -162,20 +162,21 @@ def sample_means(
 
 
 def channel_magnitudes(
-    model: ir.Model, names: list[str], feeds: Iterable[Feed], context: RunContext
-) -> dict[str, NDArray[np.float64]]:
-    """Largest absolute value per channel of the named tensors over all samples: float64 ``(channels,)`` each.
+    model: ir.Model, names: list[str], feeds: Iterable[Feed], context: RunContext, *, samples: int
+) -> dict[str, NDArray[np.float32]]:
+    """Largest absolute value per channel of the named tensors in each of so many samples: ``(samples, channels)`` each.
 
-    The channel axis is as in :func:`sample_means`.
+    It is 0 where a tensor held no value. The channel axis is as in :func:`sample_means`.
     """
     producers = {output.name: node for node in model.graph for output in node.outputs}
     signed = [name for name in names if (g.clamp_bounds(producers[name]) or (-1.0, 0.0))[0] < 0]
     wanted = [*((name, "ReduceMax") for name in names), *((name, "ReduceMin") for name in signed)]
-    found: dict[str, NDArray[np.float64]] = {}
-    for rows in channel_reductions(model, wanted, feeds, context):
+    found: dict[str, NDArray[np.float32]] = {}
+    for number, rows in enumerate(channel_reductions(model, wanted, feeds, context)):
         for (name, op_type), row in zip(wanted, rows, strict=True):
+            place = found.setdefault(name, np.zeros((samples, len(row)), np.float32))[number]
             high = -row if op_type == "ReduceMin" else row
-            found[name] = np.maximum(high, found.get(name, 0.0))  # -inf where a tensor held no value
+            np.maximum(high, place, out=place, casting="same_kind")
     return found
 
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.calibration.runner import channel_magnitudes
 from converter_lite.kernels.rounding import coarse
+from converter_lite.kernels.tails import exceeded_by
 from converter_lite.quantization.channels import flattens_pixels
 from converter_lite.quantization.constants import has_channel_bias
 from converter_lite.quantization.settings import MIGRATION
@@ -47,11 +48,18 @@ SETTLED = 1e-3
 """The search ends with a sweep that changes no factor by more."""
 
 ENOUGH_SAMPLES = 32
-"""Samples from which the largest value that a channel had is taken as it is."""
+"""Samples from which the largest value that a channel had is believed."""
 
 CAUTION = 0.8
 """With fewer, a channel's largest value is taken for a geometric mean with the tensor's, whose weight falls from this one (no
-sample) to 0 (docs/decisions/0003-bias-correction-and-rounding.md)."""
+sample) to 0, or to :data:`ROOM` (docs/decisions/0003-bias-correction-and-rounding.md)."""
+
+ROOM = 0.1
+"""The least such weight where the tensor's step grows with the largest channel: with a zero point and no upper bound. What a
+channel gains by the last tenth is lost by all, when others reach further than in these samples."""
+
+UNSEEN = 0.001
+"""Share of samples in which a channel of such a tensor is expected to exceed what it is taken for."""
 
 LARGEST_FACTOR = 1e4
 """Bound of a channel's total factor and of its inverse: beyond it float32 loses small weights."""
@@ -99,6 +107,7 @@ def equalize(
     *,
     samples: int,
     per_channel: bool,
+    symmetric: bool,
     alpha: float = MIGRATION,
     context: RunContext,
 ) -> dict[str, Vector]:
@@ -109,6 +118,7 @@ def equalize(
         feeds: Calibration samples, for the ranges of activations.
         samples: How many they are.
         per_channel: Whether weights get one scale per output channel.
+        symmetric: Whether grids of activations have as many steps below zero as above.
         alpha: Exponent of rule 3.
         context: Runs the float model.
 
@@ -118,10 +128,10 @@ def equalize(
     pairs = find_pairs(model)
     if not pairs:
         return {}
-    magnitudes = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context)
+    seen = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context, samples=samples)
     total: dict[str, Vector] = {}
     for pair in pairs:
-        pair.original = pair.magnitude = cautious(magnitudes[pair.tensor.name or ""], samples)
+        pair.original = pair.magnitude = _expected(seen[pair.tensor.name or ""], pair.bound, symmetric=symmetric)
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
     sides = _sides(pairs)
     for _ in range(SWEEPS):
@@ -142,9 +152,19 @@ def equalize(
     return {name: factor for name, factor in total.items() if not np.allclose(factor, 1.0)}
 
 
-def cautious(magnitude: Vector, samples: int, *, caution: float = CAUTION) -> Vector:
+def _expected(seen: NDArray[np.float32], bound: float, *, symmetric: bool) -> Vector:
+    """What stands for the largest value of each channel, from those in the samples ``(samples, channels)``.
+
+    Grids with as many steps below zero as above have none to spare, and a bound keeps the step as it is.
+    """
+    if symmetric or np.isfinite(bound):
+        return cautious(seen.max(axis=0).astype(np.float64), len(seen))
+    return cautious(exceeded_by(UNSEEN, seen), len(seen), least=ROOM)
+
+
+def cautious(magnitude: Vector, samples: int, *, caution: float = CAUTION, least: float = 0.0) -> Vector:
     """Largest value that a channel is expected to have: few samples have not seen it; a stretched channel has no room left."""
-    share = caution * max(1 - samples / ENOUGH_SAMPLES, 0.0)
+    share = max(caution * (1 - samples / ENOUGH_SAMPLES), least)
     return magnitude ** (1 - share) * magnitude.max() ** share if share else magnitude
 
 

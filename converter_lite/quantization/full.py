@@ -104,9 +104,15 @@ def quantize_full(
     head = samples.head(samples_wanted(model, fitted_rounding=settings.rounding.is_fitted, coarse=coarse))
     if settings.equalization:
         with log.stage("equalization"):
-            per_channel = settings.per_channel
-            feeds, alpha = log.track(head, "equalizing", len(head)), settings.smooth_alpha
-            equalize(model, feeds, samples=len(head), per_channel=per_channel, alpha=alpha, context=context)
+            equalize(
+                model,
+                log.track(head, "equalizing", len(head)),
+                samples=len(head),
+                per_channel=settings.per_channel,
+                symmetric=target.activation.symmetric,
+                alpha=settings.smooth_alpha,
+                context=context,
+            )
         # scales of a plan are in this order, too, even where its nodes were edited
         if target.pairs_saturate and has_pairs(model, plan) if given is None else given.cannot_saturate:
             with log.stage("channel order"):

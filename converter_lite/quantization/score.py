@@ -88,7 +88,7 @@ class Scorer:
         scores = [score for row in rows for score in row]
         noise = sum(score.noise for score in scores) / max(len(scores), 1)
         errors = [max((score.error for score in row), default=0.0) for row in rows]
-        return Score(cosine, max(errors), noise, exceeded_by(1 / RARE, errors), doubt)
+        return Score(cosine, max(errors), noise, float(exceeded_by(1 / RARE, errors)), doubt)
 
     def _session(self, model: ir.Model) -> Session:
         return open_session(self._context.engine, model)

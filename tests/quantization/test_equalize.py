@@ -10,11 +10,14 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from converter_lite import graph as g
+from converter_lite.kernels.tails import exceeded_by
 from converter_lite.quantization import equalize as equalize_module
 from converter_lite.quantization.equalize import (
     CAUTION,
     ENOUGH_SAMPLES,
     LARGEST_FACTOR,
+    ROOM,
+    UNSEEN,
     _sides,
     _store,
     equalize,
@@ -160,7 +163,10 @@ def equalized(
 ) -> tuple[ir.Model, dict[str, NDArray[np.float64]]]:
     changed = clone(model)
     feeds = samples_of(model, count)
-    return changed, equalize(changed, feeds, samples=ENOUGH_SAMPLES, per_channel=per_channel, context=RunContext())
+    factors = equalize(
+        changed, feeds, samples=ENOUGH_SAMPLES, per_channel=per_channel, symmetric=True, context=RunContext()
+    )
+    return changed, factors
 
 
 def spread(values: NDArray[np.floating]) -> float:
@@ -287,7 +293,8 @@ def test_a_smaller_exponent_moves_less_of_the_spread_into_the_weights_behind() -
     spreads = []
     for alpha in (0.3, 0.6, 0.9):
         model = NETS["Relu"].model()
-        equalize(model, samples_of(model), samples=ENOUGH_SAMPLES, per_channel=True, alpha=alpha, context=RunContext())
+        given = {"samples": ENOUGH_SAMPLES, "per_channel": True, "symmetric": True, "context": RunContext()}
+        equalize(model, samples_of(model), alpha=alpha, **given)  # type: ignore[arg-type]
         model.graph.outputs.append(next(node for node in model.graph if node.op_type == "Relu").outputs[0])
         arrays = [run(model, feed)["m"] for feed in samples_of(model)]
         spreads.append(spread(magnitude(np.concatenate(arrays), 1)))
@@ -299,11 +306,36 @@ def test_channels_are_stretched_less_where_few_samples_tell_their_ranges() -> No
     for samples in (8, ENOUGH_SAMPLES, 100):
         changed = clone(model)
         feeds = samples_of(model, 8)
-        (factor,) = equalize(changed, feeds, samples=samples, per_channel=True, context=RunContext()).values()
+        context = RunContext()
+        (factor,) = equalize(
+            changed, feeds, samples=samples, per_channel=True, symmetric=True, context=context
+        ).values()
         assert_same_outputs(model, changed, *feeds, rtol=1e-5)
         spreads.append(spread(factor))
     assert spreads[1] == spreads[2] > 10
     assert spreads[0] == pytest.approx(spreads[1] ** (1 - 0.75 * CAUTION), rel=0.1)
+
+
+def test_grids_with_a_zero_point_keep_room_for_rare_large_values() -> None:
+    """Two channels of the same largest value: one has it in every sample, one in few. The others are small."""
+    count, sizes = 40, np.full((40, 6), 0.1, np.float32)
+    sizes[:, 0], sizes[:, 1] = 1.0, np.linspace(0.1, 0.4, count)
+    sizes[[7, 20, 33], 1] = 0.6, 0.8, 1.0
+    text = (
+        "g (float[1,6,1,1] x) => (float[1,6,1,1] y) { a = Conv<group=6>(x, w, b) m = Relu(a) y = Conv<group=6>(m, v) }"
+    )
+    ones = np.ones((6, 1, 1, 1), np.float32)
+    feeds = [{"x": row.reshape(1, 6, 1, 1)} for row in sizes]
+    found = {}
+    for symmetric in (True, False):
+        model = build(text, w=ones, b=np.zeros(6, np.float32), v=ones)
+        found[symmetric] = equalize(
+            model, feeds, samples=count, per_channel=True, symmetric=symmetric, context=RunContext()
+        )["m"]
+    np.testing.assert_allclose(found[True], [1, 1, 0.1, 0.1, 0.1, 0.1], rtol=0.01)
+    expected = np.array([1.0, exceeded_by(UNSEEN, sizes[:, 1]), 0.1])
+    assert expected[1] > 1.1
+    np.testing.assert_allclose(found[False][:3] / found[False][1], (expected / expected[1]) ** (1 - ROOM), rtol=0.01)
 
 
 @pytest.mark.parametrize("per_channel", [True, False])
