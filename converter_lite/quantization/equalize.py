@@ -78,6 +78,19 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class Grids:
+    """Grids of a network.
+
+    Attributes:
+        per_channel: Whether weights get one scale per output channel.
+        symmetric: Whether grids of activations have as many steps below zero as above.
+    """
+
+    per_channel: bool
+    symmetric: bool
+
+
 @dataclass(slots=True)
 class Pair:
     """Layers on both sides of a tensor.
@@ -106,8 +119,7 @@ def equalize(
     feeds: Iterable[Feed],
     *,
     samples: int,
-    per_channel: bool,
-    symmetric: bool,
+    grids: Grids,
     alpha: float = MIGRATION,
     context: RunContext,
 ) -> dict[str, Vector]:
@@ -117,8 +129,7 @@ def equalize(
         model: Optimized float graph.
         feeds: Calibration samples, for the ranges of activations.
         samples: How many they are.
-        per_channel: Whether weights get one scale per output channel.
-        symmetric: Whether grids of activations have as many steps below zero as above.
+        grids: What weights and activations are rounded to.
         alpha: Exponent of rule 3.
         context: Runs the float model.
 
@@ -131,13 +142,13 @@ def equalize(
     seen = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context, samples=samples)
     total: dict[str, Vector] = {}
     for pair in pairs:
-        pair.original = pair.magnitude = _expected(seen[pair.tensor.name or ""], pair.bound, symmetric=symmetric)
+        pair.original = pair.magnitude = _expected(seen[pair.tensor.name or ""], pair.bound, symmetric=grids.symmetric)
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
     sides = _sides(pairs)
     for _ in range(SWEEPS):
         change = 0.0
         for pair, side in zip(pairs, sides, strict=True):
-            factor = _factor(pair, side, per_channel=per_channel, alpha=alpha)
+            factor = _factor(pair, side, per_channel=grids.per_channel, alpha=alpha)
             name = pair.tensor.name or ""
             old = total.get(name, np.ones_like(factor))
             factor = np.minimum(np.maximum(old * factor, 1 / LARGEST_FACTOR), LARGEST_FACTOR) / old

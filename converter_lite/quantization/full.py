@@ -30,7 +30,7 @@ from converter_lite.quantization.bias_correction import (
 from converter_lite.quantization.biases import add_bias, widen_for_bias
 from converter_lite.quantization.bodies import decide_inner_nodes
 from converter_lite.quantization.constants import BIAS_OPERATORS, ensure_biases, refuse_broken_constants
-from converter_lite.quantization.equalize import equalize
+from converter_lite.quantization.equalize import Grids, equalize
 from converter_lite.quantization.filters import apply_to_filters, smooth_filters
 from converter_lite.quantization.placement import (
     decide_nodes,
@@ -108,8 +108,7 @@ def quantize_full(
                 model,
                 log.track(head, "equalizing", len(head)),
                 samples=len(head),
-                per_channel=settings.per_channel,
-                symmetric=target.activation.symmetric,
+                grids=Grids(per_channel=settings.per_channel, symmetric=target.activation.symmetric),
                 alpha=settings.smooth_alpha,
                 context=context,
             )

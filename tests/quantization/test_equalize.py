@@ -18,6 +18,7 @@ from converter_lite.quantization.equalize import (
     LARGEST_FACTOR,
     ROOM,
     UNSEEN,
+    Grids,
     _sides,
     _store,
     equalize,
@@ -28,6 +29,8 @@ from tests.support import assert_same_outputs, build, clone, full, normal, run, 
 
 SPREAD = np.geomspace(0.03, 30, 6).astype(np.float32)
 """Factors that bring the channels of the middle tensor out of balance."""
+
+SYMMETRIC = Grids(per_channel=True, symmetric=True)
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,11 @@ def equalized(
     changed = clone(model)
     feeds = samples_of(model, count)
     factors = equalize(
-        changed, feeds, samples=ENOUGH_SAMPLES, per_channel=per_channel, symmetric=True, context=RunContext()
+        changed,
+        feeds,
+        samples=ENOUGH_SAMPLES,
+        grids=Grids(per_channel=per_channel, symmetric=True),
+        context=RunContext(),
     )
     return changed, factors
 
@@ -293,8 +300,8 @@ def test_a_smaller_exponent_moves_less_of_the_spread_into_the_weights_behind() -
     spreads = []
     for alpha in (0.3, 0.6, 0.9):
         model = NETS["Relu"].model()
-        given = {"samples": ENOUGH_SAMPLES, "per_channel": True, "symmetric": True, "context": RunContext()}
-        equalize(model, samples_of(model), alpha=alpha, **given)  # type: ignore[arg-type]
+        feeds, context = samples_of(model), RunContext()
+        equalize(model, feeds, samples=ENOUGH_SAMPLES, grids=SYMMETRIC, alpha=alpha, context=context)
         model.graph.outputs.append(next(node for node in model.graph if node.op_type == "Relu").outputs[0])
         arrays = [run(model, feed)["m"] for feed in samples_of(model)]
         spreads.append(spread(magnitude(np.concatenate(arrays), 1)))
@@ -306,10 +313,7 @@ def test_channels_are_stretched_less_where_few_samples_tell_their_ranges() -> No
     for samples in (8, ENOUGH_SAMPLES, 100):
         changed = clone(model)
         feeds = samples_of(model, 8)
-        context = RunContext()
-        (factor,) = equalize(
-            changed, feeds, samples=samples, per_channel=True, symmetric=True, context=context
-        ).values()
+        (factor,) = equalize(changed, feeds, samples=samples, grids=SYMMETRIC, context=RunContext()).values()
         assert_same_outputs(model, changed, *feeds, rtol=1e-5)
         spreads.append(spread(factor))
     assert spreads[1] == spreads[2] > 10
@@ -329,9 +333,8 @@ def test_grids_with_a_zero_point_keep_room_for_rare_large_values() -> None:
     found = {}
     for symmetric in (True, False):
         model = build(text, w=ones, b=np.zeros(6, np.float32), v=ones)
-        found[symmetric] = equalize(
-            model, feeds, samples=count, per_channel=True, symmetric=symmetric, context=RunContext()
-        )["m"]
+        grids = Grids(per_channel=True, symmetric=symmetric)
+        found[symmetric] = equalize(model, feeds, samples=count, grids=grids, context=RunContext())["m"]
     np.testing.assert_allclose(found[True], [1, 1, 0.1, 0.1, 0.1, 0.1], rtol=0.01)
     expected = np.array([1.0, exceeded_by(UNSEEN, sizes[:, 1]), 0.1])
     assert expected[1] > 1.1
