@@ -174,9 +174,10 @@ def channel_magnitudes(
     found: dict[str, NDArray[np.float32]] = {}
     for number, rows in enumerate(channel_reductions(model, wanted, feeds, context)):
         for (name, op_type), row in zip(wanted, rows, strict=True):
-            place = found.setdefault(name, np.zeros((samples, len(row)), np.float32))[number]
+            if name not in found:
+                found[name] = np.zeros((samples, len(row)), np.float32)
             high = -row if op_type == "ReduceMin" else row
-            np.maximum(high, place, out=place, casting="same_kind")
+            found[name][number] = np.maximum(high, found[name][number])
     return found
 
 
