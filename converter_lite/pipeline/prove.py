@@ -29,6 +29,7 @@ from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LARGE_PROOF_SAMP
 from converter_lite.pipeline.result import accuracy_to_json, speed_to_json
 from converter_lite.pipeline.speed import Speed, compare_speed, loads_slowly, slow_kinds
 from converter_lite.pipeline.summary import accuracy_lines
+from converter_lite.quantization.answers import least_answers
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.reports.accuracy import OutputAccuracy
@@ -114,7 +115,7 @@ class Proof:
         self._original = original
         self._is_large = is_larger_than_memory(original)
         self._reference: Session | None = None
-        self._open_axes = _open_axes(original)
+        self._open_axes, self._answers = _open_axes(original), least_answers(original)
         self._request = request
         self._dataset = dataset
         self._context = context
@@ -191,7 +192,14 @@ class Proof:
         feeds = self._feeds(interface, self._dataset, model, quantized.plan)
         tracked = self._context.log.track(feeds, "proving", self.samples)
         try:
-            accuracy = compare(reference, session, tracked, open_axes=self._open_axes, threads=self._side_by_side)
+            accuracy = compare(
+                reference,
+                session,
+                tracked,
+                open_axes=self._open_axes,
+                answers=self._answers,
+                threads=self._side_by_side,
+            )
         except ModelError as error:
             if self.is_real:
                 raise

@@ -62,4 +62,8 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, kind: st
             f"  {output.name:<28} {output.cosine:9.6f} {output.least_cosine:9.6f} {output.sqnr:8.2f} "
             f"{output.max_error:10.4g} {output.max_value:10.4g}"
         )
+        if output.empty:
+            lines.append(
+                f"    neither model finds anything in {output.empty} of them; the cosines are those of the others"
+            )
     return lines

@@ -12,8 +12,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.execution.ordered import map_ordered
-from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.kernels.similarity import are_both_below, cosine_similarity
 from converter_lite.kernels.tails import exceeded_by
+from converter_lite.quantization.answers import least_answers
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import open_session
@@ -32,9 +33,10 @@ class Score:
     """Accuracy of all outputs over all samples.
 
     Attributes:
-        cosine: Mean cosine with the float outputs, of the worst output; -1 if values are not finite.
+        cosine: Mean cosine with the float outputs, of the worst output, over samples in which one of both finds something
+            (:mod:`~converter_lite.quantization.answers`); -1 if values are not finite.
         error: Largest absolute difference of any output value; infinite where values are not finite.
-        noise: Squared error over squared signal, mean over outputs and samples; infinite likewise.
+        noise: Squared error over squared signal, mean over outputs and such samples; infinite likewise.
         doubt: Standard error of that mean cosine, as far as the samples that are compared stand for others.
         rare_error: The error that one sample of ``RARE`` is expected to exceed, at least ``error``.
     """
@@ -61,6 +63,8 @@ class Scorer:
 
     def __init__(self, reference: ir.Model, feeds: Sequence[Feed], context: RunContext) -> None:
         self._context = context
+        answers = least_answers(reference)
+        self._nothing = [answers.get(value.name or "", 0.0) for value in reference.graph.outputs]
         self._expected: list[Outputs] = []
         session, room = self._session(reference), SCORE_BYTES
         for feed in feeds:
@@ -79,15 +83,16 @@ class Scorer:
     def of(self, run: Callable[[int], Outputs]) -> Score:
         """Score of what gives the outputs for a number of ``feeds``, in the order of the float graph; called in threads."""
 
-        def compare(item: tuple[int, Outputs]) -> list[Score]:
-            return [_score(x, y) for x, y in zip(item[1], run(item[0]), strict=True)]
+        def compare(item: tuple[int, Outputs]) -> list[_Compared]:
+            return [_score(*pair) for pair in zip(item[1], run(item[0]), self._nothing, strict=True)]
 
         rows = list(map_ordered(compare, enumerate(self._expected), self._context.threads))
-        cosines = [_mean([row[i].cosine for row in rows]) for i in range(len(rows[0]))]
+        telling = [[row[i] for row in rows if row[i].is_telling] for i in range(len(rows[0]))]
+        cosines = [_mean([one.cosine for one in output]) for output in telling if output]
         cosine, doubt = min(cosines, default=(1.0, 0.0))
-        scores = [score for row in rows for score in row]
-        noise = sum(score.noise for score in scores) / max(len(scores), 1)
-        errors = [max((score.error for score in row), default=0.0) for row in rows]
+        noises = [one.noise for output in telling for one in output]
+        noise = sum(noises) / max(len(noises), 1)
+        errors = [max((one.error for one in row), default=0.0) for row in rows]
         return Score(cosine, max(errors), noise, float(exceeded_by(1 / RARE, errors)), doubt)
 
     def _session(self, model: ir.Model) -> Session:
@@ -106,13 +111,27 @@ def _mean(values: Sequence[float]) -> tuple[float, float]:
     return mean, math.sqrt(squares / (count * max(count - 1, 1)))
 
 
-def _score(expected: NDArray[Any], given: NDArray[Any]) -> Score:
-    """Of one output of one sample, where the float values are finite."""
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """One output of one sample; where it is not telling, both graphs find nothing in the sample, and only ``error`` counts."""
+
+    cosine: float
+    error: float
+    noise: float
+    is_telling: bool = True
+
+
+def _score(expected: NDArray[Any], given: NDArray[Any], nothing: float) -> _Compared:
+    """Where the float values are finite; values below ``nothing`` find nothing."""
     x, y = expected.astype(np.float64).reshape(-1), given.astype(np.float64).reshape(-1)
     finite = np.isfinite(x)
     if x.shape != y.shape or not np.all(np.isfinite(y[finite])):
-        return Score(-1.0, math.inf, math.inf, math.inf)
+        return _Compared(-1.0, math.inf, math.inf)
     x, y = x[finite], y[finite]
     difference = x - y
-    noise = float(np.sum(difference * difference)) / max(float(np.sum(x * x)), np.finfo(np.float64).tiny)
-    return Score(cosine_similarity(x, y), float(np.abs(difference).max(initial=0.0)), noise)
+    error = float(np.abs(difference).max(initial=0.0))
+    if are_both_below(x, y, nothing):
+        return _Compared(1.0, error, 0.0, is_telling=False)
+    signal = max(float(np.sum(x * x)), nothing * nothing, np.finfo(np.float64).tiny)
+    noise = float(np.sum(difference * difference)) / signal
+    return _Compared(cosine_similarity(x, y), error, noise)

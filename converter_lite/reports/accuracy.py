@@ -11,11 +11,12 @@ class OutputAccuracy:
 
     Attributes:
         name: Output name.
-        cosine: Mean cosine similarity over the samples.
+        cosine: Mean cosine similarity over the samples that are not empty.
         least_cosine: The lowest one.
         sqnr: Signal to quantization noise ratio over all samples, dB; infinite when equal.
         max_error: Largest absolute difference.
         max_value: Largest absolute value of the float output.
+        empty: Samples in which neither model finds anything (:mod:`converter_lite.quantization.answers`).
     """
 
     name: str
@@ -24,3 +25,4 @@ class OutputAccuracy:
     sqnr: float
     max_error: float
     max_value: float
+    empty: int = 0

@@ -64,7 +64,7 @@ def test_the_json_result_of_a_success_is_complete(workshop: Workshop) -> None:
     assert (artefact["format"], artefact["path"]) == ("ONNX", "out.onnx")
     assert artefact["bytes"] == Path("out.onnx").stat().st_size
     assert (artefact["samples"], artefact["real_samples"]) == (4, True)
-    assert set(artefact["accuracy"][0]) == {"name", "cosine", "least_cosine", "sqnr", "max_error", "max_value"}
+    assert set(artefact["accuracy"][0]) == {"name", "cosine", "least_cosine", "sqnr", "max_error", "max_value", "empty"}
 
 
 def test_the_json_hash_is_that_of_the_file(workshop: Workshop) -> None:

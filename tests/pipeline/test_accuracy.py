@@ -150,3 +150,31 @@ def test_an_output_that_can_never_be_compared_has_cosine_zero() -> None:
 def test_another_length_of_an_axis_that_is_known_is_an_error(open_axes: dict[str, frozenset[int]]) -> None:
     with pytest.raises(QualityError, match="shape"):
         compare(Fixed(y=np.ones((1, 9))), Growing(), samples(0), open_axes=open_axes)
+
+
+def test_samples_in_which_neither_model_finds_anything_have_no_cosine() -> None:
+    class Found(Fixed):
+        def run(self, feed: Any) -> dict[str, Array]:
+            return {"y": self._outputs["y"] * feed["shift"]}
+
+    reference, written = Found(y=np.array([1.0, 0.0])), Found(y=np.array([0.6, 0.8]))
+    pairs = [({"shift": np.float32(scale)},) * 2 for scale in (1e-3, 1.0, 1e-7, 1e-3)]
+    (accuracy,) = compare(reference, written, pairs, answers={"y": 1 / 256})
+    assert (accuracy.cosine, accuracy.least_cosine) == pytest.approx((0.6, 0.6))
+    assert accuracy.empty == 3
+    (plain,) = compare(reference, written, pairs)
+    assert (plain.cosine, plain.empty) == (pytest.approx(0.6), 0)
+
+
+def test_a_file_that_finds_what_is_not_there_has_a_cosine() -> None:
+    (accuracy,) = compare(
+        Fixed(y=np.array([1e-7, 0])), Fixed(y=np.array([0, 1e-2])), samples(0), answers={"y": 1 / 256}
+    )
+    assert (accuracy.cosine, accuracy.empty) == (0, 0)
+
+
+def test_an_output_that_finds_nothing_in_any_sample_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    empty = Fixed(y=np.array([1e-7, 0])), Fixed(y=np.array([0, 1e-7]))
+    (accuracy,) = compare(*empty, samples(0, 0), answers={"y": 1 / 256})
+    assert (accuracy.cosine, accuracy.empty) == (1, 2)
+    assert "output y: nothing is found in any sample" in caplog.text
