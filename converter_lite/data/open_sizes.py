@@ -31,8 +31,11 @@ STEPS = 64
 MOST_BESIDE_STEPS = 512
 """Largest length that is tried beside them: two open axes have it each."""
 
+MOST_FIELDS = 4
+"""More positions than that, each read by itself, are steps; fewer are queries, keys and values, or sides of a shape."""
+
 MOST_TOLD = 4
-"""Most lengths that are tried because weights have them."""
+"""Most lengths that are tried because nodes or weights have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +69,31 @@ USUAL_SIZES = OpenSizes()
 
 
 def other_sizes(model: ir.Model) -> Iterator[OpenSizes]:
-    """Choices for a model that cannot run the usual one: what its weights tell first."""
-    told = told_lengths(model)
-    lengths = (*told, *OTHER_LENGTHS)
+    """Choices for a model that cannot run the usual one: what its nodes and weights tell first."""
+    told = tuple(dict.fromkeys((*unrolled_lengths(model), *told_lengths(model))))
+    lengths = tuple(dict.fromkeys((*told, *OTHER_LENGTHS)))
     for length in lengths:
         yield OpenSizes(length)
     for side in OTHER_SIDES:
         yield OpenSizes(side=side)
     yield OpenSizes(side=1)  # a decoder of a window, with as few positions in its caches as it was exported with
     yield OpenSizes(length=1)  # a decoder of one token at a time
-    for length in (SEQUENCE_LENGTH, *lengths):
+    for length in dict.fromkeys((SEQUENCE_LENGTH, *lengths)):
         yield OpenSizes(length, states=True)
-    for length in (SEQUENCE_LENGTH, *told, *(length for length in OTHER_LENGTHS if length <= MOST_BESIDE_STEPS)):
+    short = (length for length in OTHER_LENGTHS if length <= MOST_BESIDE_STEPS)
+    for length in dict.fromkeys((SEQUENCE_LENGTH, *told, *short)):
         yield OpenSizes(length, first=STEPS)
+
+
+def unrolled_lengths(model: ir.Model) -> tuple[int, ...]:
+    """Steps of loops over time that an exporter unrolled, the most first: each step reads its own position of one tensor."""
+    read: dict[tuple[ir.Value, int], set[int]] = {}
+    for node in model.graph:
+        data, index = (g.input_at(node, 0), g.scalar(g.input_at(node, 1))) if node.op_type == "Gather" else (None, None)
+        if data is not None and index is not None:
+            read.setdefault((data, g.int_attribute(node, "axis", 0)), set()).add(int(index))
+    steps = {len(places) for places in read.values() if places == set(range(len(places)))}
+    return tuple(sorted((count for count in steps if count > MOST_FIELDS), reverse=True)[:MOST_TOLD])
 
 
 def told_lengths(model: ir.Model) -> tuple[int, ...]:
