@@ -20,6 +20,7 @@ from converter_lite.analysis.held import Held, HeldSums
 from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
 from converter_lite.analysis.tensor_errors import TensorError, TensorErrorSums
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE
+from converter_lite.quantization.answers import least_answers
 from converter_lite.quantization.equalize import HOMOGENEOUS
 from converter_lite.reports.observation import Pair, grouped, observable, shapes
 from converter_lite.runtime.context import RunContext
@@ -202,8 +203,9 @@ class _Group:
         self.alone: Session | None = None if cut is None else open_session(engine, cut)
         self.held: dict[str, Held | None] = {}
         self._sums = {pair.origin: HeldSums() for pair in pairs}
-        self.accumulated = {pair.origin: TensorErrorSums() for pair in pairs}
-        self.local = {pair.origin: TensorErrorSums() for pair in pairs}
+        answers = least_answers(reference)
+        self.accumulated = {pair.origin: TensorErrorSums(answers.get(pair.origin, 0.0)) for pair in pairs}
+        self.local = {pair.origin: TensorErrorSums(answers.get(pair.origin, 0.0)) for pair in pairs}
 
     def look_at(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
         """Use a sample to find the order of channels and the factors of an equalization."""

@@ -71,6 +71,9 @@ def summary(comparison: Comparison) -> Iterator[str]:
         yield f"layers with a factor per channel (equalization), which is undone before comparing: {comparison.equalized}"
     if comparison.reordered:
         yield f"layers with their channels in another order, which is undone before comparing: {comparison.reordered}"
+    for error in comparison.layers:
+        if error.accumulated.empty:
+            yield empty_samples(error.layer.tensor, error.accumulated)
     if first is None:
         yield f"no layer breaks: all mean cosines reach {comparison.threshold:g}"
     else:
@@ -78,6 +81,11 @@ def summary(comparison: Comparison) -> Iterator[str]:
             f"first layer that breaks: {first.layer.tensor} ({first.layer.op_type}), "
             f"cosine {first.accumulated.cosine:.6f} below {comparison.threshold:g}"
         )
+
+
+def empty_samples(tensor: str, error: TensorError) -> str:
+    """The sentence about an output that answers no to some samples."""
+    return f"{tensor}: neither model finds anything in {counted(error.empty, 'sample')}; the cosines are those of the others"
 
 
 def csv_text(comparison: Comparison) -> str:
@@ -135,6 +143,7 @@ def _layer(comparison: Comparison, error: LayerError) -> dict[str, Any]:
         "equalized": None if factors is None else {"least": float(factors.min()), "largest": float(factors.max())},
         "reordered": error.scaled.is_reordered,
         "broken": comparison.is_broken(error),
+        "empty": error.accumulated.empty,
     }
 
 

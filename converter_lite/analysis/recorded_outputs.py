@@ -12,12 +12,13 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.analysis.comparison import results
-from converter_lite.analysis.comparison_report import numbers
+from converter_lite.analysis.comparison_report import empty_samples, numbers
 from converter_lite.analysis.polygraphy import Sample, read_polygraphy
 from converter_lite.analysis.recorded import read_archive
 from converter_lite.analysis.tensor_errors import TensorError, TensorErrorSums
 from converter_lite.data.inputs import format_shape
 from converter_lite.errors import DataError, did_you_mean
+from converter_lite.quantization.answers import least_answers
 from converter_lite.reports.csv_rows import name_field, number_field
 from converter_lite.reports.observation import observable
 from converter_lite.runtime.context import RunContext
@@ -101,7 +102,8 @@ def compare_recorded(
         near = did_you_mean(unknown[0], known)
         raise DataError(f"the float model has no tensor called {', '.join(unknown[:5])}{near}", where=where)
     session = open_session(context.engine, observable(reference, names))
-    sums = {name: TensorErrorSums() for name in names}
+    answers = least_answers(reference)
+    sums = {name: TensorErrorSums(answers.get(name, 0.0)) for name in names}
     pairs = list(zip(feeds, recorded, strict=True))
     for index, (feed, given) in enumerate(context.log.track(pairs, "comparing", len(pairs))):
         expected = session.run(feed)
@@ -132,6 +134,13 @@ def table(comparison: RecordedComparison, *, worst_first: bool, shown: int) -> I
         yield found.tensor, *numbers, f"{error.max_error:.4g}", f"{error.max_value:.4g}", "output" * found.is_output
 
 
+def notes(comparison: RecordedComparison) -> Iterator[str]:
+    """Sentences under the table."""
+    for found in comparison.errors:
+        if found.error.empty:
+            yield empty_samples(found.tensor, found.error)
+
+
 def csv_text(comparison: RecordedComparison) -> str:
     """All tensors in graph order."""
     lines = ["Tensor,Cosine,LeastCosine,SqnrDb,MaxError,MaxValue,Output"]
@@ -144,7 +153,12 @@ def csv_text(comparison: RecordedComparison) -> str:
 def to_json(comparison: RecordedComparison) -> dict[str, Any]:
     """Plain data; numbers that JSON lacks are ``null``."""
     layers = [
-        {"tensor": found.tensor, "is_output": found.is_output, "accumulated": numbers(found.error)}
+        {
+            "tensor": found.tensor,
+            "is_output": found.is_output,
+            "accumulated": numbers(found.error),
+            "empty": found.error.empty,
+        }
         for found in comparison.errors
     ]
     return {"samples": comparison.samples, "unmatched_quantized": list(comparison.unknown), "layers": layers}

@@ -17,11 +17,12 @@ class TensorError:
     """Errors of one tensor.
 
     Attributes:
-        cosine: Mean cosine similarity over the samples; NaN if values are not finite.
+        cosine: Mean cosine similarity over the samples that are not empty; NaN if values are not finite.
         least_cosine: The lowest one.
         sqnr: Signal to quantization noise ratio over all samples, dB; infinite when equal.
         max_error: Largest absolute difference.
         max_value: Largest absolute float value.
+        empty: Samples in which neither graph finds anything (:mod:`converter_lite.quantization.answers`).
     """
 
     cosine: float
@@ -29,13 +30,18 @@ class TensorError:
     sqnr: float
     max_error: float
     max_value: float
+    empty: int = 0
 
 
 class TensorErrorSums:
-    """Accumulates errors of one tensor; another shape, or values that are not finite while the float ones are, break it."""
+    """Accumulates errors of one tensor; another shape, or values that are not finite while the float ones are, break it.
 
-    def __init__(self) -> None:
-        self._sums = ErrorSums()
+    Args:
+        nothing: See :class:`~converter_lite.kernels.similarity.ErrorSums`.
+    """
+
+    def __init__(self, nothing: float = 0.0) -> None:
+        self._sums = ErrorSums(nothing=nothing)
         self._is_broken = False
 
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
@@ -57,4 +63,4 @@ class TensorErrorSums:
             return TensorError(math.nan, math.nan, -math.inf, math.inf, sums.max_value)
         if not sums.count:
             return None
-        return TensorError(sums.cosine, sums.least_cosine, sums.sqnr, sums.max_error, sums.max_value)
+        return TensorError(sums.cosine, sums.least_cosine, sums.sqnr, sums.max_error, sums.max_value, sums.empty)

@@ -213,6 +213,8 @@ def _compare_recorded(wish: _Wish) -> None:
         found = recorded.compare_recorded(reference, feeds, outputs, where=str(wish.quantized_model), context=context)
         log.info(f"{counted(found.samples, 'recorded sample')}, {counted(len(found.errors), 'tensor')}")
         log.info("\n".join(columns(list(recorded.table(found, worst_first=wish.order == "worst", shown=wish.shown)))))
+        for line in recorded.notes(found):
+            log.info(line)
         if found.unknown:
             log.warning(f"without a counterpart in the float model: {', '.join(found.unknown)}")
         if wish.csv is not None:

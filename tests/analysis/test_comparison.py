@@ -246,3 +246,15 @@ def test_a_normalization_that_is_kept_is_compared_behind_its_layer() -> None:
     assert result.first_broken is None
     same = compare_models(model, clone(model), samples_of(model, 2), context=RunContext(threads=1))
     assert [error.layer.tensor for error in same.layers] == ["conv", "m", "y"]
+
+
+def test_an_output_that_finds_nothing_breaks_no_layer() -> None:
+    quiet = build("g (float[1,4] x) => (float[1,4] y) { a = Add(x, b) y = Sigmoid(a) }", b=np.full(4, -16, np.float32))
+    other = build(
+        "g (float[1,4] x) => (float[1,4] y) { a = Add(x, b) y = Sigmoid(a) }", b=-17 - np.arange(4, dtype=np.float32)
+    )
+    result = compare(quiet, other)
+    (found,) = (error.accumulated for error in result.layers if error.is_output)
+    assert (found.cosine, found.empty) == (1, 3)
+    assert "y: neither model finds anything in 3 samples; the cosines are those of the others" in list(summary(result))
+    assert [layer["empty"] for layer in to_json(result)["layers"] if layer["is_output"]] == [3]

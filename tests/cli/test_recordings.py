@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
 
 from tests.cli.workshop import FULL, Workshop, command
-from tests.support import run
+from tests.support import build_proto, run
 
 SAMPLES = [{"x": np.random.default_rng(seed).standard_normal((1, 3, 8, 8), np.float32)} for seed in range(3)]
 
@@ -62,6 +63,17 @@ def test_recorded_outputs_are_compared(recorded: Workshop, inputs: str, outputs:
 def test_one_file_holds_one_sample(recorded: Workshop) -> None:
     made = command("compare", "model.onnx", "outputs/1.npz", "--inputs=inputs/1.npz")
     assert "1 recorded sample, 1 tensor" in made.out
+
+
+def test_recorded_outputs_that_find_nothing_have_no_cosine(workshop: Workshop) -> None:
+    graph = "g (float[1,4] x) => (float[1,4] y) { a = Add(x, b) y = Sigmoid(a) }"
+    onnx.save(build_proto(graph, b=np.full(4, -16, np.float32)), "quiet.onnx")
+    np.savez("in.npz", x=np.ones((1, 4), np.float32))
+    np.savez("zeros.npz", y=np.zeros((1, 4), np.float32))
+    made = command("compare", "quiet.onnx", "zeros.npz", "--inputs=in.npz", "--minCosine=0.9", "--json=c.json")
+    assert (made.status, made.err) == (0, "")
+    assert "y: neither model finds anything in 1 sample" in made.out
+    assert json.loads(Path("c.json").read_text(encoding="utf-8"))["layers"][0]["empty"] == 1
 
 
 @pytest.mark.parametrize(
