@@ -6,7 +6,8 @@ Rules:
    are what the next layer reads.
 2. By position: operators between tensors that were matched by name correspond if they compute the same on the same number of
    elements, in the same order. A tensor between a layer and its Relu or Clip is left out if the latter is matched.
-3. A Relu or Clip of the float graph that the quantized graph does by saturation belongs to the layer before.
+3. A Relu or Clip belongs to the layer before, whether the quantized graph does it by saturation or has it, too: grids saturate
+   where it cuts off, and equalization may give channels that it cuts off any values.
 4. A BatchNormalization, or its Mul and Add, that the quantized graph lacks is folded into the layer before, whatever the result
    of that layer is called: the tensor is the one behind it.
 5. A float tensor whose only reader, directly or through others like it, makes a matched tensor is part of that layer.
@@ -105,14 +106,16 @@ def align(
         found.setdefault(name, (tap, BY_POSITION))
     found = {n: m for n, m in found.items() if shapes[n] == quantized_shapes.get(m[0].value)}
     found = _last_of_each_entry(tensors, found)
-    outputs = zip(reference.graph.outputs, quantized.graph.outputs, strict=False)
-    for expected, given in outputs:
+    for expected, given in zip(reference.graph.outputs, quantized.graph.outputs, strict=False):
         if (
             expected.name is not None
             and expected.name in shapes
             and shapes[expected.name] == quantized_shapes.get(given.name or "")
         ):
             found[expected.name] = (Tap(given.name or "", given.name or ""), BY_NAME)
+    outputs = {value.name for value in reference.graph.outputs}
+    inner = {value.name for value in tensors if _ends_in(value, set(found))} - outputs
+    found = {name: match for name, match in found.items() if name not in inner}
     owner = _owners(tensors, set(found))
     layers = [
         _layer(value, *found[value.name], tensors, owner) for value in tensors if value.name and value.name in found

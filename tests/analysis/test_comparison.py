@@ -90,7 +90,7 @@ def test_factors_of_an_equalization_are_undone() -> None:
         assert value.const_value is not None
         value.const_value = ir.Tensor(value.const_value.numpy() * factor, name=name)
     result = compare(reference, scaled)
-    assert result.equalized == 2  # the convolution and its Relu are two layers: nothing saturates here
+    assert result.equalized == 1  # the convolution with its Relu
     assert all(error.accumulated.sqnr > 80 for error in result.layers)
     assert all(error.local is not None and error.local.sqnr > 80 for error in result.layers)
 
@@ -217,7 +217,7 @@ def test_a_layer_that_keeps_its_name_with_a_folded_normalization_is_no_false_ala
     rest = {} if spelled_out else {"mean": np.zeros(8, np.float32), "var": np.full(8, 1 - 1e-5, np.float32)}
     head = "g (float[1,3,9,9] x) => (float[1,8,7,7] y)"
     reference = build(
-        f"{head} {{ conv = Conv(x, w, b) {normalization} y = Relu(n) }}",
+        f"{head} {{ conv = Conv(x, w, b) {normalization} y = Tanh(n) }}",
         opset=17,
         w=weight,
         b=bias,
@@ -226,7 +226,7 @@ def test_a_layer_that_keeps_its_name_with_a_folded_normalization_is_no_false_ala
         **rest,
     )
     folded = build(
-        f"{head} {{ conv = Conv(x, w, b) y = Relu(conv) }}",
+        f"{head} {{ conv = Conv(x, w, b) y = Tanh(conv) }}",
         opset=17,
         w=weight * scale.reshape(8, 1, 1, 1),
         b=bias * scale + shift,
@@ -238,7 +238,7 @@ def test_a_layer_that_keeps_its_name_with_a_folded_normalization_is_no_false_ala
 
 def test_a_normalization_that_is_kept_is_compared_behind_its_layer() -> None:
     model = build(
-        "g (float[1,3,9,9] x) => (float[1,8,7,7] y) { conv = Conv(x, w) m = Mul(conv, s) y = Relu(m) }",
+        "g (float[1,3,9,9] x) => (float[1,8,7,7] y) { conv = Conv(x, w) m = Mul(conv, s) y = Tanh(m) }",
         w=normal(8, 3, 3, 3),
         s=np.linspace(-4, 4, 8, dtype=np.float32).reshape(1, 8, 1, 1),
     )
@@ -258,3 +258,17 @@ def test_an_output_that_finds_nothing_breaks_no_layer() -> None:
     assert (found.cosine, found.empty) == (1, 3)
     assert "y: neither model finds anything in 3 samples; the cosines are those of the others" in list(summary(result))
     assert [layer["empty"] for layer in to_json(result)["layers"] if layer["is_output"]] == [3]
+
+
+def test_values_that_a_relu_cuts_off_break_no_layer() -> None:
+    text = """g (float[1,3,8,8] x) => (float[1,5] y) {
+        c = Conv(x, w, b) r = Relu(c) p = GlobalAveragePool(r) f = Flatten(p) y = MatMul(f, v) }"""
+    weight, bias, last = normal(8, 3, 3, 3) / 4, normal(8), normal(8, 5)
+    bias[3] = -100.0
+    wild = weight.copy(), bias.copy()
+    for array in wild:
+        array[3] *= 1e5
+    plain, other = (build(text, w=w, b=b, v=last) for w, b in ((weight, bias), wild))
+    result = compare(plain, other)
+    assert result.layers[0].layer.tensor == "r"
+    assert result.first_broken is None
