@@ -85,7 +85,7 @@ def summary(comparison: Comparison) -> Iterator[str]:
 
 def empty_samples(tensor: str, error: TensorError) -> str:
     """The sentence about an output that answers no to some samples."""
-    return f"{tensor}: neither model finds anything in {counted(error.empty, 'sample')}; the cosines are those of the others"
+    return f"{tensor}: {counted(error.empty, 'sample')} without a cosine, because neither model finds anything"
 
 
 def csv_text(comparison: Comparison) -> str:

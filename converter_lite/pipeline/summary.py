@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from converter_lite.log import counted
+
 if TYPE_CHECKING:
     from converter_lite.pipeline.result import Artefact, ConvertResult
     from converter_lite.pipeline.speed import Speed
@@ -64,6 +66,6 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, kind: st
         )
         if output.empty:
             lines.append(
-                f"    neither model finds anything in {output.empty} of them; the cosines are those of the others"
+                f"    {counted(output.empty, 'sample')} without a cosine, because neither model finds anything"
             )
     return lines

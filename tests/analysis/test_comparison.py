@@ -256,7 +256,7 @@ def test_an_output_that_finds_nothing_breaks_no_layer() -> None:
     result = compare(quiet, other)
     (found,) = (error.accumulated for error in result.layers if error.is_output)
     assert (found.cosine, found.empty) == (1, 3)
-    assert "y: neither model finds anything in 3 samples; the cosines are those of the others" in list(summary(result))
+    assert "y: 3 samples without a cosine, because neither model finds anything" in list(summary(result))
     assert [layer["empty"] for layer in to_json(result)["layers"] if layer["is_output"]] == [3]
 
 

@@ -72,7 +72,7 @@ def test_recorded_outputs_that_find_nothing_have_no_cosine(workshop: Workshop) -
     np.savez("zeros.npz", y=np.zeros((1, 4), np.float32))
     made = command("compare", "quiet.onnx", "zeros.npz", "--inputs=in.npz", "--minCosine=0.9", "--json=c.json")
     assert (made.status, made.err) == (0, "")
-    assert "y: neither model finds anything in 1 sample" in made.out
+    assert "y: 1 sample without a cosine, because neither model finds anything" in made.out
     assert json.loads(Path("c.json").read_text(encoding="utf-8"))["layers"][0]["empty"] == 1
 
 
