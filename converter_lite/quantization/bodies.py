@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.quantization.plan import NodeMode, QuantPlan
-from converter_lite.targets.operands import RECURRENT, is_small, stored_weights
+from converter_lite.targets.operands import RECURRENT, SAVES_NOTHING, is_small, stored_weights
 
 STORED = ("Conv", "ConvTranspose", "Gemm", "MatMul", *RECURRENT)
 """Operators whose weights are stored."""
@@ -34,6 +34,6 @@ def decide_inner_nodes(graph: ir.Graph, plan: QuantPlan, skip: frozenset[str]) -
         if node.name in skip:
             plan.keep_float(node, "named in skip_quant_node")
         elif any(len(g.static_shape(weight) or ()) < 2 for weight in weights) or is_small(node):
-            plan.keep_float(node, "its weights are so small that integers save nothing")
+            plan.keep_float(node, SAVES_NOTHING)
         else:
             plan.quantize(node, NodeMode.WEIGHT)

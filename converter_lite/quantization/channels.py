@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.passes.channelwise import BATCHNORM
 from converter_lite.targets.operands import weight_of
 
 KEEPING = frozenset(
@@ -47,12 +49,14 @@ class Channels:
         count: How many.
         places: Constants that follow the order.
         readers: Layers that sum over the channels, and the channels' position in their weights.
+        normalized: Tensors with statistics of a folded normalization, and the channels' position in these.
         is_fixed: Whether they are read by something that cannot follow.
     """
 
     count: int
     places: list[Place] = field(default_factory=list)
     readers: list[tuple[ir.Node, Place]] = field(default_factory=list)
+    normalized: list[tuple[ir.Value, int]] = field(default_factory=list)
     is_fixed: bool = False
     joined: Channels | None = None
 
@@ -66,18 +70,24 @@ class Channels:
         if own is not others:
             own.places += others.places
             own.readers += others.readers
+            own.normalized += others.normalized
             own.is_fixed |= others.is_fixed
             others.joined = own
 
     def reorder(self, order: NDArray[np.intp]) -> None:
-        """Reorder the constants."""
+        """Reorder the constants, and statistics."""
         for place in (*self.places, *(place for _, place in self.readers)):
             array = g.constant(place.constant)
             assert array is not None
-            index = np.arange(array.shape[place.axis])
-            index[place.start : place.start + self.count] = place.start + order
-            changed = np.ascontiguousarray(np.take(array, index, axis=place.axis))
+            changed = self._reordered(array, order, place.start, place.axis)
             place.constant.const_value = ir.Tensor(changed, dtype=place.constant.dtype, name=place.constant.name)
+        for value, start in self.normalized:
+            value.meta[BATCHNORM] = tuple(self._reordered(array, order, start, 0) for array in value.meta[BATCHNORM])
+
+    def _reordered(self, array: NDArray[Any], order: NDArray[np.intp], start: int, axis: int) -> NDArray[Any]:
+        index = np.arange(array.shape[axis])
+        index[start : start + self.count] = start + order
+        return np.ascontiguousarray(np.take(array, index, axis=axis))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +98,12 @@ class _Layout:
     parts: tuple[Channels, ...]
 
     def places(self, constant: ir.Value, axis: int) -> list[tuple[Channels, Place]]:
+        return [(part, Place(constant, axis, start)) for part, start in self.starts()]
+
+    def starts(self) -> list[tuple[Channels, int]]:
+        """The parts, and the position of the first channel of each."""
         starts = np.cumsum([0, *(part.count for part in self.parts)])
-        return [(p, Place(constant, axis, int(start))) for p, start in zip(self.parts, starts, strict=False)]
+        return [(part, int(start)) for part, start in zip(self.parts, starts, strict=False)]
 
 
 def free_channels(graph: ir.Graph) -> list[Channels]:
@@ -116,6 +130,9 @@ class _Finder:
                 self.fix(value)
         elif node.outputs:
             self._layouts[node.outputs[0]] = layout
+            if BATCHNORM in node.outputs[0].meta:
+                for part, start in layout.starts():
+                    part.root().normalized.append((node.outputs[0], start))
 
     def fix(self, value: ir.Value) -> None:
         """The order of a tensor's channels stays as it is."""

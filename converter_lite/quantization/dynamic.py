@@ -1,13 +1,14 @@
 """Dynamic quantization: integer weights now, activations quantized at run time.
 
-For matrix products with constant weights, and LSTMs where a runtime has an operator for them. Weights of other recurrent layers,
-of products that would take longer with integers, and embedding tables are stored as integers, and computed with as floats.
+For matrix products with constant weights, and LSTMs where a runtime has an operator for them. Weights of convolutions and other
+recurrent layers, of products that would take longer with integers or have no integer form, and embedding tables are stored as
+integers, and computed with as floats.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,18 +31,21 @@ from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.rows import LowerBounds
 from converter_lite.quantization.settings import DynamicSettings
+from converter_lite.quantization.small_numbers import small_number_nodes
 from converter_lite.quantization.smooth import (
     SAMPLES,
     apply_smoothing,
     smooth_expected_products,
     smooth_products,
 )
+from converter_lite.quantization.stored_convolutions import CONVOLUTIONS, round_convolutions
 from converter_lite.runtime.blocks import is_larger_than_memory
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.devices import SYMMETRIC_WEIGHT
 from converter_lite.targets.operands import (
     FLOAT_TYPES,
+    SAVES_NOTHING,
     bias_of,
     has_short_columns,
     is_recurrent,
@@ -65,8 +69,9 @@ FITTED_COLUMNS = 4096
 
 
 def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -> QuantPlan:
-    """Products with constant weights and LSTMs become dynamic, tables and other recurrent weights are stored as integers."""
+    """Products with constant weights and LSTMs become dynamic; tables and the weights of other layers are stored as integers."""
     plan = QuantPlan(target)
+    signals = small_number_nodes(model.graph)
     bounds = None if settings.weight_per_channel or not settings.rows else LowerBounds(model.graph)
     for node in model.graph:
         if node.op_type == "Gather" and _is_table(node):
@@ -76,17 +81,15 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
                 plan.quantize(node, NodeMode.WEIGHT)
         elif is_recurrent(node) and stored_weights(node):
             if is_small(node):
-                plan.keep_float(node, "its weights are so small that integers save nothing")
+                plan.keep_float(node, SAVES_NOTHING)
             else:
                 computes = settings.recurrent is NodeMode.DYNAMIC and has_integer_form(node) and is_faster(node)
                 plan.quantize(node, NodeMode.DYNAMIC if computes else NodeMode.WEIGHT)
-        elif node.op_type not in PRODUCTS or node.domain not in ("", "ai.onnx"):
-            plan.keep_float(node, "is neither a matrix product nor a table")
-        elif reason := _refusal(node):
+        elif node.op_type not in (*PRODUCTS, *CONVOLUTIONS) or node.domain not in ("", "ai.onnx"):
+            plan.keep_float(node, "has no weight to quantize")
+        elif reason := _stays_float(node, signals):
             plan.keep_float(node, reason)
-        elif g.is_constant(node.inputs[0]) and is_small(node):
-            plan.keep_float(node, "it multiplies constants")
-        elif g.is_constant(node.inputs[0]):
+        elif node.op_type in CONVOLUTIONS or _has_no_form(node) or g.is_constant(node.inputs[0]):
             plan.quantize(node, NodeMode.WEIGHT)
         else:
             zero_point = None if bounds is None else bounds.zero_point(node.inputs[0])
@@ -177,9 +180,10 @@ def quantize_dynamic(
         refuse_broken_constants(model, plan)
         smoothing = settings.smoothing and settings.weight_per_channel
         if smoothing and samples is not None:
-            feeds = samples.head(SAMPLES)
             remedies = Remedies(rows=settings.rows)
-            smooth_products(model, plan, feeds, mode=NodeMode.DYNAMIC, remedies=remedies, context=context)
+            smooth_products(
+                model, plan, samples.head(SAMPLES), mode=NodeMode.DYNAMIC, remedies=remedies, context=context
+            )
         elif smoothing and not is_larger_than_memory(model):
             smooth_expected_products(model, plan, context.log)
     is_portable = settings.portable if given is None else given.cannot_saturate
@@ -190,8 +194,10 @@ def quantize_dynamic(
     if given is None:
         _find_params(model, plan, settings)
     quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
-    if settings.rounding.is_fitted and samples is not None and not is_larger_than_memory(model):
-        quantized.q_weights = _fitted_integers(quantized, samples.head(SAMPLES), settings.rounding, context)
+    data = None if samples is None or is_larger_than_memory(model) else samples
+    if settings.rounding.is_fitted and data is not None and _fitted_nodes(quantized):
+        quantized.q_weights = _fitted_integers(quantized, data.head(SAMPLES), settings.rounding, context)
+    round_convolutions(quantized, data, context)
     return quantized
 
 
@@ -201,14 +207,19 @@ def _fitted_integers(
     """Integers of weights, fitted to inputs of a network in which only the weights of earlier layers are quantized."""
     plan = quantized.plan
     nodes = {name: NodePlan(node.op_type, NodeMode.FLOAT, "is not fitted") for name, node in plan.nodes.items()}
-    for node in _dynamic_nodes(quantized.model, plan):
-        if not is_recurrent(node) and _columns(node) <= FITTED_COLUMNS:
-            nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.WEIGHT)
+    for node in _fitted_nodes(quantized):
+        nodes[node.name or ""] = NodePlan(node.op_type, NodeMode.WEIGHT)
     copy = QuantizedModel(quantized.model.clone(), replace(plan, nodes=nodes))
     wanted = LayerFit(biases=False, rounding=rounding)
     with context.log.stage(wanted.stage):
         fit_layers(copy, feeds, wanted, context)
     return copy.q_weights
+
+
+def _fitted_nodes(quantized: QuantizedModel) -> list[ir.Node]:
+    """Products whose weights get fitted rounding."""
+    nodes = _dynamic_nodes(quantized.model, quantized.plan)
+    return [node for node in nodes if not is_recurrent(node) and _columns(node) <= FITTED_COLUMNS]
 
 
 def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) -> None:
@@ -219,7 +230,8 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
         if plan.mode(node) is NodeMode.WEIGHT or is_recurrent(node):
             has_axis = settings.recurrent_per_channel or not is_recurrent(node)
             axis = stored_axis(node, weight) if has_axis else None
-            spec = QuantSpec(bits=8, signed=True, symmetric=True, narrow_range=True, axis=axis)
+            is_symmetric = node.op_type not in CONVOLUTIONS
+            spec = QuantSpec(bits=8, signed=True, symmetric=is_symmetric, narrow_range=is_symmetric, axis=axis)
         else:
             has_axis = settings.weight_per_channel and not has_short_columns(node, weight, settings.shared_below)
             axis = output_channel_axis(node, weight) if has_axis else None
@@ -248,7 +260,7 @@ def _check_forms(model: ir.Model, plan: QuantPlan) -> None:
         if is_recurrent(node):
             reason = "" if has_integer_form(node) else "its operator has no dynamic form"
         else:
-            reason = _refusal(node) if node.op_type in PRODUCTS else "its operator has no dynamic form"
+            reason = _has_no_form(node) if node.op_type in PRODUCTS else "its operator has no dynamic form"
         if not reason and any(weight.name not in plan.weights for weight in stored_weights(node)):
             reason = "its weight has no scales"
         if reason:
@@ -268,10 +280,21 @@ def _dynamic_nodes(model: ir.Model, plan: QuantPlan) -> list[ir.Node]:
     return [node for node in model.graph if plan.mode(node) is NodeMode.DYNAMIC]
 
 
-def _refusal(node: ir.Node) -> str:
+def _stays_float(node: ir.Node, signals: Mapping[ir.Node, str]) -> str:
+    """Why the weight of a product or a convolution is not stored as integers; empty where it is."""
     weight = weight_of(node)
     if weight is None:
         return missing_weight(node)
+    if node.op_type in CONVOLUTIONS:
+        return SAVES_NOTHING if is_small(node) else signals.get(node, "")
+    if is_small(node) or len(g.static_shape(weight) or ()) < MATRIX_RANK:
+        return _has_no_form(node) or ("it multiplies constants" if g.is_constant(node.inputs[0]) else "")
+    return ""
+
+
+def _has_no_form(node: ir.Node) -> str:
+    """Why a product with a constant weight cannot compute with integers."""
+    weight = weight_of(node)
     if len(g.static_shape(weight) or ()) != 2 or node.inputs[0] is None or node.inputs[0].dtype not in FLOAT_TYPES:
         return "its weight is not a matrix of float32"
     if node.op_type == "Gemm":

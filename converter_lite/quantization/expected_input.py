@@ -15,6 +15,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.passes.channelwise import BATCHNORM
 from converter_lite.passes.layer_norm import normalization_parameters
 
 MEAN_KEEPING = ("MaxPool", "AveragePool", "GlobalAveragePool", "Flatten", "Identity", "Dropout", "Resize")
@@ -27,7 +28,7 @@ def expected_channel_mean(value: ir.Value | None) -> NDArray[np.float64] | None:
     """float64 ``(channels,)``, or ``None`` if no folded BatchNormalization determines it."""
     if value is None:
         return None
-    known = value.meta.get("batchnorm")
+    known = value.meta.get(BATCHNORM)
     if known is not None:
         return np.asarray(known[0], np.float64)
     node = value.producer()
@@ -38,7 +39,7 @@ def expected_channel_mean(value: ir.Value | None) -> NDArray[np.float64] | None:
         shape = value.shape
         return mean if mean is None or shape is None or (len(shape) > 1 and shape[1] == len(mean)) else None
     bounds = g.clamp_bounds(node) if node.op_type in ("Relu", "Clip") else None
-    source = node.inputs[0].meta.get("batchnorm") if bounds is not None and node.inputs[0] is not None else None
+    source = node.inputs[0].meta.get(BATCHNORM) if bounds is not None and node.inputs[0] is not None else None
     if bounds is None or source is None:
         return None
     return clipped_normal_mean(np.asarray(source[0], np.float64), np.asarray(source[1], np.float64), *bounds)

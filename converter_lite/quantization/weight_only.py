@@ -20,10 +20,9 @@ from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.constants import (
     BIAS_OPERATORS,
     ensure_biases,
-    has_channel_bias,
     refuse_broken_constants,
 )
-from converter_lite.quantization.expected_input import expected_channel_mean
+from converter_lite.quantization.expected_bias import correct_expected_bias
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq import build
 from converter_lite.quantization.settings import WIDE_BITS, MixedBits, WeightSettings
@@ -31,11 +30,9 @@ from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import (
     RECURRENT,
-    bias_of,
     compensated_integers,
     missing_weight,
     stored_weights,
-    weight_of,
 )
 
 if TYPE_CHECKING:
@@ -208,7 +205,7 @@ class _Run:
             if settings.bias_correction and self.feeds is None:
                 for node in model.graph:
                     if plan.mode(node) is NodeMode.WEIGHT:
-                        _correct_from_batchnorm(node, quantized)
+                        correct_expected_bias(node, quantized)
         if self.feeds is not None and (settings.bias_correction or settings.rounding.is_fitted):
             wanted = bias_correction.LayerFit(
                 settings.bias_correction, settings.rounding, self.grids, settings.input_scales
@@ -358,38 +355,3 @@ def one_bit_params(weight: NDArray[np.float32], spec: QuantSpec) -> QuantParams:
     axes = tuple(i for i in range(weight.ndim) if i != spec.axis) if spec.axis is not None else None
     magnitude = np.maximum(np.abs(weight).max(axis=axes), 1e-10).astype(np.float32)
     return QuantParams(np.asarray(magnitude, np.float32), np.zeros(np.shape(magnitude), np.int32), spec)
-
-
-def _correct_from_batchnorm(node: ir.Node, quantized: QuantizedModel) -> None:
-    """Subtract ``sum(weight error * expected input)`` from the bias."""
-    weight, bias = weight_of(node), bias_of(node)
-    mean = expected_channel_mean(node.inputs[0])
-    if weight is None or bias is None or mean is None or weight.name is None or node.op_type not in ("Conv", "Gemm"):
-        return
-    if not has_channel_bias(node):
-        return
-    array, old = g.constant(weight), g.constant(bias)
-    if array is None or old is None:
-        return
-    error = quantized.plan.weights[weight.name].dequantize(quantized.integers(weight.name)).astype(
-        np.float64
-    ) - array.astype(np.float64)
-    if node.op_type == "Gemm":
-        error = error if g.int_attribute(node, "transB", 0) else error.T
-        shift = error @ mean if error.shape[1] == len(mean) else None
-    else:
-        shift = _conv_shift(error, mean, g.int_attribute(node, "group", 1))
-    if shift is not None:
-        bias.const_value = ir.Tensor(
-            (old.astype(np.float64) - shift.reshape(old.shape)).astype(np.float32), name=bias.name
-        )
-
-
-def _conv_shift(error: NDArray[np.float64], mean: NDArray[np.float64], group: int) -> NDArray[np.float64] | None:
-    """Mean shift per output channel. Shapes: error ``(O, I/group, kH, kW)``, mean ``(I,)``."""
-    outputs, inputs = error.shape[:2]
-    if inputs * group != len(mean):
-        return None
-    sums = error.reshape(outputs, inputs, -1).sum(axis=2)
-    means = mean.reshape(group, inputs)
-    return np.einsum("goi,gi->go", sums.reshape(group, outputs // group, inputs), means).reshape(-1)

@@ -25,6 +25,9 @@ SMALL = 1024
 """Most elements of a table, or of the weights of a recurrent layer, that stay float: integers would save 3 KB and cost two
 operators (MiniLM: 0.2 % of the time)."""
 
+SAVES_NOTHING = "its weights are so small that integers save nothing"
+"""Why layers with fewer elements than that stay float."""
+
 BLOCK_VALUES = 1 << 16
 """Elements of a weight that are rounded at a time (whole channels): what rounding keeps for each, some eighty bytes, stays in the
 caches of a processor."""

@@ -16,6 +16,7 @@ from converter_lite import graph as g
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.kernels.pairs import PAIR_LIMIT, count_violations
 from converter_lite.kernels.params import QuantSpec, weight_params
+from converter_lite.passes.channelwise import BATCHNORM
 from converter_lite.quantization import reorder
 from converter_lite.quantization.channels import free_channels, weight_columns
 from converter_lite.quantization.dynamic import quantize_dynamic
@@ -193,6 +194,26 @@ def test_the_float_model_computes_the_same(case: str, per_channel: bool) -> None
     assert reorder_channels(model, per_channel=per_channel) > 0
     assert [v.name for v in model.graph.outputs] == [v.name for v in before.graph.outputs]
     assert_same_outputs(before, model, random_feed(model, seed=1), random_feed(model, seed=2), rtol=1e-5)
+
+
+def test_statistics_of_normalizations_follow() -> None:
+    """Biases and statistics are the channels' numbers here, on layers of their own and behind a Concat."""
+    text = """g (float[1,3,6,6] x) => (float[1,5,6,6] y) {
+        a = Conv(x, w1, b1) p = Relu(a) b = Conv(x, w2, b2) q = Relu(b) c = Concat<axis = 1>(p, q)
+        d = Conv<group = 15>(c, wd, bd) r = Relu(d) y = Conv(r, w3) }"""
+    shapes = {"w1": (8, 3, 1, 1), "w2": (7, 3, 1, 1), "wd": (15, 1, 1, 1), "w3": (5, 15, 1, 1)}
+    biases = {"b1": np.arange(8), "b2": np.arange(7), "bd": np.arange(15)}
+    weights = {name: heavy(*shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
+    model = build(text, **weights, **{name: values.astype(np.float32) for name, values in biases.items()})
+    layers = [node for node in model.graph if node.op_type == "Conv" and len(node.inputs) > 2]
+    for node, values in zip(layers, biases.values(), strict=True):
+        node.outputs[0].meta[BATCHNORM] = (values.astype(np.float64), -values.astype(np.float64))
+    assert reorder_channels(model, per_channel=True) == 2
+    for node, values in zip(layers, biases.values(), strict=True):
+        mean, spread = node.outputs[0].meta[BATCHNORM]
+        np.testing.assert_array_equal(mean, g.constant(node.inputs[2]))
+        np.testing.assert_array_equal(spread, -mean)
+        assert np.any(mean != values)
 
 
 @pytest.mark.parametrize("case", FREE)
