@@ -87,7 +87,7 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
                 plan.quantize(node, NodeMode.DYNAMIC if computes else NodeMode.WEIGHT)
         elif node.op_type not in (*PRODUCTS, *CONVOLUTIONS) or node.domain not in ("", "ai.onnx"):
             plan.keep_float(node, "has no weight to quantize")
-        elif reason := _stays_float(node, signals):
+        elif reason := _stays_float(node, signals, layers=settings.layers):
             plan.keep_float(node, reason)
         elif node.op_type in CONVOLUTIONS or _has_no_form(node) or g.is_constant(node.inputs[0]):
             plan.quantize(node, NodeMode.WEIGHT)
@@ -280,16 +280,18 @@ def _dynamic_nodes(model: ir.Model, plan: QuantPlan) -> list[ir.Node]:
     return [node for node in model.graph if plan.mode(node) is NodeMode.DYNAMIC]
 
 
-def _stays_float(node: ir.Node, signals: Mapping[ir.Node, str]) -> str:
+def _stays_float(node: ir.Node, signals: Mapping[ir.Node, str], *, layers: bool) -> str:
     """Why the weight of a product or a convolution is not stored as integers; empty where it is."""
     weight = weight_of(node)
     if weight is None:
         return missing_weight(node)
     if node.op_type in CONVOLUTIONS:
-        return SAVES_NOTHING if is_small(node) else signals.get(node, "")
-    if is_small(node) or len(g.static_shape(weight) or ()) < MATRIX_RANK:
-        return _has_no_form(node) or ("it multiplies constants" if g.is_constant(node.inputs[0]) else "")
-    return ""
+        stays = "" if layers else "only matrix products are quantized at run time, and its weight stays float"
+        return stays or (SAVES_NOTHING if is_small(node) else signals.get(node, ""))
+    is_kept = not layers or is_small(node) or len(g.static_shape(weight) or ()) < MATRIX_RANK
+    if is_kept and (reason := _has_no_form(node)):
+        return reason
+    return "it multiplies constants" if is_small(node) and g.is_constant(node.inputs[0]) else ""
 
 
 def _has_no_form(node: ir.Node) -> str:

@@ -142,6 +142,7 @@ class DynamicSettings:
         recurrent: DYNAMIC: LSTMs compute with integers where that is faster, WEIGHT: weights of recurrent layers are only stored
             as integers (as all others are with DYNAMIC).
         recurrent_per_channel: Weights of recurrent layers have a scale per row; otherwise each has one.
+        layers: Weights of convolutions, and of products that have no integer form, are stored as integers.
         shared_below: Columns of fewer elements share one scale (:class:`~converter_lite.targets.spec.TargetSpec`).
         costs: Products are only stored as integers where computing with them would take longer; ``None``: that was not measured.
     """
@@ -154,6 +155,7 @@ class DynamicSettings:
     rows: bool = True
     recurrent: NodeMode = NodeMode.DYNAMIC
     recurrent_per_channel: bool = True
+    layers: bool = True
     shared_below: int = 2
     costs: KernelCosts | None = None
 

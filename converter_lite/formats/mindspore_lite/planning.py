@@ -56,7 +56,8 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
     elif isinstance(settings, DynamicSettings):
         # kernels of these runtimes do not saturate
         settings = replace(settings, portable=False, rows=False, costs=None, shared_below=MS_CPU.shared_below)
-        settings = replace(settings, recurrent=NodeMode.WEIGHT, recurrent_per_channel=False)
+        # the released packages load no convolutions and products with such weights (docs/formats/mindspore_ms.md, msCompat)
+        settings = replace(settings, recurrent=NodeMode.WEIGHT, recurrent_per_channel=False, layers=False)
         if not settings.weight_per_channel:
             notes += (
                 "quant_strategy=ACWL: one scale per weight; activations have one scale in .ms files, rows have none",

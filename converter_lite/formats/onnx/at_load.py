@@ -127,8 +127,8 @@ def _spell_out(graph: ir.Graph, node: ir.Node, stored: ir.Value, names: g.Names)
     replace([node], ir.node("Mul", [value, factor]))
 
 
-READERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Gather", "Add", "Mul"})
-"""Operators with weights or tables, and those that put a weight together (two parts, scales per input channel)."""
+READERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Gather", "Add", "Mul", "Max"})
+"""Operators with weights or tables, and those that put a weight together (two parts, scales per input channel) or guard it."""
 
 
 def _recognize(graph: ir.Graph, cast: ir.Node, names: g.Names) -> bool:

@@ -6,7 +6,8 @@
 4. ``Q ─ Cast ─ DQ`` with a Cast to the same type: without it.
 5. ``x ─ Q ─ Clip ─ DQ``: the Clip is one of floats in front of Q, or a grid without its lowest integer.
 6. ``Q ─ MaxPool ─ DQ``, and other operators that move integers: ``Q ─ DQ ─ MaxPool ─ Q ─ DQ``.
-7. A tensor with two grids: an Identity carries the second one, without the rounding to the first where they follow each other.
+7. ``W (int8) ─ DQ ─ Max`` with the lowest number: without it.
+8. A tensor with two grids: an Identity carries the second one, without the rounding to the first where they follow each other.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def tidy_pairs(model: ir.Model) -> None:
     use_standard_domain(model)
     if any(not g.is_constant(value) for node in graph if is_op(node, Q, DQ) for value in node.inputs[1:]):
         fold_constants(model)
-    for rule in (_store_weight, _clip_weight, _drop_cast, _move_clip, _transpose_weight):
+    for rule in (_store_weight, _clip_weight, _drop_cast, _drop_guard, _move_clip, _transpose_weight):
         _each(graph, rule)
     if _each(graph, _move_dequantizer):
         infer_shapes(model)
@@ -161,6 +162,20 @@ def _drop_cast(graph: ir.Graph, node: ir.Node, _names: g.Names) -> bool:
     return True
 
 
+def _drop_guard(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
+    """Rule 7: a Max that keeps optimizers from a weight."""
+    del names
+    source = g.input_at(node, 0) if is_op(node, "Max") and len(node.inputs) == 2 else None
+    dequantize = source.producer() if source is not None else None
+    if source is None or dequantize is None or not is_op(dequantize, DQ) or not g.is_constant(dequantize.inputs[0]):
+        return False
+    if g.scalar(node.inputs[1]) != np.finfo(np.float32).min or node.outputs[0].is_graph_output():
+        return False
+    node.outputs[0].replace_all_uses_with(source)
+    graph.remove(node, safe=True)
+    return True
+
+
 def _move_clip(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
     """Rule 5."""
     source = g.input_at(node, 0) if is_op(node, "Clip") else None
@@ -260,7 +275,7 @@ def _key(node: ir.Node) -> tuple[object, ...]:
 
 
 def _separate_grids(graph: ir.Graph) -> None:
-    """Rule 7."""
+    """Rule 8."""
     names = g.Names(graph)
     known: dict[ir.Value, tuple[object, ...]] = {}
     for node in list(graph):

@@ -25,6 +25,8 @@ Rules:
    onnxruntime (1.32) makes operators of them that take no such integers, and does not load the model. And behind a Clip that is
    not dropped, whose bounds it cannot compare with such a grid, and a Relu, where the grid has negative numbers: onnxruntime
    leaves the Relu out, as if the smallest integer were zero.
+11. So it does between a stored weight and a convolution of single elements that reads, or is read by, a Transpose: OpenVINO
+   (2026.4) takes the three for a product of matrices, whatever the order of the Transpose, and forgets strides and padding.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -42,6 +44,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.passes.gelu import spelled_out_gelus
+from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.clamps import saturation_clamps
 from converter_lite.quantization.grid_nodes import KERNEL_BITS
@@ -229,6 +232,9 @@ class _Materializer:
         for node in nodes:
             self.graph.insert_before(first, node)
             _describe(node.outputs[0], value, self.names.unique(f"{name}_{RESULTS[node.op_type]}"))
+        if any(_is_taken_for_product(user) for user, _ in readers):
+            nodes.append(self._guard(nodes[-1].outputs[0]))
+            self.graph.insert_before(first, nodes[-1])
         for user, i in readers:
             user.replace_input_with(i, nodes[-1].outputs[0])
 
@@ -370,6 +376,16 @@ def _is_misread(node: ir.Node | None, params: QuantParams, dropped: Container[ir
         value = node.inputs[0]
         node = value.producer() if value is not None else None
     return False
+
+
+def _is_taken_for_product(node: ir.Node) -> bool:
+    """Whether a Conv of single elements stands beside a Transpose (rule 11)."""
+    kernel = (g.static_shape(node.inputs[1]) or (0, 0, 0))[2:] if node.op_type == "Conv" else (0,)
+    readers = [user for user, _ in node.outputs[0].uses()]
+    before = node.inputs[0].producer() if node.inputs[0] is not None else None
+    return all(size == 1 for size in kernel) and any(
+        other is not None and is_op(other, "Transpose") for other in (before, *readers)
+    )
 
 
 def _is_narrow(value: ir.Value | None) -> bool:

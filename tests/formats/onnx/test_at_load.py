@@ -13,8 +13,11 @@ from converter_lite.formats.onnx.at_load import can_cast, dequantize_at_load, re
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.graph import add_tensor
 from converter_lite.passes.rewrite import is_op
+from converter_lite.quantization.settings import WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights
+from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE
-from tests.support import build, normal, operators, run
+from tests.support import build, normal, operators, run, written
 
 GRIDS = {
     "per tensor": (None, np.float32(0.03), np.int8(0)),
@@ -131,3 +134,19 @@ def test_tables_are_recognized_that_are_written_so(rows: int, count: int) -> Non
     text = "g (int64[4] i) => (float[4,16] y) { t = Cast<to=1>(q) w = Mul(t, s) y = Gather(w, i) }"
     model = build(text, q=np.ones((rows, 16), np.int8), s=np.geomspace(0.1, 1, rows).astype(np.float32).reshape(-1, 1))
     assert recognize_dequantizers(model) == count
+
+
+@pytest.mark.parametrize("at_load", [False, True])
+def test_a_guarded_weight_is_read_as_one(at_load: bool) -> None:
+    """Convolutions of single elements beside a Transpose have a Max behind their weight, for OpenVINO."""
+    text = "g (float[1,40,6,5] x) => (float[1,5,6,32] y) { a = Conv(x, w) y = Transpose<perm = [0,3,2,1]>(a) }"
+    settings = WeightSettings(bits=8, min_channel=0)
+    quantized = quantize_weights(build(text, w=normal(32, 40, 1, 1)), settings, target="CPU", context=RunContext())
+    model = written(quantized)
+    if at_load:
+        assert dequantize_at_load(model) == 1
+    assert operators(model)["Max"] == 1
+    again = read_qdq(model)
+    assert [node.op_type for node in again.model.graph] == ["Conv", "Transpose"]
+    (params,) = again.plan.weights.values()
+    assert np.array_equal(params.scale, quantized.plan.weights["w"].scale)
