@@ -10,20 +10,24 @@ import onnx_ir as ir
 from converter_lite.graph import absorb_names, constant, input_at, int_attribute, ints_attribute, is_constant
 from converter_lite.passes.rewrite import bypass, consumers, int_values, is_op, remove, replace, sole_output
 
+ENDLESS = 2**31 - 1
+"""End of a Slice that takes an axis to its end, whatever its size: int32's largest number, or more."""
+
 
 def remove_noops(model: ir.Model) -> int:
     """Remove nodes that change nothing.
 
     ::
 
-        x ─ Identity | Dropout | Cast | Transpose | Reshape | Flatten | Concat | Pad ─ y      becomes      x
+        x ─ Identity | Dropout | Cast | Transpose | Reshape | Flatten | Concat | Pad | Slice ─ y      becomes      x
 
     1. Identity; Concat and Sum of one input;
     2. Dropout outside training whose mask nobody reads;
     3. Cast to the type that the input has;
     4. Transpose by the identity permutation;
     5. Reshape, Flatten, Squeeze, Unsqueeze, Expand into the shape that the input has; Pad by nothing;
-    6. Split whose other parts hold no element. Concat does not read such parts.
+    6. Slice that takes whole axes in steps of one (GhostNet);
+    7. Split whose other parts hold no element. Concat does not read such parts.
 
     Kept: a node between two names of the model (graph input or constant to graph output, or two graph outputs).
     """
@@ -119,6 +123,22 @@ def _pads_nothing(node: ir.Node) -> bool:
     return pads is not None and not any(pads)
 
 
+def _takes_everything(node: ir.Node) -> bool:
+    """Axes of unknown size are whole from zero to ``ENDLESS`` at least."""
+    source = node.inputs[0]
+    starts, ends = int_values(input_at(node, 1)), int_values(input_at(node, 2))
+    if source is None or source.shape is None or starts is None or ends is None:
+        return False
+    axes = int_values(input_at(node, 3)) if input_at(node, 3) is not None else range(len(starts))
+    steps = int_values(input_at(node, 4)) if input_at(node, 4) is not None else [1] * len(starts)
+    if axes is None or steps is None or not len(starts) == len(ends) == len(axes) == len(steps):
+        return False
+    sizes = [size if isinstance(size := source.shape[axis], int) else ENDLESS for axis in axes]
+    is_first = [start == 0 or start <= -size for start, size in zip(starts, sizes, strict=True)]
+    is_last = [end >= size for end, size in zip(ends, sizes, strict=True)]
+    return all(is_first) and all(is_last) and all(step == 1 for step in steps)
+
+
 _RULES: Mapping[str, Callable[[ir.Node], bool]] = MappingProxyType(
     {
         "Identity": _always,
@@ -134,5 +154,6 @@ _RULES: Mapping[str, Callable[[ir.Node], bool]] = MappingProxyType(
         "Expand": _same_static_shape,
         "Split": _same_static_shape,
         "Pad": _pads_nothing,
+        "Slice": _takes_everything,
     }
 )

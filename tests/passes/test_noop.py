@@ -5,6 +5,19 @@ from converter_lite.graph import find_nodes
 from converter_lite.passes.noop import remove_noops
 from tests.support import assert_applies, assert_refuses, build, operators
 
+INDICES = {
+    name: np.array([number])
+    for name, number in {
+        "zero": 0,
+        "one": 1,
+        "two": 2,
+        "four": 4,
+        "last": -1,
+        "far": -(2**31),
+        "endless": 2**63 - 1,
+    }.items()
+}
+
 
 @pytest.mark.parametrize(
     "node",
@@ -18,6 +31,9 @@ from tests.support import assert_applies, assert_refuses, build, operators
         "Transpose<perm = [0,1,2]>(r)",
         "Reshape(r, shape)",
         "Pad(r, nothing)",
+        "Slice(r, zero, four, last)",
+        "Slice(r, zero, endless)",
+        "Slice(r, far, endless, last, one)",
     ],
 )
 def test_nodes_that_change_nothing_go(node: str) -> None:
@@ -27,10 +43,27 @@ def test_nodes_that_change_nothing_go(node: str) -> None:
         off=np.array(False),
         shape=np.array([-1, 3, 4]),
         nothing=np.zeros(6, np.int64),
+        **INDICES,
     )
     assert_applies(remove_noops, model, 1)
     assert operators(model) == {"Relu": 1, "Neg": 1}
     assert find_nodes(model.graph, "q") == [model.graph.node(0)]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "Slice(r, one, endless, last)",
+        "Slice(r, zero, last, last)",
+        "Slice(r, zero, four, last, two)",
+        "Slice(r, zero, four)",  # of an unknown number
+        "Slice(r, last, endless, last)",
+    ],
+)
+def test_a_slice_of_fewer_elements_stays(node: str) -> None:
+    assert_refuses(
+        remove_noops, build(f"g (float[N,3,4] x) => (float y) {{ r = Relu(x) q = {node} y = Neg(q) }}", **INDICES)
+    )
 
 
 @pytest.mark.parametrize("node", ["Flatten(r)", "Expand(r, shape)", "Reshape(r, shape)"])
