@@ -200,18 +200,40 @@ BESIDE_TRANSPOSES = {
 """OpenVINO makes a product of matrices of each, with the numbers of another network or a result of another shape."""
 
 
-@pytest.mark.parametrize("kind", ["weight", "dynamic", "on the fly"])
+WEIGHTS_ALONE = {
+    "weight": WEIGHT,
+    "dynamic": DYNAMIC,
+    "on the fly": changed(WEIGHT, weight_quant_param={"dequant_strategy": "ON_THE_FLY"}),
+    "four bits": changed(WEIGHT, common_quant_param={"bit_num": "4"}),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS_ALONE)
 @pytest.mark.parametrize("place", BESIDE_TRANSPOSES)
 def test_a_convolution_beside_a_transpose_is_one(place: str, kind: str, tmp_path: Path) -> None:
     text = f"g (float[1,40,6,40] x) => (float[1,N,M,K] y) {{ {BESIDE_TRANSPOSES[place]} }}"
-    onnx.save(build_proto(text, w=normal(32, 40, 1, 1), b=normal(32)), tmp_path / "model.onnx")
-    late = {"dequant_strategy": "ON_THE_FLY"} if kind == "on the fly" else {}
-    config = DYNAMIC if kind == "dynamic" else changed(WEIGHT, weight_quant_param=late)
-    (tmp_path / "quant.cfg").write_text(ini(config), encoding="utf-8")
-    flags = [f"--modelFile={tmp_path}/model.onnx", f"--outputFile={tmp_path}/out", f"--configFile={tmp_path}/quant.cfg"]
+    model = build_proto(text, w=normal(32, 40, 1, 1), b=normal(32))
+    assert_same_numbers(model, {"x": normal(1, 40, 6, 40)}, WEIGHTS_ALONE[kind], tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["on the fly", "four bits"])
+@pytest.mark.parametrize("product", ["MatMul(x, w)", "Gemm(x, w)", "Gemm<transB = 1>(x, w)"])
+def test_a_product_adds_up_an_odd_number_of_elements(product: str, kind: str, tmp_path: Path) -> None:
+    """OpenVINO takes other integers than those that are meant, if they have four bits."""
+    weight = normal(64, 45) if "transB" in product else normal(45, 64)
+    model = build_proto(f"g (float[N,45] x) => (float[N,64] y) {{ y = {product} }}", w=weight)
+    config = changed(WEIGHTS_ALONE[kind], common_quant_param={"bit_num": "4"})
+    assert_same_numbers(model, {"x": normal(3, 45)}, config, tmp_path)
+
+
+def assert_same_numbers(plain: onnx.ModelProto, feed: Feed, config: Config, folder: Path) -> None:
+    """What a quantized file of one layer gives in OpenVINO is its exact result."""
+    onnx.save(plain, folder / "model.onnx")
+    (folder / "quant.cfg").write_text(ini(config), encoding="utf-8")
+    flags = [f"--modelFile={folder}/model.onnx", f"--outputFile={folder}/out", f"--configFile={folder}/quant.cfg"]
     outcome = command("--fmk=ONNX", "--saveType=ONNX", *flags)
     assert (outcome.status, outcome.last_line) == (0, SUCCESS), outcome
-    model, feed = onnx.load(tmp_path / "out.onnx"), {"x": normal(1, 40, 6, 40)}
-    assert any(tensor.data_type == onnx.TensorProto.INT8 for tensor in model.graph.initializer)
-    ((found,),) = run_cases([Case(model, [feed])], tmp_path)
+    model = onnx.load(folder / "out.onnx")
+    assert any(tensor.data_type in (onnx.TensorProto.INT8, onnx.TensorProto.INT4) for tensor in model.graph.initializer)
+    ((found,),) = run_cases([Case(model, [feed])], folder)
     np.testing.assert_allclose(found["y"], run_exactly(model, feed)["y"], atol=1e-4)

@@ -27,6 +27,7 @@ Rules:
    leaves the Relu out, as if the smallest integer were zero.
 11. So it does between a stored weight and a convolution of single elements that reads, or is read by, a Transpose: OpenVINO
    (2026.4) takes the three for a product of matrices, whatever the order of the Transpose, and forgets strides and padding.
+12. And behind a stored weight of 4 bits of a product that adds up an odd number of elements, which OpenVINO (2026.4) gets wrong.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -70,6 +71,8 @@ from converter_lite.targets.operators import Role
 
 POOLS_OF_BYTES = ("MaxPool", "ReduceMax")
 """Operators that onnxruntime computes in integers of 8 bits, and tries to with others."""
+
+MATRIX_RANK = 2
 
 TWO_BITS_OPSET = 25
 """Operator set since which DequantizeLinear takes two-bit integers."""
@@ -232,7 +235,10 @@ class _Materializer:
         for node in nodes:
             self.graph.insert_before(first, node)
             _describe(node.outputs[0], value, self.names.unique(f"{name}_{RESULTS[node.op_type]}"))
-        if any(_is_taken_for_product(user) for user, _ in readers):
+        stored = nodes[0].inputs[0]
+        is_narrow = stored is not None and stored.dtype in FOUR_BITS
+        floats = [user for user, _ in readers if self.plan.mode(user) is NodeMode.WEIGHT]
+        if any(_is_taken_for_product(user) or (is_narrow and _has_odd_columns(user)) for user in floats):
             nodes.append(self._guard(nodes[-1].outputs[0]))
             self.graph.insert_before(first, nodes[-1])
         for user, i in readers:
@@ -386,6 +392,14 @@ def _is_taken_for_product(node: ir.Node) -> bool:
     return all(size == 1 for size in kernel) and any(
         other is not None and is_op(other, "Transpose") for other in (before, *readers)
     )
+
+
+def _has_odd_columns(node: ir.Node) -> bool:
+    """Whether a product of matrices adds up an odd number of elements (rule 12)."""
+    shape = g.static_shape(node.inputs[1]) if node.op_type in ("MatMul", "Gemm") else None
+    if shape is None or len(shape) != MATRIX_RANK:
+        return False
+    return shape[1 if g.int_attribute(node, "transB", 0) else 0] % 2 == 1
 
 
 def _is_narrow(value: ir.Value | None) -> bool:

@@ -136,17 +136,34 @@ def test_tables_are_recognized_that_are_written_so(rows: int, count: int) -> Non
     assert recognize_dequantizers(model) == count
 
 
+GUARDED = {
+    "a convolution of single elements beside a Transpose": (
+        "g (float[1,40,6,5] x) => (float[1,5,6,32] y) { a = Conv(x, w) y = Transpose<perm = [0,3,2,1]>(a) }",
+        normal(32, 40, 1, 1),
+        8,
+    ),
+    "an odd number of elements, 4 bits": (
+        "g (float[2,45] x) => (float[2,32] y) { y = MatMul(x, w) }",
+        normal(45, 32),
+        4,
+    ),
+}
+"""Weights with a Max behind them, for OpenVINO."""
+
+
 @pytest.mark.parametrize("at_load", [False, True])
-def test_a_guarded_weight_is_read_as_one(at_load: bool) -> None:
-    """Convolutions of single elements beside a Transpose have a Max behind their weight, for OpenVINO."""
-    text = "g (float[1,40,6,5] x) => (float[1,5,6,32] y) { a = Conv(x, w) y = Transpose<perm = [0,3,2,1]>(a) }"
-    settings = WeightSettings(bits=8, min_channel=0)
-    quantized = quantize_weights(build(text, w=normal(32, 40, 1, 1)), settings, target="CPU", context=RunContext())
-    model = written(quantized)
-    if at_load:
-        assert dequantize_at_load(model) == 1
-    assert operators(model)["Max"] == 1
-    again = read_qdq(model)
-    assert [node.op_type for node in again.model.graph] == ["Conv", "Transpose"]
+@pytest.mark.parametrize("case", GUARDED)
+def test_a_guarded_weight_is_read_as_one(case: str, at_load: bool) -> None:
+    text, weight, bits = GUARDED[case]
+    model = build(text, w=weight)
+    before = operators(model)
+    settings = WeightSettings(bits=bits, min_channel=0)
+    quantized = quantize_weights(model, settings, target="CPU", context=RunContext())
+    file = written(quantized)
+    if at_load and (bits == 8 or can_cast(ir.DataType.INT4, 21)):
+        assert dequantize_at_load(file) == 1
+    assert operators(file)["Max"] == 1
+    again = read_qdq(file)
+    assert operators(again.model) == before
     (params,) = again.plan.weights.values()
     assert np.array_equal(params.scale, quantized.plan.weights["w"].scale)
