@@ -18,7 +18,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from bench.samples import Feed, calibration_feeds
-from tests.cli.workshop import SUCCESS, Config, changed, command, ini
+from tests.cli.workshop import SUCCESS, Config, changed, command, ini, write_bins
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ov_runtime import Case, run_cases, skip_if_missing
 from tests.runtimes.parts import Arrays, cosine, parts, run_exactly
@@ -224,6 +224,25 @@ def test_a_product_adds_up_an_odd_number_of_elements(product: str, kind: str, tm
     model = build_proto(f"g (float[N,45] x) => (float[N,64] y) {{ y = {product} }}", w=weight)
     config = changed(WEIGHTS_ALONE[kind], common_quant_param={"bit_num": "4"})
     assert_same_numbers(model, {"x": normal(3, 45)}, config, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["full", "weight", "dynamic", "on the fly"])
+@pytest.mark.parametrize(("layer", "gates"), [("GRU", 3), ("RNN", 1), ("LSTM", 4)])
+def test_recurrent_layers_behind_convolutions_have_their_weights(
+    layer: str, gates: int, kind: str, tmp_path: Path
+) -> None:
+    """OpenVINO computes something else with stored ones in a file that has integer activations."""
+    text = f"""g (float[1,32,40] x) => (float[40,1,1,64] y) {{
+        a = Conv<pads = [1,1]>(x, w1) b = Relu(a) c = Conv<pads = [1,1]>(b, w2) d = Relu(c)
+        t = Transpose<perm = [2,0,1]>(d) y = {layer}<hidden_size = 64>(t, w, r) }}"""
+    weights = {"w1": normal(128, 32, 3) / 10, "w2": normal(128, 128, 3) / 20}
+    model = build_proto(text, **weights, w=normal(1, gates * 64, 128) / 10, r=normal(1, gates * 64, 64) / 10)
+    data = {"calibrate_path": f"x:{tmp_path}/bins", "calibrate_size": "8", "input_type": "BIN"}
+    write_bins(tmp_path / "bins", 8, (1, 32, 40))
+    config = changed(FULL, data_preprocess_param=data) if kind == "full" else WEIGHTS_ALONE[kind]
+    if layer == "LSTM":
+        config = changed(config, dynamic_quant_param={"recurrent_operator": "false"}) if kind == "dynamic" else config
+    assert_same_numbers(model, {"x": normal(1, 32, 40)}, config, tmp_path)
 
 
 def assert_same_numbers(plain: onnx.ModelProto, feed: Feed, config: Config, folder: Path) -> None:

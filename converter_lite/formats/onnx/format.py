@@ -16,6 +16,7 @@ from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
+from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization import forecast
 from converter_lite.quantization.blocks import block_spec
 from converter_lite.quantization.choice import Choice
@@ -176,7 +177,7 @@ class OnnxFormat:
             elif dequantize_at_load(model):
                 notes = (AT_LOAD_NOTE, *notes)
         elif NodeMode.WEIGHT in modes:
-            dequantize_at_load(model, of=lambda node: quantized.plan.mode(node) is NodeMode.WEIGHT)
+            dequantize_at_load(model, of=lambda node: _computes_with_floats(node, quantized.plan))
         if any(params.spec.block for params in quantized.plan.weights.values()):
             notes = (self._write_blocks(model), *notes)
         recurrent = sum(node.op_type == LSTM for node in model.graph)
@@ -271,6 +272,12 @@ def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tup
     if attention:
         return _with_attention(quantized)
     return qdq_model(quantized), ()
+
+
+def _computes_with_floats(node: ir.Node, plan: QuantPlan) -> bool:
+    """Whether a node has a stored weight and computes with floats, or guards the weight of one."""
+    readers = [user for user, _ in node.outputs[0].uses()] if is_op(node, "Max") else [node]
+    return any(plan.mode(reader) is NodeMode.WEIGHT for reader in readers)
 
 
 def _stores_matrices(plan: QuantPlan) -> bool:

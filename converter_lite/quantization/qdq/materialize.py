@@ -28,6 +28,8 @@ Rules:
 11. So it does between a stored weight and a convolution of single elements that reads, or is read by, a Transpose: OpenVINO
    (2026.4) takes the three for a product of matrices, whatever the order of the Transpose, and forgets strides and padding.
 12. And behind a stored weight of 4 bits of a product that adds up an odd number of elements, which OpenVINO (2026.4) gets wrong.
+13. And behind the stored weights of recurrent layers, which OpenVINO (2026.4) computes something else with, or does not load,
+   where the file has integer activations, too.
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -235,10 +237,9 @@ class _Materializer:
         for node in nodes:
             self.graph.insert_before(first, node)
             _describe(node.outputs[0], value, self.names.unique(f"{name}_{RESULTS[node.op_type]}"))
-        stored = nodes[0].inputs[0]
-        is_narrow = stored is not None and stored.dtype in FOUR_BITS
         floats = [user for user, _ in readers if self.plan.mode(user) is NodeMode.WEIGHT]
-        if any(_is_taken_for_product(user) or (is_narrow and _has_odd_columns(user)) for user in floats):
+        beside_integers = bool(self.plan.activations)
+        if any(_is_misread_by_openvino(user, nodes[0].inputs[0], beside_integers) for user in floats):
             nodes.append(self._guard(nodes[-1].outputs[0]))
             self.graph.insert_before(first, nodes[-1])
         for user, i in readers:
@@ -382,6 +383,13 @@ def _is_misread(node: ir.Node | None, params: QuantParams, dropped: Container[ir
         value = node.inputs[0]
         node = value.producer() if value is not None else None
     return False
+
+
+def _is_misread_by_openvino(node: ir.Node, stored: ir.Value | None, beside_integers: bool) -> bool:
+    """Whether OpenVINO computes something else where it sees that a weight is stored as integers (rules 11 to 13)."""
+    is_narrow = stored is not None and stored.dtype in FOUR_BITS
+    is_recurrent_beside_integers = beside_integers and is_recurrent(node)
+    return is_recurrent_beside_integers or _is_taken_for_product(node) or (is_narrow and _has_odd_columns(node))
 
 
 def _is_taken_for_product(node: ir.Node) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.formats.onnx.at_load import can_cast, dequantize_at_load, recognize_dequantizers
+from converter_lite.formats.onnx.format import OnnxFormat
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.graph import add_tensor
 from converter_lite.passes.rewrite import is_op
@@ -17,7 +18,7 @@ from converter_lite.quantization.settings import WeightSettings
 from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE
-from tests.support import build, normal, operators, run, written
+from tests.support import build, full, normal, operators, run, written
 
 GRIDS = {
     "per tensor": (None, np.float32(0.03), np.int8(0)),
@@ -167,3 +168,20 @@ def test_a_guarded_weight_is_read_as_one(case: str, at_load: bool) -> None:
     assert operators(again.model) == before
     (params,) = again.plan.weights.values()
     assert np.array_equal(params.scale, quantized.plan.weights["w"].scale)
+
+
+def test_stored_weights_beside_integers_become_floats_at_load_behind_their_guard(tmp_path: Path) -> None:
+    """A file with integer activations, too, whose recurrent layers compute with floats."""
+    text = """g (float[1,32,40] x) => (float[40,1,1,64] y) {
+        a = Conv<pads = [1,1]>(x, w1) b = Relu(a) c = Conv<pads = [1,1]>(b, w2) d = Relu(c)
+        t = Transpose<perm = [2,0,1]>(d) y = GRU<hidden_size = 64>(t, w, r) }"""
+    weights = {"w1": normal(128, 32, 3), "w2": normal(128, 128, 3), "w": normal(1, 192, 128), "r": normal(1, 192, 64)}
+    OnnxFormat().write(full(build(text, **weights)), tmp_path / "out.onnx")
+    model = ir.load(tmp_path / "out.onnx")
+    assert operators(model)["QuantizeLinear"] > 0
+    (gru,) = [node for node in model.graph if node.op_type == "GRU"]
+    for value in gru.inputs[1:3]:
+        guard = value.producer() if value is not None else None
+        assert guard is not None and guard.op_type == "Max" and guard.inputs[0] is not None
+        spelled_out = guard.inputs[0].producer()
+        assert spelled_out is not None and spelled_out.op_type == "Mul"
