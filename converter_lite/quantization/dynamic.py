@@ -285,9 +285,10 @@ def _stays_float(node: ir.Node, signals: Mapping[ir.Node, str], *, layers: bool)
     weight = weight_of(node)
     if weight is None:
         return missing_weight(node)
+    if node.op_type in CONVOLUTIONS and not layers:
+        return "only matrix products are quantized at run time, and its weight stays float"
     if node.op_type in CONVOLUTIONS:
-        stays = "" if layers else "only matrix products are quantized at run time, and its weight stays float"
-        return stays or (SAVES_NOTHING if is_small(node) else signals.get(node, ""))
+        return SAVES_NOTHING if is_small(node) else signals.get(node, "")
     is_kept = not layers or is_small(node) or len(g.static_shape(weight) or ()) < MATRIX_RANK
     if is_kept and (reason := _has_no_form(node)):
         return reason

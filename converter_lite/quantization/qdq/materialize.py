@@ -25,11 +25,7 @@ Rules:
    onnxruntime (1.32) makes operators of them that take no such integers, and does not load the model. And behind a Clip that is
    not dropped, whose bounds it cannot compare with such a grid, and a Relu, where the grid has negative numbers: onnxruntime
    leaves the Relu out, as if the smallest integer were zero.
-11. So it does between a stored weight and a convolution of single elements that reads, or is read by, a Transpose: OpenVINO
-   (2026.4) takes the three for a product of matrices, whatever the order of the Transpose, and forgets strides and padding.
-12. And behind a stored weight of 4 bits of a product that adds up an odd number of elements, which OpenVINO (2026.4) gets wrong.
-13. And behind the stored weights of recurrent layers, which OpenVINO (2026.4) computes something else with, or does not load,
-   where the file has integer activations, too.
+11. So it does behind stored weights that OpenVINO would misread (:mod:`converter_lite.quantization.qdq.misread`).
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -47,7 +43,6 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.passes.gelu import spelled_out_gelus
-from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.clamps import saturation_clamps
 from converter_lite.quantization.grid_nodes import KERNEL_BITS
@@ -55,6 +50,7 @@ from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
+from converter_lite.quantization.qdq.misread import is_misread_by_openvino
 from converter_lite.quantization.qdq.parts import (
     FOUR_BITS,
     LOWER,
@@ -73,8 +69,6 @@ from converter_lite.targets.operators import Role
 
 POOLS_OF_BYTES = ("MaxPool", "ReduceMax")
 """Operators that onnxruntime computes in integers of 8 bits, and tries to with others."""
-
-MATRIX_RANK = 2
 
 TWO_BITS_OPSET = 25
 """Operator set since which DequantizeLinear takes two-bit integers."""
@@ -237,9 +231,7 @@ class _Materializer:
         for node in nodes:
             self.graph.insert_before(first, node)
             _describe(node.outputs[0], value, self.names.unique(f"{name}_{RESULTS[node.op_type]}"))
-        floats = [user for user, _ in readers if self.plan.mode(user) is NodeMode.WEIGHT]
-        beside_integers = bool(self.plan.activations)
-        if any(_is_misread_by_openvino(user, nodes[0].inputs[0], beside_integers) for user in floats):
+        if any(is_misread_by_openvino(user, params.spec, self.plan) for user, _ in readers):  # rule 11
             nodes.append(self._guard(nodes[-1].outputs[0]))
             self.graph.insert_before(first, nodes[-1])
         for user, i in readers:
@@ -383,31 +375,6 @@ def _is_misread(node: ir.Node | None, params: QuantParams, dropped: Container[ir
         value = node.inputs[0]
         node = value.producer() if value is not None else None
     return False
-
-
-def _is_misread_by_openvino(node: ir.Node, stored: ir.Value | None, beside_integers: bool) -> bool:
-    """Whether OpenVINO computes something else where it sees that a weight is stored as integers (rules 11 to 13)."""
-    is_narrow = stored is not None and stored.dtype in FOUR_BITS
-    is_recurrent_beside_integers = beside_integers and is_recurrent(node)
-    return is_recurrent_beside_integers or _is_taken_for_product(node) or (is_narrow and _has_odd_columns(node))
-
-
-def _is_taken_for_product(node: ir.Node) -> bool:
-    """Whether a Conv of single elements stands beside a Transpose (rule 11)."""
-    kernel = (g.static_shape(node.inputs[1]) or (0, 0, 0))[2:] if node.op_type == "Conv" else (0,)
-    readers = [user for user, _ in node.outputs[0].uses()]
-    before = node.inputs[0].producer() if node.inputs[0] is not None else None
-    return all(size == 1 for size in kernel) and any(
-        other is not None and is_op(other, "Transpose") for other in (before, *readers)
-    )
-
-
-def _has_odd_columns(node: ir.Node) -> bool:
-    """Whether a product of matrices adds up an odd number of elements (rule 12)."""
-    shape = g.static_shape(node.inputs[1]) if node.op_type in ("MatMul", "Gemm") else None
-    if shape is None or len(shape) != MATRIX_RANK:
-        return False
-    return shape[1 if g.int_attribute(node, "transB", 0) else 0] % 2 == 1
 
 
 def _is_narrow(value: ir.Value | None) -> bool:
