@@ -12,11 +12,11 @@ from converter_lite.config.names import BLOCK_BITS, DequantStrategy, QuantType
 from converter_lite.errors import ConfigError, ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
+from converter_lite.formats.onnx.openvino import hide_misread_weights
 from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
-from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization import forecast
 from converter_lite.quantization.blocks import block_spec
 from converter_lite.quantization.choice import Choice
@@ -177,7 +177,8 @@ class OnnxFormat:
             elif dequantize_at_load(model):
                 notes = (AT_LOAD_NOTE, *notes)
         elif NodeMode.WEIGHT in modes:
-            dequantize_at_load(model, of=lambda node: _computes_with_floats(node, quantized.plan))
+            dequantize_at_load(model, of=lambda node: quantized.plan.mode(node) is NodeMode.WEIGHT)
+        hide_misread_weights(model, quantized.plan)
         if any(params.spec.block for params in quantized.plan.weights.values()):
             notes = (self._write_blocks(model), *notes)
         recurrent = sum(node.op_type == LSTM for node in model.graph)
@@ -272,12 +273,6 @@ def _built(quantized: QuantizedModel, *, attention: bool) -> tuple[ir.Model, tup
     if attention:
         return _with_attention(quantized)
     return qdq_model(quantized), ()
-
-
-def _computes_with_floats(node: ir.Node, plan: QuantPlan) -> bool:
-    """Whether a node has a stored weight and computes with floats, or guards the weight of one."""
-    readers = [user for user, _ in node.outputs[0].uses()] if is_op(node, "Max") else [node]
-    return any(plan.mode(reader) is NodeMode.WEIGHT for reader in readers)
 
 
 def _stores_matrices(plan: QuantPlan) -> bool:

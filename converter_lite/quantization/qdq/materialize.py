@@ -25,7 +25,6 @@ Rules:
    onnxruntime (1.32) makes operators of them that take no such integers, and does not load the model. And behind a Clip that is
    not dropped, whose bounds it cannot compare with such a grid, and a Relu, where the grid has negative numbers: onnxruntime
    leaves the Relu out, as if the smallest integer were zero.
-11. So it does behind stored weights that OpenVINO would misread (:mod:`converter_lite.quantization.qdq.misread`).
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -50,7 +49,6 @@ from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
-from converter_lite.quantization.qdq.misread import is_misread_by_openvino
 from converter_lite.quantization.qdq.parts import (
     FOUR_BITS,
     LOWER,
@@ -231,9 +229,6 @@ class _Materializer:
         for node in nodes:
             self.graph.insert_before(first, node)
             _describe(node.outputs[0], value, self.names.unique(f"{name}_{RESULTS[node.op_type]}"))
-        if any(is_misread_by_openvino(user, params.spec, self.plan) for user, _ in readers):  # rule 11
-            nodes.append(self._guard(nodes[-1].outputs[0]))
-            self.graph.insert_before(first, nodes[-1])
         for user, i in readers:
             user.replace_input_with(i, nodes[-1].outputs[0])
 

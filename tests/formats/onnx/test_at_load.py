@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.onnx.at_load import can_cast, dequantize_at_load, recognize_dequantizers
 from converter_lite.formats.onnx.format import OnnxFormat
+from converter_lite.formats.onnx.openvino import hide_misread_weights
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.graph import add_tensor
 from converter_lite.passes.rewrite import is_op
@@ -18,7 +19,7 @@ from converter_lite.quantization.settings import WeightSettings
 from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE
-from tests.support import build, full, normal, operators, run, written
+from tests.support import build, full, normal, operators, optimized, run, written
 
 GRIDS = {
     "per tensor": (None, np.float32(0.03), np.int8(0)),
@@ -163,6 +164,7 @@ def test_a_guarded_weight_is_read_as_one(case: str, at_load: bool) -> None:
     file = written(quantized)
     if at_load and (bits == 8 or can_cast(ir.DataType.INT4, 21)):
         assert dequantize_at_load(file) == 1
+    assert hide_misread_weights(file, quantized.plan) == 1
     assert operators(file)["Max"] == 1
     again = read_qdq(file)
     assert operators(again.model) == before
@@ -185,3 +187,13 @@ def test_stored_weights_beside_integers_become_floats_at_load_behind_their_guard
         assert guard is not None and guard.op_type == "Max" and guard.inputs[0] is not None
         spelled_out = guard.inputs[0].producer()
         assert spelled_out is not None and spelled_out.op_type == "Mul"
+
+
+def test_a_convolution_beside_a_transpose_keeps_its_integer_kernel(tmp_path: Path) -> None:
+    """What keeps OpenVINO from stored weights is not written where the convolution computes with integers."""
+    text = """g (float[1,40,6,6] x) => (float[1,36,32] y) {
+        r = Relu(x) a = Conv(r, w) t = Transpose<perm = [0,3,2,1]>(a) y = Reshape(t, s) }"""
+    OnnxFormat().write(full(build(text, w=normal(32, 40, 1, 1), s=np.array([1, 36, 32]))), tmp_path / "out.onnx")
+    model = ir.load(tmp_path / "out.onnx")
+    assert "Max" not in operators(model)
+    assert optimized(model, tmp_path)["QLinearConv"] == 1

@@ -219,16 +219,6 @@ def test_a_float_bias_leaves_a_product_its_integer_kernel(add: str, shape: tuple
     assert optimized(made, tmp_path)["MatMulIntegerToFloat"] == 1
 
 
-def test_a_convolution_beside_a_transpose_keeps_its_integer_kernel(tmp_path: Path) -> None:
-    """What keeps OpenVINO from stored weights is not written where the convolution computes with integers."""
-    text = """g (float[1,40,6,6] x) => (float[1,36,32] y) {
-        r = Relu(x) a = Conv(r, w) t = Transpose<perm = [0,3,2,1]>(a) y = Reshape(t, s) }"""
-    model = build(text, w=normal(32, 40, 1, 1), s=np.array([1, 36, 32]))
-    made = written(full(model))
-    assert "Max" not in operators(made)
-    assert optimized(made, tmp_path)["QLinearConv"] == 1
-
-
 def test_a_bias_of_a_product_whose_rank_is_not_known_keeps_its_own() -> None:
     model = build(
         "g (float[N,16] x) => (float[N,8] y) { m = MatMul(x, w) y = Add(m, b) }", w=normal(16, 8), b=normal(8)

@@ -1,0 +1,88 @@
+"""Stored weights that OpenVINO does not take for what they are. All of it was found by running files in OpenVINO 2026.4.
+
+Where it sees that constants are dequantized, it looks for products of matrices that its kernels compute with such weights, or
+keeps the weights as integers. A Max with the lowest number behind the weight hides that from it, and onnxruntime folds it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from converter_lite import graph as g
+from converter_lite.passes.rewrite import is_op
+from converter_lite.quantization.plan import NodeMode, QuantPlan
+from converter_lite.quantization.qdq.parts import FOUR_BITS
+from converter_lite.targets.operands import is_recurrent
+
+LOWEST = np.array(np.finfo(np.float32).min, np.float32)
+
+MATRIX_RANK = 2
+
+
+def hide_misread_weights(model: ir.Model, plan: QuantPlan) -> int:
+    """Put a Max behind each stored weight that OpenVINO would misread; returns how many.
+
+    1. A convolution of single elements that reads, or is read by, a Transpose: it takes the three for a product of matrices,
+       whatever the order of the Transpose, and forgets strides and padding.
+    2. A product that adds up an odd number of elements, with integers of four bits. (It does not load such blocks.)
+    3. A recurrent layer in a file with integer activations: other numbers, or the file is not loaded.
+
+    Args:
+        model: With dequantized weights; changed in place.
+        plan: Says which nodes compute with floats.
+    """
+    graph, names, hidden = model.graph, g.Names(model.graph), dict[ir.Value, ir.Value]()
+    for node in list(g.all_nodes(graph)):
+        if plan.mode(node) is not NodeMode.WEIGHT:
+            continue
+        for position in (1, 2) if is_recurrent(node) else (1,):
+            weight = g.input_at(node, position)
+            if weight is None or weight.producer() is None or not _is_misread(node, weight, plan):
+                continue
+            if weight not in hidden:
+                hidden[weight] = _guarded(graph, weight, names)
+            node.replace_input_with(position, hidden[weight])
+    return len(hidden)
+
+
+def _is_misread(node: ir.Node, weight: ir.Value, plan: QuantPlan) -> bool:
+    if is_recurrent(node):
+        return bool(plan.activations)
+    return _stands_beside_transpose(node) or _has_odd_columns(node, weight)
+
+
+def _stands_beside_transpose(node: ir.Node) -> bool:
+    shape, source = g.static_shape(node.inputs[1]), node.inputs[0]
+    if node.op_type != "Conv" or shape is None or source is None or any(size != 1 for size in shape[2:]):
+        return False
+    neighbours = [source.producer(), *(user for user, _ in node.outputs[0].uses())]
+    return any(other is not None and is_op(other, "Transpose") for other in neighbours)
+
+
+def _has_odd_columns(node: ir.Node, weight: ir.Value) -> bool:
+    shape, stored = g.static_shape(weight), weight
+    while (producer := stored.producer()) is not None and (before := producer.inputs[0]) is not None:
+        if "block_size" in producer.attributes:
+            return False
+        stored = before
+    if (
+        node.op_type not in ("MatMul", "Gemm")
+        or stored.dtype not in FOUR_BITS
+        or shape is None
+        or len(shape) != MATRIX_RANK
+    ):
+        return False
+    return shape[1 if g.int_attribute(node, "transB", 0) else 0] % 2 == 1
+
+
+def _guarded(graph: ir.Graph, weight: ir.Value, names: g.Names) -> ir.Value:
+    lowest = graph.initializers.get("lowest_float")
+    if lowest is None or g.scalar(lowest) != LOWEST:
+        lowest = g.add_initializer(graph, "lowest_float", LOWEST, names=names)
+    guard, producer = ir.node("Max", [weight, lowest], name=names.unique(f"{weight.name}_guard")), weight.producer()
+    assert producer is not None
+    made = guard.outputs[0]
+    made.name, made.dtype, made.shape = names.unique(f"{weight.name}_guarded"), ir.DataType.FLOAT, weight.shape
+    graph.insert_after(producer, guard)
+    return made
