@@ -193,7 +193,7 @@ def quantize_dynamic(
         reorder_channels(model, per_channel=True, threads=context.threads)
     if given is None:
         _find_params(model, plan, settings)
-    quantized = QuantizedModel(model, plan, reference=model.clone() if plan.smoothing else None)
+    quantized = QuantizedModel(model, plan, reference=model.clone())
     data = None if samples is None or is_larger_than_memory(model) else samples
     if settings.rounding.is_fitted and data is not None and _fitted_nodes(quantized):
         quantized.q_weights = _fitted_integers(quantized, data.head(SAMPLES), settings.rounding, context)

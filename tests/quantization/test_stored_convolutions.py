@@ -9,12 +9,19 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.formats.onnx.format import OnnxFormat
 from converter_lite.passes.channelwise import BATCHNORM
+from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.dynamic import quantize_dynamic
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.quantizer import Quantizer, Resources
+from converter_lite.quantization.score import Scorer
 from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.runtime.context import RunContext
+from converter_lite.targets.devices import CPU
 from tests.support import build, clone, normal, operators, positive, random_feed, run, samples_of, sqnr, written
 
 NETWORK = """g (float[1,8,9,9] x) => (float[1,6] y) {
@@ -117,3 +124,21 @@ def test_a_plan_gives_the_same_integers_and_biases() -> None:
         np.testing.assert_array_equal(first.integers(name), again.integers(name))
     feed = random_feed(model, seed=5)
     np.testing.assert_array_equal(run(written(first), feed)["y"], run(written(again), feed)["y"])
+
+
+def test_nodes_are_measured_in_the_network_whose_channels_are_in_the_order_of_the_plan() -> None:
+    """What ranks nodes, and what learning learns from, is the float network with this order, before biases are corrected."""
+    text = """g (float[1,8,9,9] x) => (float[1,400] y) {
+        a = Conv(x, v, b) r = Relu(a) c = Conv(r, w) p = GlobalAveragePool(c) f = Flatten(p) y = MatMul(f, u) }"""
+    uneven = normal(48, 8, 3, 3) * np.geomspace(0.1, 10, 48, dtype=np.float32)[:, None, None, None]
+    bias = np.linspace(-50, 50, 48, dtype=np.float32)
+    model = build(text, v=uneven, b=bias, w=normal(40, 48, 3, 3), u=normal(40, 400))
+    samples = samples_of(model, 4)
+    choice = Choice(DynamicSettings(smoothing=False), CPU)
+    quantizer = Quantizer(model, choice, Resources(samples, CalibrationContext()))
+    first = quantizer.quantize(choice)
+    assert np.any(g.constant(first.model.graph.initializers["v"]) != uneven)
+    everything = quantizer.measure(first, samples.head(4))(frozenset())
+    whole = Scorer(model, samples.head(4), RunContext())(qdq_model(first))
+    assert everything.cosine == pytest.approx(whole.cosine, abs=1e-3)
+    assert everything.cosine > 0.999
