@@ -6,16 +6,14 @@ keeps the weights as integers. A Max with the lowest number behind the weight hi
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization.plan import NodeMode, QuantPlan
+from converter_lite.quantization.qdq.guard import guard
 from converter_lite.quantization.qdq.parts import FOUR_BITS
 from converter_lite.targets.operands import is_recurrent
-
-LOWEST = np.array(np.finfo(np.float32).min, np.float32)
 
 MATRIX_RANK = 2
 
@@ -38,10 +36,13 @@ def hide_misread_weights(model: ir.Model, plan: QuantPlan) -> int:
             continue
         for position in (1, 2) if is_recurrent(node) else (1,):
             weight = g.input_at(node, position)
-            if weight is None or weight.producer() is None or not _is_misread(node, weight, plan):
+            producer = weight.producer() if weight is not None else None
+            if weight is None or producer is None or not _is_misread(node, weight, plan):
                 continue
             if weight not in hidden:
-                hidden[weight] = _guarded(graph, weight, names)
+                made = guard(graph, weight, names)
+                graph.insert_after(producer, made)
+                hidden[weight] = made.outputs[0]
             node.replace_input_with(position, hidden[weight])
     return len(hidden)
 
@@ -74,15 +75,3 @@ def _has_odd_columns(node: ir.Node, weight: ir.Value) -> bool:
     ):
         return False
     return shape[1 if g.int_attribute(node, "transB", 0) else 0] % 2 == 1
-
-
-def _guarded(graph: ir.Graph, weight: ir.Value, names: g.Names) -> ir.Value:
-    lowest = graph.initializers.get("lowest_float")
-    if lowest is None or g.scalar(lowest) != LOWEST:
-        lowest = g.add_initializer(graph, "lowest_float", LOWEST, names=names)
-    guard, producer = ir.node("Max", [weight, lowest], name=names.unique(f"{weight.name}_guard")), weight.producer()
-    assert producer is not None
-    made = guard.outputs[0]
-    made.name, made.dtype, made.shape = names.unique(f"{weight.name}_guarded"), ir.DataType.FLOAT, weight.shape
-    graph.insert_after(producer, guard)
-    return made

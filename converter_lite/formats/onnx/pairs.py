@@ -25,6 +25,7 @@ from converter_lite.kernels.quantize import quantize
 from converter_lite.passes.constant_folding import fold_constants
 from converter_lite.passes.rewrite import is_op
 from converter_lite.passes.shapes import infer_shapes
+from converter_lite.quantization.qdq.guard import is_guard
 
 GRID = "converter_lite.grid"
 """Key under which a DequantizeLinear remembers the grid of its integers, where that is not all of their type."""
@@ -165,11 +166,9 @@ def _drop_cast(graph: ir.Graph, node: ir.Node, _names: g.Names) -> bool:
 def _drop_guard(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
     """Rule 7: a Max that keeps optimizers from a weight."""
     del names
-    source = g.input_at(node, 0) if is_op(node, "Max") and len(node.inputs) == 2 else None
+    source = node.inputs[0] if is_guard(node) and not node.outputs[0].is_graph_output() else None
     dequantize = source.producer() if source is not None else None
     if source is None or dequantize is None or not is_op(dequantize, DQ) or not g.is_constant(dequantize.inputs[0]):
-        return False
-    if g.scalar(node.inputs[1]) != np.finfo(np.float32).min or node.outputs[0].is_graph_output():
         return False
     node.outputs[0].replace_all_uses_with(source)
     graph.remove(node, safe=True)

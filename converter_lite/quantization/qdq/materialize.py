@@ -49,6 +49,7 @@ from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
+from converter_lite.quantization.qdq.guard import guard
 from converter_lite.quantization.qdq.parts import (
     FOUR_BITS,
     LOWER,
@@ -141,7 +142,6 @@ class _Materializer:
         self.quantized = quantized
         self.plan = quantized.plan
         self.constants: dict[tuple[str, bytes, bytes], tuple[ir.Value, ir.Value]] = {}
-        self.lowest: ir.Value | None = None
         self.dropped: frozenset[ir.Node] = frozenset()
         self.names = g.Names(self.graph)
         self.places: dict[ir.Node, tuple[int, ir.Node]] = {}
@@ -194,10 +194,10 @@ class _Materializer:
                 self._guard_readers(source, producer, pools)
 
     def _guard_readers(self, source: ir.Value, producer: ir.Node, nodes: Sequence[ir.Node]) -> None:
-        guard = self._guard(source)
-        self.graph.insert_after(producer, guard)
+        node = guard(self.graph, source, self.names)
+        self.graph.insert_after(producer, node)
         for user, i in [(user, i) for user, i in source.uses() if user in nodes]:
-            user.replace_input_with(i, guard.outputs[0])
+            user.replace_input_with(i, node.outputs[0])
 
     def _write_dynamic(self) -> None:
         writer = DynamicWriter(self.graph, self.quantized)
@@ -281,7 +281,7 @@ class _Materializer:
             or _is_pooled(producer, self.plan)
             or _is_misread(producer, params, self.dropped)
         )
-        first = self._guard(value) if is_taken else None
+        first = guard(self.graph, value, self.names) if is_taken else None
         source = value if first is None else first.outputs[0]
         quantize = _node("QuantizeLinear", [source, scale, zero_point], f"{name}_quantize")
         quantize.outputs[0].name = self.names.unique(f"{name}_quantized")
@@ -300,16 +300,6 @@ class _Materializer:
             for i, output in enumerate(self.graph.outputs):
                 if output is value:
                     self.graph.outputs[i] = dequantize.outputs[0]
-
-    def _guard(self, value: ir.Value) -> ir.Node:
-        """A node that returns its input unchanged, which graph optimizers do not recognize (rule 6)."""
-        if self.lowest is None:
-            self.lowest = g.add_initializer(
-                self.graph, "lowest_float", np.array(np.finfo(np.float32).min, np.float32), names=self.names
-            )
-        node = _node("Max", [value, self.lowest], self.names.unique(f"{value.name}_guard"))
-        _describe(node.outputs[0], value, self.names.unique(f"{value.name}_guarded"))
-        return node
 
     def _grid(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
         """Scale and zero point initializers; equal ones are stored once."""
