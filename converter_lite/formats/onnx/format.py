@@ -12,6 +12,7 @@ from converter_lite.config.names import BLOCK_BITS, DequantStrategy, QuantType
 from converter_lite.errors import ConfigError, ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
+from converter_lite.formats.onnx.moved_integers import quantize_moved
 from converter_lite.formats.onnx.openvino import hide_misread_weights
 from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.kernels.params import QuantParams, QuantSpec
@@ -179,6 +180,7 @@ class OnnxFormat:
         elif NodeMode.WEIGHT in modes:
             dequantize_at_load(model, of=lambda node: quantized.plan.mode(node) is NodeMode.WEIGHT)
         hide_misread_weights(model, quantized.plan)
+        quantize_moved(model)
         if any(params.spec.block for params in quantized.plan.weights.values()):
             notes = (self._write_blocks(model), *notes)
         recurrent = sum(node.op_type == LSTM for node in model.graph)
